@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare the CPU time of mprun with that of ns-3 on the same networks, in one run: `make simulator`.
 
-    python benchmarks/simulator.py [--repeats 3] [--network N ...] [--mprun COMMAND] [--json FILE]
+    python benchmarks/simulator.py [--wheel] [--repeats 3] [--network N ...] [--mprun COMMAND] [--json FILE]
 
 A bulk transfer with TCP Cubic crosses a chain of links with the same rates, delays and drop-tail queues. ns-3 models
 TCP; mprun runs Linux. Both programs run in turn, and each figure is a median. The CPU time is that of all processes,
@@ -11,18 +11,20 @@ tables, but no captures. The goodput of the two must agree within 1 %.
 A packet hop is one packet on one link. Packet hops per CPU second compare networks of different sizes.
 
 The program installs ns-3 (libns3-dev, libgsl-dev) with apt-get if it is missing and the user is root. Distributions
-build ns-3 with optimisation and with its run-time checks.
+build ns-3 with optimisation and with its run-time checks. With --wheel, ns-3 is the wheel of the Python package ns3.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,9 +102,24 @@ def build_simulator(folder: Path) -> Path:
         if os.geteuid():
             sys.exit(f"ns-3 is missing: apt-get install {' '.join(PACKAGES)}")
         call(["apt-get", "install", "-y", "--no-install-recommends", *PACKAGES], folder)
+    return compile_chain(folder, "c++17", [f"-lns3-{name}" for name in LIBRARIES])
+
+
+def build_from_wheel(folder: Path) -> Path:
+    """Compile the chain for the newest ns-3 of the Python package. Returns the program's path."""
+    call([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "ns3"], folder)
+    (wheel,) = folder.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(folder / "wheel")
+    place = folder / "wheel" / "ns3"
+    libraries = itertools.chain.from_iterable((place / "lib64").glob(f"libns3*-{name}.so") for name in LIBRARIES)
+    found = [f"-Wl,-rpath,{place}/lib64", f"-Wl,-rpath-link,{place}/lib64", f"-I{place}/include"]
+    print(f"(ns-3 of {wheel.name})")
+    return compile_chain(folder, "c++20", [*found, *map(str, libraries)])
+
+
+def compile_chain(folder: Path, standard: str, flags: Sequence[str]) -> Path:
     program = folder / "chain"
-    flags = [f"-lns3-{name}" for name in LIBRARIES]
-    call(["g++", "-std=c++17", "-O2", "-o", program, HERE / "ns3" / "chain.cc", *flags], folder)
+    call(["g++", f"-std={standard}", "-O2", "-o", program, HERE / "ns3" / "chain.cc", *flags], folder)
     return program
 
 
@@ -162,6 +179,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--repeats", type=int, default=3, help="run both programs N times for each network")
     parser.add_argument("--network", type=int, nargs="+", default=range(1, len(NETWORKS) + 1), help="only these rows")
+    parser.add_argument("--wheel", action="store_true", help="take ns-3 from the Python package ns3")
     parser.add_argument("--mprun", default=MPRUN, help="measure this command, such as that of another commit")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     options = parser.parse_args()
@@ -172,7 +190,7 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory(prefix="mprun-simulator-") as name:
         folder = Path(name)
-        program = build_simulator(folder)
+        program = build_from_wheel(folder) if options.wheel else build_simulator(folder)
         rows = [
             compare(program, options.mprun, NETWORKS[number - 1], options.repeats, folder) for number in options.network
         ]

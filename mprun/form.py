@@ -162,6 +162,18 @@ TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("time_ns", "connection?", "subflow?", "payload_bytes?", "new_bytes?", *_OFFSETS),
         ("capture", "way?", "repeat?"),
     ),
+    "qlog_packets": (
+        ("time_ns", "packet?", "size_bytes?", "payload_bytes"),
+        ("flow", "end", "event", "path?", "type?", "frames?"),
+    ),
+    "qlog_frames": (
+        ("time_ns", "packet?", "stream?", "offset_bytes?", "length_bytes?"),
+        ("flow", "end", "event", "path?", "frame?", "about?"),
+    ),
+    "qlog_recovery": (
+        ("time_ns", "cwnd_bytes?", "in_flight_bytes?", "srtt_ns?", "rtt_ns?", "min_rtt_ns?"),
+        ("flow", "end", "path?"),
+    ),
     "subflows": (("connection", "subflow", *_CARRIED, *_TUPLE[0]), ("capture", "path?", *_TUPLE[1])),
     "counters": (("value",), ("host", "name")),
     "kernel_log": (("time_ns?", "sequence?"), ("level?", "origin?", "text")),

@@ -134,6 +134,18 @@ class Change:
 
 
 @dataclass(frozen=True)
+class PacketDrop:
+    """Packets that a node drops when they arrive on an interface.
+
+    packets: their numbers among the packets that arrive there, from 1, ascending. ICMP does not count.
+    """
+
+    node: str
+    interface: str
+    packets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Train:
     """Frames from one end of a link to the other, which measure the link (see `compile.calibration`).
 
@@ -183,6 +195,7 @@ class Plan:
     end_ns: int = 0
     samples: Mapping[str, int] = field(default_factory=dict)
     watches: tuple[tuple[int, int], ...] = ()
+    drops: tuple[PacketDrop, ...] = ()
 
     @property
     def processes(self) -> tuple[Process, ...]:
@@ -245,6 +258,8 @@ def render(plan: Plan) -> str:
     if plan.switch_programs:
         lines += ["", "[switches]", *(_render_process(process) for process in plan.switch_programs)]
         lines += [f"{command.node}: {shlex.join(command.argv)}" for command in plan.switching]
+    if plan.drops:
+        lines += ["", "[dropped packets]", *(_render_drop(drop) for drop in plan.drops)]
     for title, processes in (
         ("before time zero: preparations", plan.preparations),
         ("before time zero: captures and servers", plan.daemons),
@@ -262,6 +277,11 @@ def render(plan: Plan) -> str:
             at = f"{format_seconds(change.at_ns)} {change.name}:"
             lines += [f"{at} {command.node}: {shlex.join(command.argv)}" for command in change.commands]
     return "\n".join(lines) + "\n"
+
+
+def _render_drop(drop: PacketDrop) -> str:
+    numbers = ", ".join(map(str, drop.packets))
+    return f"{drop.node}: packet {numbers} of those that arrive on {drop.interface}, without ICMP"
 
 
 def _render_process(process: Process) -> str:

@@ -30,8 +30,8 @@ FORBIDDEN_OPENINGS = frozenset("What Whether Of Those That How Where One As When
 IMPERATIVES = frozenset(
     (
         "Add Allow Analyse Ask Boot Build Check Choose Compare Convert Copy Describe Draw Export Fail Find Give Grade "
-        "Include Keep List Make Measure Name Open Override Overwrite Pack Print Read Remove Repeat Run Set Show Start "
-        "Treat Use Write"
+        "Include Keep List Lose Make Measure Name Open Override Overwrite Pack Print Read Remove Repeat Run Set Show "
+        "Start Treat Use Write"
     ).split()
 )
 ADVERBS = ("Also ", "Do not ", "With --allow-exec, also ")

@@ -218,6 +218,10 @@ class Machine:
         """Return the packet counts of each node's packet filters. Raises BuildError."""
         return self._builder.filtered_packets()
 
+    def dropped_packets(self) -> dict[str, dict[str, int]]:
+        """Return how many single packets were dropped, by node and interface."""
+        return self._builder.dropped_packets()
+
     def attend(self, process: Running) -> int:
         """Let `pause` wake when a process ends. Return the descriptor to pass to `leave`."""
         descriptor = os.pidfd_open(process.pid)

@@ -457,6 +457,8 @@ def settle(run: Run) -> None:
         node: {name: value for name, value in before.items() if value} for node, before in run.counters_before.items()
     }
     run.result["filtered"] = run.machine.filtered_packets()
+    if run.plan["drops"]:
+        run.result["dropped"] = run.machine.dropped_packets()
     sample_totals(run)
 
 

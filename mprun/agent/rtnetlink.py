@@ -20,7 +20,8 @@ RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWNEIGH, RTM_NEWRULE = 16, 20, 24, 
 RTM_DELADDR, RTM_DELROUTE = 21, 25
 RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETRULE = 18, 22, 26, 34
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_MASTER, IFLA_LINKINFO, IFLA_NET_NS_FD = 1, 3, 4, 10, 18, 28
-IFLA_QDISC, IFLA_NUM_TX_QUEUES, IFLA_NUM_RX_QUEUES = 6, 31, 32
+IFLA_QDISC, IFLA_OPERSTATE, IFLA_NUM_TX_QUEUES, IFLA_NUM_RX_QUEUES, IFLA_CARRIER = 6, 16, 31, 32, 33
+IF_OPER_UP = 6
 IFLA_INFO_KIND, IFLA_INFO_DATA, VETH_INFO_PEER = 1, 2, 1
 IFLA_INFO_SLAVE_KIND, IFLA_INFO_SLAVE_DATA, IFLA_BRPORT_STATE, BR_STATE_FORWARDING = 4, 5, 1, 3
 IFA_ADDRESS, IFA_LOCAL = 1, 2
@@ -153,13 +154,17 @@ def check_acknowledgement(number: int, body: bytes) -> None:
 def read_states(netlink: Netlink) -> Iterator[tuple[str, bool]]:
     """Yield each interface, and True if it works.
 
-    An interface works when the kernel has seen its carrier and given it its qdisc. A port of a bridge must also be
-    forwarding, which may be later.
+    An interface works when the kernel has seen its carrier and given it its qdisc. The end of a veth pair that was
+    brought up first names its qdisc before this, and the operational state tells. An end whose other end is down does
+    not wait. A port of a bridge must also be forwarding, which may be later.
     """
     for body in netlink.dump(RTM_GETLINK, _IFINFO.pack(0, 0, 0, 0, 0)):
         found = attributes(body[_IFINFO.size :])
         name = found[IFLA_IFNAME].rstrip(b"\0").decode()
-        yield name, found[IFLA_QDISC] != b"noop\0" and _forwards(attributes(found.get(IFLA_LINKINFO, b"")))
+        info = attributes(found.get(IFLA_LINKINFO, b""))
+        is_seen = info.get(IFLA_INFO_KIND) != b"veth\0" or found[IFLA_CARRIER][0] == 0
+        is_active = found[IFLA_QDISC] != b"noop\0" and (is_seen or found[IFLA_OPERSTATE][0] == IF_OPER_UP)
+        yield name, is_active and _forwards(info)
 
 
 def _forwards(info: Mapping[int, bytes]) -> bool:

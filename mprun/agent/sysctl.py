@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 CONGESTION = "net.ipv4.tcp_congestion_control"
+SCHEDULER = "net.mptcp.scheduler"
 # The congestion controls that a namespace may use. Only the first namespace may use all, and may change this list
 # (tcp_cong.c).
 ALLOWED_CONGESTION = "net.ipv4.tcp_allowed_congestion_control"
 # For a sysctl, the other sysctl that lists its allowed values.
 CHOICES = {
     CONGESTION: "net.ipv4.tcp_available_congestion_control",
-    "net.mptcp.scheduler": "net.mptcp.available_schedulers",
+    SCHEDULER: "net.mptcp.available_schedulers",
 }
 # The protocols whose flows may ask for a congestion control of the kernel's; QUIC brings its own.
 CONTROLLED = ("tcp", "mptcp")

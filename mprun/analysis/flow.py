@@ -15,6 +15,7 @@ from mprun.analysis.findings import Findings, join, measured
 from mprun.analysis.interference import on_paths
 from mprun.analysis.outputs import FlowOutputs, parse
 from mprun.analysis.path import carried, judge_paths, tell_paths
+from mprun.analysis.qlog import read_qlogs
 from mprun.analysis.series import FlowConnections
 from mprun.analysis.subflow import count_reinjected, count_subflows
 from mprun.analysis.together import find_fairness, find_rate
@@ -54,6 +55,7 @@ def read_flow(flow: PlacedFlow, evidence: Evidence) -> FlowReading:
         Findings(errors=tuple(_find_errors(flow, processes, result, outputs, because))),
         _tell_result(flow, result),
         *_tell_paths_and_handovers(flow, tool, result, because, evidence),
+        read_qlogs(flow, outputs, evidence.intent),
     ]
     observed, peer = (evidence.observation.hosts.get(host) for host in (flow.source, flow.destination))
     if not (result.data_ports or result.server_ports) or observed is None or peer is None:

@@ -45,6 +45,9 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "sweep": ("sweep", "Run and repeat all cells of an experiment's matrix."),
         "calibrate": ("calibrate", "Measure each link and compare it with the topology."),
         "bisect": ("bisect", "Find the commit that changed a result."),
+        "faults": ("faults", "Lose each packet of a run once, and show which losses matter."),
+        "baseline": ("baseline", "Check that values of experiments have not changed."),
+        "minimise": ("minimise", "Find the smallest files with the failure of a run."),
         "shell": ("shell", "Build the network and open Mininet's prompt."),
     },
     "Look": {

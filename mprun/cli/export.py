@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     "--markdown", "kinds", flag_value="markdown", multiple=True, help="Print the metrics as a Markdown table."
 )
 @click.option("--latex", "kinds", flag_value="latex", multiple=True, help="Print the metrics as a LaTeX table.")
+@click.option("--qlog", "kinds", flag_value="qlog", multiple=True, help="Write the qlog of each end for viewers.")
 @click.option(
     "--metric",
     "metrics",
@@ -58,13 +59,17 @@ def command(
     """Export the results of a run or a sweep: its tables for other programs, or its metrics for a paper.
 
     A sweep has two tables: `cells` with a row for each run, and `statistics` with a row for each cell and metric. A
-    LaTeX table needs the package booktabs. It has the mean over the runs of each cell with half its t interval.
+    sweep of `mprun faults` also has `faults`, with a row for each packet. A LaTeX table needs the package booktabs. It
+    has the mean over the runs of each cell with half its t interval.
+
+    `--qlog` writes a file for each end of each QUIC flow with `qlog: true`, in the form that qvis reads. The file has a
+    trace with all events, and one for each path if the flow's QUIC library writes the paths.
     """
     from mprun.cli.operand import find_either
     from mprun.rundir import RunDirectory, readable
 
     if not kinds:
-        raise click.UsageError("write one of --csv, --sqlite, --markdown and --latex")
+        raise click.UsageError("write one of --csv, --sqlite, --markdown, --latex and --qlog")
     found = find_either(parent, name)
     if isinstance(found, RunDirectory):
         options.refuse_confidence(confidence)
@@ -79,6 +84,9 @@ def command(
                 target = _make(folder, found)
                 target.write_text(file_name, text)
                 click.echo(target.path / file_name)
+            elif kind == "qlog":
+                for path in _write_qlogs(found, folder):
+                    click.echo(path)
             else:
                 for path in _write_tables(found, kind, folder):
                     click.echo(path)
@@ -137,6 +145,30 @@ def _write_tables(found: RunDirectory | SweepDirectory, kind: str, folder: Path 
         yield target.path / "tables.sqlite"
 
 
+def _write_qlogs(found: RunDirectory | SweepDirectory, folder: Path | None) -> Iterator[Path]:
+    """Write the qlog of each end for viewers, and yield the files. Raises MprunError if there is none."""
+    from mprun.rundir import RunDirectory
+    from mprun.tools.qlog import QlogError, read, render
+
+    if not isinstance(found, RunDirectory):
+        raise SpecError(f"{found.path} is a sweep, and qlog is of a run: name one of its runs")
+    target = None
+    for flow in found.plan().intent.traffic:
+        for end in ("client", "server"):
+            content = found.flow_file(flow.name, f"{end}.sqlog") if flow.protocol == "quic" else None
+            if content is None:
+                continue
+            try:
+                text = render(read(content), end, f"{found.name}: {flow.name}")
+            except QlogError as fault:
+                raise MprunError(f"{found.path}: the qlog of {flow.name}'s {end} {fault}") from None
+            target = target or _make(folder, found)
+            target.write_text(f"{flow.name}-{end}.qlog", text)
+            yield target.path / f"{flow.name}-{end}.qlog"
+    if target is None:
+        raise MprunError(f"{found.path}: no qlog: write 'qlog: true' in an entry of `tool: quic`, and run it again")
+
+
 def _insert(database: sqlite3.Connection, title: str, table: LazyFrame) -> None:
     """Make a table of a database from a frame."""
     frame = table.collect()
@@ -172,3 +204,7 @@ def _tables_of_sweep(found: SweepDirectory) -> Iterator[tuple[str, LazyFrame]]:
     sweep = read_sweep(found)
     yield "cells", sweep.cells.lazy()
     yield "statistics", sweep.statistics.lazy()
+    if found.has("tables/faults.parquet"):
+        from mprun.rundir import read_table
+
+        yield "faults", read_table(found.folder, "tables/faults.parquet")

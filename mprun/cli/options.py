@@ -93,9 +93,20 @@ def engine(command: Command) -> Command:
 
 _kernel_option = partial(click.option, "--kernel", metavar="NAME", shell_complete=complete_kernels)
 kernel = _kernel_option(default="default", show_default=True, help="Boot this experiment kernel.")
+kernels = click.option(
+    "--kernel",
+    "kernels",
+    metavar="NAME",
+    multiple=True,
+    default=("default",),
+    show_default=True,
+    shell_complete=complete_kernels,
+    help="Boot this experiment kernel. Repeat the option to compare kernels.",
+)
 kernel_of_original = _kernel_option(
     help="Boot this experiment kernel. Default: the kernel of the original, if it is built."
 )
+kernel_of_lab = _kernel_option(help="Boot this experiment kernel. Default: the kernel that the lab names, or default.")
 
 
 class ResultFolder(click.Path):

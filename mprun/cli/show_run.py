@@ -10,7 +10,7 @@ import click
 
 from mprun.cli import options
 from mprun.model.units import format_measured
-from mprun.report.metrics import choose_main, format_bound
+from mprun.report.metrics import choose_main, find_repeated, format_bound
 from mprun.rundir import RunDirectory
 from mprun.schema.own_result import own_metrics
 
@@ -30,7 +30,8 @@ def show_summary(summary: Mapping[str, Any], run: RunDirectory, show_all: bool =
     expected = {verdict["metric"]: verdict for verdict in summary["expectations"]}
     metrics: Mapping[str, Mapping[str, Any]] = summary["metrics"]
     hidden = _find_hidden(summary)
-    known = [name for name in metrics if name not in hidden or name in expected]
+    out = hidden | find_repeated(metrics)
+    known = [name for name in metrics if name not in out or name in expected]
     names = known if show_all else choose_main(known, expected, _find_own(run))
     left_out = len(known) - len(names)
     names = [*names, *(name for name in expected if name not in metrics)]

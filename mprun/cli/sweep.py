@@ -113,7 +113,7 @@ def command(
         return
     inputs = runner.read_inputs(loaded[0].sources)
     # a cluster that cannot be used leaves no directory behind
-    with closing(_start_executor(cells, places, address)) as executor:
+    with closing(start_executor(cells, places, address)) as executor:
         sweep, is_new = execution.find_or_create(parent, cells, kernels, inputs, anew)
         invoker.give_at_exit(sweep.path)
         if not as_json:
@@ -139,7 +139,8 @@ def command(
     sys.exit(0 if summary["status"] == "passed" else 1)
 
 
-def _start_executor(cells: Sequence[Cell], places: int, address: str | None) -> Executor:
+def start_executor(cells: Sequence[Cell], places: int, address: str | None) -> Executor:
+    """Return the executor on this machine, or on the cluster at an address."""
     if address is None:
         from mprun.sweep.local import LocalExecutor
 

@@ -52,7 +52,7 @@ def compile_calibration(spec: Spec, network: Network, capabilities: Capabilities
 
 def silence(spec: Spec) -> Spec:
     """The same network with nothing going on."""
-    quiet = replace(spec.experiment, traffic=(), captures=(), expectations=(), probe_pings=0, vary=())
+    quiet = replace(spec.experiment, traffic=(), captures=(), expectations=(), probe_pings=0, vary=(), drops=())
     return replace(spec, experiment=quiet)
 
 

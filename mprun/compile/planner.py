@@ -24,7 +24,7 @@ from mprun.model.network import Network, Path
 from mprun.model.path import usable_paths
 from mprun.model.span import find_spans
 from mprun.model.spec import Flow, LinkChange, Series, Spec
-from mprun.plan import ROOT, Command, Node, Plan, Process, sysctl
+from mprun.plan import ROOT, Command, Node, PacketDrop, Plan, Process, sysctl
 from mprun.tools import tcpdump
 from mprun.tools.probe import probe
 from mprun.tools.tool import Endpoints, Work, tool_of
@@ -73,8 +73,19 @@ def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFE
         preparations=tuple(preparation for work in works for preparation in work.preparations),
         samples=_samples(spec, capabilities) | ({PROGRESS: WATCH_EVERY_NS} if watches else {}),
         watches=watches,
+        drops=tuple(_drops(spec, network)),
         end_ns=max((span.end_ns or span.start_ns or 0 for span in spans.values()), default=0),
     )
+
+
+def _drops(spec: Spec, network: Network) -> Iterator[PacketDrop]:
+    """Yield the drops of each interface together, since they count the same packets."""
+    numbers: dict[tuple[str, str], set[int]] = {}
+    for drop in spec.experiment.drops:
+        numbers.setdefault((drop.node, drop.link), set()).add(drop.packet)
+    for (node, link), packets in numbers.items():
+        interface = next(one for one in network.nodes[node].interfaces if one.link == link)
+        yield PacketDrop(node, interface.name, tuple(sorted(packets)))
 
 
 def _nodes(network: Network) -> Iterator[Node]:
@@ -259,6 +270,7 @@ def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -
         samples=experiment.samples,
         switches=network.switches,
         middleboxes=spec.topology.middleboxes,
+        drops=experiment.drops,
     )
 
 

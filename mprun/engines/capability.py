@@ -205,7 +205,7 @@ def missing_sysctls(plan: Plan, schedulers: SchedulerChoice) -> list[str]:
     settings += [f"{sysctl.CONGESTION}={command.argv[-1]}" for command in plan.build if "congctl" in command.argv]
     for setting in dict.fromkeys(settings):
         name, value = setting.split("=", 1)
-        if name == mptcp.SCHEDULER and Path(sysctl.path_of("net.mptcp.enabled")).exists():
+        if name == sysctl.SCHEDULER and Path(sysctl.path_of("net.mptcp.enabled")).exists():
             lacking += filter(None, [mptcp.lacking_scheduler(value, schedulers)])
             continue
         has = sysctl.choices_of(name)

@@ -17,7 +17,6 @@ from mprun.capabilities import DEFAULT_SCHEDULER, SchedulerChoice
 from mprun.engines.engine import ENVIRONMENT, find_program, unshare_command
 from mprun.model.spec import Spec
 
-SCHEDULER = "net.mptcp.scheduler"
 # A name that no scheduler has.
 NO_SCHEDULER = "mprun-no-such"
 # Linux lists its path managers from 6.16 on. Before, net.mptcp.pm_type (from 5.19 on) chooses between two.
@@ -33,14 +32,14 @@ def schedulers_asked(spec: Spec) -> set[str]:
     """Return the schedulers that the hosts of an experiment ask for."""
     hosts = spec.experiment.hosts.values()
     return {host.mptcp.scheduler for host in hosts} | {
-        value for host in hosts for name, value in host.sysctl if name == SCHEDULER
+        value for host in hosts for name, value in host.sysctl if name == sysctl.SCHEDULER
     }
 
 
 def find_schedulers(asked: Iterable[str] = ()) -> SchedulerChoice:
     """Return the schedulers of this host's kernel. If the kernel lists none, those in `asked` are tried."""
-    exists = Path(sysctl.path_of(SCHEDULER)).exists()
-    return judge_schedulers(exists, sysctl.choices_of(SCHEDULER), _takes, asked)
+    exists = Path(sysctl.path_of(sysctl.SCHEDULER)).exists()
+    return judge_schedulers(exists, sysctl.choices_of(sysctl.SCHEDULER), _takes, asked)
 
 
 def judge_schedulers(
@@ -65,12 +64,12 @@ def judge_schedulers(
 def lacking_scheduler(name: str, choice: SchedulerChoice) -> str | None:
     """Return what a kernel lacks to run a scheduler, as the object of "has no"; None if it has the scheduler."""
     if name == DEFAULT_SCHEDULER and not choice.has_sysctl:
-        return f"sysctl {SCHEDULER}, which came with Linux 6.6"
+        return f"sysctl {sysctl.SCHEDULER}, which came with Linux 6.6"
     if name in choice.names:
         return None
     has = ", ".join(choice.names)
     if not choice.has_sysctl:
-        has += f"; {SCHEDULER} came with Linux 6.6"
+        has += f"; {sysctl.SCHEDULER} came with Linux 6.6"
     if choice.takes_any_name:
         has += "; it accepts any name, and runs the default scheduler in its place"
     return f"scheduler '{name}' (it has: {has})"
@@ -78,7 +77,7 @@ def lacking_scheduler(name: str, choice: SchedulerChoice) -> str | None:
 
 def _takes(name: str) -> bool:
     """Return whether this kernel accepts a scheduler's name."""
-    script = f'printf %s "$1" > {sysctl.path_of(SCHEDULER)}'
+    script = f'printf %s "$1" > {sysctl.path_of(sysctl.SCHEDULER)}'
     argv = [*unshare_command(["--net"]), "sh", "-c", script, "sh", name]
     return subprocess.run(argv, stderr=subprocess.DEVNULL, env=ENVIRONMENT).returncode == 0
 

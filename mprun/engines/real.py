@@ -128,6 +128,8 @@ def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None, l
 def missing(plan: Plan, capabilities: Capabilities) -> str | None:
     """Return what this host lacks for a plan, with a remedy; None if it lacks nothing."""
     assert capabilities.schedulers is not None, "the capabilities of a host's kernel"
+    if plan.drops:
+        return "'drop' needs simulated time, in which packets have the same numbers in each run: use --engine virtual"
     tried = subprocess.run([*unshare_command(["--net"]), "true"], capture_output=True, text=True)
     if tried.returncode:
         return f"no namespaces for this user ({tried.stderr.strip()}): run as root, or with --engine virtual"

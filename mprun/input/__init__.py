@@ -107,6 +107,26 @@ def load_trees(topology: Tree, experiment: Tree | None, strict: bool = False) ->
         return _load_one(files.gather(topology, experiment, {}, None, strict))
 
 
+def read_plain(
+    topology: Path | str, experiment: Path | str, parameters: Mapping[str, str] = {}, seed: int | None = None
+) -> dict[str, dict[str, object]]:
+    """Return the keys and values of a topology and an experiment, with their parameters filled in.
+
+    The keys of the result are `topology` and `experiment`. The matrix is left out. Raises InputError (a SpecError).
+    """
+    found = _read(topology, experiment, parameters, seed, False, NONE)
+    documents = found.documents()
+    filled = files.fill_in(found, documents, next(iter(found.cells()), ()))
+    plain = [document.plain(filled) for document in documents]
+    faults = [fault for document in documents for fault in document.faults]
+    if faults or None in plain:
+        raise InputError(faults)
+    return {
+        name: {key: value for key, value in (one or {}).items() if key != "matrix"}
+        for name, one in zip(("topology", "experiment"), plain, strict=True)
+    }
+
+
 def load_topology(
     topology: Path | str, parameters: Mapping[str, str] = {}, allowed: Permissions = NONE
 ) -> TopologySpec:
@@ -202,6 +222,7 @@ def _read_action(
         cross_check.check_endpoints(network.spec, action, notes)
         cross_check.check_congestion(network.spec, action, notes)
         cross_check.check_captures(network.spec, action, document)
+        cross_check.check_drops(network.spec, action, document)
         cross_check.check_tools(named, action, notes)
         cross_check.check_rates(network.spec, named, action, notes)
         check_lengths(network.spec, named, action, notes)

@@ -102,7 +102,7 @@ def check_references(
 
     settings = values.get("hosts")
     for name in settings if isinstance(settings, dict) else ():
-        host(name, ("hosts", name))
+        several(name, ("hosts", name))
     for n, flow in _mappings(values.get("traffic")):
         source, destination = flow.get("from"), flow.get("to")
         for key, named in (("from", source), ("to", destination)):
@@ -279,6 +279,20 @@ def check_captures(topology: TopologySpec, experiment: ExperimentSpec, document:
             document.warn(("capture", n, "snaplen"), message)
 
 
+def check_drops(topology: TopologySpec, experiment: ExperimentSpec, document: Document) -> None:
+    """Record faults of dropped packets at nodes that do not exist or do not count packets, and on links elsewhere."""
+    for n, drop in enumerate(experiment.drops):
+        known = [name for name, kind in topology.nodes.items() if kind in ("host", "router")]
+        if drop.node not in known:
+            message = f"no host or router '{drop.node}' in this topology{name_nearest(drop.node, known, 'it has')}"
+            document.fault(("drop", n, "node"), message)
+            continue
+        own = [link.name for link in topology.links if drop.node in link.ends]
+        if drop.link not in own:
+            message = f"'{drop.node}' has no link '{drop.link}'{name_nearest(drop.link, own, 'links')}"
+            document.fault(("drop", n, "link"), message)
+
+
 def check_rates(
     topology: TopologySpec,
     named: Mapping[Pair, Sequence[NamedPath]],
@@ -373,10 +387,11 @@ def check_path_managers(
     written = values.get("hosts")
     chosen = {
         host
-        for host, entry in (written.items() if isinstance(written, dict) else ())
+        for key, entry in (written.items() if isinstance(written, dict) else ())
         if isinstance(entry, dict)
         and isinstance(mptcp := entry.get("mptcp"), dict)
         and not mptcp.keys().isdisjoint(("path_manager", "endpoints"))
+        for host in find_hosts(key, list(experiment.hosts))
     }
     told: set[str] = set()
     for n, flow in enumerate(experiment.traffic):

@@ -30,6 +30,7 @@ from mprun.schema.experiment import (
 from mprun.schema.field import DEFAULT_SEED
 from mprun.schema.file_model import check
 from mprun.schema.own_result import own_tables
+from mprun.schema.pairing import find_hosts, is_pattern
 from mprun.schema.plot import SAMPLES
 from mprun.statement.evaluation import check as check_statement
 from mprun.statement.expression import ExpressionError, Reference, UnknownName
@@ -37,6 +38,12 @@ from mprun.statement.expression import parse as parse_statement
 
 # The name of a sweep's cells in a statement.
 CELLS = "cells"
+
+
+def _spread(entries: Mapping[str, HostEntry], hosts: Sequence[str]) -> dict[str, HostEntry]:
+    """Return the entry of each host. A name comes before patterns, and a later pattern before an earlier one."""
+    found = {host: entry for key, entry in entries.items() if is_pattern(key) for host in find_hosts(key, hosts)}
+    return found | {key: entry for key, entry in entries.items() if not is_pattern(key)}
 
 
 def read_experiment(
@@ -78,7 +85,7 @@ def read_experiment(
     experiment = ExperimentSpec(
         name=PurePath(document.name).stem,
         description=file.description,
-        hosts={name: _host(entry) for name, entry in file.hosts.items()},
+        hosts={name: _host(entry) for name, entry in _spread(file.hosts, hosts or ()).items()},
         traffic=traffic.flows,
         captures=tuple(entry.capture() for entry in file.capture),
         expectations=tuple(
@@ -101,6 +108,7 @@ def read_experiment(
         ),
         attachments=tuple(dict.fromkeys(document.attachments)),
         show=tuple(dict.fromkeys(file.show)),
+        drops=tuple(dict.fromkeys(entry.drop() for entry in file.drop)),
     )
     return experiment, traffic.notes
 

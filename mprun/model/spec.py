@@ -48,6 +48,7 @@ SeriesName = Literal[
     "goodput",
     "rtt",
     "cwnd",
+    "in_flight",
     "queue",
     "interfaces",
     "delay",
@@ -460,6 +461,22 @@ class Capture:
         return self.node if self.link is None else f"{self.node}-{self.link}"
 
 
+# The number of a packet that never arrives: a drop of it counts packets, and loses none.
+NEVER = 2**31
+
+
+@dataclass(frozen=True)
+class Drop:
+    """A packet that is lost when it arrives at a node over a link.
+
+    packet: its number among the packets that arrive there, from 1. ICMP does not count.
+    """
+
+    node: str
+    link: str
+    packet: int
+
+
 @dataclass(frozen=True)
 class Expectation:
     """A bound on a metric, in the metric's base unit (bit/s, s, 1). `equals` is exact."""
@@ -574,6 +591,7 @@ class ExperimentSpec:
     `across`: statements that must hold across the cells of a sweep (`mprun.statement.expression`).
     `attachments`: the files that go into the run.
     `show`: the metrics that the table of a sweep shows; empty for the main ones.
+    `drops`: the single packets that are lost.
     """
 
     name: str
@@ -593,6 +611,7 @@ class ExperimentSpec:
     across: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     show: tuple[str, ...] = ()
+    drops: tuple[Drop, ...] = ()
 
 
 @dataclass(frozen=True)

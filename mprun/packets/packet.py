@@ -24,7 +24,7 @@ _LISTED = ("subtype", "announced_ipv4", "announced_ipv6", "chunks", "chunk_lengt
 _KEYS = ("sender_key", "receiver_key", "data_ack", "dsn")
 _TEXTS = (
     *("time", "interface", "mac", "ipv4_source", "ipv4_destination", "ipv6_source", "ipv6_destination"),
-    *("flags", "tag", "initiate_tag", "backup", "echo", "cut", *_LISTED),
+    *("flags", "tag", "initiate_tag", "backup", "echo", "data_fin", "cut", *_LISTED),
 )
 # The type of outgoing packets (packet(7), PACKET_OUTGOING).
 _OUTGOING = 4
@@ -74,7 +74,7 @@ def read_packets(text: bytes, place: Place, zero_epoch_ns: int) -> polars.DataFr
             pl.col("time").str.replace(".", "", literal=True).cast(pl.Int64, strict=False) - zero_epoch_ns,
             pl.col("flags", "tag", "initiate_tag").str.strip_prefix("0x").str.to_integer(base=16, strict=False),
             pl.col("cut").str.contains("TCP truncated|SCTP truncated").fill_null(False),
-            *(pl.col(name).is_in(["1", "True"]) for name in ("backup", "echo")),
+            *(pl.col(name).is_in(["1", "True"]) for name in ("backup", "echo", "data_fin")),
         )
         .filter(pl.col("time").is_not_null())
         .with_columns(
@@ -128,7 +128,10 @@ def shape_packets(packets: polars.DataFrame, capture: str, first: int) -> polars
             pl.col("flags").replace_strict(flags, default=None, return_dtype=pl.String),
             pl.col("chunks").replace_strict(chunks, default=None, return_dtype=pl.String),
         ),
-        options=pl.col("subtype").replace_strict(options, default=None, return_dtype=pl.String),
+        options=pl.concat_str(
+            pl.col("subtype").replace_strict(options, default=None, return_dtype=pl.String),
+            pl.when("data_fin").then(pl.lit(",DATA_FIN")).otherwise(pl.lit("")),
+        ),
     ).select(COLUMNS)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
-from mprun.packets.sequence import Seen
+from mprun.model.sequence import Seen
 
 RETRANSMISSION, REINJECTION = "retransmission", "reinjection"
 # The two directions of a connection: from the end that opened it, and to that end.

@@ -114,6 +114,22 @@ def choose_main(metrics: Sequence[str], expected: Collection[str], own: Collecti
     return [name for name in metrics if name in shown] or list(metrics[:MOST_MAIN])
 
 
+# The statistics of several values. All are equal if there is one value.
+STATISTICS = ("median", "p90", "p95", "p99", "min", "max", "mdev", "stdev")
+
+
+def find_repeated(metrics: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Return the metrics that repeat a mean, because a flow had one request only."""
+    found = set()
+    for name in metrics:
+        stem, _, statistic = name.rpartition(".")
+        owner = stem.partition(".")[0]
+        is_single = metrics.get(f"{owner}.requests", {}).get("value") == 1
+        if is_single and statistic in STATISTICS and f"{stem}.mean" in metrics:
+            found.add(name)
+    return found
+
+
 def order_metrics(metrics: Mapping[str, Any], owned: Mapping[str, Metrics]) -> dict[str, Any]:
     """Return a run's metrics in reading order: paths, then flows and groups in the experiment's order, then sums.
 

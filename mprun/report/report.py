@@ -23,7 +23,7 @@ from mprun.model.wording import say_change
 from mprun.plan import Plan
 from mprun.report.figure import Chart, Mark
 from mprun.report.gallery import Gallery, draw_topology
-from mprun.report.metrics import format_bound, order_metrics
+from mprun.report.metrics import find_repeated, format_bound, order_metrics
 from mprun.report.page import Grid, LeftFile, Page, Row, Tile, Verdict, render
 from mprun.report.run_data import Association, RunData
 from mprun.report.run_figures import draw_run, lacking
@@ -196,7 +196,8 @@ def _grids(spec: Spec, metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[Gri
     owned = owned_metrics(spec.experiment.traffic)
     groups = {flow.group for flow in spec.experiment.traffic}
     members = {flow.name for flow in spec.experiment.traffic if flow.group is not None}
-    metrics = order_metrics(metrics, owned)
+    repeated = find_repeated(metrics)
+    metrics = order_metrics({name: metric for name, metric in metrics.items() if name not in repeated}, owned)
     owners = dict.fromkeys(name.partition(".")[0] for name in metrics)
     others: list[Row] = []
     for owner in owners:

@@ -16,6 +16,7 @@ import polars as pl
 
 from mprun.model.metric import SUFFIXES
 from mprun.model.spec import Plot, SeriesName
+from mprun.report import qlog_figures
 from mprun.report.figure import Axis, Chart, Form, Panel, Series, dress
 from mprun.report.one_way_delay import draw_one_way_delay
 from mprun.report.palette import FLOW_TONES
@@ -36,16 +37,19 @@ OWN_TIME = "time_s"
 OTHER = "other ways"
 
 
+# Makes the figure of a flow, or of the whole run for None. It returns None if there is nothing to show.
+Draw = Callable[[RunData, str | None, Form], Chart | None]
+
+
 @dataclass(frozen=True)
 class Source:
     """A kind of figure.
 
     - tables: the tables that it may be made from.
-    - draw: makes the figure of a flow, or of the whole run for None. It returns None if there is nothing to show.
     """
 
     tables: tuple[str, ...]
-    draw: Callable[[RunData, str | None, Form], Chart | None]
+    draw: Draw
     by_flow: bool
 
 
@@ -434,6 +438,11 @@ def _join(words: Sequence[str]) -> str:
     return " and ".join([", ".join(unique[:-1]), unique[-1]] if len(unique) > 1 else unique)
 
 
+def _either(one: Draw, other: Draw) -> Draw:
+    """Return what makes one figure, or else the other."""
+    return lambda evidence, flow, form: one(evidence, flow, form) or other(evidence, flow, form)
+
+
 # table, start, delay, factor to seconds, noun
 _DELAYS = (
     ("requests", "start_ns", "delay_ns", 1 / NS, "requests"),
@@ -442,16 +451,17 @@ _DELAYS = (
 )
 
 SOURCES: Mapping[SeriesName, Source] = {
-    "rate": Source(("sockets",), _draw_rate, True),
+    "rate": Source(("sockets", "qlog_packets"), _either(_draw_rate, qlog_figures.draw_rate), True),
     "goodput": Source(("goodput",), _draw_goodput, False),
-    "rtt": Source(("sockets",), _draw_rtt, True),
-    "cwnd": Source(("sockets",), _draw_cwnd, True),
+    "rtt": Source(("sockets", "qlog_recovery"), _either(_draw_rtt, qlog_figures.draw_rtt), True),
+    "cwnd": Source(("sockets", "qlog_recovery"), _either(_draw_cwnd, qlog_figures.draw_cwnd), True),
+    "in_flight": Source(("qlog_recovery",), qlog_figures.draw_in_flight, True),
     "queue": Source(("queues",), _draw_queue, False),
     "interfaces": Source(("interfaces",), _draw_interfaces, False),
     "delay": Source(("requests", "datagrams", "pings"), _draw_delay, False),
     "completion": Source(("flows",), _draw_completion, False),
     "buffer": Source(("chunks",), draw_buffer, False),
     "quality": Source(("chunks",), draw_quality, False),
-    "sequence": Source(("packets",), draw_sequence, True),
+    "sequence": Source(("packets", "qlog_frames"), _either(draw_sequence, qlog_figures.draw_offsets), True),
     "one_way_delay": Source(("one_way_delays",), draw_one_way_delay, False),
 }

@@ -46,9 +46,10 @@ def to_text(chart: Chart, width: int) -> Iterator[str]:
 
 
 def _say_ends(series: Series, chart: Chart) -> str:
-    """Return the lowest and the highest value of a series."""
+    """Return the lowest and the highest value of a series, once if they are the same."""
     known = [y for y in series.y if not math.isnan(y)]
-    return f"{_say(min(known, default=0.0), chart.y)} to {_say(max(known, default=0.0), chart.y)}"
+    ends = (_say(find(known, default=0.0), chart.y) for find in (min, max))
+    return " to ".join(dict.fromkeys(ends))
 
 
 def spark(values: Sequence[float], most: float) -> str:

@@ -11,8 +11,10 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 from mprun.model.fault import Path
 from mprun.model.scalar import name_value
 from mprun.model.spec import (
+    NEVER,
     VARIATIONS,
     Capture,
+    Drop,
     Endpoint,
     EndpointFlag,
     Mptcp,
@@ -27,6 +29,7 @@ from mprun.schema.field import DEFAULT_SEED, SEED, CaptureSize, Name, Snaplen, V
 from mprun.schema.file_model import FileModel, refuse
 from mprun.schema.flow import Congestion
 from mprun.schema.impairment import text_schema
+from mprun.schema.pairing import HostKey
 from mprun.schema.plot import PlotEntry
 
 DEFAULT_PROBE_PINGS = 3
@@ -271,6 +274,21 @@ class CaptureEntry(FileModel):
         return Capture(node, self.snaplen, self.filter, self.link, self.size, self.keep or "first")
 
 
+class DropEntry(FileModel):
+    """A packet that is lost."""
+
+    node: Name = Field(description="The host or router at which the packet arrives.", examples=["router"])
+    link: Name = Field(description="The link over which it arrives.", examples=["path0"])
+    packet: Annotated[int, Whole(1, NEVER, "a run has fewer packets")] = Field(
+        description="The number of the packet among the packets that arrive at this node over this link, from 1. "
+        "Packets of ICMP do not count.",
+        examples=[17],
+    )
+
+    def drop(self) -> Drop:
+        return Drop(self.node, self.link, self.packet)
+
+
 class ProbeEntry(FileModel):
     """The measurements before time zero, when the network is idle."""
 
@@ -412,9 +430,19 @@ class ExperimentFile(FileModel):
     )
     version: Version = Field(description="The version of this format.", examples=[1])
     description: str = Field("", description="A text for people: the purpose of the experiment.")
-    hosts: dict[Name, HostEntry] = Field({}, description="Settings of hosts, by host name.")
+    hosts: dict[HostKey, HostEntry] = Field(
+        {},
+        description="Settings of hosts, by name, pattern 'h*' or range 'h0..h4'. The entry of a name replaces that of "
+        "a pattern, and a later pattern replaces an earlier one.",
+    )
     traffic: list[dict[str, Any]] = Field(default=[], description="The flows: tool, hosts, times and sizes.")
     capture: list[CaptureEntry] = Field(default=[], description="The captures of packets.")
+    drop: Annotated[list[DropEntry], Field(max_length=1000)] = Field(
+        default=[],
+        description="Single packets that are lost. Every other packet is forwarded as it would be without this key. "
+        "In the virtual engine only.",
+        examples=[[{"node": "router", "link": "path0", "packet": 17}]],
+    )
     probe: ProbeEntry | None = Field(None, description="The measurements before the traffic.")
     sample: SampleEntry | None = Field(None, description="The values to sample during the run, and their intervals.")
     expect: list[ExpectEntry] = Field(

@@ -134,7 +134,13 @@ def _bare(kind: Any) -> Any:
             rest = tuple(k for k in get_args(kind) if k is not NoneType)
             kind = rest[0] if len(rest) == 1 else Union[rest]  # noqa: UP007
         else:
-            return kind
+            return _mapping_of(kind) or kind
+
+
+def _mapping_of(kind: Any) -> type[FileModel] | None:
+    """The model among several types of which one is a mapping; None for other types."""
+    models = [k for k in get_args(kind) if isinstance(k, type) and issubclass(k, FileModel)]
+    return models[0] if get_origin(kind) in (Union, UnionType) and len(models) == 1 else None
 
 
 def _say(detail: ErrorDetails, path: Path, owner: type[FileModel] | None) -> str:

@@ -62,6 +62,13 @@ Hosts = Annotated[
     WithJsonSchema({"anyOf": [*_HOST_SCHEMA["anyOf"], {"type": "array", "items": _HOST_SCHEMA, "minItems": 1}]}),
 ]
 
+# One host, a pattern or a range, as the key of a mapping.
+HostKey = Annotated[
+    str,
+    PlainValidator(_parse_host),
+    WithJsonSchema({"type": "string", "pattern": rf"{NAME_PATTERN}|[*?\[]|\.\."}),
+]
+
 
 def find_hosts(wanted: str, hosts: Sequence[str]) -> Several:
     """The hosts that a name, pattern or range matches, in their order. Empty if none matches."""

@@ -21,6 +21,7 @@ FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
     "goodput": ("step",),
     "rtt": ("line",),
     "cwnd": ("line",),
+    "in_flight": ("line",),
     "queue": ("line",),
     "interfaces": ("step",),
     "delay": ("cdf", "points"),
@@ -48,11 +49,12 @@ class PlotEntry(FileModel):
 
     series: SeriesName | None = Field(
         None,
-        description="The series to plot over the run's time. `rate`, `rtt`, `cwnd`: of each subflow. `goodput`: "
-        "of each flow. `queue`, `interfaces`: if `sample` names them. `delay`: of requests, datagrams "
-        "and pings. `completion`: of short flows. `buffer`, `quality`: of videos. `sequence`: the "
-        "position of each packet in the data, and `one_way_delay`: the delay of each packet from one host to "
-        "another, after `mprun packets` has read the captures.",
+        description="The series to plot over the run's time. `rate`, `rtt`, `cwnd`: of each subflow, and of each "
+        "path of a QUIC flow with `qlog`. `in_flight`: of each path of such a flow. `goodput`: of each flow. `queue`, "
+        "`interfaces`: if `sample` names them. `delay`: of requests, datagrams and pings. `completion`: of short "
+        "flows. `buffer`, `quality`: of videos. `sequence`: the position of each packet in the data, and "
+        "`one_way_delay`: the delay of each packet from one host to another, after `mprun packets` has read the "
+        "captures. A QUIC flow with `qlog` needs no captures for `sequence`.",
         examples=["rate"],
     )
     table: Name | None = Field(

@@ -10,6 +10,8 @@ Files and folders of a sweep:
         runs/<cell>/<number>/.made  a mark that shows that this user's mprun made the run
         partial/              runs in progress; after a kill, the next resume removes what is left
         tables/cells.parquet  a row for each run: its values, seed, status and metrics
+        tables/faults.parquet  for `mprun faults`: a row for each lost packet
+        faults.svg            for `mprun faults`: its figure
         summary.json          statistics of each cell, expectations, verdict; like the table, it exists only after
                               the end of the sweep (see `mprun.sweepdir.summary`)
         report.html           made on request, with figures/ beside it
@@ -199,10 +201,10 @@ class SweepDirectory:
         except FileNotFoundError:
             raise MprunError(f"{self.path}: no tables/cells.parquet: the sweep did not get so far") from None
 
-    def write_table(self, columns: Mapping[str, list[Any]]) -> None:
-        """Write `tables/cells.parquet`: columns of equal length, with None for a missing value."""
+    def write_table(self, columns: Mapping[str, list[Any]], name: str = "cells") -> None:
+        """Write a table, such as `tables/cells.parquet`: columns of equal length, with None for a missing value."""
         self.folder.make("tables")
-        self.folder.write_bytes("tables/cells.parquet", pack(make_frame(columns)))
+        self.folder.write_bytes(f"tables/{name}.parquet", pack(make_frame(columns)))
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

@@ -50,6 +50,7 @@ FIELDS = {
     "announced_ipv4": "tcp.options.mptcp.ipv4",
     "announced_ipv6": "tcp.options.mptcp.ipv6",
     "echo": "tcp.options.mptcp.echo",
+    "data_fin": "tcp.options.mptcp.datafin.flag",
     "sctp_source_port": "sctp.srcport",
     "sctp_destination_port": "sctp.dstport",
     "tag": "sctp.verification_tag",

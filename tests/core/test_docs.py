@@ -33,6 +33,9 @@ def test_yaml_blocks_compile(page: Path, tmp_path: Path) -> None:
     for block in blocks_of(page, "python", "c"):
         if program := NAMED.match(block):
             (tmp_path / program[2]).write_text(block)
+    for block in blocks_of(page, "console"):
+        for environment in re.findall(r"-m venv (\w+)", block):
+            (tmp_path / environment).mkdir()
     for number, block in enumerate(blocks_of(page, "yaml")):
         named = NAMED.match(block)
         path = tmp_path / (named[2] if named else f"block{number}.yaml")

@@ -10,6 +10,7 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import polars as pl
@@ -25,7 +26,7 @@ from mprun.report import figure, palette
 from mprun.report.chart import COLUMN, WIDE, paint
 from mprun.report.figure import TIME, Axis, Chart, Form, Mark, Panel, Series, to_csv
 from mprun.report.gallery import Gallery
-from mprun.report.metrics import choose_main, format_mean
+from mprun.report.metrics import choose_main, find_repeated, format_mean
 from mprun.report.page import Page, Picture, Verdict, render
 from mprun.report.run_data import Association, RunData
 from mprun.report.run_figures import draw_run, lacking
@@ -298,7 +299,7 @@ def test_figures_without_data_are_named() -> None:
     plots = [Plot(series="cwnd", flow="bulk"), Plot(series="queue")]
     assert list(draw_run(evidence(), plots)) == []
     assert list(lacking(evidence(), plots)) == [
-        "no figure 'cwnd' of bulk: the run has no sockets to show",
+        "no figure 'cwnd' of bulk: the run has no sockets nor qlog_recovery to show",
         "no figure 'queue': the run has no queues to show",
     ]
 
@@ -556,6 +557,13 @@ def test_main_metrics_of_a_run() -> None:
     many = [f"flow{n}.goodput" for n in range(9)]
     assert choose_main([*many, "total.goodput"], []) == many[:5]
     assert choose_main(["a.odd", "b.odd"], []) == ["a.odd", "b.odd"]
+
+
+def test_a_single_request_has_one_delay() -> None:
+    names = ("get.delay.mean", "get.delay.median", "get.delay.p95", "get.delay.max", "get.completion", "ask.rtt.max")
+    metrics: dict[str, dict[str, Any]] = {name: {"value": 4.4, "unit": "s"} for name in names}
+    assert find_repeated({**metrics, "get.requests": {"value": 2, "unit": "1"}}) == set()
+    assert find_repeated({**metrics, "get.requests": {"value": 1, "unit": "1"}}) == set(names[1:4])
 
 
 def test_a_plot_has_titles_names_and_a_width() -> None:

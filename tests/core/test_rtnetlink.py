@@ -10,12 +10,15 @@ import pytest
 
 from mprun.agent.message import attribute, attributes
 from mprun.agent.rtnetlink import (
+    IF_OPER_UP,
     IFLA_BRPORT_STATE,
+    IFLA_CARRIER,
     IFLA_IFNAME,
     IFLA_INFO_KIND,
     IFLA_INFO_SLAVE_DATA,
     IFLA_INFO_SLAVE_KIND,
     IFLA_LINKINFO,
+    IFLA_OPERSTATE,
     IFLA_QDISC,
     RTA_METRICS,
     RTAX_CC_ALGO,
@@ -27,15 +30,24 @@ from mprun.agent.rtnetlink import (
 
 
 class Dump:
-    """A kernel with one interface. qdisc, slave_kind: as in RTM_NEWLINK. state: of a bridge's port."""
+    """A kernel with one interface. Arguments: as in RTM_NEWLINK. state: of a bridge's port."""
 
-    def __init__(self, qdisc: bytes, slave_kind: bytes = b"", state: int = 0) -> None:
-        info = attribute(IFLA_INFO_KIND, b"veth\0")
+    def __init__(
+        self,
+        qdisc: bytes,
+        slave_kind: bytes = b"",
+        state: int = 0,
+        carrier: int = 1,
+        operstate: int = IF_OPER_UP,
+        kind: bytes = b"veth\0",
+    ) -> None:
+        info = attribute(IFLA_INFO_KIND, kind)
         if slave_kind:
             port = attribute(IFLA_BRPORT_STATE, bytes([state]))
             info += attribute(IFLA_INFO_SLAVE_KIND, slave_kind) + attribute(IFLA_INFO_SLAVE_DATA, port)
         name = attribute(IFLA_IFNAME, b"s0-0\0")
-        self._body = bytes(16) + name + attribute(IFLA_QDISC, qdisc) + attribute(IFLA_LINKINFO, info)
+        seen = attribute(IFLA_CARRIER, bytes([carrier])) + attribute(IFLA_OPERSTATE, bytes([operstate]))
+        self._body = bytes(16) + name + attribute(IFLA_QDISC, qdisc) + seen + attribute(IFLA_LINKINFO, info)
 
     def dump(self, _kind: int, _body: bytes) -> Iterator[bytes]:
         yield self._body
@@ -46,6 +58,11 @@ class Dump:
     [
         pytest.param(Dump(b"noop\0"), False, id="no carrier yet"),
         pytest.param(Dump(b"noqueue\0"), True, id="a carrier"),
+        # states of linux/if.h: 0 is unknown, 3 is lower layer down
+        pytest.param(Dump(b"noqueue\0", operstate=0), False, id="a carrier that the kernel has not seen"),
+        pytest.param(Dump(b"noqueue\0", operstate=3), False, id="a carrier that was off a moment ago"),
+        pytest.param(Dump(b"noqueue\0", carrier=0, operstate=3), True, id="the other end is down"),
+        pytest.param(Dump(b"noqueue\0", operstate=0, kind=b"bridge\0"), True, id="no pair"),
         # states of linux/if_bridge.h: 0 is disabled, 3 is forwarding
         pytest.param(Dump(b"noqueue\0", b"bridge\0", 0), False, id="a port whose bridge has not been told"),
         pytest.param(Dump(b"noqueue\0", b"bridge\0", 3), True, id="a port that forwards"),

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from mprun.model.sequence import Seen
 from mprun.packets.connection import Trace
 from mprun.packets.packet import Place, packet_schema, read_packets, shape_packets
-from mprun.packets.sequence import Seen
 from mprun.packets.stream import REINJECTION, RETRANSMISSION, token_of
 from mprun.tools.tshark import FIELDS
 

@@ -25,6 +25,7 @@ from mprun.model.spec import (
     Direction,
     Expectation,
     Flow,
+    HostSpec,
     LinkChange,
     LinkSpec,
     Mptcp,
@@ -131,6 +132,25 @@ def test_server_paths(tmp_path: Path) -> None:
     assert [link.name for link in spec.topology.links] == ["path0", "lte", "server0", "server1"]
     assert spec.topology.links[3].addresses == (("10.1.1.2/24",), ("10.1.1.1/24",))
     assert spec.topology.links[2].forward.rate_bit_per_s == 5_000_000
+
+
+def test_settings_of_many_hosts(tmp_path: Path) -> None:
+    """A name comes before patterns and ranges, and a later pattern before an earlier one."""
+    (tmp_path / "topo.yaml").write_text("version: 1\ntopology: star\nclients: 4\n")
+    settings = {
+        "client1": "{mptcp: {path_manager: default}}",
+        "'client*'": "{mptcp: {subflows_per_pair: 2, path_manager: ndiffports}}",
+        "client2..client3": "{mptcp: {subflows_per_pair: 3, path_manager: ndiffports}}",
+    }
+    written = ", ".join(f"{key}: {value}" for key, value in settings.items())
+    (tmp_path / "xp.yaml").write_text(f"version: 1\nhosts: {{{written}}}\n")
+    hosts = load(tmp_path / "topo", tmp_path / "xp").spec.experiment.hosts
+    assert {host: one.mptcp.subflows_per_pair for host, one in hosts.items()} == {
+        "client0": 2,
+        "client1": HostSpec().mptcp.subflows_per_pair,
+        "client2": 3,
+        "client3": 3,
+    }
 
 
 def test_subnets(tmp_path: Path) -> None:

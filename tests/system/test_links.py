@@ -329,15 +329,31 @@ def test_changed_links_repeat_byte_for_byte(mprun: Callable[..., Result]) -> Non
     assert digests_of(runs[0].run) == digests_of(runs[1].run)
 
 
+# 150 wires in a row, and 72 hosts at routers with 9 links to each of two others.
+WIDE = {
+    "line": ("topology: line\nrouters: 150\nrate: 100mbit\n", "from: client, to: server"),
+    "tree": (
+        "topology: two-level-tree\nports: 36\ncore: 2\nedge: 4\nparallel: 9\nhosts_per_edge: 18\necmp: true\n"
+        "access: {rate: 10mbit}\ntrunk: {rate: 10mbit}\n",
+        "from: h0..h17, to: h54..h71, pairs: in-order",
+    ),
+}
+
+
 @pytest.mark.parametrize("engine", ["virtual", "real"])
-def test_first_packet_passes_a_long_line_of_wires(mprun: Callable[..., Result], tmp_path: Path, engine: str) -> None:
+@pytest.mark.parametrize("name", WIDE)
+def test_first_packet_passes_many_wires(mprun: Callable[..., Result], tmp_path: Path, name: str, engine: str) -> None:
     """The kernel activates a few hundred new links a second. An earlier packet is lost without a trace."""
-    (tmp_path / "topo.yaml").write_text("version: 1\ntopology: line\nrouters: 150\nrate: 100mbit\n")
-    xp = "version: 1\nprobe: {pings: 0}\ntraffic: [{name: echo, tool: ping, from: client, to: server, count: 2}]\n"
-    (tmp_path / "xp.yaml").write_text(xp)
+    topology, ends = WIDE[name]
+    (tmp_path / "topo.yaml").write_text(f"version: 1\n{topology}")
+    flow = f"{{name: echo, tool: ping, {ends}, interval: 200ms, count: 2}}"
+    (tmp_path / "xp.yaml").write_text(f"version: 1\nprobe: {{pings: 0}}\ntraffic: [{flow}]\n")
     result = mprun("-t", "topo", "-x", "xp", "--engine", engine, "--json")
     assert result.status == 0, result.out + result.err
-    assert result.metric("echo.loss") == 0
+    metrics = result.summary["metrics"]
+    losses = [metric["value"] for key, metric in metrics.items() if key.endswith(".loss")]
+    assert len(losses) == (18 if name == "tree" else 1)
+    assert set(losses) == {0}
 
 
 LOADED = """\

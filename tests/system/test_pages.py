@@ -16,7 +16,15 @@ from mprun.kernel.store import find_kernel
 from tests.pages import BLOCK, NAMED
 from tests.system.conftest import ROOT, environment
 
-PAGES = ("README", "docs/start", "docs/tutorial", "docs/editors", "docs/teaching", "docs/own-programs")
+PAGES = (
+    "README",
+    "docs/start",
+    "docs/tutorial",
+    "docs/editors",
+    "docs/teaching",
+    "docs/own-programs",
+    "docs/own-stack",
+)
 # Commands replaced here, because the tests' environment has the set-up already.
 INSTEAD = {"make lab": "mprun lab run 01"}
 # Rates come from simulated time. They are equal to the last digit with the tools and the kernel of the pages, and
@@ -54,6 +62,8 @@ def test_page_can_be_followed(name: str, tmp_path: Path) -> None:
                 text=True,
                 timeout=120,
             )
+            if done.returncode and "pip install" in command and "Connection" in done.stderr:
+                pytest.skip("this machine reaches no registry of Python packages")
             assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
             _compare(command, said, done.stdout)
             typed += 1

@@ -41,10 +41,35 @@ NOT_RUN = {
             "~/program --good v1 --bad v2 --build make --allow-exec --allow-outside",
         )
     },
+    "mprun faults -t topo -x xp_mptcp": "200 runs; test_lost_packets makes a shorter study",
+    "mprun faults -t topo -x mptcp --metric bulk.goodput": "200 runs; test_findings repeats what it found",
+    **{
+        f"mprun -t topo -x {rest}": "test_findings runs it with the files of its page"
+        for rest in (
+            "mptcp",
+            *(f"mptcp -p packet={more}" for more in ("3", "6", "7", "7 -p cc=bbr")),
+            "mptcp -p link=server0 -p packet=12",
+            "tcp",
+            *(f"tcp -p packet=9{more}" for more in ("", " -p cc=reno", " -p cc=bbr")),
+        )
+    },
+    "mprun minimise RUN": "needs a run that failed; test_minimise makes one",
+    "mprun minimise latest": "needs a run that failed; test_minimise makes one",
     "mprun kernel rm bisect": "the kernel is the reader's own; test_store removes some",
     "mprun kernel template": "needs operands; test_addition writes the files",
     "mprun kernel template scheduler most_room.c": "test_addition writes the files",
     "mprun kernel rm mine": "the kernel is the reader's own; test_store removes some",
+    "mprun kernel build --name mine --with-scheduler labs/07_own_scheduler/solution/own.c": "test_own_scheduler does",
+    "mprun kernel build --name mine --with-scheduler own.c": "builds a kernel; test_own_scheduler does",
+    "mprun kernel build --source linux-source-6.12 --name mine --with-scheduler own.c --watch -- mprun lab run": (
+        "waits for edits"
+    ),
+    "mprun kernel build --watch": "waits for edits",
+    "mprun kernel build --profile debug": "builds a kernel: minutes",
+    "mprun kernel test --kernel default --kernel mine --only tc-testing/qdiscs/hfsc,tc-testing/qdiscs/htb": (
+        "the kernel is the reader's own; test_selftests compares two"
+    ),
+    "mprun kernel test --kernel A --kernel B": "test_selftests compares two",
     "mprun kernel test": "ten minutes; test_selftests runs parts",
     "mprun kernel test --kernel mine --only simult_flows,mptcp_join/fastclose": "the kernel is the reader's own",
     "mprun kernel test --scheduler roundrobin --json": "ten minutes; test_selftests runs parts",
@@ -57,13 +82,14 @@ NOT_RUN = {
     "measures such delays",
     "mprun lab run --all": "all labs: twenty minutes",
     "mprun sweep -t topo -x xp --cluster tcp://SCHEDULER:8786": "needs a cluster; test_cluster makes one",
+    "mprun export --qlog": "the reader's runs have no qlog; test_quic exports some",
     "mprun tools install quic": "compiles for minutes, with packages of its own",
     "mprun reproduce FILE": "docs/bundles.md shows it with the file that it made there",
     "mprun lab run FOLDER": "test_pages runs the first lab by its number",
     "mprun lab run 01 --engine real -p rate=5mbit": "needs a kernel with netem; make vm runs it",
     "mprun lab run -p stack=noq": "the whole lab: a minute; test_quic runs parts",
     "mprun sweep -t topo -x cpu --engine real": "an example of a value in lab.yaml, with files of the reader's lab",
-    **{f"mprun lab run {number}": "the whole lab: up to minutes" for number in "06 10 11 12 13".split()},
+    **{f"mprun lab run {number}": "the whole lab: up to minutes" for number in "06 08 10 11 12 13".split()},
     **{f"mprun lab check {number}": "grades the runs of the whole lab" for number in "10 11 12 13".split()},
 }
 # Commands typed instead, for placeholders and for commands that take long.

@@ -133,7 +133,7 @@ vm:
 	@.venv/bin/python -m tests.vm $(if $(SHORT),--short) $(KERNEL)
 
 golden: dev
-	.venv/bin/python -m pytest -q --update-golden tests/core tests/spec
+	.venv/bin/python -m pytest -q -n logical --update-golden tests/core tests/spec
 	.venv/bin/mprun schema --write schemas
 
 LABS ?= 01 02 03 04 05 06

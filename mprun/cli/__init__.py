@@ -44,11 +44,14 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Run": {
         "sweep": ("sweep", "Run and repeat all cells of an experiment's matrix."),
         "calibrate": ("calibrate", "Measure each link and compare it with the topology."),
-        "bisect": ("bisect", "Find the commit that changed a result."),
-        "faults": ("faults", "Lose each packet of a run once, and show which losses matter."),
-        "baseline": ("baseline", "Check that values of experiments have not changed."),
-        "minimise": ("minimise", "Find the smallest files with the failure of a run."),
         "shell": ("shell", "Build the network and open Mininet's prompt."),
+    },
+    "Ask": {
+        "faults": ("faults", "Lose each packet of a run once, and show which losses matter."),
+        "search": ("search", "Find the conditions under which a statement does not hold."),
+        "minimise": ("minimise", "Find the smallest files with the failure of a run."),
+        "baseline": ("baseline", "Check that values of experiments have not changed."),
+        "bisect": ("bisect", "Find the commit that changed a result."),
     },
     "Look": {
         "show": ("show", "Show a run or a sweep: time lines, metrics, expectations."),

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from mprun.input.startup import pause_collection, skip_plugins
-from mprun.model.fault import InputError
+from mprun.model.fault import Fault, InputError
+from mprun.model.fault import Path as FaultPath
 from mprun.model.path import name_paths
 from mprun.model.permission import NONE, Permissions
 from mprun.model.scalar import Scalar, spell_values
@@ -31,6 +32,7 @@ with pause_collection():
     from mprun.input.plot import check_axes
     from mprun.input.reader import Tree, read
     from mprun.input.repetition import expand
+    from mprun.input.search import check_names
     from mprun.input.topology import Topology, read_topology
     from mprun.schema.field import DEFAULT_SEED
 
@@ -101,6 +103,34 @@ def load_cells(
         return (loaded, *(_load(found, values) for values in others))
 
 
+def load_search(
+    topology: Path | str,
+    experiment: Path | str,
+    parameters: Mapping[str, str] = {},
+    seed: int | None = None,
+    allowed: Permissions = NONE,
+) -> tuple[Loaded, Callable[[Mapping[str, Scalar]], Loaded]]:
+    """Read and check the files of a search as `load` does.
+
+    Return them with the values of the files, and the function that gives them at a point: parameters and properties of
+    links by name. The function raises InputError for values that the files cannot have.
+    """
+    with pause_collection():
+        found = _read(topology, experiment, parameters, seed, False, allowed)
+        loaded = _load_one(found)
+        documents = found.documents()
+        search = loaded.spec.experiment.search
+        if search is None:
+            message = "is missing: write what to vary and which statement to violate (docs/questions.md)"
+            raise InputError([Fault(documents[1].name, None, ("search",), message)])
+
+    def load_at(point: Mapping[str, Scalar]) -> Loaded:
+        with pause_collection():
+            return _load(found, tuple(point.items()), ("search", "vary"))
+
+    return loaded, load_at
+
+
 def load_trees(topology: Tree, experiment: Tree | None, strict: bool = False) -> Loaded:
     """Check the trees of files that have been read, as `load` does."""
     with pause_collection():
@@ -155,18 +185,18 @@ def _load_one(found: Files) -> Loaded:
     return loaded
 
 
-def _load(found: Files, values: Values) -> Loaded:
-    """All passes after reading, for one cell."""
+def _load(found: Files, values: Values, place: FaultPath = ("matrix",)) -> Loaded:
+    """All passes after reading, for one cell. place: of the axes in the experiment."""
 
     def reseed(seed: int) -> Spec:
         with pause_collection():
-            return _load(replace(found, seed=seed), values).spec
+            return _load(replace(found, seed=seed), values, place).spec
 
     documents = found.documents()
     first, last = documents[0], documents[-1]
     files.check_seed(found.seed, first)
     parameters = files.fill_in(found, documents, values)
-    network = _read_network(first, parameters, LinkValues({k: v for k, v in values if "." in k}, last))
+    network = _read_network(first, parameters, LinkValues({k: v for k, v in values if "." in k}, last, place))
     if last is first:
         action: ExperimentSpec | None = replace(EMPTY, seed=EMPTY.seed if found.seed is None else found.seed)
     else:
@@ -174,6 +204,9 @@ def _load(found: Files, values: Values) -> Loaded:
     if action is not None:
         check_times(network.events, action.traffic, first)
         check_axes(action.plots, found.matrix.values(found.fixed), last)
+        if action.search is not None:
+            links = None if network.spec is None else [link.name for link in network.spec.links]
+            check_names(action.search, parameters.values, links, last)
     faults = files.sort(documents, [fault for document in documents for fault in document.faults])
     if values and faults:
         where = spell_values(dict(values), ", ")

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from mprun.input.document import Document
+from mprun.input.search import read_search
 from mprun.input.traffic import owned_metrics, read_traffic
 from mprun.model import metric
 from mprun.model.fault import Notes, Path, name_nearest
@@ -109,6 +110,7 @@ def read_experiment(
         attachments=tuple(dict.fromkeys(document.attachments)),
         show=tuple(dict.fromkeys(file.show)),
         drops=tuple(dict.fromkeys(entry.drop() for entry in file.drop)),
+        search=None if file.search is None else read_search(file.search, lambda name: _unit_of(name, owned), document),
     )
     return experiment, traffic.notes
 

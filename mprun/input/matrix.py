@@ -268,10 +268,11 @@ def _check_name(name: str, place: Path, parameters: Collection[str], document: D
 
 @dataclass(frozen=True)
 class LinkValues:
-    """Properties of links that a cell sets, by axis. Faults go to the document with the matrix."""
+    """Properties of links that a cell sets, by axis. Faults go to the document with the axes, at `place`."""
 
     values: Mapping[str, Scalar]
     document: Document
+    place: Path = ("matrix",)
 
     def lay_over(self, links: tuple[LinkSpec, ...]) -> tuple[LinkSpec, ...]:
         """The links with the values of this cell."""
@@ -279,7 +280,7 @@ class LinkValues:
             name, _, prop = axis.rpartition(".")
             if name not in {link.name for link in links}:
                 hint = name_nearest(name, [link.name for link in links], "links")
-                self.document.fault(("matrix", axis), f"no link '{name}'{hint}")
+                self.document.fault((*self.place, axis), f"no link '{name}'{hint}")
             links = tuple(self._set(link, axis, prop, value) if link.name == name else link for link in links)
         return links
 
@@ -288,9 +289,9 @@ class LinkValues:
             given = DirectionProperties.model_validate({prop: value})
         except ValidationError as error:
             for _, text in explain(DirectionProperties, error):
-                self.document.fault(("matrix", axis), text)
+                self.document.fault((*self.place, axis), text)
             return link
         forward, reverse = given.over((link.forward, link.reverse))
         for path, text in find_disagreements(forward, reverse).items():
-            self.document.fault(("matrix", axis), f"{'.'.join(map(str, path))} {text}")
+            self.document.fault((*self.place, axis), f"{'.'.join(map(str, path))} {text}")
         return replace(link, forward=forward, reverse=reverse)

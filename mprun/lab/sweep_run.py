@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,8 @@ def run_sweep(
     cells, kernels = _place(loaded, place, consent)
     places = execution.places_for({cell.runs_in for cell in cells}, None, len(os.sched_getaffinity(0)))
     found, _ = execution.find_or_create(parent, cells, kernels, runner.read_inputs(loaded[0].sources), not keeps)
-    with found.held():
-        execution.Execution(found, cells, "none", consent=consent).run(LocalExecutor(places), tell, say)
+    with found.held(), closing(LocalExecutor(places)) as executor:
+        execution.Execution(found, cells, "none", consent=consent).run(executor, tell, say)
     return found
 
 

@@ -6,8 +6,10 @@ YAML 1.1 has many more special values (`on`, `yes`, `1:30`, `010`, `1_000`), and
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import cast
 
 # Tags of our nodes. A refused node is a placeholder for a value with a recorded fault.
@@ -26,6 +28,10 @@ _WORDS: dict[str, bool | None] = {
 }  # fmt: skip
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,18})")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18}|[0-9]{1,18}(?=[eE]))(?:[eE][-+]?[0-9]{1,3})?")
+
+_NUMBER = re.compile(r"(-?[0-9]{1,18}(?:\.[0-9]{1,18})?)([A-Za-z%]*)")
+# The digits of a value between the ends of a range.
+RANGE_DIGITS = 3
 
 
 def read_scalar(text: str) -> Scalar:
@@ -59,3 +65,25 @@ def name_value(value: object) -> str:
 def spell_values(values: Mapping[str, Scalar], between: str = " ") -> str:
     """The values of a cell: `cc=cubic path0.rate=5mbit`."""
     return between.join(f"{name}={spell_scalar(value)}" for name, value in values.items())
+
+
+def split_number(value: object) -> tuple[Decimal, str] | None:
+    """Return a number and its unit, as in `1mbit` or 0.5; None for anything else."""
+    text = format(value, "f") if isinstance(value, float) else str(value)
+    match = _NUMBER.fullmatch(text)
+    return None if match is None or isinstance(value, bool) else (Decimal(match[1]), match[2])
+
+
+def round_digits(number: Decimal) -> Decimal:
+    """Return a positive number with the digits of a value between the ends of a range."""
+    digits = RANGE_DIGITS - 1 - math.floor(number.log10())
+    return number.quantize(Decimal(1).scaleb(-digits))
+
+
+def spell_number(number: Decimal, unit: str) -> Scalar:
+    """Return a number with its unit as a value of a file, without zeros at its end."""
+    text = format(number, "f")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    if unit:
+        return text + unit
+    return float(text) if "." in text else int(text)

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mprun.model.search import Search
+
 NodeKind = Literal["host", "router", "switch"]
 Protocol = Literal["tcp", "mptcp", "udp", "sctp", "quic", "icmp"]
 Family = Literal["ipv4", "ipv6"]
@@ -592,6 +594,7 @@ class ExperimentSpec:
     `attachments`: the files that go into the run.
     `show`: the metrics that the table of a sweep shows; empty for the main ones.
     `drops`: the single packets that are lost.
+    `search`: the conditions that a search varies; a run ignores them.
     """
 
     name: str
@@ -612,6 +615,7 @@ class ExperimentSpec:
     attachments: tuple[Attachment, ...] = ()
     show: tuple[str, ...] = ()
     drops: tuple[Drop, ...] = ()
+    search: Search | None = None
 
 
 @dataclass(frozen=True)

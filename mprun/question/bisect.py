@@ -17,8 +17,8 @@ from mprun.errors import RunError, SpecError
 from mprun.kernel.hooks import UnfitTree
 from mprun.lab.run import measured_by
 from mprun.model.metric import UNITS
+from mprun.question.commits import Found, Verdict, search
 from mprun.question.history import History
-from mprun.question.search import Found, Verdict, search
 from mprun.rundir import RunDirectory
 from mprun.statement.evaluation import evaluate
 from mprun.statement.expression import (

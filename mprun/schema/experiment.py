@@ -31,6 +31,7 @@ from mprun.schema.flow import Congestion
 from mprun.schema.impairment import text_schema
 from mprun.schema.pairing import HostKey
 from mprun.schema.plot import PlotEntry
+from mprun.schema.search import SearchEntry
 
 DEFAULT_PROBE_PINGS = 3
 # The number of runs of a cell with `until`.
@@ -454,6 +455,9 @@ class ExperimentFile(FileModel):
     )
     matrix: dict[str, Any] = Field({}, description="The parameters that a sweep varies.")
     repeat: RepeatEntry | None = Field(None, description="The repetitions of each cell, and their seed.")
+    search: SearchEntry | None = Field(
+        None, description="The conditions that `mprun search` varies, to find where a statement does not hold."
+    )
     links: dict[Link, RunFile] = Field(
         {},
         description="Links to files of the newest run, in the folder of this experiment file. The key is the name "

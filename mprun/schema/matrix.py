@@ -3,24 +3,18 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator
 from decimal import Decimal, localcontext
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from mprun.model.scalar import Scalar
+from mprun.model.scalar import Scalar, round_digits, spell_number, split_number
 from mprun.schema.field import Whole
 from mprun.schema.file_model import FileModel, refuse
 
 ZIP, EXCLUDE = "zip", "exclude"
 MOST_CELLS = 10_000
-# The number of digits of a value between the ends of a logarithmic range.
-LOG_DIGITS = 3
-
-_NUMBER = re.compile(r"(-?[0-9]{1,18}(?:\.[0-9]{1,18})?)([A-Za-z%]*)")
 
 
 class RangeEntry(FileModel):
@@ -61,7 +55,7 @@ class RangeEntry(FileModel):
         numbers = list(self._step(first, last, unit) if self.step is not None else self._divide(first, last))
         if len(numbers) > MOST_CELLS:
             raise refuse({("step",): f"amounts to more than {MOST_CELLS} values: write a larger one"}, self)
-        return tuple(_spell(number, unit) for number in numbers)
+        return tuple(spell_number(number, unit) for number in numbers)
 
     def _step(self, first: Decimal, last: Decimal, unit: str) -> Iterator[Decimal]:
         step, other = self._read("step", "step")
@@ -82,28 +76,14 @@ class RangeEntry(FileModel):
                 if n in (0, self.steps - 1):
                     yield last if n else first
                 elif self.scale == "log":
-                    yield _round((first.ln() + (last.ln() - first.ln()) * share).exp())
+                    yield round_digits((first.ln() + (last.ln() - first.ln()) * share).exp())
                 else:
                     yield (first + (last - first) * share).quantize(Decimal("1e-9"))
 
     def _read(self, field: str, key: str) -> tuple[Decimal, str]:
         """A number and its unit."""
         value = getattr(self, field)
-        text = format(value, "f") if isinstance(value, float) else str(value)
-        match = _NUMBER.fullmatch(text)
-        if match is None or isinstance(value, bool):
+        found = split_number(value)
+        if found is None:
             raise refuse({(key,): f"'{value}' is not a number with a unit: write one as in '1mbit'"}, self)
-        return Decimal(match[1]), match[2]
-
-
-def _round(number: Decimal) -> Decimal:
-    digits = LOG_DIGITS - 1 - math.floor(number.log10())
-    return number.quantize(Decimal(1).scaleb(-digits))
-
-
-def _spell(number: Decimal, unit: str) -> Scalar:
-    text = format(number, "f")
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    if unit:
-        return text + unit
-    return float(text) if "." in text else int(text)
+        return found

@@ -48,6 +48,8 @@ _DIMENSIONS: dict[Unit, _Dimension] = {
 _NOUNS: dict[_Dimension, str] = {(1, -1): "a rate", (0, 1): "a time", (1, 0): "a size", (0, 0): "a number"}
 _EXAMPLES: dict[_Dimension, str] = {(1, -1): "36mbit", (0, 1): "20ms", (1, 0): "10kb"}
 _BITS_PER_BYTE = 8
+# The margin of a comparison that fails by equality.
+LEAST_MARGIN = 1e-12
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,15 @@ def evaluate(expression: Expression, resolve: Resolve) -> Outcome:
     evaluation = _Evaluation(expression.text, resolve)
     is_true = evaluation.truth(expression.root)
     return Outcome(is_true, tuple(evaluation.comparisons), tuple(evaluation.measured.items()))
+
+
+def find_margin(expression: Expression, resolve: Resolve) -> float:
+    """Return by how much a statement holds, -1 to 1: negative if it does not. resolve: as for `evaluate`.
+
+    Of a comparison, it is the difference of the sides as a share of the larger one. Of `and` it is the least margin,
+    of `or` the largest. An equality holds with margin 0. Raises ExpressionError.
+    """
+    return _Evaluation(expression.text, resolve).margin(expression.root)
 
 
 def compute(expression: Expression, resolve: Resolve) -> Value:
@@ -128,6 +139,18 @@ class _Evaluation:
             sides = pairwise(zip(node.operands, numbers, strict=True))
             truths = [self._compare(word, *pair) for word, pair in zip(node.operators, sides, strict=True)]
             return all(truths)
+        raise self._fault(node, "is a value, not a comparison: write as in 'a >= b'")
+
+    def margin(self, node: Node) -> float:
+        """Return by how much a statement holds, as `find_margin` says."""
+        if isinstance(node, Junction):
+            margins = [self.margin(operand) for operand in node.operands]
+            return -margins[0] if node.word == "not" else min(margins) if node.word == "and" else max(margins)
+        if isinstance(node, Compared):
+            self.truth(node)
+            numbers = [self.number(operand).amount for operand in node.operands]
+            pairs = zip(node.operators, pairwise(numbers), strict=True)
+            return min(_margin_of(word, left, right) for word, (left, right) in pairs)
         raise self._fault(node, "is a value, not a comparison: write as in 'a >= b'")
 
     def _fault(self, node: Node, message: str) -> ExpressionError:
@@ -196,6 +219,21 @@ class _Evaluation:
             self._agree(argument, numbers[0], number, "put beside")
         amounts = [amount for number in numbers for amount in number.amounts]
         return _Number((FUNCTIONS[node.function](amounts),), numbers[0].dimension, numbers[0].unit)
+
+
+def _margin_of(operator: str, left: float, right: float) -> float:
+    """Return the margin of a comparison. It is not 0 if a strict comparison fails by equality."""
+    largest = max(abs(left), abs(right))
+    difference = (left - right) / largest if largest else 0.0
+    if operator in ("<", "<="):
+        difference = -difference
+    elif operator not in (">", ">="):
+        is_far = abs(difference)
+        difference = -is_far if operator == "==" else is_far
+    margin = max(-1.0, min(1.0, difference))
+    if margin == 0 and not COMPARISONS[operator](left, right):
+        return -LEAST_MARGIN
+    return margin
 
 
 def _scale(dimension: _Dimension) -> int:

@@ -81,8 +81,15 @@ def find_or_create(
         # a sweep that was killed while it was created may not have this link
         found.become_latest()
         return found, False
-    record = {
-        "digest": _identify(cells, kernels),
+    record = describe(cells, kernels, identify_placed(cells, kernels))
+    title = runner.title_of(cells[0].spec)
+    return SweepDirectory.create(parent, title, record, inputs), True
+
+
+def describe(cells: Sequence[Cell], kernels: Mapping[str, Any], digest: str) -> dict[str, Any]:
+    """Return the record of a sweep for `sweep.json`. digest: of all that determines its results."""
+    return {
+        "digest": digest,
         "kernels": dict(kernels),
         "axes": [name for name, _ in cells[0].values],
         "across": list(cells[0].spec.experiment.across),
@@ -99,8 +106,6 @@ def find_or_create(
             for cell in cells
         ],
     }
-    title = runner.title_of(cells[0].spec)
-    return SweepDirectory.create(parent, title, record, inputs), True
 
 
 def find_unfinished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any]) -> SweepDirectory | None:
@@ -114,7 +119,7 @@ def find_finished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any
 
 
 def _find(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any], finished: bool) -> SweepDirectory | None:
-    digest = _identify(cells, kernels)
+    digest = identify_placed(cells, kernels)
     for sweep in reversed(list_sweeps(parent)):
         # a sweep of another format, or a damaged one, cannot be resumed
         with contextlib.suppress(MprunError):
@@ -123,7 +128,8 @@ def _find(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any], finis
     return None
 
 
-def _identify(cells: Sequence[Cell], kernels: Mapping[str, Any]) -> str:
+def identify_placed(cells: Sequence[Cell], kernels: Mapping[str, Any]) -> str:
+    """Return the digest of cells and their kernels, which finds their sweep again."""
     places = [f"{name} {kernel['digest']}" for name, kernel in kernels.items()]
     return study.identify(cells, [*places, *({platform.release()} if any(_on_host_kernel(c) for c in cells) else ())])
 
@@ -159,7 +165,8 @@ def tell_strange(names: Sequence[str]) -> str:
 class Execution:
     """A sweep that is being run.
 
-    keep: the captures to keep. retries: the number of further attempts after an error.
+    keep: the captures to keep. retries: the number of further attempts after an error. tells_begun: say how many runs
+    exist already.
     """
 
     def __init__(
@@ -169,7 +176,9 @@ class Execution:
         keep: Keep = "pcaps",
         retries: int = 0,
         consent: Consent = NO_COMMANDS,
+        tells_begun: bool = True,
     ) -> None:
+        self._tells_begun = tells_begun
         self._sweep = sweep
         self._cells = cells
         self._keep: Keep = keep
@@ -186,20 +195,23 @@ class Execution:
     def run(self, executor: Executor, tell: Tell, say: Say) -> dict[str, Any]:
         """Run until all is done. Return the summary. say: gets a message for each error.
 
-        Raises Interrupted on Ctrl-C; the runs that have ended are kept.
+        The executor can be used again after a complete run. Raises Interrupted on Ctrl-C; the runs that have ended are
+        kept.
         """
         self._sweep.tidy()
         started = time.monotonic()
+        has_ended = False
         try:
             # they describe the runs that existed before; there will be more
             self._sweep.forget()
             self._take_in()
-            if any(one.ended for one in self._progress.values()):
+            if self._tells_begun and any(one.ended for one in self._progress.values()):
                 say(f"there are {self._tell_progress()}")
                 if strange := self._sweep.strange():
                     say(tell_strange(strange))
             for name, outcome in run_all(executor, self._begin, lambda: tell(self._state(executor.places))):
                 self._end(name, outcome, say)
+            has_ended = True
         except KeyboardInterrupt:
             raise Interrupted(
                 f"interrupted: {self._tell_progress()}\n"
@@ -208,7 +220,8 @@ class Execution:
             ) from None
         finally:
             self._note_session(executor.places, time.monotonic() - started)
-            executor.close()
+            if not has_ended:
+                executor.close()
             self._sweep.tidy()
         return write_summary(self._sweep)
 

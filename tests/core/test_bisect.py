@@ -15,8 +15,8 @@ from mprun.cli.bisect import STATUS, command
 from mprun.errors import HostError, RunError, SpecError
 from mprun.kernel.hooks import UnfitTree
 from mprun.question.bisect import Answer, attempt, bisect, read_statement
+from mprun.question.commits import Found, Verdict, search
 from mprun.question.history import History, checkout_of, read_history
-from mprun.question.search import Found, Verdict, search
 from mprun.question.subject import OwnProgram
 from mprun.statement.expression import Value
 

@@ -134,7 +134,7 @@ def test_names_of_labs_have_a_suggestion(tmp_path: Path) -> None:
         ("multipath", ": did you mean '01_multipath'?"),
         ("1_multpath", ": did you mean '01_multipath'?"),
         ("04_bakup", ": did you mean '04_backup'?"),
-        ("8", "; labs: 01_multipath, "),
+        ("99", "; labs: 01_multipath, "),
     ):
         for words in (("show", name), ("start", name), ("run", name), ("check", name)):
             refused = call("lab", *words, cwd=tmp_path)

@@ -103,6 +103,7 @@ INSTEAD = {
     "mprun lab start": "mprun lab start 01 started",
     "mprun runs rm": "mprun runs rm latest --yes",
     "mprun kernel rm": "mprun kernel rm --help",
+    "mprun baseline write": "mprun baseline write -t topo -x xp",
     "mprun trace import FILE": "mprun trace import drive.csv --format csv --column time=t:s --column rate=dl:kbit",
     # xp.yaml exists already, from the command before
     "mprun convert topo xp": "mprun convert topo xp --force",

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun search`: find the conditions under which a statement does not hold."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mprun import invoker
+from mprun.cli import options
+from mprun.cli.output import emit
+from mprun.text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mprun.input import Loaded
+    from mprun.model.permission import Consent
+    from mprun.model.search import Search
+    from mprun.question.search import Found, Tested
+    from mprun.sweep.worker import Keep
+    from mprun.sweepdir.directory import Kept, SweepDirectory
+
+DEFAULT_BUDGET = 128
+
+
+@click.command("search")
+@options.topology
+@options.experiment
+@click.option(
+    "--budget",
+    type=click.IntRange(4, 100_000),
+    default=DEFAULT_BUDGET,
+    show_default=True,
+    metavar="N",
+    help="Use at most N points. A point needs a run, and one for each control.",
+)
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("worst"),
+    show_default=True,
+    metavar="DIRECTORY",
+    help="Write topo.yaml and xp.yaml of the worst point to DIRECTORY.",
+)
+@options.parameters
+@options.seed
+@options.kernel
+@options.parent
+@options.consent
+@options.allow_outside
+@click.option("--cluster", "address", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Run N runs at once. Default: one for each CPU."
+)
+@click.option(
+    "--keep",
+    type=click.Choice(["pcaps", "none", "failed"]),
+    default="none",
+    show_default=True,
+    help="Keep the captures of all runs, of no run, or of the runs that did not pass.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome of each point as JSON.")
+def command(
+    topology: str,
+    experiment: str,
+    budget: int,
+    folder: Path,
+    params: tuple[str, ...],
+    seed: int | None,
+    kernel: str,
+    parent: Path,
+    consent: Consent,
+    allow_outside: bool,
+    address: str | None,
+    jobs: int | None,
+    keep: Keep,
+    as_json: bool,
+) -> None:
+    """Find the conditions under which a statement does not hold, and the boundary around them.
+
+    `search` in the experiment says what varies, which statement should hold, and which control runs must pass at the
+    same point. The runs are a sweep, whose table `search` has a row for each point. The same command resumes a search.
+    """
+    from mprun import runner
+    from mprun.cli.sweep import start_executor
+    from mprun.cli.sweep_progress import SweepBar
+    from mprun.errors import SpecError
+    from mprun.input import load_search
+    from mprun.model.permission import Permissions
+    from mprun.question.proposal import load_optimiser
+    from mprun.question.search import cells_of, find_violation
+    from mprun.sweep import execution
+    from mprun.sweep.growth import GrowingSweep
+
+    load_optimiser()
+    for path in (folder / "topo.yaml", folder / "xp.yaml"):
+        if path.exists():
+            raise SpecError(f"{path} exists: remove it, or name another directory with --to")
+    allowed = Permissions(consent.commands, allow_outside)
+    loaded, load_at = load_search(topology, experiment, options.parse_parameters(params), seed, allowed)
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    search = loaded.spec.experiment.search
+    assert search is not None
+    options.note_unconfined()
+    places = execution.places_for({"virtual"}, jobs, len(os.sched_getaffinity(0)))
+    began = time.monotonic()
+    with ExitStack() as stack:
+
+        def hold(sweep: SweepDirectory) -> None:
+            invoker.give_at_exit(sweep.path)
+            stack.enter_context(sweep.held())
+            sweep.note_command(sys.argv[1:])
+
+        # a cluster that cannot be used leaves no directory behind
+        first, _ = execution.place_cells(cells_of([loaded], kernel), "virtual", consent)
+        executor = stack.enter_context(closing(start_executor(first, places, address)))
+        asked = f"{search} {budget}"
+        growing = GrowingSweep(parent, asked, runner.read_inputs(loaded.sources), keep, consent, hold)
+        bar = stack.enter_context(SweepBar())
+
+        def run_cells(cases: Sequence[Loaded]) -> list[Kept]:
+            cells, kernels = execution.place_cells(cells_of(cases, kernel), "virtual", consent)
+            return growing.add(cells, kernels, executor, bar.show, bar.say)
+
+        found = find_violation(search, budget, loaded.spec.experiment.seed, load_at, run_cells)
+        if not growing.has_begun:
+            raise SpecError(f"every point is below a floor, as {found.tested[0].reason}: change 'floors' or 'vary'")
+        files = _write(search, found, growing.directory, folder, consent)
+    took_s = time.monotonic() - began
+    if as_json:
+        _emit(search, found, growing.directory, files)
+    else:
+        _show(search, found, growing.directory, files, took_s)
+    sys.exit(1 if found.worst else 0)
+
+
+def _write(search: Search, found: Found, sweep: SweepDirectory, folder: Path, consent: Consent) -> tuple[Path, ...]:
+    """Write the table, the figure and the files of the worst point. Return the files."""
+    from mprun.question.minimise import write_files
+    from mprun.question.search import TABLE, read_case, tabulate
+    from mprun.report.chart import WIDE, paint
+    from mprun.report.search_figure import TestedPoint, draw_search
+
+    runs = {kept.cell: kept.run for kept in sweep.runs()}
+    paths = {cell: str(run.path.relative_to(sweep.path)) for cell, run in runs.items()}
+    sweep.write_table(tabulate(search, found, paths), TABLE)
+
+    def as_point(one: Tested) -> TestedPoint:
+        return TestedPoint(one.values, one.verdict, one.margin)
+
+    worst = found.worst
+    for chart in draw_search(search, [as_point(one) for one in found.tested], as_point(worst) if worst else None):
+        sweep.folder.write_bytes(f"{chart.name}.svg", paint(chart, WIDE, ("svg",))["svg"])
+    if worst is None or worst.run is None:
+        return ()
+    invoker.make_folder(folder)
+    head = f"# The worst point of a search: {plain(search.violate)}\n"
+    written = write_files(read_case(runs[worst.run], consent), folder, head)
+    invoker.give(folder)
+    return written
+
+
+def _show(search: Search, found: Found, sweep: SweepDirectory, files: tuple[Path, ...], took_s: float) -> None:
+    from mprun.cli.table import show_table
+    from mprun.question.search import spell_edges
+
+    runs = sum(1 for _ in sweep.runs())
+    parts = [f"{found.count('holds')} hold", f"{found.count('violated')} violated"]
+    if unsure := found.count("control"):
+        parts.append(f"{unsure} where a control fails too")
+    if low := found.count("floor"):
+        parts.append(f"{low} below a floor")
+    click.echo(f"{len(found.tested)} points, {runs} runs, {took_s:.0f} s: {', '.join(parts)}")
+    if found.worst is None:
+        nearest = min((one for one in found.tested if one.verdict == "holds"), key=lambda one: one.margin, default=None)
+        click.echo(options.wrap(f"no point violates: {plain(search.violate)}", "", "  "))
+        if nearest is not None:
+            click.echo(f"nearest to it, {nearest.margin:.1%} away: {_spell_point(nearest)}")
+    else:
+        click.echo(options.wrap(f"worst point for: {plain(search.violate)}", "", "  "))
+        click.echo(options.wrap(f"  {_spell_figures(found.worst)}", "", "  "))
+        rows = list(spell_edges(search, found))
+        show_table([(f"  {name}", value, told) for name, value, told in rows], [[""] * len(rows)], 3)
+        names = [str(path.with_suffix("")) for path in files]
+        click.echo(f"again: mprun -t {names[0]} -x {names[1]}")
+    click.echo(f"map and figure: {options.spell_path(sweep.path)}/tables/search.parquet, search.svg")
+
+
+def _spell_point(one: Tested) -> str:
+    from mprun.model.scalar import spell_values
+
+    return spell_values(one.values, ", ")
+
+
+def _spell_figures(one: Tested) -> str:
+    from mprun.model.metric import SYMBOLS
+    from mprun.model.units import format_measured
+
+    if one.reason:
+        return plain(one.reason)
+    figures = (f"{name} {format_measured(value.amount, SYMBOLS[value.unit])}" for name, value in one.figures.items())
+    return ", ".join(figures)
+
+
+def _emit(search: Search, found: Found, sweep: SweepDirectory, files: tuple[Path, ...]) -> None:
+    def tell(one: Tested) -> dict[str, Any]:
+        values = {name: value.amount for name, value in one.figures.items()}
+        margin = None if one.verdict == "floor" else one.margin
+        return {
+            **{"values": dict(one.values), "stage": one.stage, "verdict": one.verdict, "margin": margin},
+            **{"figures": values, "reason": one.reason},
+        }
+
+    edges = [
+        {
+            "axis": search.axes[edge.axis].name,
+            "violated": search.axes[edge.axis].value_at(edge.violated),
+            "holds": None if edge.holds is None else search.axes[edge.axis].value_at(edge.holds),
+        }
+        for edge in found.edges
+    ]
+    emit(
+        {
+            **{"directory": str(sweep.path), "statement": search.violate},
+            **{"worst": None if found.worst is None else tell(found.worst), "edges": edges},
+            **{"files": [str(path) for path in files], "points": [tell(one) for one in found.tested]},
+        }
+    )

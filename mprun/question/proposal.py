@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The points that a search tests, as shares of the axes, 0 to 1. Pure, and repeatable for the same answers.
+
+Half of the budget is a Sobol sequence, which covers the conditions evenly. A quarter goes to CMA-ES (Hansen and
+Ostermeier, 2001), which begins at the worst point. The rest finds the boundary along each axis through the worst point
+by bisection. Batches have fixed sizes, so the points do not depend on the number of CPUs.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mprun.errors import HostError
+from mprun.model.search import Axis, Choice
+
+Point = tuple[float, ...]
+Stage = Literal["sample", "worst", "boundary"]
+# Returns by how much the statement holds at each point; a violation is negative.
+Test = Callable[[Stage, Sequence[Point]], Sequence[float]]
+
+BATCH = 8
+# The part of each axis within which the optimiser begins.
+FIRST_STEP = 0.2
+# The halvings between a point that holds and one that does not. Then they differ by a 32nd of their distance.
+HALVINGS = 5
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The boundary along an axis, in the direction of one of its ends.
+
+    - holds: the nearest share of the axis that holds; None if the statement is violated to the end.
+    - violated: the farthest share that is violated.
+    """
+
+    axis: int
+    is_upper: bool
+    holds: float | None
+    violated: float
+
+
+def load_optimiser() -> Any:
+    """Return the module pycma. Raises HostError if it is not installed."""
+    with warnings.catch_warnings():
+        # it looks for matplotlib's interactive parts
+        warnings.simplefilter("ignore")
+        try:
+            import cma
+        except ImportError:
+            raise HostError("mprun search needs pycma: pip install 'mprun[search]', or pip install cma") from None
+    return cma
+
+
+def explore(axes: Sequence[Axis], budget: int, seed: int, test: Test) -> list[Edge]:
+    """Test at most `budget` points. Return the boundary through the worst point; empty if no point is violated."""
+    search = _Search(axes, budget, seed, test)
+    search.sample()
+    search.improve()
+    return search.find_edges()
+
+
+class _Search:
+    def __init__(self, axes: Sequence[Axis], budget: int, seed: int, test: Test) -> None:
+        self._axes = axes
+        self._left = budget
+        self._budget = budget
+        self._seed = seed
+        self._test = test
+        self.worst: tuple[float, Point] = (math.inf, ())
+
+    def _ask(self, stage: Stage, points: Sequence[Point]) -> list[float]:
+        self._left -= len(points)
+        values = list(self._test(stage, points))
+        for value, point in zip(values, points, strict=True):
+            self.worst = min(self.worst, (value, point))
+        return values
+
+    def sample(self) -> None:
+        """Test the Sobol points: a power of two, with which they are balanced."""
+        from scipy.stats import qmc
+
+        power = max(0, int(math.log2(max(1, self._budget // 2))))
+        # the name of the argument differs between versions
+        points = qmc.Sobol(len(self._axes), scramble=True, seed=self._seed).random_base2(power)
+        self._ask("sample", [tuple(map(float, point)) for point in points])
+
+    def improve(self) -> None:
+        """Look for worse points near the worst one."""
+        cma = load_optimiser()
+        least_left = self._budget // 4 if self.worst[0] < 0 else 0
+        round_ = 0
+        while self._left - BATCH >= least_left:
+            round_ += 1
+            options = {"bounds": [0, 1], "popsize": BATCH, "seed": self._seed + round_, "verbose": -9}
+            strategy = cma.CMAEvolutionStrategy(list(self.worst[1]), FIRST_STEP, options)
+            while self._left - BATCH >= least_left and not strategy.stop():
+                asked = strategy.ask()
+                points = [tuple(min(1.0, max(0.0, float(share))) for share in one) for one in asked]
+                strategy.tell(asked, self._ask("worst", points))
+                least_left = self._budget // 4 if self.worst[0] < 0 else 0
+
+    def find_edges(self) -> list[Edge]:
+        """Bisect along each axis, in both directions, from the worst point."""
+        value, at = self.worst
+        if value >= 0:
+            return []
+        ways = [(n, is_upper) for n, axis in enumerate(self._axes) for is_upper in (False, True) if _is_span(axis)]
+        # an end that is the worst point itself is known
+        ends = {way: float(way[1]) for way in ways if at[way[0]] != float(way[1])}
+        if len(ends) > self._left:
+            return []
+        values = dict(
+            zip(ends, self._ask("boundary", [_moved(at, n, end) for (n, _), end in ends.items()]), strict=True)
+        )
+        holds = {way: ends[way] for way in ends if values[way] >= 0}
+        violated = {way: at[way[0]] if way in holds else float(way[1]) for way in ways}
+        for _ in range(HALVINGS):
+            if not holds or len(holds) > self._left:
+                break
+            middles = {way: (holds[way] + violated[way]) / 2 for way in holds}
+            found = self._ask("boundary", [_moved(at, n, middle) for (n, _), middle in middles.items()])
+            for way, one in zip(middles, found, strict=True):
+                (holds if one >= 0 else violated)[way] = middles[way]
+        return [Edge(way[0], way[1], holds.get(way), violated[way]) for way in ways]
+
+
+def _is_span(axis: Axis) -> bool:
+    return not isinstance(axis, Choice)
+
+
+def _moved(point: Point, axis: int, share: float) -> Point:
+    return (*point[:axis], share, *point[axis + 1 :])

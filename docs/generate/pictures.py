@@ -68,7 +68,8 @@ def draw(lab: Lab) -> Iterator[tuple[Path, bytes]]:
 def _figures(lab: Lab, command: str) -> Mapping[str, bytes]:
     """Run a step, and return the figures of its report as SVG, by name."""
     with TemporaryDirectory() as folder:
-        words = [*command.split()[1:], "--engine", "virtual", "-o", folder]
+        # also of a lab whose reader builds a kernel: its README shows steps that need no other scheduler
+        words = [*command.split()[1:], "--engine", "virtual", "--kernel", "default", "-o", folder]
         # the run may make links, which belong to the experiment's folder: this is not the current folder
         files = [str(lab.folder / word) if before in ("-t", "-x") else word for before, word in _pairs(words)]
         done = subprocess.run([sys.executable, "-m", "mprun", *files], capture_output=True, text=True)

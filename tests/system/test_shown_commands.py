@@ -53,6 +53,7 @@ NOT_RUN = {
             *(f"tcp -p packet=9{more}" for more in ("", " -p cc=reno", " -p cc=bbr")),
         )
     },
+    "mprun search -t topo -x xp": "hundreds of runs; test_search makes a shorter search",
     "mprun minimise RUN": "needs a run that failed; test_minimise makes one",
     "mprun minimise latest": "needs a run that failed; test_minimise makes one",
     "mprun kernel rm bisect": "the kernel is the reader's own; test_store removes some",

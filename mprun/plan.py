@@ -22,6 +22,7 @@ from mprun.codec import Fault
 from mprun.errors import MprunError
 from mprun.intent import Intent
 from mprun.intent.document import CODEC, digest_of, write_intent
+from mprun.model.spec import Reseed
 
 # The node of the namespace in which the agent starts; it builds links from there.
 ROOT = ""
@@ -196,6 +197,7 @@ class Plan:
     samples: Mapping[str, int] = field(default_factory=dict)
     watches: tuple[tuple[int, int], ...] = ()
     drops: tuple[PacketDrop, ...] = ()
+    reseed: Reseed | None = None
 
     @property
     def processes(self) -> tuple[Process, ...]:
@@ -260,6 +262,9 @@ def render(plan: Plan) -> str:
         lines += [f"{command.node}: {shlex.join(command.argv)}" for command in plan.switching]
     if plan.drops:
         lines += ["", "[dropped packets]", *(_render_drop(drop) for drop in plan.drops)]
+    if plan.reseed:
+        moment = f"{plan.reseed.at_ns / 1e9:g} s after time zero"
+        lines += ["", "[random numbers]", f"{moment}: those of seed {plan.reseed.seed}"]
     for title, processes in (
         ("before time zero: preparations", plan.preparations),
         ("before time zero: captures and servers", plan.daemons),

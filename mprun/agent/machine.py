@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mprun.agent import kernel_log, namespace
-from mprun.agent.build import Builder
+from mprun.agent.build import Builder, BuildError
 from mprun.agent.cpu import CpuSampler
 from mprun.agent.host import HostWatch
 from mprun.agent.network import PlannedNetwork
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 SECOND_NS = 1_000_000_000
 # Counters of IPv6, and of SCTP. They exist only if the kernel has these protocols.
 LISTED_COUNTERS = ("snmp6", "sctp/snmp")
+# The file of an experiment kernel that changes its seed (`kernel/src/mprun_random.c`).
+RESEED = "/proc/mprun_reseed"
 
 
 class Running(Protocol):
@@ -221,6 +223,14 @@ class Machine:
     def dropped_packets(self) -> dict[str, dict[str, int]]:
         """Return how many single packets were dropped, by node and interface."""
         return self._builder.dropped_packets()
+
+    def reseed(self, at_ns: int, seed: int) -> None:
+        """Let the kernel use the random numbers of another seed after a time. Raises BuildError."""
+        try:
+            with open(RESEED, "w") as file:
+                file.write(f"{at_ns} {seed}")
+        except FileNotFoundError:
+            raise BuildError("this kernel cannot change its seed during a run: build it again with mprun") from None
 
     def attend(self, process: Running) -> int:
         """Let `pause` wake when a process ends. Return the descriptor to pass to `leave`."""

@@ -208,6 +208,8 @@ def carry_out(run: Run, shell: str | None) -> None:
     run.zero_ns = run.machine.now_ns()
     run.result["boot_ns"] = run.machine.boot_ns()
     run.note("time zero")
+    if run.plan["reseed"]:
+        run.machine.reseed(**run.plan["reseed"])
     sample_totals(run)
     go_through_timeline(run, run.zero_ns)
     settle(run)

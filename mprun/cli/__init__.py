@@ -49,6 +49,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Ask": {
         "faults": ("faults", "Lose each packet of a run once, and show which losses matter."),
         "search": ("search", "Find the conditions under which a statement does not hold."),
+        "why": ("why", "Find the time from which the failure of a run was inevitable."),
         "minimise": ("minimise", "Find the smallest files with the failure of a run."),
         "baseline": ("baseline", "Check that values of experiments have not changed."),
         "bisect": ("bisect", "Find the commit that changed a result."),

@@ -74,6 +74,7 @@ def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFE
         samples=_samples(spec, capabilities) | ({PROGRESS: WATCH_EVERY_NS} if watches else {}),
         watches=watches,
         drops=tuple(_drops(spec, network)),
+        reseed=spec.experiment.reseed,
         end_ns=max((span.end_ns or span.start_ns or 0 for span in spans.values()), default=0),
     )
 
@@ -271,6 +272,7 @@ def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -
         switches=network.switches,
         middleboxes=spec.topology.middleboxes,
         drops=experiment.drops,
+        reseed=experiment.reseed,
     )
 
 

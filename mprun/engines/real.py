@@ -130,6 +130,8 @@ def missing(plan: Plan, capabilities: Capabilities) -> str | None:
     assert capabilities.schedulers is not None, "the capabilities of a host's kernel"
     if plan.drops:
         return "'drop' needs simulated time, in which packets have the same numbers in each run: use --engine virtual"
+    if plan.reseed:
+        return "'reseed' changes the random numbers of an experiment kernel: use --engine virtual"
     tried = subprocess.run([*unshare_command(["--net"]), "true"], capture_output=True, text=True)
     if tried.returncode:
         return f"no namespaces for this user ({tried.stderr.strip()}): run as root, or with --engine virtual"

@@ -17,6 +17,7 @@ from mprun.model.spec import (
     Expectation,
     ExperimentSpec,
     HostSpec,
+    Reseed,
 )
 from mprun.model.units import QuantityError
 from mprun.schema.experiment import (
@@ -110,6 +111,7 @@ def read_experiment(
         attachments=tuple(dict.fromkeys(document.attachments)),
         show=tuple(dict.fromkeys(file.show)),
         drops=tuple(dict.fromkeys(entry.drop() for entry in file.drop)),
+        reseed=None if repeat.reseed is None else Reseed(repeat.reseed.at, repeat.reseed.seed),
         search=None if file.search is None else read_search(file.search, lambda name: _unit_of(name, owned), document),
     )
     return experiment, traffic.notes

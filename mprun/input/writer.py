@@ -30,6 +30,7 @@ from mprun.model.spec import (
     OpenFlow,
     Queue,
     Reorder,
+    Reseed,
     Series,
     TopologySpec,
     place_of_attachment,
@@ -100,10 +101,15 @@ def write_experiment(experiment: ExperimentSpec) -> str:
             "repeat": {
                 "seed": experiment.seed,
                 **({"vary": list(experiment.vary)} if experiment.vary else {}),
+                **({"reseed": _reseed(experiment.reseed)} if experiment.reseed else {}),
             },
             **({"links": dict(experiment.links)} if experiment.links else {}),
         }
     )
+
+
+def _reseed(reseed: Reseed) -> dict[str, Any]:
+    return {"at": units.TIME.render(reseed.at_ns), "seed": reseed.seed}
 
 
 def _node(name: str, topology: TopologySpec) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mprun.model.network import Link, Node, Switch
-from mprun.model.spec import Capture, Change, Drop, Flow, HostSpec, Middlebox, Mptcp, Series, Variation
+from mprun.model.spec import Capture, Change, Drop, Flow, HostSpec, Middlebox, Mptcp, Reseed, Series, Variation
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,7 @@ class Intent:
     `switches`: the Open vSwitches among the nodes.
     `middleboxes`: by the name of their router.
     `drops`: the single packets that are lost.
+    `reseed`: the change of the random numbers during the run.
     """
 
     nodes: tuple[Node, ...]
@@ -104,6 +105,7 @@ class Intent:
     switches: Mapping[str, Switch] = field(default_factory=dict)
     middleboxes: Mapping[str, Middlebox] = field(default_factory=dict)
     drops: tuple[Drop, ...] = ()
+    reseed: Reseed | None = None
 
     def host(self, name: str) -> HostSpec:
         """The settings of a host, as far as the experiment gives any."""

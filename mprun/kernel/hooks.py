@@ -63,6 +63,18 @@ HOOKS = (
         "declaration of the above",
     ),
     Hook(
+        "lib/random32.c",
+        "\treturn (state->s1 ^ state->s2 ^ state->s3 ^ state->s4);\n",
+        "\treturn mprun_random_number(state->s1 ^ state->s2 ^ state->s3 ^ state->s4); /* mprun */\n",
+        "other random numbers of netem from a moment on",
+    ),
+    Hook(
+        "lib/random32.c",
+        "#include <linux/random.h>\n",
+        "#include <linux/random.h>\n#include <linux/mprun.h> /* mprun */\n",
+        "declaration of the above",
+    ),
+    Hook(
         "arch/um/kernel/time.c",
         "\ttime_travel_add_event(&time_travel_timer_event,\n\t\t\t\t      time_travel_time + delta);\n",
         "\ttime_travel_add_event(&time_travel_timer_event,\n"

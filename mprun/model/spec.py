@@ -503,6 +503,14 @@ class Until:
 
 
 @dataclass(frozen=True)
+class Reseed:
+    """A change of the kernel's random numbers during a run: those of another seed, from a time after time zero on."""
+
+    at_ns: int
+    seed: int
+
+
+@dataclass(frozen=True)
 class Repeat:
     """The number of runs of each cell of a sweep: at least `least`, and at most `most` while `until` does not hold.
 
@@ -594,6 +602,7 @@ class ExperimentSpec:
     `attachments`: the files that go into the run.
     `show`: the metrics that the table of a sweep shows; empty for the main ones.
     `drops`: the single packets that are lost.
+    `reseed`: the change of the random numbers during the run.
     `search`: the conditions that a search varies; a run ignores them.
     """
 
@@ -615,6 +624,7 @@ class ExperimentSpec:
     attachments: tuple[Attachment, ...] = ()
     show: tuple[str, ...] = ()
     drops: tuple[Drop, ...] = ()
+    reseed: Reseed | None = None
     search: Search | None = None
 
 

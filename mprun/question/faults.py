@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from mprun import runner
-from mprun.agent_report import AgentReport
 from mprun.compile import allocate, compile_plan
 from mprun.engines.engine import Progress
 from mprun.errors import RunError, SpecError
@@ -23,7 +22,7 @@ from mprun.model.spec import ExperimentSpec, Repeat
 from mprun.packets.dissection import dissect
 from mprun.packets.pcapng import frames
 from mprun.place import Place
-from mprun.question.outcome import Outcome, read_causes
+from mprun.question.outcome import Outcome, find_end, read_causes
 from mprun.question.packet import Packet, find_headings, list_packets, watch
 from mprun.rundir import RunDirectory, read_table
 from mprun.sweep.study import Cell, name_folder
@@ -140,7 +139,7 @@ def read_outcomes(
         found[kept.cell] = Outcome(
             packet,
             kept.summary["status"],
-            _completed(kept.run.agent_report()) if kept.run.has("agent.json") else None,
+            find_end(kept.run.agent_report()) if kept.run.has("agent.json") else None,
             None if measured is None else measured["value"],
             read_causes(kept.summary),
             str(kept.run.path.relative_to(sweep.path)),
@@ -148,12 +147,6 @@ def read_outcomes(
     if 0 not in found:
         raise RunError(f"{sweep.path}: the run without losses is missing: run the same command again")
     return found[0], [found[number] for number in sorted(found) if number]
-
-
-def _completed(agent: AgentReport) -> int | None:
-    """Return when the last flow ended, from time zero."""
-    ends = [one.ended_ns for one in agent.processes.values() if one.role == "flow"]
-    return None if agent.zero_ns is None or not ends else max(ends) - agent.zero_ns
 
 
 def choose_metric(loaded: Loaded, summary: dict[str, Any], asked: str | None) -> str | None:

@@ -85,6 +85,16 @@ def shows(failure: Failure, summary: Mapping[str, Any]) -> bool:
     return False
 
 
+def has_failed(failure: Failure, summary: Mapping[str, Any]) -> bool:
+    """Return whether a run has the failure, by however much."""
+    if failure.message:
+        return shows(failure, summary)
+    verdicts = [
+        one for one in summary["expectations"] if (one["metric"], _bounds(one)) == (failure.metric, failure.bounds)
+    ]
+    return not summary["errors"] and any(not one["held"] for one in verdicts)
+
+
 def read_files(run: RunDirectory, work: Path, consent: Consent) -> Tree:
     """Return the files of a run as one tree, from a copy of its inputs in `work`.
 

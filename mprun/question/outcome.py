@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mprun.agent_report import AgentReport
 from mprun.question.packet import Packet
 
 # A value stands out if it is further from the quartiles than this many interquartile ranges (Tukey, Exploratory Data
@@ -51,6 +52,12 @@ def read_causes(summary: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the errors and failures of a run, and the metrics whose expectations do not hold."""
     unmet = [f"{one['metric']} is not as expected" for one in summary["expectations"] if not one["held"]]
     return (*summary["errors"], *summary["failures"], *unmet)
+
+
+def find_end(agent: AgentReport) -> int | None:
+    """Return when the last flow of a run ended, from time zero; None if it did not come so far."""
+    ends = [one.ended_ns for one in agent.processes.values() if one.role == "flow"]
+    return None if agent.zero_ns is None or not ends else max(ends) - agent.zero_ns
 
 
 def find_outliers(outcomes: Sequence[Outcome], base: Outcome, measured: str) -> list[Outcome]:

@@ -25,7 +25,7 @@ from mprun.model.spec import (
     Variation,
 )
 from mprun.model.units import INTERVAL, PERCENT_PATTERN, parse_ratio
-from mprun.schema.field import DEFAULT_SEED, SEED, CaptureSize, Name, Snaplen, Version, Whole
+from mprun.schema.field import DEFAULT_SEED, SEED, CaptureSize, Name, Snaplen, Time, Version, Whole
 from mprun.schema.file_model import FileModel, refuse
 from mprun.schema.flow import Congestion
 from mprun.schema.impairment import text_schema
@@ -375,6 +375,13 @@ class UntilEntry(FileModel):
     )
 
 
+class ReseedEntry(FileModel):
+    """A change of the kernel's random numbers during a run."""
+
+    at: Time = Field(description="The time after time zero.", examples=["3s"])
+    seed: Annotated[int, SEED] = Field(description="The seed of the random numbers from then on.", examples=[2])
+
+
 class RepeatEntry(FileModel):
     """The number of runs of each cell of a sweep, and the variations between them."""
 
@@ -394,6 +401,13 @@ class RepeatEntry(FileModel):
         "each packet on a link by less than the transmission time of a packet. Default: both where a "
         "sweep repeats, none in a single run.",
         examples=[["start", "wire"]],
+    )
+
+    reseed: ReseedEntry | None = Field(
+        None,
+        description="A change of the kernel's random numbers during the run. Until then, the run is the same as "
+        "without this key. In the virtual engine only.",
+        examples=[{"at": "3s", "seed": 2}],
     )
 
     @model_validator(mode="after")

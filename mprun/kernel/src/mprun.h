@@ -62,6 +62,9 @@ extern unsigned long long time_travel_time;
 /* The generator's key if a seed was given at boot, else NULL. 32 bytes; the caller advances it. */
 u8 *mprun_random_key(void);
 
+/* Return a number of a generator with a state of its own, or after a change of the seed another number. */
+u32 mprun_random_number(u32 number);
+
 /* A program stopped for a system call, or by a signal of its process; signals for system calls do not count. */
 void mprun_stopped(int number);
 void mprun_stopped_by(int signal);

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun why`: find the time from which the failure of a run was inevitable."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mprun import invoker
+from mprun.cli import options
+from mprun.cli.completion import complete_runs
+from mprun.cli.output import emit
+from mprun.text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mprun.input import Loaded
+    from mprun.model.permission import Consent
+    from mprun.question.why import Explained
+    from mprun.rundir import RunDirectory
+    from mprun.sweep.worker import Keep
+    from mprun.sweepdir.directory import Kept, SweepDirectory
+
+DEFAULT_RUNS = 20
+DEFAULT_STEPS = 6
+# The number of packets that are listed.
+MOST_PACKETS = 8
+
+
+@click.command("why")
+@click.argument("name", metavar="RUN", default="latest", shell_complete=complete_runs)
+@click.option(
+    "--fail-if",
+    metavar="STATEMENT",
+    help="Explain why this is true: 'bulk.goodput < 20mbit'. Default: the run's first unmet expectation, failure or "
+    "error.",
+)
+@click.option(
+    "--runs",
+    "count",
+    type=click.IntRange(2, 10_000),
+    default=DEFAULT_RUNS,
+    show_default=True,
+    metavar="N",
+    help="Make N runs for each time.",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(0, 40),
+    default=DEFAULT_STEPS,
+    show_default=True,
+    metavar="N",
+    help="Halve the interval with the largest rise N times.",
+)
+@options.kernel_of_original
+@options.parent
+@options.consent
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Run N runs at once. Default: one for each CPU."
+)
+@click.option(
+    "--keep",
+    type=click.Choice(["pcaps", "none", "failed"]),
+    default="none",
+    show_default=True,
+    help="Keep the captures of all runs, of no run, or of the runs that did not pass.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the shares over time as JSON.")
+def command(
+    name: str,
+    fail_if: str | None,
+    count: int,
+    steps: int,
+    kernel: str | None,
+    parent: Path,
+    consent: Consent,
+    jobs: int | None,
+    keep: Keep,
+    as_json: bool,
+) -> None:
+    """Find the time from which the failure of a run was inevitable.
+
+    The run is repeated with other random numbers from a time on. Before the cause of the failure, some of these runs do
+    not fail. After the cause, all of them fail. The runs are a sweep, whose table `why` has a row for each time.
+    """
+    from mprun.cli.operand import find_run
+    from mprun.cli.sweep_progress import SweepBar
+    from mprun.errors import SpecError
+    from mprun.input import load
+    from mprun.place import choose_place
+    from mprun.provenance import find_kernel
+    from mprun.question.bisect import read_statement
+    from mprun.question.minimise import find_failure, read_files, write_files
+    from mprun.question.outcome import find_end
+    from mprun.question.why import Question, explain
+    from mprun.scratch import scratch
+    from mprun.sweep import execution, study
+    from mprun.sweep.growth import GrowingSweep
+    from mprun.sweep.local import LocalExecutor
+
+    run = find_run(parent, name)
+    environment = run.read("environment.json")
+    if environment["engine"] != "virtual":
+        raise SpecError(f"{run.name}: a run of the {environment['engine']} engine does not repeat exactly")
+    end_ns = find_end(run.agent_report())
+    if end_ns is None:
+        raise SpecError(f"{run.name} did not come to its end, so there is no time to look for")
+    summary = run.read("summary.json")
+    statement = read_statement(fail_if)
+    failure = None if statement is not None else find_failure(summary)
+    text = plain(fail_if if failure is None else failure.text)
+    if not as_json:
+        click.echo(f"failure: {text}", err=True)
+    on = kernel or find_kernel(environment)
+    choose_place("virtual", on)
+    began = time.monotonic()
+    with ExitStack() as stack:
+        work = stack.enter_context(scratch("mprun-why-"))
+        files = write_files(read_files(run, work, consent), work)
+        loaded = load(*files, seed=run.plan().seed)
+
+        def hold(sweep: SweepDirectory) -> None:
+            invoker.give_at_exit(sweep.path)
+            stack.enter_context(sweep.held())
+            sweep.note_command(sys.argv[1:])
+
+        places = execution.places_for({"virtual"}, jobs, len(os.sched_getaffinity(0)))
+        executor = stack.enter_context(closing(LocalExecutor(places)))
+        texts = {path.name: path.read_text() for path in files}
+        growing = GrowingSweep(parent, f"why {text}", texts, keep, consent, hold)
+        bar = stack.enter_context(SweepBar())
+
+        def run_cells(cases: Sequence[Loaded]) -> list[Kept]:
+            cells, kernels = execution.place_cells(study.make_cells(cases, "virtual", on), "virtual", consent)
+            return growing.add(cells, kernels, executor, bar.show, bar.say)
+
+        question = Question(failure, statement, failure.metric if failure else "")
+        own = run.folder.read_bytes("record.gz")
+        explained = explain(loaded, question, end_ns, count, steps, run_cells, own)
+        _write(explained, growing.directory, text, end_ns)
+    if as_json:
+        _emit(explained, growing.directory, text)
+    else:
+        _show(explained, run, growing.directory, end_ns, time.monotonic() - began)
+
+
+def _write(explained: Explained, sweep: SweepDirectory, failure: str, end_ns: int) -> None:
+    from mprun.question.why import TABLE, tabulate
+    from mprun.report.chart import WIDE, paint
+    from mprun.report.why_figure import Share, draw_why
+
+    sweep.write_table(tabulate(explained), TABLE)
+    shares = [Share(one.at_ns / 1e9, one.share, *one.interval) for one in explained.moments]
+    jump = None
+    if explained.before is not None and explained.after is not None:
+        jump = explained.before.at_ns / 1e9, explained.after.at_ns / 1e9
+    chart = draw_why(failure, shares, end_ns / 1e9, jump)
+    sweep.folder.write_bytes("why.svg", paint(chart, WIDE, ("svg",))["svg"])
+
+
+def _show(explained: Explained, run: RunDirectory, sweep: SweepDirectory, end_ns: int, took_s: float) -> None:
+    from mprun.cli.table import show_table
+
+    runs = sum(one.count for one in explained.moments)
+    click.echo(f"{runs} runs, {took_s:.0f} s")
+    if not explained.is_drawn:
+        click.echo("other random numbers change nothing: nothing is drawn in this run, so the files decide alone")
+        return
+    rows = [("other random numbers from",), *((f"{one.at_ns / 1e9:.3f} s",) for one in explained.moments)]
+    numbers = ["failed", *(f"{one.failed} of {one.count}" for one in explained.moments)]
+    show_table(rows, [numbers], 1)
+    before, after = explained.before, explained.after
+    if before is None or after is None:
+        click.echo(
+            options.wrap(
+                "the failure does not depend on the random numbers of the run: each of these runs fails", "", "  "
+            )
+        )
+    else:
+        click.echo(
+            options.wrap(
+                f"inevitable between {before.at_ns / 1e9:.3f} s and {after.at_ns / 1e9:.3f} s: with other random numbers "
+                f"before, {before.share:.0%} of the runs fail, and after, {after.share:.0%}",
+                "",
+                "  ",
+            )
+        )
+        _show_packets(run, before.at_ns, after.at_ns)
+    click.echo(f"table and figure: {options.spell_path(sweep.path)}/tables/why.parquet, why.svg")
+
+
+def _show_packets(run: RunDirectory, from_ns: int, to_ns: int) -> None:
+    """List the packets of the run in the interval."""
+    from mprun.packets.dissection import dissect
+    from mprun.question.packet import find_headings, list_packets
+    from mprun.rundir import read_table
+
+    if not run.captures():
+        click.echo("the run has no captures, so no packets are listed: write 'capture' in the experiment")
+        return
+    dissect(run, lambda *_: None)
+    rows = read_table(run.folder, "tables/packets.parquet").collect().iter_rows(named=True)
+    packets = [one for one in list_packets(rows, find_headings(run.plan().intent)) if from_ns <= one.at_ns < to_ns]
+    click.echo(f"{len(packets)} packets of {run.name} in this time{':' if packets else ''}")
+    for one in packets[:MOST_PACKETS]:
+        click.echo(f"  {one.at_ns / 1e9:.6f} s  {one.path} {one.way}  {one.kind}")
+    if len(packets) > MOST_PACKETS:
+        click.echo(f"  and {len(packets) - MOST_PACKETS} more: mprun packets {run.name}")
+
+
+def _emit(explained: Explained, sweep: SweepDirectory, failure: str) -> None:
+    before, after = explained.before, explained.after
+    moments = [
+        {"from_ns": one.at_ns, "runs": one.count, "failed": one.failed, "interval": list(one.interval)}
+        for one in explained.moments
+    ]
+    emit(
+        {
+            **{"directory": str(sweep.path), "failure": failure, "is_drawn": explained.is_drawn},
+            **{"inevitable_after_ns": before and before.at_ns, "inevitable_by_ns": after and after.at_ns},
+            "moments": moments,
+        }
+    )

@@ -52,6 +52,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "why": ("why", "Find the time from which the failure of a run was inevitable."),
         "minimise": ("minimise", "Find the smallest files with the failure of a run."),
         "baseline": ("baseline", "Check that values of experiments have not changed."),
+        "history": ("history", "Draw the values of baselines over the commits of a repository."),
         "bisect": ("bisect", "Find the commit that changed a result."),
     },
     "Look": {

@@ -178,20 +178,12 @@ def _show(explained: Explained, run: RunDirectory, sweep: SweepDirectory, end_ns
     show_table(rows, [numbers], 1)
     before, after = explained.before, explained.after
     if before is None or after is None:
-        click.echo(
-            options.wrap(
-                "the failure does not depend on the random numbers of the run: each of these runs fails", "", "  "
-            )
-        )
+        click.echo("the failure does not depend on the random numbers of the run: each of these runs fails")
     else:
-        click.echo(
-            options.wrap(
-                f"inevitable between {before.at_ns / 1e9:.3f} s and {after.at_ns / 1e9:.3f} s: with other random numbers "
-                f"before, {before.share:.0%} of the runs fail, and after, {after.share:.0%}",
-                "",
-                "  ",
-            )
-        )
+        span = f"{before.at_ns / 1e9:.3f} s and {after.at_ns / 1e9:.3f} s"
+        shares = f"{before.share:.0%} of the runs fail, and after, {after.share:.0%}"
+        text = f"inevitable between {span}: with other random numbers before, {shares}"
+        click.echo(options.wrap(text, "", "  "))
         _show_packets(run, before.at_ns, after.at_ns)
     click.echo(f"table and figure: {options.spell_path(sweep.path)}/tables/why.parquet, why.svg")
 

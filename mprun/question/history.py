@@ -36,30 +36,28 @@ class History:
 
     def describe(self, commit: str) -> str:
         """Return the short id and the subject of a commit."""
-        return _git(self.top, "log", "-1", "--format=%h %s", commit).strip()
+        return git(self.top, "log", "-1", "--format=%h %s", commit).strip()
 
 
 def read_history(tree: Path, good: str, bad: str) -> History:
     """Return the commits between two revisions. Raises SpecError for revisions that do not fit, HostError."""
-    if not shutil.which("git"):
-        raise HostError("mprun bisect needs git: apt-get install git")
     try:
-        top = Path(_git(tree, "rev-parse", "--show-toplevel").strip())
+        top = Path(git(tree, "rev-parse", "--show-toplevel").strip())
     except SpecError as error:
         raise SpecError(f"{tree} is no git repository: name a clone with --tree ({error})") from None
     first, last = (_resolve(top, revision) for revision in (good, bad))
-    lines = _git(top, "rev-list", "--topo-order", "--reverse", "--parents", f"{first}..{last}").splitlines()
+    lines = git(top, "rev-list", "--topo-order", "--reverse", "--parents", f"{first}..{last}").splitlines()
     found = {words[0]: tuple(words[1:]) for words in map(str.split, lines)}
     if not found:
         raise SpecError(f"there is no commit from {good} to {bad}: exchange --good and --bad?")
-    if _git(top, "merge-base", first, last).strip() != first:
+    if git(top, "merge-base", first, last).strip() != first:
         raise SpecError(f"{good} is no ancestor of {bad}: name a good commit from which {bad} descends")
     return History(top, first, last, tuple(found), found)
 
 
 def _resolve(top: Path, revision: str) -> str:
     try:
-        return _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}").strip()
+        return git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}").strip()
     except SpecError:
         raise SpecError(f"{top} has no commit '{revision}'") from None
 
@@ -72,8 +70,8 @@ class Checkout:
 
     def take(self, commit: str) -> None:
         """Check a commit out. Files that are not part of the commit are removed."""
-        _git(self.path, "-c", "core.hooksPath=/dev/null", "checkout", "--quiet", "--force", "--detach", commit)
-        _git(self.path, "clean", "-ffdxq")
+        git(self.path, "-c", "core.hooksPath=/dev/null", "checkout", "--quiet", "--force", "--detach", commit)
+        git(self.path, "clean", "-ffdxq")
 
     def remove(self) -> None:
         """Remove the clone."""
@@ -87,13 +85,15 @@ def checkout_of(history: History) -> Checkout:
     if not (path / ".git" / "HEAD").is_file():
         shutil.rmtree(path, ignore_errors=True)
         invoker.make_folder(path.parent)
-        _git(path.parent, "clone", "--quiet", "--shared", "--no-checkout", str(history.top), name)
+        git(path.parent, "clone", "--quiet", "--shared", "--no-checkout", str(history.top), name)
         invoker.give(path)
     return Checkout(path)
 
 
-def _git(folder: Path, *words: str) -> str:
-    """Return what git prints. Raises SpecError with its last line."""
+def git(folder: Path, *words: str) -> str:
+    """Return the output of git. Raises SpecError with its last line, HostError if git is not installed."""
+    if not shutil.which("git"):
+        raise HostError("this needs git: apt-get install git")
     # a git hook or alias that calls mprun sets GIT_DIR and others
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     done = subprocess.run(

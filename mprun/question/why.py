@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find the time from which a failure of a run was inevitable.
 
-The run is repeated with other random numbers from a time on. If they come early, some of these runs do not fail. If they
-come after the cause, all of them fail. The share of failed runs over this time is the probability of the failure, given
-all that had happened until then.
+The run is repeated with other random numbers from a time on. If this time is before the cause, some of these runs do
+not fail. If it is after the cause, all of them fail. The share of failed runs is the probability of the failure, given
+all that had happened until this time.
 """
 
 from __future__ import annotations
@@ -110,13 +110,13 @@ def explain(
     if asked.is_same_as(own):
         return Explained(tuple(asked.moments()), None, None, False)
     for _ in range(steps):
-        span = _find_rise(asked.moments(), end_ns)
+        span = find_rise(asked.moments(), end_ns)
         if span is None or span[1] - span[0] < 2 * SHORTEST_NS:
             break
         middle = (span[0] + span[1]) // 2
         asked.ask([middle - middle % SHORTEST_NS])
     moments = tuple(asked.moments())
-    span = _find_rise(moments, end_ns)
+    span = find_rise(moments, end_ns)
     if span is None:
         return Explained(moments, None, None, True)
     before = next(one for one in moments if one.at_ns == span[0])
@@ -125,7 +125,7 @@ def explain(
     return Explained(moments, before, after, True)
 
 
-def _find_rise(moments: Sequence[Moment], end_ns: int) -> tuple[int, int] | None:
+def find_rise(moments: Sequence[Moment], end_ns: int) -> tuple[int, int] | None:
     """Return the neighbouring times with the largest rise of the share; None if it never rises.
 
     At the end of the run the share is 1.

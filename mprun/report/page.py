@@ -221,9 +221,32 @@ class ComparisonPage:
     repeat: Sequence[tuple[str, str]]
 
 
-def render(page: Page | ComparisonPage) -> str:
+@dataclass(frozen=True)
+class HistoryRow:
+    """A commit that changed a baseline. values: (name, before, after, change) of each line that differs."""
+
+    commit: str
+    date: str
+    subject: str
+    baseline: str
+    values: Sequence[tuple[str, str, str, str]]
+
+
+@dataclass(frozen=True)
+class HistoryPage:
+    """The values of baselines over commits. rows: the changes, newest first."""
+
+    title: str
+    description: str
+    pictures: Sequence[Picture]
+    notes: Sequence[str]
+    rows: Sequence[HistoryRow]
+
+
+def render(page: Page | ComparisonPage | HistoryPage) -> str:
     """Return the whole page. Equal pages give equal text."""
-    return _render("report.html" if isinstance(page, Page) else "comparison.html", page, "")
+    names = {Page: "report.html", ComparisonPage: "comparison.html", HistoryPage: "history.html"}
+    return _render(names[type(page)], page, "")
 
 
 def render_listing(page: ListingPage) -> str:
@@ -238,7 +261,7 @@ def render_listing(page: ListingPage) -> str:
     return _render("listing.html", page, policy)
 
 
-def _render(template: str, page: Page | ComparisonPage | ListingPage, policy: str) -> str:
+def _render(template: str, page: Page | ComparisonPage | HistoryPage | ListingPage, policy: str) -> str:
     colours = {"light": Markup(palette.variables(False)), "dark": Markup(palette.variables(True))}
     return _environment().get_template(template).render(page=page, policy=policy, **colours)
 

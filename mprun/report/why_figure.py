@@ -31,8 +31,8 @@ def draw_why(failure: str, shares: Sequence[Share], end_s: float, jump_s: tuple[
         [one.high for one in points],
     )
     caption = (
-        f"The share of the runs with '{failure}', if all random numbers from this time on are others, with its interval "
-        "of 95 %. At the end of the run nothing is left to draw."
+        f"The share of the runs with '{failure}', if all random numbers from this time on are others, with its "
+        "interval of 95 %. At the end of the run nothing is left to draw."
     )
     marks = () if jump_s is None else (Mark(jump_s[1], "inevitable from here on"),)
     return Chart(

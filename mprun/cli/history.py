@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun history`: draw the values of baselines over the commits of a repository."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mprun import invoker
+from mprun.cli.output import emit
+from mprun.text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mprun.question.past import Past
+    from mprun.report.page import HistoryRow
+    from mprun.report.past import Line
+
+
+@click.command("history")
+@click.argument("folder", type=click.Path(exists=True, path_type=Path), default=Path(), metavar="[DIRECTORY]")
+@click.option(
+    "--to",
+    "target",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("history.html"),
+    show_default=True,
+    metavar="FILE",
+    help="Write the page to FILE.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the values as JSON instead of a page.")
+def command(folder: Path, target: Path, as_json: bool) -> None:
+    """Draw the values of all baselines below a directory over the commits of its git repository.
+
+    The page is one file without scripts of other sites. Nothing is run.
+    """
+    from mprun.folder import Folder
+    from mprun.question.past import read_past
+    from mprun.report.past import make_page
+
+    found = read_past(folder)
+    if as_json:
+        emit(
+            {
+                past.name: [
+                    {"commit": one.name, "date": one.date, "subject": one.subject, "lines": dict(one.lines)}
+                    for one in past.versions
+                ]
+                for past in found
+            }
+        )
+        return
+    lines = [line for past in found for line in _lines(past)]
+    rows = [row for past in found for row in _rows(past)]
+    rows.sort(key=lambda row: row.date or "9", reverse=True)
+    title = f"Values of {folder.resolve().name}"
+    invoker.make_folder(target.parent)
+    Folder(target.parent).write_text(target.name, make_page(title, lines, rows))
+    invoker.give(target)
+    commits = len({one.name for past in found for one in past.versions})
+    changed = sum(not line.is_constant for line in lines)
+    click.echo(f"{len(found)} baselines, {commits} commits, {changed} of {len(lines)} values changed: {target}")
+
+
+def _lines(past: Past) -> Iterator[Line]:
+    from mprun.model.metric import UNITS
+    from mprun.report.past import Line
+
+    commits = [one.name for one in past.versions]
+    for name, values in past.values().items():
+        known = [value for value in values if value is not None]
+        unit = known[-1][1] if known else "1"
+        numbers = [math.nan if value is None else value[0] for value in values]
+        yield Line(past.name, name, unit if unit in UNITS else "1", commits, numbers)
+
+
+def _rows(past: Past) -> Iterator[HistoryRow]:
+    from mprun.question.baseline import tell
+    from mprun.report.page import HistoryRow
+
+    for one, differences in past.changes():
+        values = [
+            (plain(name), plain(base), plain(now), plain(change)) for name, base, now, change in tell(differences)
+        ]
+        yield HistoryRow(plain(one.name), one.date, plain(one.subject), plain(past.name), values)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun why`: the interval of a share, and the time at which it rises."""
+
+from __future__ import annotations
+
+import pytest
+
+from mprun.question.minimise import Failure, has_failed
+from mprun.question.why import Explained, Moment, find_rise, tabulate
+
+
+def moment(at_ns: int, failed: int, count: int = 20) -> Moment:
+    return Moment(at_ns, failed, (), ("",) * count)
+
+
+def test_the_interval_of_a_share_is_wilsons() -> None:
+    # the values of Wilson's formula for 0 and 10 of 20
+    assert moment(0, 0).interval == pytest.approx((0.0, 0.161), abs=1e-3)
+    assert moment(0, 10).interval == pytest.approx((0.299, 0.701), abs=1e-3)
+    low, high = moment(0, 20).interval
+    assert (low, high) == pytest.approx((0.839, 1.0), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("failed", "rise"),
+    [
+        ((4, 5, 3, 20), (200, 300)),
+        ((4, 5, 3, 4), (300, 400)),
+        ((20, 20, 20, 20), None),
+        ((0, 20, 20, 20), (0, 100)),
+        # the first one of equal rises
+        ((0, 10, 20, 20), (0, 100)),
+    ],
+)
+def test_the_largest_rise_is_where_the_failure_was_decided(
+    failed: tuple[int, ...], rise: tuple[int, int] | None
+) -> None:
+    moments = [moment(100 * n, count) for n, count in enumerate(failed)]
+    assert find_rise(moments, 400) == rise
+
+
+def test_the_table_has_a_row_for_each_time() -> None:
+    columns = tabulate(Explained((moment(0, 5), moment(7, 20)), None, None, True))
+    assert columns["from_ns"] == [0, 7]
+    assert columns["share"] == [0.25, 1.0]
+    assert {len(values) for values in columns.values()} == {2}
+
+
+def test_a_failure_is_the_same_expectation_by_however_much() -> None:
+    failure = Failure("", "bulk.goodput", (5.0, None, None), 1.0)
+    verdict = {"metric": "bulk.goodput", "minimum": 5.0, "maximum": None, "equals": None, "value": 1.0}
+    summary = {"errors": [], "failures": [], "expectations": [{**verdict, "held": False}]}
+    assert has_failed(failure, summary)
+    assert not has_failed(failure, {**summary, "expectations": [{**verdict, "held": True}]})
+    assert not has_failed(failure, {**summary, "expectations": [{**verdict, "metric": "b", "held": False}]})
+    assert not has_failed(failure, {**summary, "errors": ["the kernel died"]})
+    message = Failure("", message="# of # files")
+    assert has_failed(message, {"errors": [], "failures": ["3 of 4 files"], "expectations": []})

@@ -63,7 +63,8 @@ def command(folder: Path, target: Path, as_json: bool) -> None:
     invoker.give(target)
     commits = len({one.name for past in found for one in past.versions})
     changed = sum(not line.is_constant for line in lines)
-    click.echo(f"{len(found)} baselines, {commits} commits, {changed} of {len(lines)} values changed: {target}")
+    what = f"{len(found)} baseline{'s' if len(found) > 1 else ''}, {commits} commits"
+    click.echo(f"{what}, {changed} of {len(lines)} values changed: {target}")
 
 
 def _lines(past: Past) -> Iterator[Line]:

@@ -53,6 +53,10 @@ NOT_RUN = {
             *(f"tcp -p packet=9{more}" for more in ("", " -p cc=reno", " -p cc=bbr")),
         )
     },
+    "mprun why latest": "needs a run that failed; test_why makes one",
+    "mprun why RUN": "needs a run that failed; test_why makes one",
+    "mprun history": "needs a git repository; test_past makes one",
+    "mprun history DIRECTORY": "needs a git repository; test_past makes one",
     "mprun search -t topo -x xp": "hundreds of runs; test_search makes a shorter search",
     "mprun minimise RUN": "needs a run that failed; test_minimise makes one",
     "mprun minimise latest": "needs a run that failed; test_minimise makes one",

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun history`: the values of baselines over the commits of a repository."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mprun.cli.history import command
+from mprun.errors import SpecError
+from mprun.question.past import read_past
+
+BASELINE = """\
+engine = virtual
+experiment = xp.yaml
+kernel = 6.12.117-mprun
+mprun = 0.1.0
+plan = 0123456789abcdef
+seed = 1
+status = passed
+topology = topo.yaml
+value bulk.goodput = {goodput} bit/s
+value bulk.subflows = 2 1
+"""
+
+
+def git(folder: Path, *words: str) -> None:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "--quiet", ".")
+    (tmp_path / "labs").mkdir()
+    for goodput, subject in (("36921000.0", "first"), ("36921000.0", "no change"), ("36884000.0", "slower <b>")):
+        (tmp_path / "labs" / "topo-xp.baseline").write_text(BASELINE.format(goodput=goodput))
+        (tmp_path / "other").write_text(subject)
+        git(tmp_path, "add", ".")
+        git(tmp_path, "commit", "--quiet", "-m", subject)
+    return tmp_path
+
+
+def test_each_commit_that_changed_a_baseline_is_a_version(repository: Path) -> None:
+    (found,) = read_past(repository)
+    assert found.name == "labs/topo-xp.baseline"
+    assert [one.subject for one in found.versions] == ["first", "slower <b>"]
+    assert found.values()["bulk.goodput"] == [(36921000.0, "bit/s"), (36884000.0, "bit/s")]
+    ((version, differences),) = found.changes()
+    assert version.subject == "slower <b>"
+    assert [one.name for one in differences] == ["value bulk.goodput"]
+
+
+def test_a_change_that_is_not_committed_is_the_last_version(repository: Path) -> None:
+    (repository / "labs" / "topo-xp.baseline").write_text(BASELINE.format(goodput="1.0"))
+    (found,) = read_past(repository / "labs")
+    assert [one.name for one in found.versions][2:] == ["now"]
+    assert found.values()["bulk.goodput"][-1] == (1.0, "bit/s")
+
+
+def test_a_version_that_cannot_be_read_is_left_out(repository: Path) -> None:
+    (repository / "labs" / "topo-xp.baseline").write_text("<<<<<<<\n")
+    git(repository, "commit", "--quiet", "-am", "damaged")
+    (repository / "labs" / "topo-xp.baseline").write_text(BASELINE.format(goodput="2.0"))
+    git(repository, "commit", "--quiet", "-am", "repaired")
+    (found,) = read_past(repository)
+    assert [one.subject for one in found.versions] == ["first", "slower <b>", "repaired"]
+
+
+def test_without_baselines_or_repository_the_command_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="no baseline below"):
+        read_past(tmp_path)
+    (tmp_path / "a.baseline").write_text(BASELINE.format(goodput="1.0"))
+    with pytest.raises(SpecError, match="not a git repository"):
+        read_past(tmp_path)
+
+
+def test_the_page_draws_what_changed(repository: Path) -> None:
+    page = repository / "history.html"
+    done = CliRunner().invoke(command, [str(repository), "--to", str(page)])
+    assert done.exit_code == 0, done.output
+    assert "1 baseline, 2 commits, 1 of 2 values changed" in done.output
+    text = page.read_text()
+    assert "36.92 Mbit/s" in text
+    assert "-0.100%" in text
+    assert "slower &lt;b&gt;" in text
+    assert text.count("<figure") == 1
+    assert page.read_text() == text
+    printed = CliRunner().invoke(command, [str(repository), "--json"])
+    assert [one["subject"] for one in json.loads(printed.output)["labs/topo-xp.baseline"]] == ["first", "slower <b>"]

@@ -102,7 +102,7 @@ class AgentReport:
     `counters`: by host or router, the growth of each counter of the kernel (nstat(8)) from time zero.
     `counters_before`: in the same way, the values before time zero. Counters that were zero are left out.
     `filtered`: by middlebox, the counts of its rules.
-    `dropped`: the number of packets that were dropped as the file asks, by node and interface.
+    `faults`: the number of packets of the faults in the file that came, by node and interface.
     `sysctls`: the kernel's settings of transports, where the kernel is the machine's own.
     `zero_ns`: time zero on the agent's clock; None if the run did not come so far.
     `boot_ns`: the boot of that clock, since 1970.
@@ -117,7 +117,7 @@ class AgentReport:
     counters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     counters_before: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     filtered: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    dropped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    faults: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     sysctls: Mapping[str, str] | None = None
     zero_ns: int | None = None
     boot_ns: int | None = None

@@ -22,7 +22,7 @@ from mprun.codec import Fault
 from mprun.errors import MprunError
 from mprun.intent import Intent
 from mprun.intent.document import CODEC, digest_of, write_intent
-from mprun.model.spec import Reseed
+from mprun.model.spec import FaultAction, Reseed
 
 # The node of the namespace in which the agent starts; it builds links from there.
 ROOT = ""
@@ -135,15 +135,18 @@ class Change:
 
 
 @dataclass(frozen=True)
-class PacketDrop:
-    """Packets that a node drops when they arrive on an interface.
+class PlannedFault:
+    """A fault of a packet that arrives on an interface.
 
-    packets: their numbers among the packets that arrive there, from 1, ascending. ICMP does not count.
+    - packet: its number among the packets that arrive there, from 1. ICMP does not count.
+    - value: the time in ns of a delay or until a duplicate arrives, or the kind of a TCP option.
     """
 
     node: str
     interface: str
-    packets: tuple[int, ...]
+    packet: int
+    action: FaultAction
+    value: int
 
 
 @dataclass(frozen=True)
@@ -196,7 +199,7 @@ class Plan:
     end_ns: int = 0
     samples: Mapping[str, int] = field(default_factory=dict)
     watches: tuple[tuple[int, int], ...] = ()
-    drops: tuple[PacketDrop, ...] = ()
+    faults: tuple[PlannedFault, ...] = ()
     reseed: Reseed | None = None
 
     @property
@@ -260,8 +263,8 @@ def render(plan: Plan) -> str:
     if plan.switch_programs:
         lines += ["", "[switches]", *(_render_process(process) for process in plan.switch_programs)]
         lines += [f"{command.node}: {shlex.join(command.argv)}" for command in plan.switching]
-    if plan.drops:
-        lines += ["", "[dropped packets]", *(_render_drop(drop) for drop in plan.drops)]
+    if plan.faults:
+        lines += ["", "[faults of packets, without ICMP]", *map(_render_fault, plan.faults)]
     if plan.reseed:
         moment = f"{plan.reseed.at_ns / 1e9:g} s after time zero"
         lines += ["", "[random numbers]", f"{moment}: those of seed {plan.reseed.seed}"]
@@ -284,9 +287,14 @@ def render(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _render_drop(drop: PacketDrop) -> str:
-    numbers = ", ".join(map(str, drop.packets))
-    return f"{drop.node}: packet {numbers} of those that arrive on {drop.interface}, without ICMP"
+def _render_fault(fault: PlannedFault) -> str:
+    what = {
+        "drop": "is dropped",
+        "delay": f"is delayed by {fault.value} ns",
+        "duplicate": f"arrives again after {fault.value} ns",
+        "strip": f"loses its TCP options of kind {fault.value}",
+    }
+    return f"{fault.node}: packet {fault.packet} of those that arrive on {fault.interface} {what[fault.action]}"
 
 
 def _render_process(process: Process) -> str:

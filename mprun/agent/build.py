@@ -19,7 +19,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mprun.agent import namespace, offload, openvswitch, packet_drop, rtnetlink, ruleset, shaping, sysctl
+from mprun.agent import namespace, offload, openvswitch, packet_fault, rtnetlink, ruleset, shaping, sysctl
 from mprun.agent.message import attributes
 from mprun.agent.network import NamespaceNode, PlannedNetwork, Talker, run
 from mprun.agent.readback import differences_mptcp, differences_tc
@@ -64,7 +64,6 @@ class _Place:
         self.mptcp: list[Sequence[str]] = []
         self.nft: list[Sequence[str]] = []
         self.talker: Talker | None = None
-        self.filters: rtnetlink.Netlink | None = None
 
 
 class Builder:
@@ -100,18 +99,17 @@ class Builder:
         for place in self._places.values():
             self._run_batches(place)
             self._check_routes(place)
-        self._drop_packets()
+        self._cause_faults()
 
-    def _drop_packets(self) -> None:
-        for name in dict.fromkeys(drop["node"] for drop in self._plan["drops"]):
+    def _cause_faults(self) -> None:
+        for name in dict.fromkeys(fault["node"] for fault in self._plan["faults"]):
             place = self._places[name]
-            mine = [drop for drop in self._plan["drops"] if drop["node"] == name]
+            mine = [fault for fault in self._plan["faults"] if fault["node"] == name]
             self._enter(place)
-            place.filters = rtnetlink.Netlink(packet_drop.NETLINK_NETFILTER)
             try:
-                packet_drop.drop(place.filters, mine, self._index_in(place))
-            except rtnetlink.NetlinkError as error:
-                raise BuildError(f"{name}: dropping packets: {error}") from error
+                packet_fault.cause(mine, self._index_in(place))
+            except FileNotFoundError:
+                raise BuildError("this kernel has no faults of single packets: build it again with mprun") from None
         self._enter(self._root)
 
     def configure_switches(self) -> None:
@@ -184,14 +182,16 @@ class Builder:
                     raise BuildError(f"{place.name}: {error}") from error
         return counted
 
-    def dropped_packets(self) -> dict[str, dict[str, int]]:
-        """Return the number of packets that the plan's drops have dropped, by node and interface."""
+    def faulty_packets(self) -> dict[str, dict[str, int]]:
+        """Return how many packets of the plan's faults have come, by node and interface."""
         counted: dict[str, dict[str, int]] = {}
-        for name, place in self._places.items():
-            if place.filters is not None:
-                counts = iter(packet_drop.count(place.filters))
-                mine = [drop for drop in self._plan["drops"] if drop["node"] == name]
-                counted[name] = {one["interface"]: sum(next(counts) for _ in one["packets"]) for one in mine}
+        for name in dict.fromkeys(fault["node"] for fault in self._plan["faults"]):
+            self._enter(self._places[name])
+            mine = [fault["interface"] for fault in self._plan["faults"] if fault["node"] == name]
+            counted[name] = dict.fromkeys(mine, 0)
+            for interface, is_done in zip(mine, packet_fault.read_done(), strict=True):
+                counted[name][interface] += is_done
+        self._enter(self._root)
         return counted
 
     def release(self, is_switched_off: bool) -> None:
@@ -199,8 +199,6 @@ class Builder:
         for place in self._places.values():
             if place.talker is not None:
                 place.talker.close()
-            if place.filters is not None:
-                place.filters.close()
         if not is_switched_off:
             self.network.release()
 

@@ -220,9 +220,9 @@ class Machine:
         """Return the packet counts of each node's packet filters. Raises BuildError."""
         return self._builder.filtered_packets()
 
-    def dropped_packets(self) -> dict[str, dict[str, int]]:
-        """Return how many single packets were dropped, by node and interface."""
-        return self._builder.dropped_packets()
+    def faulty_packets(self) -> dict[str, dict[str, int]]:
+        """Return how many packets of the plan's faults have come, by node and interface."""
+        return self._builder.faulty_packets()
 
     def reseed(self, at_ns: int, seed: int) -> None:
         """Let the kernel use the random numbers of another seed after a time. Raises BuildError."""

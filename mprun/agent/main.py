@@ -459,8 +459,8 @@ def settle(run: Run) -> None:
         node: {name: value for name, value in before.items() if value} for node, before in run.counters_before.items()
     }
     run.result["filtered"] = run.machine.filtered_packets()
-    if run.plan["drops"]:
-        run.result["dropped"] = run.machine.dropped_packets()
+    if run.plan["faults"]:
+        run.result["faults"] = run.machine.faulty_packets()
     sample_totals(run)
 
 

@@ -81,5 +81,5 @@ class Result(TypedDict):
     counters: NotRequired[dict[str, dict[str, int]]]
     counters_before: NotRequired[dict[str, dict[str, int]]]
     filtered: NotRequired[dict[str, dict[str, int]]]
-    dropped: NotRequired[dict[str, dict[str, int]]]
+    faults: NotRequired[dict[str, dict[str, int]]]
     zero_ns: NotRequired[int | None]

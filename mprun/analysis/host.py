@@ -10,7 +10,7 @@ from mprun.analysis.diagnosis import explain_dropped_data, explain_memory_pressu
 from mprun.analysis.interference import Interference
 from mprun.analysis.observation import Host, Observation
 from mprun.intent import Intent
-from mprun.model.spec import NEVER, LinkChange
+from mprun.model.spec import LinkChange
 
 # Beyond these a run in real time is marked: a timer this late holds back what a link at 10 Mbit/s sends in it,
 # and a program that waits for a CPU may be the one that sends or receives.
@@ -45,17 +45,17 @@ def warn_of_untaken(intent: Intent, observation: Observation) -> Iterator[str]:
             )
 
 
-def warn_of_undropped(intent: Intent, agent: AgentReport) -> Iterator[str]:
-    """Warn of packets that the file drops and that never came."""
+def warn_of_missing_packets(intent: Intent, agent: AgentReport) -> Iterator[str]:
+    """Warn of faults whose packet never came."""
     if not agent.complete:
         return
-    for node, link in dict.fromkeys((drop.node, drop.link) for drop in intent.drops):
-        asked = {drop.packet for drop in intent.drops if (drop.node, drop.link) == (node, link)} - {NEVER}
+    for node, link in dict.fromkeys((fault.node, fault.link) for fault in intent.faults):
+        asked = [fault.packet for fault in intent.faults if (fault.node, fault.link) == (node, link) and fault.packet]
         interfaces = [end.name for one in intent.links if one.name == link for end in one.ends if end.node == node]
-        dropped = sum(agent.dropped.get(node, {}).get(name, 0) for name in interfaces)
-        if dropped < len(asked):
-            few = f"{dropped} of {len(asked)} packets were dropped" if len(asked) > 1 else "no packet was dropped"
-            yield f"drop: {few} at '{node}' from link '{link}': packet {max(asked)} never arrived"
+        come = sum(agent.faults.get(node, {}).get(name, 0) for name in interfaces)
+        if come < len(asked):
+            few = f"{come} of {len(asked)} faults" if len(asked) > 1 else "no fault"
+            yield f"faults: {few} at '{node}' from link '{link}': packet {max(asked)} never arrived"
 
 
 def warn_of_lost_sockets(hosts: Mapping[str, Host]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from mprun.analysis.host import (
     warn_of_counters,
     warn_of_cut_logs,
     warn_of_lost_sockets,
-    warn_of_undropped,
+    warn_of_missing_packets,
     warn_of_untaken,
 )
 from mprun.analysis.interference import Interference
@@ -167,7 +167,7 @@ def _doubt(evidence: Evidence) -> Findings:
             *warn_of_cut_logs(agent.processes),
             *doubt_host(agent.host),
             *warn_of_untaken(intent, observation),
-            *warn_of_undropped(intent, agent),
+            *warn_of_missing_packets(intent, agent),
             *warn_of_lost_sockets(observation.hosts),
             *warn_of_ways(intent),
             *warn_of_counters(agent),

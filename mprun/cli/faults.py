@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun faults`: lose each packet of a run once, and show which losses matter."""
+"""`mprun faults`: give each packet of a run a fault once, and show which faults matter."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mprun.model.permission import Consent
+    from mprun.model.spec import FaultAction
     from mprun.question.faults import Base, Measured
     from mprun.question.outcome import Group, Outcome
-    from mprun.question.packet import Packet
+    from mprun.question.packet import Fault, Packet
     from mprun.sweep.worker import Keep
     from mprun.sweepdir.directory import SweepDirectory
 
 DEFAULT_FIRST = 200
+DEFAULT_BY = "50ms"
+_DONE = {"drop": "lost", "delay": "delayed", "duplicate": "duplicated", "strip": "without its options"}
 # The packets of a group that are listed.
 MOST_LISTED = 3
 
@@ -40,14 +43,27 @@ MOST_LISTED = 3
     "--first",
     type=click.IntRange(1, 100_000),
     metavar="N",
-    help=f"Lose only the first N packets. Default: {DEFAULT_FIRST}; with --budget all packets.",
+    help=f"Only the first N packets. Default: {DEFAULT_FIRST}; with --budget all packets.",
 )
 @click.option(
     "--budget",
     type=click.IntRange(1, 100_000),
     metavar="N",
-    help="Lose at most N packets: a sample of each direction, path and kind.",
+    help="At most N packets: a sample of each direction, path and kind.",
 )
+@click.option(
+    "--action",
+    type=click.Choice(["drop", "delay", "duplicate", "strip"]),
+    default="drop",
+    show_default=True,
+    help="Lose the packet, delay it, duplicate it, or replace its MPTCP options by NOPs.",
+)
+@click.option(
+    "--by",
+    metavar="TIME",
+    help=f"Delay by TIME, or let the duplicate arrive after TIME. Default: {DEFAULT_BY}.",
+)
+@click.option("--pairs", is_flag=True, help="Two packets at a time, of those that open connections and paths.")
 @click.option(
     "--metric",
     metavar="NAME",
@@ -60,7 +76,7 @@ MOST_LISTED = 3
 @options.parent
 @options.consent
 @options.allow_outside
-@click.option("--dry-run", is_flag=True, help="List the packets and estimate time and disk. Lose nothing.")
+@click.option("--dry-run", is_flag=True, help="List the packets and estimate time and disk. Run nothing more.")
 @click.option("--cluster", "address", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
 @click.option(
     "-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Run N runs at once. Default: one for each CPU."
@@ -78,6 +94,9 @@ def command(
     experiment: str,
     first: int | None,
     budget: int | None,
+    action: FaultAction,
+    by: str | None,
+    pairs: bool,
     metric: str | None,
     params: tuple[str, ...],
     seed: int | None,
@@ -91,7 +110,7 @@ def command(
     keep: Keep,
     as_json: bool,
 ) -> None:
-    """Run once for each packet, with only this packet lost. Show which losses make a run fail or stand out.
+    """Run once for each packet, with a fault of only this packet. Show which faults make a run fail or stand out.
 
     The expectations of the experiment decide what fails. The runs are a sweep, whose table `faults` has a row for each
     packet. The same command resumes a study that was interrupted.
@@ -100,13 +119,19 @@ def command(
     from mprun.cli.progress import Bar
     from mprun.cli.sweep import start_executor
     from mprun.cli.sweep_progress import SweepBar
+    from mprun.errors import SpecError
     from mprun.input import load
     from mprun.model.permission import Permissions
     from mprun.place import choose_place_of
     from mprun.question import faults
-    from mprun.question.packet import sample
+    from mprun.question.packet import Fault, pair, sample
+    from mprun.schema.experiment import MPTCP_OPTION
     from mprun.sweep import execution
 
+    if by is not None and action not in ("delay", "duplicate"):
+        raise click.UsageError(f"--by is for 'delay' and 'duplicate', not for '{action}'")
+    by_ns = _read_time(by or DEFAULT_BY) if action in ("delay", "duplicate") else 0
+    fault = Fault(action, by_ns, MPTCP_OPTION if action == "strip" else 0)
     allowed = Permissions(consent.commands, allow_outside)
     loaded = load(topology, experiment, options.parse_parameters(params), seed, allowed=allowed)
     for warning in loaded.warnings:
@@ -116,27 +141,21 @@ def command(
     began = time.monotonic()
     with Bar() as bar:
         base = faults.run_base(loaded, place, parent, consent, bar.show)
-        effect = faults.find_filter_effect(base, loaded, place, parent, consent, bar.show)
-    if effect is not None:
-        click.echo(
-            options.wrap(
-                "note: the rules that count packets use random numbers of the kernel, so "
-                f"{effect} is not the same without them; all runs of the study have the same rules",
-                "",
-                "  ",
-            ),
-            err=True,
-        )
     measured = faults.choose_metric(loaded, base.summary, metric)
     packets = base.packets[: first or (len(base.packets) if budget else DEFAULT_FIRST)]
-    chosen = sample(packets, budget) if budget and budget < len(packets) else list(packets)
+    if action == "strip":
+        packets = tuple(one for one in packets if one.options)
+    candidates = pair(packets) if pairs else list(packets)
+    if not candidates:
+        raise SpecError("no packet of this run can have this fault")
+    chosen = sample(candidates, budget) if budget and budget < len(candidates) else candidates
     places = execution.places_for({place.name}, jobs, len(os.sched_getaffinity(0)))
     if not as_json:
         click.echo(_say_estimate(base, chosen, places, keep), err=True)
     if dry_run:
         _list_packets(chosen, as_json)
         return
-    cells, kernels = execution.place_cells(faults.make_cells(loaded, chosen, place, kernel), "virtual", consent)
+    cells, kernels = execution.place_cells(faults.make_cells(loaded, chosen, fault, place, kernel), "virtual", consent)
     with closing(start_executor(cells, places, address)) as executor:
         inputs = runner.read_inputs(loaded.sources)
         sweep, _ = execution.find_or_create(parent, cells, kernels, inputs, False)
@@ -148,7 +167,7 @@ def command(
                 work.run(executor, runs.show, runs.say)
             without, outcomes = faults.read_outcomes(sweep, chosen, measured)
             unit = faults.unit_of(base.summary, measured)
-            _conclude(sweep, without, outcomes, measured, unit, as_json, time.monotonic() - began)
+            _conclude(sweep, without, outcomes, fault, measured, unit, as_json, time.monotonic() - began)
     sys.exit(0 if all(one.status == "passed" for one in outcomes) else 1)
 
 
@@ -173,7 +192,7 @@ def _list_packets(chosen: Sequence[Packet], as_json: bool) -> None:
     from mprun.cli.table import show_table
 
     rows = [("packet", "way", "path", "kind", "time")]
-    rows += [(str(one.number), one.way, one.path, one.kind, f"{one.at_ns / 1e9:.6f} s") for one in chosen]
+    rows += [(one.label, one.way, one.path, one.kind, f"{one.at_ns / 1e9:.6f} s") for one in chosen]
     show_table([row[:4] for row in rows], [[row[4] for row in rows]], 4)
 
 
@@ -181,6 +200,7 @@ def _conclude(
     sweep: SweepDirectory,
     without: Outcome,
     outcomes: Sequence[Outcome],
+    fault: Fault,
     metric: str | None,
     unit: str,
     as_json: bool,
@@ -190,30 +210,33 @@ def _conclude(
     from mprun.question import faults
     from mprun.question.outcome import find_outliers, group
     from mprun.report.chart import WIDE, paint
-    from mprun.report.fault_figure import LostPacket, draw_faults
+    from mprun.report.fault_figure import FaultyPacket, draw_faults
 
     measured: Measured = "completed_ns" if metric is None else "value"
     outliers = find_outliers(outcomes, without, measured)
     groups = group(outliers, without)
     sweep.write_table(faults.tabulate(outcomes, outliers, metric), faults.TABLE)
     points = [
-        LostPacket(one.packet.number, f"{one.packet.path} {one.packet.way}", one.status, _value(one, metric))
+        FaultyPacket(one.packet.number, f"{one.packet.path} {one.packet.way}", one.status, _value(one, metric))
         for one in outcomes
     ]
-    chart = draw_faults("faults", metric or "end of the last flow", unit, points, _value(without, metric))
+    chart = draw_faults(
+        "faults", _DONE[fault.action], metric or "end of the last flow", unit, points, _value(without, metric)
+    )
     if chart is not None:
         sweep.folder.write_bytes("faults.svg", paint(chart, WIDE, ("svg",))["svg"])
     if as_json:
-        found = [{"cause": one.cause, "packets": [each.packet.number for each in one.outcomes]} for one in groups]
+        found = [{"cause": one.cause, "packets": [each.packet.label for each in one.outcomes]} for one in groups]
         rows = [{**_packet(one.packet), **_outcome(one, metric)} for one in outcomes]
         base = _outcome(without, metric)
         emit({"directory": str(sweep.path), "unit": unit, "without": base, "packets": rows, "groups": found})
         return
     passed = sum(one.status == "passed" for one in outcomes)
     ended = f"{passed} runs passed, {len(outcomes) - passed} did not"
-    click.echo(f"{len(outcomes)} packets, each lost once: {ended}, {took_s:.0f} s")
+    what = "pairs of packets" if any(one.packet.also for one in outcomes) else "packets"
+    click.echo(f"{len(outcomes)} {what}, each {_DONE[fault.action]} once: {ended}, {took_s:.0f} s")
     name = metric or "end of the last flow"
-    click.echo(f"without losses: {without.status}, {name} {_say(_value(without, metric), unit)}")
+    click.echo(f"without faults: {without.status}, {name} {_say(_value(without, metric), unit)}")
     _show_kinds(outcomes, measured, metric, unit)
     _show_groups(sweep, groups, metric, unit)
     click.echo(f"table and figure: {options.spell_path(sweep.path)}/tables/faults.parquet, faults.svg")
@@ -240,13 +263,24 @@ def _show_groups(sweep: SweepDirectory, groups: Sequence[Group], metric: str | N
         click.echo(options.wrap(f"{number} packet{'s' * (number > 1)}: {plain(one.cause)}", "", "  "))
         for each in one.outcomes[:MOST_LISTED]:
             packet = each.packet
-            said = f"{packet.number}: {packet.kind}, {packet.path} {packet.way}, at {packet.at_ns / 1e9:.3f} s"
+            said = f"{packet.label}: {packet.kind}, {packet.path} {packet.way}, at {packet.at_ns / 1e9:.3f} s"
             click.echo(f"  {said}: {_say(_value(each, metric), unit)}")
         if number > MOST_LISTED:
-            click.echo(f"  and {', '.join(str(each.packet.number) for each in one.outcomes[MOST_LISTED:])}")
+            click.echo(f"  and {', '.join(each.packet.label for each in one.outcomes[MOST_LISTED:])}")
         click.echo(f"  again: mprun runs rerun {options.spell_path(sweep.path)}/{one.outcomes[0].run}")
     if groups:
         click.echo()
+
+
+def _read_time(text: str) -> int:
+    """Return a time in ns. Raises SpecError."""
+    from mprun.errors import SpecError
+    from mprun.model import units
+
+    try:
+        return units.TIME.parse(text)
+    except units.QuantityError as error:
+        raise SpecError(f"--by: {error}") from None
 
 
 def _value(one: Outcome, metric: str | None) -> float | None:

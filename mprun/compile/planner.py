@@ -24,7 +24,7 @@ from mprun.model.network import Network, Path
 from mprun.model.path import usable_paths
 from mprun.model.span import find_spans
 from mprun.model.spec import Flow, LinkChange, Series, Spec
-from mprun.plan import ROOT, Command, Node, PacketDrop, Plan, Process, sysctl
+from mprun.plan import ROOT, Command, Node, Plan, PlannedFault, Process, sysctl
 from mprun.tools import tcpdump
 from mprun.tools.probe import probe
 from mprun.tools.tool import Endpoints, Work, tool_of
@@ -73,20 +73,18 @@ def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFE
         preparations=tuple(preparation for work in works for preparation in work.preparations),
         samples=_samples(spec, capabilities) | ({PROGRESS: WATCH_EVERY_NS} if watches else {}),
         watches=watches,
-        drops=tuple(_drops(spec, network)),
+        faults=tuple(_faults(spec, network)),
         reseed=spec.experiment.reseed,
         end_ns=max((span.end_ns or span.start_ns or 0 for span in spans.values()), default=0),
     )
 
 
-def _drops(spec: Spec, network: Network) -> Iterator[PacketDrop]:
-    """Yield the drops of each interface together, since they count the same packets."""
-    numbers: dict[tuple[str, str], set[int]] = {}
-    for drop in spec.experiment.drops:
-        numbers.setdefault((drop.node, drop.link), set()).add(drop.packet)
-    for (node, link), packets in numbers.items():
-        interface = next(one for one in network.nodes[node].interfaces if one.link == link)
-        yield PacketDrop(node, interface.name, tuple(sorted(packets)))
+def _faults(spec: Spec, network: Network) -> Iterator[PlannedFault]:
+    # number 0 stands for no packet
+    for fault in (one for one in spec.experiment.faults if one.packet):
+        interface = next(one for one in network.nodes[fault.node].interfaces if one.link == fault.link)
+        value = fault.option if fault.action == "strip" else fault.by_ns
+        yield PlannedFault(fault.node, interface.name, fault.packet, fault.action, value)
 
 
 def _nodes(network: Network) -> Iterator[Node]:
@@ -271,7 +269,7 @@ def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -
         samples=experiment.samples,
         switches=network.switches,
         middleboxes=spec.topology.middleboxes,
-        drops=experiment.drops,
+        faults=experiment.faults,
         reseed=experiment.reseed,
     )
 

@@ -128,8 +128,8 @@ def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None, l
 def missing(plan: Plan, capabilities: Capabilities) -> str | None:
     """Return what this host lacks for a plan, with a remedy; None if it lacks nothing."""
     assert capabilities.schedulers is not None, "the capabilities of a host's kernel"
-    if plan.drops:
-        return "'drop' needs simulated time, in which packets have the same numbers in each run: use --engine virtual"
+    if plan.faults:
+        return "'faults' needs simulated time, in which packets have the same numbers in each run: use --engine virtual"
     if plan.reseed:
         return "'reseed' changes the random numbers of an experiment kernel: use --engine virtual"
     tried = subprocess.run([*unshare_command(["--net"]), "true"], capture_output=True, text=True)

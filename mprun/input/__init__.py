@@ -255,7 +255,7 @@ def _read_action(
         cross_check.check_endpoints(network.spec, action, notes)
         cross_check.check_congestion(network.spec, action, notes)
         cross_check.check_captures(network.spec, action, document)
-        cross_check.check_drops(network.spec, action, document)
+        cross_check.check_faults(network.spec, action, document)
         cross_check.check_tools(named, action, notes)
         cross_check.check_rates(network.spec, named, action, notes)
         check_lengths(network.spec, named, action, notes)

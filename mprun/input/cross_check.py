@@ -279,18 +279,18 @@ def check_captures(topology: TopologySpec, experiment: ExperimentSpec, document:
             document.warn(("capture", n, "snaplen"), message)
 
 
-def check_drops(topology: TopologySpec, experiment: ExperimentSpec, document: Document) -> None:
-    """Record faults of dropped packets at nodes that do not exist or do not count packets, and on links elsewhere."""
-    for n, drop in enumerate(experiment.drops):
+def check_faults(topology: TopologySpec, experiment: ExperimentSpec, document: Document) -> None:
+    """Record faults of packets at nodes that do not exist or do not count packets, and on links elsewhere."""
+    for n, fault in enumerate(experiment.faults):
         known = [name for name, kind in topology.nodes.items() if kind in ("host", "router")]
-        if drop.node not in known:
-            message = f"no host or router '{drop.node}' in this topology{name_nearest(drop.node, known, 'it has')}"
-            document.fault(("drop", n, "node"), message)
+        if fault.node not in known:
+            message = f"no host or router '{fault.node}' in this topology{name_nearest(fault.node, known, 'it has')}"
+            document.fault(("faults", n, "node"), message)
             continue
-        own = [link.name for link in topology.links if drop.node in link.ends]
-        if drop.link not in own:
-            message = f"'{drop.node}' has no link '{drop.link}'{name_nearest(drop.link, own, 'links')}"
-            document.fault(("drop", n, "link"), message)
+        own = [link.name for link in topology.links if fault.node in link.ends]
+        if fault.link not in own:
+            message = f"'{fault.node}' has no link '{fault.link}'{name_nearest(fault.link, own, 'links')}"
+            document.fault(("faults", n, "link"), message)
 
 
 def check_rates(

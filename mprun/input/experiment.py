@@ -110,7 +110,7 @@ def read_experiment(
         ),
         attachments=tuple(dict.fromkeys(document.attachments)),
         show=tuple(dict.fromkeys(file.show)),
-        drops=tuple(dict.fromkeys(entry.drop() for entry in file.drop)),
+        faults=tuple(dict.fromkeys(entry.fault() for entry in file.faults)),
         reseed=None if repeat.reseed is None else Reseed(repeat.reseed.at, repeat.reseed.seed),
         search=None if file.search is None else read_search(file.search, lambda name: _unit_of(name, owned), document),
     )

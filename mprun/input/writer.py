@@ -28,6 +28,7 @@ from mprun.model.spec import (
     LinkSpec,
     Loss,
     OpenFlow,
+    PacketFault,
     Queue,
     Reorder,
     Reseed,
@@ -91,7 +92,7 @@ def write_experiment(experiment: ExperimentSpec) -> str:
             "hosts": {name: _host(host) for name, host in experiment.hosts.items()},
             "traffic": [_flow(flow) for flow in experiment.traffic],
             "capture": [_capture(capture) for capture in experiment.captures],
-            **({"drop": [asdict(drop) for drop in experiment.drops]} if experiment.drops else {}),
+            **({"faults": [_fault(fault) for fault in experiment.faults]} if experiment.faults else {}),
             "probe": {"pings": experiment.probe_pings},
             **({"sample": _samples(experiment.samples)} if experiment.samples else {}),
             "expect": [_expectation(expectation, owned) for expectation in experiment.expectations],
@@ -106,6 +107,15 @@ def write_experiment(experiment: ExperimentSpec) -> str:
             **({"links": dict(experiment.links)} if experiment.links else {}),
         }
     )
+
+
+def _fault(fault: PacketFault) -> dict[str, Any]:
+    entry: dict[str, Any] = {"node": fault.node, "link": fault.link, "packet": fault.packet}
+    if fault.action == "strip":
+        return {**entry, "action": fault.action, "option": fault.option}
+    if fault.action != "drop":
+        entry |= {"action": fault.action, "by": units.TIME.render(fault.by_ns)}
+    return entry
 
 
 def _reseed(reseed: Reseed) -> dict[str, Any]:

@@ -13,18 +13,19 @@ from typing import Any
 from mprun.codec import Codec, canonical_json
 from mprun.intent.values import Ends, FlowPath, Intent, PlacedFlow
 from mprun.model.network import Interface
-from mprun.model.spec import Capture, HostSpec, Middlebox, Mptcp
+from mprun.model.spec import Capture, HostSpec, Middlebox, Mptcp, PacketFault
 
 Plain = dict[str, Any]
 
 # Keys that are written only where they say something.
 _OPTIONAL: Mapping[type, tuple[str, ...]] = {
-    Intent: ("vary", "samples", "switches", "middleboxes", "drops", "reseed"),
+    Intent: ("vary", "samples", "switches", "middleboxes", "faults", "reseed"),
     PlacedFlow: ("after", "timeout_ns", "port", "congestion", "background", "group", "repetition"),
     Ends: ("port", "ports"),
     FlowPath: ("middleboxes", "source_seen"),
     Middlebox: ("alter",),
     HostSpec: ("congestion",),
+    PacketFault: ("by_ns", "option"),
 }
 
 
@@ -74,6 +75,7 @@ def _parse_capture(value: Plain) -> Plain:
 
 _SPELLED: Mapping[type, Callable[[Any, Plain], Plain]] = {
     **{Intent: _drop_empty, Ends: _drop_empty, Middlebox: _drop_empty, HostSpec: _drop_empty},
+    PacketFault: _drop_empty,
     **{PlacedFlow: _write_flow, FlowPath: _write_path, Mptcp: _write_mptcp},
     **{Interface: _write_interface, Capture: _write_capture},
 }

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mprun.model.network import Link, Node, Switch
-from mprun.model.spec import Capture, Change, Drop, Flow, HostSpec, Middlebox, Mptcp, Reseed, Series, Variation
+from mprun.model.spec import Capture, Change, Flow, HostSpec, Middlebox, Mptcp, PacketFault, Reseed, Series, Variation
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Intent:
     `samples`: the interval of each series that the file asks for, ns.
     `switches`: the Open vSwitches among the nodes.
     `middleboxes`: by the name of their router.
-    `drops`: the single packets that are lost.
+    `faults`: the faults of single packets.
     `reseed`: the change of the random numbers during the run.
     """
 
@@ -104,7 +104,7 @@ class Intent:
     samples: Mapping[Series, int] = field(default_factory=dict)
     switches: Mapping[str, Switch] = field(default_factory=dict)
     middleboxes: Mapping[str, Middlebox] = field(default_factory=dict)
-    drops: tuple[Drop, ...] = ()
+    faults: tuple[PacketFault, ...] = ()
     reseed: Reseed | None = None
 
     def host(self, name: str) -> HostSpec:

@@ -739,7 +739,7 @@ HOOKS = (
         "obj-y += load_file.o\n",
         "obj-y += load_file.o\n"
         "obj-y += mprun_random.o mprun_time.o mprun_clock.o mprun_fp.o "
-        "mprun_cost.o mprun_fault.o mprun_seal.o mprun_limit.o # mprun\n",
+        "mprun_cost.o mprun_fault.o mprun_seal.o mprun_limit.o mprun_packet.o # mprun\n",
         "build our files",
     ),
 )
@@ -752,6 +752,7 @@ MPTCP_FILES = (
 PLACES = {
     "mprun.h": "include/linux/mprun.h",
     "mprun_random.c": "arch/um/kernel/mprun_random.c",
+    "mprun_packet.c": "arch/um/kernel/mprun_packet.c",
     "mprun_time.c": "arch/um/kernel/mprun_time.c",
     "mprun_clock.h": "include/linux/mprun_clock.h",
     "mprun_clock.c": "arch/um/kernel/mprun_clock.c",

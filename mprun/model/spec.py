@@ -463,20 +463,24 @@ class Capture:
         return self.node if self.link is None else f"{self.node}-{self.link}"
 
 
-# The number of a packet that never arrives: a drop of it counts packets, and loses none.
-NEVER = 2**31
+FaultAction = Literal["drop", "delay", "duplicate", "strip"]
 
 
 @dataclass(frozen=True)
-class Drop:
-    """A packet that is lost when it arrives at a node over a link.
+class PacketFault:
+    """A fault of a packet that arrives at a node over a link.
 
-    packet: its number among the packets that arrive there, from 1. ICMP does not count.
+    - packet: its number among the packets that arrive there, from 1. ICMP does not count.
+    - by_ns: the delay of the packet, or the time until its duplicate arrives.
+    - option: the kind of the TCP option that is removed.
     """
 
     node: str
     link: str
     packet: int
+    action: FaultAction = "drop"
+    by_ns: int = 0
+    option: int = 0
 
 
 @dataclass(frozen=True)
@@ -601,7 +605,7 @@ class ExperimentSpec:
     `across`: statements that must hold across the cells of a sweep (`mprun.statement.expression`).
     `attachments`: the files that go into the run.
     `show`: the metrics that the table of a sweep shows; empty for the main ones.
-    `drops`: the single packets that are lost.
+    `faults`: the faults of single packets.
     `reseed`: the change of the random numbers during the run.
     `search`: the conditions that a search varies; a run ignores them.
     """
@@ -623,7 +627,7 @@ class ExperimentSpec:
     across: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     show: tuple[str, ...] = ()
-    drops: tuple[Drop, ...] = ()
+    faults: tuple[PacketFault, ...] = ()
     reseed: Reseed | None = None
     search: Search | None = None
 

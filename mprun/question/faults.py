@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lose every packet of a run once: a run without losses, and a sweep with a run for each packet.
+"""Give every packet of a run a fault once: a run without faults, and a sweep with a run for each packet.
 
-All runs have the same captures and the same counting rules, so they are equal until the packet is lost.
+All runs have the same captures, so they are equal until the packet arrives.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from mprun.engines.engine import Progress
 from mprun.errors import RunError, SpecError
 from mprun.model.metric import SYMBOLS, UNITS
 from mprun.model.permission import Consent
-from mprun.model.spec import ExperimentSpec, Repeat
+from mprun.model.spec import ExperimentSpec, PacketFault, Repeat
 from mprun.packets.dissection import dissect
-from mprun.packets.pcapng import frames
 from mprun.place import Place
 from mprun.question.outcome import Outcome, find_end, read_causes
-from mprun.question.packet import Packet, find_headings, list_packets, watch
+from mprun.question.packet import Fault, Packet, find_headings, list_packets, watch
 from mprun.rundir import RunDirectory, read_table
 from mprun.sweep.study import Cell, name_folder
 from mprun.sweepdir.directory import SweepDirectory
@@ -31,8 +30,8 @@ from mprun.sweepdir.directory import SweepDirectory
 if TYPE_CHECKING:
     from mprun.input import Loaded
 
-AXIS = "drop"
-# The name of the cell without losses.
+AXIS = "fault"
+# The name of the cell without faults.
 NONE = "none"
 TABLE = "faults"
 
@@ -42,7 +41,7 @@ Measured = Literal["value", "completed_ns"]
 
 @dataclass(frozen=True)
 class Base:
-    """The run without losses.
+    """The run without faults.
 
     - packets: all packets of its flows, in order of time.
     - wall_s: its real time.
@@ -62,60 +61,42 @@ class Base:
         return sum(self.run.folder.size(name) for name in self.run.folder.find("**/*") if name not in left_out)
 
 
-def with_counters(loaded: Loaded, lost: Sequence[Packet] = ()) -> ExperimentSpec:
+def watched(loaded: Loaded, faults: Sequence[PacketFault] = ()) -> ExperimentSpec:
     """Return the experiment of a run of the study. Raises SpecError if no packet can be counted."""
     network = allocate(loaded.spec)
     headings = find_headings(compile_plan(loaded.spec, network).intent)
     if not headings:
-        raise SpecError(f"{loaded.spec.experiment.name}: no flow between hosts, so there is no packet to lose")
-    experiment = watch(loaded.spec.experiment, (one.arrival for one in headings.values()), lost)
-    return replace(experiment, repeat=Repeat(vary=experiment.vary), across=())
+        raise SpecError(f"{loaded.spec.experiment.name}: no flow between hosts, so no packet can have a fault")
+    experiment = watch(loaded.spec.experiment, (one.arrival for one in headings.values()))
+    faults = (*experiment.faults, *faults)
+    return replace(experiment, faults=faults, repeat=Repeat(vary=experiment.vary), across=(), search=None)
 
 
 def run_base(loaded: Loaded, place: Place, parent: Path, consent: Consent, progress: Progress) -> Base:
-    """Run without losses, and list the packets. Raises SpecError, HostError or RunError."""
+    """Run without faults, and list the packets. Raises SpecError, HostError or RunError."""
     if not place.engine.IS_SIMULATED:
         raise SpecError(
-            "faults needs simulated time, in which runs are equal until a packet is lost: leave out --engine"
+            "faults needs simulated time, in which runs are equal until a packet has a fault: leave out --engine"
         )
-    spec = replace(loaded.spec, experiment=with_counters(loaded))
+    spec = replace(loaded.spec, experiment=watched(loaded))
     inputs = runner.read_inputs(loaded.sources)
     request = runner.Request(spec, place, loaded.warnings, inputs, consent=consent, parameters=loaded.parameters)
     began = time.monotonic()
     run, summary = runner.run_request(request, parent, progress)
     wall_s = time.monotonic() - began
     if summary["status"] == "error":
-        raise RunError(f"the run without losses ended with an error: {summary['errors'][0]} (see {run.path})")
+        raise RunError(f"the run without faults ended with an error: {summary['errors'][0]} (see {run.path})")
     dissect(run, progress)
     table = read_table(run.folder, "tables/packets.parquet").collect()
     packets = list_packets(table.iter_rows(named=True), find_headings(run.plan().intent))
     return Base(run, summary, tuple(packets), wall_s)
 
 
-def find_filter_effect(
-    base: Base, loaded: Loaded, place: Place, parent: Path, consent: Consent, progress: Progress
-) -> str | None:
-    """Run without the counting rules, and return what differs from the run with them; None if nothing does.
-
-    The record of sockets and counters is compared, and the bytes of all captured packets.
-    """
-    experiment = replace(with_counters(loaded), drops=loaded.spec.experiment.drops)
-    spec = replace(loaded.spec, experiment=experiment)
-    plain, _ = runner.run_request(runner.Request(spec, place, consent=consent), parent, progress)
-    if plain.folder.read_bytes("record.gz") != base.run.folder.read_bytes("record.gz"):
-        return "record.gz"
-    for path in base.run.captures().values():
-        ours, theirs = (list(frames(run.folder.read_bytes(path))) for run in (base.run, plain))
-        if ours != theirs:
-            return path
-    return None
-
-
-def make_cells(loaded: Loaded, packets: Sequence[Packet], place: Place, kernel: str) -> tuple[Cell, ...]:
-    """Return a cell without losses, and a cell for each packet."""
+def make_cells(loaded: Loaded, packets: Sequence[Packet], fault: Fault, place: Place, kernel: str) -> tuple[Cell, ...]:
+    """Return a cell without faults, and a cell for each packet."""
     cells = []
     for packet in (None, *packets):
-        experiment = with_counters(loaded, [packet] if packet else [])
+        experiment = watched(loaded, fault.of(packet) if packet else ())
         spec = replace(loaded.spec, experiment=experiment)
         values = ((AXIS, packet.name if packet else NONE),)
 
@@ -130,10 +111,10 @@ def make_cells(loaded: Loaded, packets: Sequence[Packet], place: Place, kernel: 
 def read_outcomes(
     sweep: SweepDirectory, packets: Sequence[Packet], metric: str | None
 ) -> tuple[Outcome, list[Outcome]]:
-    """Return the outcome without losses, and of each packet in order. metric: the one to measure."""
+    """Return the outcome without faults, and of each packet in order. metric: the one to measure."""
     found: dict[int, Outcome] = {}
     for kept in sweep.runs():
-        # the cell without losses is the first one
+        # the cell without faults is the first one
         packet = packets[max(0, kept.cell - 1)]
         measured = kept.summary["metrics"].get(metric or "")
         found[kept.cell] = Outcome(
@@ -145,7 +126,7 @@ def read_outcomes(
             str(kept.run.path.relative_to(sweep.path)),
         )
     if 0 not in found:
-        raise RunError(f"{sweep.path}: the run without losses is missing: run the same command again")
+        raise RunError(f"{sweep.path}: the run without faults is missing: run the same command again")
     return found[0], [found[number] for number in sorted(found) if number]
 
 
@@ -158,7 +139,7 @@ def choose_metric(loaded: Loaded, summary: dict[str, Any], asked: str | None) ->
     metrics = summary["metrics"]
     if asked is not None:
         if asked not in metrics:
-            raise SpecError(f"the run without losses has no metric '{asked}'; it has: {', '.join(sorted(metrics)[:8])}")
+            raise SpecError(f"the run without faults has no metric '{asked}'; it has: {', '.join(sorted(metrics)[:8])}")
         return asked
     if all(flow.duration_ns is not None for flow in loaded.spec.experiment.traffic):
         return next((name for name in metrics if name.endswith(".goodput")), None)
@@ -174,6 +155,7 @@ def tabulate(outcomes: Sequence[Outcome], outliers: Sequence[Outcome], metric: s
     """Return the columns of the table of faults, a row for each packet."""
     columns: dict[str, list[Any]] = {
         "packet": [one.packet.number for one in outcomes],
+        "second": [one.packet.also.number if one.packet.also else None for one in outcomes],
         "time_ns": [one.packet.at_ns for one in outcomes],
         "node": [one.packet.arrival.node for one in outcomes],
         "link": [one.packet.arrival.link for one in outcomes],

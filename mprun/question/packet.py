@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packets of a run that can be lost one at a time: where each first arrives, its path, way and kind. Pure.
+"""The packets of a run that can have a fault: where each first arrives, its path, way and kind. Pure.
 
 A packet is counted at the first host or router that it reaches, among all packets that arrive there over the same link.
 """
@@ -8,20 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 from mprun.intent import Intent
-from mprun.model.spec import NEVER, Capture, Drop, ExperimentSpec
+from mprun.model.spec import Capture, ExperimentSpec, FaultAction, PacketFault
 
 # The bytes of each packet that the captures keep: all headers and options, also over IPv6.
 SNAPLEN = 128
 FORWARD, REVERSE = "forward", "reverse"
-# Errors and control, which the rules do not count.
+# Errors and control, which do not count.
 UNCOUNTED = ("icmp", "icmpv6")
 # MPTCP options that name a packet which is no SYN, the most telling first.
 _OPTIONS = ("MP_FASTCLOSE", "MP_FAIL", "ADD_ADDR", "REMOVE_ADDR", "MP_PRIO", "DATA_FIN", "MP_CAPABLE", "MP_JOIN")
 # Chunks of SCTP that accompany others.
 _ACCOMPANYING = ("SACK", "DATA", "I-DATA")
+# Kinds of packets of a handshake, apart from those whose name has an option of MPTCP before it.
+_OPENING = (
+    "SYN",
+    "SYN,ACK",
+    "ADD_ADDR",
+    "first data",
+    "first datagram",
+    "INIT",
+    "INIT_ACK",
+    "COOKIE_ECHO",
+    "COOKIE_ACK",
+)
 
 
 @dataclass(frozen=True)
@@ -34,12 +47,14 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Packet:
-    """A packet of the run without losses.
+    """A packet of the run without faults.
 
-    - number: its place among all packets that can be lost, in order of time, from 1.
-    - index: its number among the packets of its arrival, as `drop` of an experiment counts them.
+    - number: its place among all packets that can have a fault, in order of time, from 1.
+    - index: its number among the packets of its arrival, as `faults` of an experiment counts them.
     - at_ns: its arrival, from time zero.
     - way: the direction, as seen from the flow's source.
+    - options: the MPTCP options of a TCP packet.
+    - also: another packet that has the same fault in the same run.
     """
 
     number: int
@@ -50,11 +65,34 @@ class Packet:
     path: str
     kind: str
     payload_bytes: int
+    options: str = ""
+    also: Packet | None = None
 
     @property
     def name(self) -> str:
-        """The value of the axis `drop` in the study's sweep."""
-        return f"{self.arrival.node}.{self.arrival.link}.{self.index}"
+        """The value of the axis `fault` in the study's sweep."""
+        own = f"{self.arrival.node}.{self.arrival.link}.{self.index}"
+        return own if self.also is None else f"{own}+{self.also.name}"
+
+    @property
+    def label(self) -> str:
+        """The number for people."""
+        return str(self.number) if self.also is None else f"{self.number} and {self.also.number}"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens to a packet. by_ns: of a delay, or until a duplicate. option: the kind of a TCP option."""
+
+    action: FaultAction = "drop"
+    by_ns: int = 0
+    option: int = 0
+
+    def of(self, packet: Packet) -> tuple[PacketFault, ...]:
+        """Return the faults of a packet and of the one with it, as an experiment has them."""
+        place = packet.arrival
+        own = PacketFault(place.node, place.link, packet.index, self.action, self.by_ns, self.option)
+        return (own,) if packet.also is None else (own, *self.of(packet.also))
 
 
 @dataclass(frozen=True)
@@ -90,25 +128,15 @@ def _first_arrival(intent: Intent, node: str, links: Sequence[str]) -> Arrival |
     return None
 
 
-def watch(experiment: ExperimentSpec, arrivals: Iterable[Arrival], lost: Sequence[Packet] = ()) -> ExperimentSpec:
-    """Return the experiment with a capture at each arrival, and with these packets lost.
-
-    Every arrival counts its packets, whichever are lost. So runs differ in the lost packets only.
-    """
-    arrivals = tuple(dict.fromkeys(arrivals))
+def watch(experiment: ExperimentSpec, arrivals: Iterable[Arrival]) -> ExperimentSpec:
+    """Return the experiment with a capture at each arrival."""
     nodes = dict.fromkeys(one.node for one in arrivals)
     kept = tuple(one for one in experiment.captures if one.link is not None or one.node not in nodes)
-    drops = [
-        Drop(one.node, one.link, number)
-        for one in arrivals
-        for number in [packet.index for packet in lost if packet.arrival == one] or [NEVER]
-    ]
-    captures = (*kept, *(Capture(node, SNAPLEN) for node in nodes))
-    return replace(experiment, captures=captures, drops=(*experiment.drops, *drops))
+    return replace(experiment, captures=(*kept, *(Capture(node, SNAPLEN) for node in nodes)))
 
 
 def list_packets(rows: Iterable[Mapping[str, Any]], headings: Mapping[tuple[str, str], Heading]) -> list[Packet]:
-    """Return the packets that can be lost, in order of time.
+    """Return the packets that can have a fault, in order of time.
 
     rows: of the table `packets` of a run with the captures of `watch`.
     """
@@ -132,7 +160,15 @@ def list_packets(rows: Iterable[Mapping[str, Any]], headings: Mapping[tuple[str,
             began.add(stream)
         found.append(
             Packet(
-                0, arrival, counts[arrival], row["time_ns"], heading.way, heading.path, kind, row["payload_bytes"] or 0
+                0,
+                arrival,
+                counts[arrival],
+                row["time_ns"],
+                heading.way,
+                heading.path,
+                kind,
+                row["payload_bytes"] or 0,
+                row["options"] or "",
             )
         )
     found.sort(key=lambda one: (one.at_ns, one.arrival.node, one.arrival.link, one.index))
@@ -173,6 +209,17 @@ def _tell_tcp(flags: Sequence[str], options: Sequence[str], row: Mapping[str, An
     if not row["payload_bytes"]:
         return "ACK"
     return "first data" if is_first else "data"
+
+
+def pair(packets: Sequence[Packet]) -> list[Packet]:
+    """Return all pairs of the packets that open a connection or a path, each as its first packet."""
+    opening = [one for one in packets if is_opening(one.kind)]
+    return [replace(one, kind=f"{one.kind} and {other.kind}", also=other) for one, other in combinations(opening, 2)]
+
+
+def is_opening(kind: str) -> bool:
+    """Return whether packets of a kind open a connection or a path."""
+    return kind in _OPENING or kind.endswith((" SYN", " SYN,ACK", " ACK"))
 
 
 def sample(packets: Sequence[Packet], budget: int) -> list[Packet]:

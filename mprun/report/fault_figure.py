@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figure of a study of lost packets: for each packet, what its loss made of the run. Pure."""
+"""The figure of a study of single packets: for each packet, what its fault made of the run. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mprun.report.figure import Axis, Chart, Panel, Series
 
 # The label, the colour and the number of the mark of each status, the usual one first.
 LOOKS = {"passed": ("passed", "p0", 0), "failed": ("failed", "p1", 1), "error": ("error", "f1", 2)}
-BASE = ("no loss", "n", 0)
+BASE = ("no fault", "n", 0)
 
 
 @dataclass(frozen=True)
-class LostPacket:
-    """A packet and the run in which it was lost. value: in the base unit of the figure's quantity."""
+class FaultyPacket:
+    """A packet and the run in which it had a fault. value: in the base unit of the figure's quantity."""
 
     number: int
     panel: str
@@ -23,8 +23,13 @@ class LostPacket:
     value: float | None
 
 
-def draw_faults(name: str, quantity: str, unit: str, packets: Sequence[LostPacket], base: float | None) -> Chart | None:
-    """Return a plot for each panel, such as a path and direction; None without a value. base: without losses."""
+def draw_faults(
+    name: str, done: str, quantity: str, unit: str, packets: Sequence[FaultyPacket], base: float | None
+) -> Chart | None:
+    """Return a plot for each panel, such as a path and direction; None without a value.
+
+    done: the fault, as in "lost". base: the value without faults.
+    """
     known = [one for one in packets if one.value is not None]
     if not known:
         return None
@@ -39,11 +44,11 @@ def draw_faults(name: str, quantity: str, unit: str, packets: Sequence[LostPacke
                 series.append(Series(label, tone, [float(one.number) for one in mine], y, dash=mark))
         panels.append(Panel(title, tuple(series)))
     caption = (
-        f"Each mark is a run in which one packet was lost: the packet's number, and the run's {quantity}. "
-        f"The grey marks are the value without losses."
+        f"Each mark is a run in which one packet was {done}: the packet's number, and the run's {quantity}. "
+        f"The grey marks are the value without faults."
     )
     return Chart(
-        name, "Each packet lost once", caption, "points", Axis("lost packet", "1"), Axis(quantity, unit), tuple(panels)
+        name, f"Each packet {done} once", caption, "points", Axis("packet", "1"), Axis(quantity, unit), tuple(panels)
     )
 
 

@@ -11,13 +11,13 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 from mprun.model.fault import Path
 from mprun.model.scalar import name_value
 from mprun.model.spec import (
-    NEVER,
     VARIATIONS,
     Capture,
-    Drop,
     Endpoint,
     EndpointFlag,
+    FaultAction,
     Mptcp,
+    PacketFault,
     PathManager,
     Repeat,
     Series,
@@ -275,19 +275,50 @@ class CaptureEntry(FileModel):
         return Capture(node, self.snaplen, self.filter, self.link, self.size, self.keep or "first")
 
 
-class DropEntry(FileModel):
-    """A packet that is lost."""
+# The kind of MPTCP's option (RFC 8684).
+MPTCP_OPTION = 30
+
+
+class FaultEntry(FileModel):
+    """A fault of one packet."""
 
     node: Name = Field(description="The host or router at which the packet arrives.", examples=["router"])
     link: Name = Field(description="The link over which it arrives.", examples=["path0"])
-    packet: Annotated[int, Whole(1, NEVER, "a run has fewer packets")] = Field(
+    packet: Annotated[int, Whole(0, 2**62, "a run has fewer packets")] = Field(
         description="The number of the packet among the packets that arrive at this node over this link, from 1. "
-        "Packets of ICMP do not count.",
+        "Packets of ICMP do not count. 0 stands for no packet.",
         examples=[17],
     )
+    action: FaultAction = Field(
+        "drop",
+        description="`drop`: the packet is lost. `delay`: it continues later. `duplicate`: a copy arrives later. "
+        "`strip`: a TCP option is replaced by NOPs.",
+    )
+    by: Time | None = Field(
+        None,
+        description="With `delay`: the time. With `duplicate`: the time until the copy arrives. Default: 0.",
+        examples=["50ms"],
+    )
+    option: Annotated[int, Whole(2, 255, "0 and 1 are the end and the padding of the options")] | None = Field(
+        None, description="With `strip`: the kind of the TCP option. Default: 30, MPTCP (RFC 8684).", examples=[30]
+    )
 
-    def drop(self) -> Drop:
-        return Drop(self.node, self.link, self.packet)
+    @model_validator(mode="after")
+    def _agree(self) -> FaultEntry:
+        faults: dict[Path, str] = {}
+        if self.action == "delay" and self.by is None:
+            faults[("by",)] = "is missing: write 'by: 50ms'"
+        if self.by is not None and self.action not in ("delay", "duplicate"):
+            faults[("by",)] = f"is for 'delay' and 'duplicate', not for '{self.action}': remove it"
+        if self.option is not None and self.action != "strip":
+            faults[("option",)] = f"is for 'strip', not for '{self.action}': remove it"
+        if faults:
+            raise refuse(faults, self)
+        return self
+
+    def fault(self) -> PacketFault:
+        option = (MPTCP_OPTION if self.option is None else self.option) if self.action == "strip" else 0
+        return PacketFault(self.node, self.link, self.packet, self.action, self.by or 0, option)
 
 
 class ProbeEntry(FileModel):
@@ -452,9 +483,9 @@ class ExperimentFile(FileModel):
     )
     traffic: list[dict[str, Any]] = Field(default=[], description="The flows: tool, hosts, times and sizes.")
     capture: list[CaptureEntry] = Field(default=[], description="The captures of packets.")
-    drop: Annotated[list[DropEntry], Field(max_length=1000)] = Field(
+    faults: Annotated[list[FaultEntry], Field(max_length=1000)] = Field(
         default=[],
-        description="Single packets that are lost. Every other packet is forwarded as it would be without this key. "
+        description="Faults of single packets. Every other packet is forwarded as it would be without this key. "
         "In the virtual engine only.",
         examples=[[{"node": "router", "link": "path0", "packet": 17}]],
     )

@@ -145,7 +145,7 @@ class RecordingMachine:
     def free_bytes(self) -> int:
         return self.left_bytes
 
-    def dropped_packets(self) -> dict[str, dict[str, int]]:
+    def faulty_packets(self) -> dict[str, dict[str, int]]:
         return {}
 
     def filtered_packets(self) -> dict[str, dict[str, int]]:

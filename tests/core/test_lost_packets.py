@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun faults` without runs: which packets can be lost, their kinds, samples, and what stands out."""
+"""`mprun faults` without runs: which packets can have a fault, their kinds, samples, and what stands out."""
 
 from __future__ import annotations
 
-import socket
-import struct
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mprun.agent import packet_drop
 from mprun.compile import allocate, compile_plan
 from mprun.input import load
+from mprun.input.writer import write_experiment
 from mprun.intent import Intent
-from mprun.model.spec import NEVER, Capture, Drop
-from mprun.plan import PacketDrop, render
+from mprun.model.spec import Capture, PacketFault
+from mprun.plan import PlannedFault, render
 from mprun.question.outcome import Outcome, by_kind, find_outliers, group
-from mprun.question.packet import Arrival, Packet, find_headings, list_packets, sample, tell_kind, watch
+from mprun.question.packet import Arrival, Fault, Packet, find_headings, list_packets, pair, sample, tell_kind, watch
 
 TOPOLOGY = """\
 version: 1
@@ -35,7 +34,13 @@ version: 1
 hosts: {client: {mptcp: {path_manager: fullmesh}}, server: {mptcp: {path_manager: fullmesh}}}
 traffic: [{name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, duration: 1s}]
 capture: [{node: near, snaplen: 40}, {host: client}, {node: far, link: core}]
-drop: [{node: near, link: path1, packet: 7}, {node: near, link: path1, packet: 3}]
+faults:
+  - {node: near, link: path1, packet: 7}
+  - {node: near, link: path1, packet: 3}
+  - {node: server, link: last, packet: 2, action: delay, by: 50ms}
+  - {node: server, link: last, packet: 4, action: duplicate}
+  - {node: server, link: last, packet: 5, action: strip}
+  - {node: server, link: last, packet: 0}
 """
 ROW: Mapping[str, Any] = {
     **{"capture": "near", "link": "path0", "direction": "in", "protocol": "tcp", "time_ns": 5, "repeat": None},
@@ -52,16 +57,25 @@ def intent(tmp_path: Path) -> Intent:
     return compile_plan(spec, allocate(spec)).intent
 
 
-def test_drops_of_an_interface_are_together_and_in_order(tmp_path: Path) -> None:
+def test_the_plan_names_the_interface_of_a_fault(tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(TOPOLOGY)
     (tmp_path / "xp.yaml").write_text(EXPERIMENT)
     spec = load(tmp_path / "topo", tmp_path / "xp").spec
+    assert spec.experiment.faults[:2] == (PacketFault("near", "path1", 7), PacketFault("near", "path1", 3))
     plan = compile_plan(spec, allocate(spec))
-    assert plan.drops == (PacketDrop("near", "near-eth1", (3, 7)),)
-    assert "[dropped packets]\nnear: packet 3, 7 of those that arrive on near-eth1, without ICMP\n" in render(plan)
-    # a drop changes the meaning of the files
-    other = load(tmp_path / "topo", tmp_path / "xp").spec
-    assert other.experiment.drops == (Drop("near", "path1", 7), Drop("near", "path1", 3))
+    assert plan.faults == (
+        PlannedFault("near", "near-eth1", 7, "drop", 0),
+        PlannedFault("near", "near-eth1", 3, "drop", 0),
+        PlannedFault("server", "server-eth0", 2, "delay", 50_000_000),
+        PlannedFault("server", "server-eth0", 4, "duplicate", 0),
+        PlannedFault("server", "server-eth0", 5, "strip", 30),
+    )
+    text = render(plan)
+    assert "[faults of packets, without ICMP]\nnear: packet 7 of those that arrive on near-eth1 is dropped\n" in text
+    assert "server: packet 2 of those that arrive on server-eth0 is delayed by 50000000 ns\n" in text
+    # a fault changes the meaning of the files, and the files that are written mean the same
+    (tmp_path / "again.yaml").write_text(write_experiment(spec.experiment))
+    assert load(tmp_path / "topo", tmp_path / "again").spec.experiment.faults == spec.experiment.faults
 
 
 def test_packets_are_counted_at_the_first_node_that_is_no_switch(intent: Intent) -> None:
@@ -75,15 +89,11 @@ def test_packets_are_counted_at_the_first_node_that_is_no_switch(intent: Intent)
     }
 
 
-def test_every_run_counts_at_every_arrival(tmp_path: Path) -> None:
+def test_every_arrival_has_a_capture(tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(TOPOLOGY)
-    (tmp_path / "xp.yaml").write_text(EXPERIMENT.split("drop:")[0])
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT.split("faults:")[0])
     experiment = load(tmp_path / "topo", tmp_path / "xp").spec.experiment
-    arrivals = [Arrival("near", "path0"), Arrival("far", "access"), Arrival("near", "path0")]
-    lost = packet(1, index=9, arrival=arrivals[1])
-    assert watch(experiment, arrivals).drops == (Drop("near", "path0", NEVER), Drop("far", "access", NEVER))
-    watched = watch(experiment, arrivals, [lost])
-    assert watched.drops == (Drop("near", "path0", NEVER), Drop("far", "access", 9))
+    watched = watch(experiment, [Arrival("near", "path0"), Arrival("far", "access"), Arrival("near", "path0")])
     # a capture of the user that lacks bytes is replaced, and captures elsewhere are kept
     assert watched.captures == (
         Capture("client"),
@@ -91,6 +101,23 @@ def test_every_run_counts_at_every_arrival(tmp_path: Path) -> None:
         Capture("near", 128),
         Capture("far", 128),
     )
+
+
+def test_a_fault_of_two_packets_is_two_faults() -> None:
+    two = replace(packet(1, index=9), also=packet(2, index=4, arrival=Arrival("far", "access")))
+    assert two.name == "near.path0.9+far.access.4"
+    assert two.label == "1 and 2"
+    assert Fault("delay", 7).of(two) == (
+        PacketFault("near", "path0", 9, "delay", 7),
+        PacketFault("far", "access", 4, "delay", 7),
+    )
+
+
+def test_pairs_are_of_packets_that_open_connections_and_paths() -> None:
+    kinds = ["MP_CAPABLE SYN", "data", "MP_JOIN ACK", "ACK", "ADD_ADDR", "INIT"]
+    pairs = pair([packet(number, kind) for number, kind in enumerate(kinds, 1)])
+    assert [one.label for one in pairs] == ["1 and 3", "1 and 5", "1 and 6", "3 and 5", "3 and 6", "5 and 6"]
+    assert pairs[0].kind == "MP_CAPABLE SYN and MP_JOIN ACK"
 
 
 def test_only_packets_of_flows_are_listed_and_all_but_icmp_are_counted() -> None:
@@ -186,19 +213,6 @@ def test_a_failure_that_the_run_without_losses_has_too_is_not_a_cause() -> None:
     assert find_outliers([outcome(n, status="failed", causes=("always",)) for n in range(9)], base, "value") == []
     rescued = outcome(9, status="passed")
     assert find_outliers([outcome(1, status="failed", causes=("always",)), rescued], base, "value") == [rescued]
-
-
-def test_rules_count_on_from_the_packets_that_earlier_rules_dropped() -> None:
-    """The rule for packet 7 does not see packet 3, so it counts one packet less."""
-    rules = list(packet_drop._rules(5, (3, 7)))
-    firsts = []
-    for rule in rules:
-        at = rule.index(struct.pack("=HHI", packet_drop.XT_STATISTIC_MODE_NTH, 0, packet_drop.LARGEST))
-        *_, count, _pointer = struct.unpack_from("=HHIIIQ", rule, at)
-        firsts.append(packet_drop.LARGEST - count)
-    # so many packets pass before the first match
-    assert firsts == [2, 5]
-    assert all(struct.pack("=I", 5) in rule and bytes([socket.IPPROTO_ICMPV6]) in rule for rule in rules)
 
 
 def packet(number: int, kind: str = "data", index: int = 1, arrival: Arrival | None = None) -> Packet:

@@ -11,6 +11,7 @@
  * mprun_fp.c      the floating-point state of programs (in arch/um/kernel/)
  * mprun_seal.c    protects the host's files (in arch/um/kernel/)
  * mprun_limit.c   limits of the programs of a run (in arch/um/kernel/)
+ * mprun_packet.c  faults of single packets (in arch/um/kernel/)
  * mprun_jitter.c  correlated delays (in net/sched/)
  * mprun_line.c    links that send bit by bit (in net/sched/)
  */

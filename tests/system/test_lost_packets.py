@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import polars
 import pytest
@@ -35,7 +36,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(files: Path, faults: str = "") -> tuple[Path, dict[str, object]]:
+def run(files: Path, faults: str = "") -> tuple[Path, dict[str, Any]]:
     (files / "lossy.yaml").write_text(EXPERIMENT + (f"faults: {faults}\n" if faults else ""))
     done = call("-t", "topo", "-x", "lossy", "--json", cwd=files)
     summary = json.loads(done.out)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun kernel build|template|list|info|rm|test`."""
+"""`mprun kernel build|template|list|info|export|import|rm|test`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.group("kernel", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """Build, list, describe, remove and test experiment kernels.
+    """Build, list, describe, share, remove and test experiment kernels.
 
     The virtual engine runs experiments inside a Linux kernel that is an ordinary process. The kernel is
     built once per user from Debian's linux-source-6.12, or from any kernel tree from version 6.12 on.
@@ -147,6 +147,47 @@ def list_(as_json: bool) -> None:
         click.echo(f"{name} {kernel.version:{versions}}  {kernel.digest[:8]}  {size:>7}  {kernel.source}")
     if stale:
         click.echo("* of another version of mprun: build it again (mprun kernel build) or remove it (mprun kernel rm)")
+
+
+@command.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--name", default="default", show_default=True, shell_complete=complete_kernels, help="Export the kernel NAME."
+)
+def export(file: Path, name: str) -> None:
+    """Write a kernel and the built traffic tools to one archive, for machines without a compiler.
+
+    The archive contains the changes of mprun, and names the source and the command that build the kernel again.
+    """
+    from mprun import invoker
+    from mprun.bundle.installation import export as write
+    from mprun.kernel import store
+
+    digest = write(store.find_kernel(name), file)
+    invoker.give(file)
+    click.echo(f"{file}: {file.stat().st_size / 1e6:.1f} MB, SHA-256 {digest}")
+    click.echo(f"on another machine: mprun kernel import {file.name} --trust {digest}")
+
+
+@command.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--trust", metavar="DIGEST", help="Take the archive if this is its SHA-256.")
+@click.option("--name", default="default", show_default=True, help="Name the kernel, for --kernel NAME.")
+def import_(file: Path, trust: str | None, name: str) -> None:
+    """Add the kernel and the tools of an archive. Nothing is compiled.
+
+    A kernel runs with your rights. So the archive must be one that this mprun names, or have the digest that you give
+    with --trust. Take the digest from its maker, and not from the place of the archive.
+    """
+    from mprun.bundle.installation import take_in
+    from mprun.errors import SpecError
+    from mprun.kernel.store import NAME_PATTERN
+
+    if not NAME_PATTERN.fullmatch(name):
+        raise SpecError(f"'{name}' cannot be the name of a kernel: use letters, digits, '.', '_', '+' and '-'")
+    done = take_in(file, trust, name)
+    tools = f", with the tools {' and '.join(done.tools)}" if done.tools else ""
+    click.echo(f"kernel '{done.kernel}': {done.version}{tools}")
 
 
 @command.command()

@@ -29,6 +29,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/tcp.h>
+#include <linux/version.h>
 #include <net/checksum.h>
 #include <net/ip.h>
 #include <net/net_namespace.h>
@@ -88,8 +89,12 @@ static void hold(struct sk_buff *skb, const struct nf_hook_state *state, u64 ns)
 	held->next = state->okfn;
 	/* its device, and so its namespace, stays */
 	dev_hold(skb->dev);
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 	hrtimer_init(&held->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
 	held->timer.function = release;
+#else
+	hrtimer_setup(&held->timer, release, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
+#endif
 	hrtimer_start(&held->timer, ns_to_ktime(ns), HRTIMER_MODE_REL_SOFT);
 }
 

@@ -53,8 +53,7 @@ NOT_RUN = {
             *(f"tcp -p packet=9{more}" for more in ("", " -p cc=reno", " -p cc=bbr")),
         )
     },
-    "mprun kernel import ours.mprun-kernel.zip --trust DIGEST": "would replace the kernel of the tests; test_installation "
-    "imports one",
+    "mprun kernel import ours.mprun-kernel.zip --trust DIGEST": "replaces the kernel; test_installation imports one",
     "mprun why latest": "needs a run that failed; test_why makes one",
     "mprun why RUN": "needs a run that failed; test_why makes one",
     "mprun history": "needs a git repository; test_past makes one",

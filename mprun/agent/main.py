@@ -459,9 +459,9 @@ def settle(run: Run) -> None:
         node: {name: value for name, value in before.items() if value} for node, before in run.counters_before.items()
     }
     run.result["filtered"] = run.machine.filtered_packets()
+    sample_totals(run)
     if run.plan["faults"]:
         run.result["faults"] = run.machine.faulty_packets()
-    sample_totals(run)
 
 
 def interact(run: Run) -> None:

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults of single packets, by the file of an experiment kernel (`kernel/src/mprun_packet.c`).
 
-The file belongs to the network namespace of the thread that opens it.
+The file belongs to the network namespace of the thread that opens it. It is opened, read and written by single system
+calls: others, which Python's own files make, could let a moment of simulated time pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 FILE = "/proc/thread-self/net/mprun_packets"
+_BLOCK = 1 << 16
 
 
 def cause(faults: Sequence[Mapping[str, Any]], index: Callable[[str], int]) -> None:
@@ -17,14 +20,22 @@ def cause(faults: Sequence[Mapping[str, Any]], index: Callable[[str], int]) -> N
 
     faults: of a plan. index: of an interface.
     """
-    for one in faults:
-        # one line at a time, as the kernel reads it
-        with open(FILE, "w") as file:
-            file.write(f"{index(one['interface'])} {one['packet']} {one['action']} {one['value']}")
+    file = os.open(FILE, os.O_WRONLY)
+    try:
+        for one in faults:
+            # the kernel reads one line at a time
+            os.write(file, f"{index(one['interface'])} {one['packet']} {one['action']} {one['value']}".encode())
+    finally:
+        os.close(file)
 
 
-def read_done() -> Iterator[bool]:
-    """Yield whether the packet of each fault has come, in the order of the faults."""
-    with open(FILE) as file:
-        for line in file:
-            yield line.split()[-1] == "1"
+def read_done() -> list[bool]:
+    """Return whether the packet of each fault has come, in the order of the faults."""
+    file = os.open(FILE, os.O_RDONLY)
+    text = b""
+    try:
+        while block := os.read(file, _BLOCK):
+            text += block
+    finally:
+        os.close(file)
+    return [line.endswith(b" 1") for line in text.splitlines()]

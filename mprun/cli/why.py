@@ -142,8 +142,7 @@ def command(
             return growing.add(cells, kernels, executor, bar.show, bar.say)
 
         question = Question(failure, statement, failure.metric if failure else "")
-        own = run.folder.read_bytes("record.gz")
-        explained = explain(loaded, question, end_ns, count, steps, run_cells, own)
+        explained = explain(loaded, question, end_ns, count, steps, run_cells, summary["metrics"])
         _write(explained, growing.directory, text, end_ns)
     if as_json:
         _emit(explained, growing.directory, text)
@@ -171,7 +170,7 @@ def _show(explained: Explained, run: RunDirectory, sweep: SweepDirectory, end_ns
     runs = sum(one.count for one in explained.moments)
     click.echo(f"{runs} runs, {took_s:.0f} s")
     if not explained.is_drawn:
-        click.echo("other random numbers change nothing: nothing is drawn in this run, so the files decide alone")
+        click.echo("other random numbers change no metric of this run: its files alone decide")
         return
     rows = [("other random numbers from",), *((f"{one.at_ns / 1e9:.3f} s",) for one in explained.moments)]
     numbers = ["failed", *(f"{one.failed} of {one.count}" for one in explained.moments)]

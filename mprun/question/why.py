@@ -9,7 +9,7 @@ all that had happened until this time.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -68,7 +68,7 @@ class Moment:
 class Explained:
     """The moments in order of time. The failure became inevitable between `before` and `after`, if they are not None.
 
-    is_drawn: False if other random numbers change nothing at all.
+    is_drawn: False if other random numbers change no metric at all.
     """
 
     moments: tuple[Moment, ...]
@@ -98,12 +98,12 @@ class Question:
 
 
 def explain(
-    loaded: Loaded, question: Question, end_ns: int, count: int, steps: int, run_cells: RunCells, own: bytes
+    loaded: Loaded, question: Question, end_ns: int, count: int, steps: int, run_cells: RunCells, own: Mapping[str, Any]
 ) -> Explained:
     """Find when a failure became inevitable.
 
     end_ns: of the run, from time zero. count: the runs for each time. steps: the number of times that the interval with
-    the largest rise is halved. own: the record of the run itself.
+    the largest rise is halved. own: the metrics of the run itself.
     """
     asked = _Asked(loaded, question, count, run_cells)
     asked.ask([end_ns * part // PARTS for part in range(PARTS)])
@@ -151,9 +151,9 @@ class _Asked:
         cells = [with_seed(self._loaded, at_ns, seed) for at_ns in times for seed in range(1, self._count + 1)]
         self._runs = sorted(self._run_cells(cells), key=lambda kept: kept.cell)
 
-    def is_same_as(self, own: bytes) -> bool:
-        """Return whether all runs so far have the same record as the run itself."""
-        return all(kept.run.folder.read_bytes("record.gz") == own for kept in self._runs)
+    def is_same_as(self, own: Mapping[str, Any]) -> bool:
+        """Return whether all runs so far have the same metrics as the run itself."""
+        return all(kept.summary["metrics"] == own for kept in self._runs)
 
     def moments(self) -> list[Moment]:
         """Return the moments in order of time."""

@@ -32,6 +32,7 @@
 #include <linux/version.h>
 #include <net/checksum.h>
 #include <net/ip.h>
+#include <net/ipv6.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 #include <net/tcp.h>
@@ -98,21 +99,30 @@ static void hold(struct sk_buff *skb, const struct nf_hook_state *state, u64 ns)
 	hrtimer_start(&held->timer, ns_to_ktime(ns), HRTIMER_MODE_REL_SOFT);
 }
 
-/* Return the length of the headers up to TCP's, or -1 for another packet. */
-static int find_tcp(struct sk_buff *skb, u8 family)
+/* Return the protocol of a packet, behind the extension headers of IPv6. at: where its header begins; -1: nowhere. */
+static u8 protocol_of(struct sk_buff *skb, u8 family, int *at)
 {
-	if (family == NFPROTO_IPV4)
-		return ip_hdr(skb)->protocol == IPPROTO_TCP && !ip_is_fragment(ip_hdr(skb)) ? ip_hdrlen(skb) : -1;
-	return ipv6_hdr(skb)->nexthdr == IPPROTO_TCP ? sizeof(struct ipv6hdr) : -1;
+	__be16 fragment = 0;
+	u8 protocol;
+
+	if (family == NFPROTO_IPV4) {
+		*at = ip_is_fragment(ip_hdr(skb)) ? -1 : ip_hdrlen(skb);
+		return ip_hdr(skb)->protocol;
+	}
+	protocol = ipv6_hdr(skb)->nexthdr;
+	*at = ipv6_skip_exthdr(skb, sizeof(struct ipv6hdr), &protocol, &fragment);
+	if (fragment)
+		*at = -1;
+	return protocol;
 }
 
 static void strip(struct sk_buff *skb, u8 family, u8 kind)
 {
-	int begin = find_tcp(skb, family), at, end, length, i;
+	int begin, at, end, length, i;
 	struct tcphdr *tcp;
 	u8 *bytes;
 
-	if (begin < 0 || skb_ensure_writable(skb, begin + sizeof(*tcp)))
+	if (protocol_of(skb, family, &begin) != IPPROTO_TCP || begin < 0 || skb_ensure_writable(skb, begin + sizeof(*tcp)))
 		return;
 	end = 4 * ((struct tcphdr *)(skb->data + begin))->doff;
 	if (skb_ensure_writable(skb, begin + end))
@@ -139,12 +149,12 @@ static void strip(struct sk_buff *skb, u8 family, u8 kind)
 static unsigned int arrive(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
 {
 	struct faults *faults = net_generic(state->net, faults_id);
-	bool is_ipv4 = state->pf == NFPROTO_IPV4;
 	unsigned int verdict = NF_ACCEPT;
 	struct fault *fault;
 	u64 delay = 0;
+	int at;
 
-	if (is_ipv4 ? ip_hdr(skb)->protocol == IPPROTO_ICMP : ipv6_hdr(skb)->nexthdr == IPPROTO_ICMPV6)
+	if (protocol_of(skb, state->pf, &at) == (state->pf == NFPROTO_IPV4 ? IPPROTO_ICMP : IPPROTO_ICMPV6))
 		return NF_ACCEPT;
 	list_for_each_entry(fault, &faults->list, list) {
 		if (fault->interface != state->in->ifindex || ++fault->seen != fault->number)

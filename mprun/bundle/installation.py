@@ -54,7 +54,7 @@ The tools are built by `mprun tools install` from sources in mprun and the packa
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import has added. kernel: its name. tools: the names of the tools that were new."""
+    """The result of an import. kernel: its name. tools: the names of the tools that were new."""
 
     kernel: str
     version: str

@@ -47,7 +47,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "shell": ("shell", "Build the network and open Mininet's prompt."),
     },
     "Ask": {
-        "faults": ("faults", "Give each packet of a run a fault once, and show which faults matter."),
+        "faults": ("faults", "Give each packet a fault once, and show which faults matter."),
         "search": ("search", "Find the conditions under which a statement does not hold."),
         "why": ("why", "Find the time from which the failure of a run was inevitable."),
         "minimise": ("minimise", "Find the smallest files with the failure of a run."),

@@ -43,13 +43,13 @@ MOST_LISTED = 3
     "--first",
     type=click.IntRange(1, 100_000),
     metavar="N",
-    help=f"Only the first N packets. Default: {DEFAULT_FIRST}; with --budget all packets.",
+    help=f"Use only the first N packets. Default: {DEFAULT_FIRST}; with --budget all packets.",
 )
 @click.option(
     "--budget",
     type=click.IntRange(1, 100_000),
     metavar="N",
-    help="At most N packets: a sample of each direction, path and kind.",
+    help="Use at most N packets: a sample of each direction, path and kind.",
 )
 @click.option(
     "--action",
@@ -63,7 +63,9 @@ MOST_LISTED = 3
     metavar="TIME",
     help=f"Delay by TIME, or let the duplicate arrive after TIME. Default: {DEFAULT_BY}.",
 )
-@click.option("--pairs", is_flag=True, help="Two packets at a time, of those that open connections and paths.")
+@click.option(
+    "--pairs", is_flag=True, help="Give the fault to two packets at a time, of those that open connections and paths."
+)
 @click.option(
     "--metric",
     metavar="NAME",

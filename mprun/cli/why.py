@@ -39,7 +39,7 @@ MOST_PACKETS = 8
 @click.option(
     "--fail-if",
     metavar="STATEMENT",
-    help="Explain why this is true: 'bulk.goodput < 20mbit'. Default: the run's first unmet expectation, failure or "
+    help="Find why this is true: 'bulk.goodput < 20mbit'. Default: the run's first unmet expectation, failure or "
     "error.",
 )
 @click.option(

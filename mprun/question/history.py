@@ -93,7 +93,7 @@ def checkout_of(history: History) -> Checkout:
 def git(folder: Path, *words: str) -> str:
     """Return the output of git. Raises SpecError with its last line, HostError if git is not installed."""
     if not shutil.which("git"):
-        raise HostError("this needs git: apt-get install git")
+        raise HostError("git is not installed: apt-get install git")
     # a git hook or alias that calls mprun sets GIT_DIR and others
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     done = subprocess.run(

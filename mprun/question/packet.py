@@ -82,7 +82,7 @@ class Packet:
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to a packet. by_ns: of a delay, or until a duplicate. option: the kind of a TCP option."""
+    """A fault of a packet. by_ns: of a delay, or until a duplicate. option: the kind of a TCP option."""
 
     action: FaultAction = "drop"
     by_ns: int = 0

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mprun.errors import SpecError
+from mprun.folder import open_regular
 from mprun.question.baseline import SUFFIX, VALUE, Difference, compare, parse
 from mprun.question.history import git
 
 # The name of the files as they are now, if they differ from the newest commit.
 NOT_COMMITTED = "now"
+MOST_BYTES = 4 << 20
 _FORMAT = "%H%x00%h%x00%cs%x00%s"
 
 
@@ -75,6 +77,7 @@ def _read_versions(path: Path) -> Iterator[Version]:
         with contextlib.suppress(SpecError):
             newest = parse(git(path.parent, "show", f"{commit}:./{path.name}"), path.name)
             yield Version(name, date, subject, newest)
-    now = parse(path.read_text(), str(path))
+    with open_regular(path, path) as file:
+        now = parse(file.read(MOST_BYTES).decode(errors="replace"), str(path))
     if now != newest:
         yield Version(NOT_COMMITTED, "", "not committed", now)

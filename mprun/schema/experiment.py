@@ -291,8 +291,8 @@ class FaultEntry(FileModel):
     )
     action: FaultAction = Field(
         "drop",
-        description="`drop`: the packet is lost. `delay`: it continues later. `duplicate`: a copy arrives later. "
-        "`strip`: a TCP option is replaced by NOPs.",
+        description="The kind of the fault. `drop`: the packet is lost. `delay`: it continues later. `duplicate`: a "
+        "copy arrives later. `strip`: a TCP option is replaced by NOPs.",
     )
     by: Time | None = Field(
         None,

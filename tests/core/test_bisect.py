@@ -163,7 +163,7 @@ def test_revisions_that_do_not_fit_are_named(repository: Path, tmp_path: Path) -
 
 def test_git_must_be_installed(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
-    with pytest.raises(HostError, match="mprun bisect needs git: apt-get install git"):
+    with pytest.raises(HostError, match="git is not installed: apt-get install git"):
         read_history(repository, "v1", "v2")
 
 

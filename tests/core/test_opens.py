@@ -45,6 +45,8 @@ OPENED_ELSEWHERE = {
     "agent": "inside the engine: what its guest may see",
     "guest": "inside the engine: what its guest may see",
     "kernel": "the user's cache",
+    "bundle/installation.py": "the user's cache, mprun's own list, and a folder that it has unpacked",
+    "question/past.py": "names of files below a folder of the user; mprun.folder opens them",
     "programs": "the user's cache",
     "selftests": "the user's cache, and the folder for the output",
     "cache.py": "the user's cache",

@@ -29,9 +29,9 @@ FORBIDDEN_OPENINGS = frozenset("What Whether Of Those That How Where One As When
 # The help of a command or an option begins with one of these: "Print the plan as JSON." ADVERBS may precede it.
 IMPERATIVES = frozenset(
     (
-        "Add Allow Analyse Ask Boot Build Check Choose Compare Convert Copy Delay Describe Draw Export Fail Find Give "
-        "Grade Halve Include Keep List Lose Make Measure Name Open Override Overwrite Pack Print Read Remove Repeat Run Set "
-        "Show Start Take Treat Use Write"
+        "Add Allow Analyse Ask Boot Build Check Choose Compare Convert Copy Delay Describe Draw Export Fail Find "
+        "Give Grade Halve Include Keep List Lose Make Measure Name Open Override Overwrite Pack Print Read Remove "
+        "Repeat Run Set Show Start Take Treat Use Write"
     ).split()
 )
 ADVERBS = ("Also ", "Do not ", "With --allow-exec, also ")

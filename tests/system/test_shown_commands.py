@@ -58,6 +58,10 @@ NOT_RUN = {
     "mprun why RUN": "needs a run that failed; test_why makes one",
     "mprun history": "needs a git repository; test_past makes one",
     "mprun history DIRECTORY": "needs a git repository; test_past makes one",
+    **{
+        f"mprun faults -t topo -x xp_mptcp {rest}": "200 runs; test_lost_packets makes a shorter study"
+        for rest in ("--action delay --by 200ms", "--action strip", "--pairs")
+    },
     "mprun search -t topo -x xp": "hundreds of runs; test_search makes a shorter search",
     "mprun minimise RUN": "needs a run that failed; test_minimise makes one",
     "mprun minimise latest": "needs a run that failed; test_minimise makes one",

@@ -12,7 +12,7 @@ project = "mprun"
 copyright = "the mprun authors; Apache-2.0"
 extensions = ["myst_parser"]
 root_doc = "docs/index"
-include_patterns = ["docs/**.md", "labs/**.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
+include_patterns = ["docs/**.md", "labs/**.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md"]
 exclude_patterns = ["build", "runs", "labs/**/runs", ".*", "tests", "mprun", "benchmarks"]
 suppress_warnings = ["toc.empty_glob"]
 

@@ -18,6 +18,7 @@ CHECKED = (
     "CONTRIBUTING.md",
     "README.md",
     "SECURITY.md",
+    "CODE_OF_CONDUCT.md",
     "benchmarks",
     "docs",
     "labs",

@@ -26,7 +26,7 @@ def files(tmp_path: Path) -> Path:
 
 
 def test_the_page_has_files_and_figures() -> None:
-    assert set(FILES) == {"topo.yaml", "mptcp.yaml", "tcp.yaml"}
+    assert set(FILES) == {"topo.yaml", "mptcp.yaml", "tcp.yaml", "get.yaml"}
     assert len(ROWS) == 10
 
 
@@ -55,3 +55,15 @@ def test_the_window_after_an_early_loss_is_as_described(files: Path) -> None:
 def test_the_second_path_is_ready_a_second_later(lost: str, files: Path) -> None:
     usual, late = (call("-t", "topo", "-x", "mptcp", *more.split(), "--json", cwd=files) for more in ("", lost))
     assert 1.0 < late.metric("bulk.joined.path1") - usual.metric("bulk.joined.path1") < 1.1
+
+
+def test_a_connection_stops_after_one_packet_without_options(files: Path) -> None:
+    assert call("-t", "topo", "-x", "get", cwd=files).status == 0
+    done = call("-t", "topo", "-x", "get", "-p", "packet=2", "--json", cwd=files)
+    assert done.status == 1
+    assert "get: did not end in time and was stopped" in done.summary["errors"]
+    rows = polars.read_parquet(files / done.summary["directory"] / "tables" / "counters.parquet").to_dicts()
+    growth = {(row["host"], row["name"]): row["value"] for row in rows}
+    assert growth["client", "MPTcpExtMPCapableDataFallback"] == 1
+    assert ("server", "MPTcpExtMPCapableDataFallback") not in growth
+    assert growth["server", "MPTcpExtMPTCPRetrans"] > 10

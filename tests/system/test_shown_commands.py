@@ -58,6 +58,9 @@ NOT_RUN = {
     "mprun why RUN": "needs a run that failed; test_why makes one",
     "mprun history": "needs a git repository; test_past makes one",
     "mprun history DIRECTORY": "needs a git repository; test_past makes one",
+    "mprun -t topo -x get": "test_findings runs it with the files of its page",
+    "mprun -t topo -x get -p packet=2": "test_findings runs it with the files of its page",
+    "mprun faults -t topo -x get --first 40 --action strip": "40 runs; test_findings repeats what it found",
     **{
         f"mprun faults -t topo -x xp_mptcp {rest}": "200 runs; test_lost_packets makes a shorter study"
         for rest in ("--action delay --by 200ms", "--action strip", "--pairs")

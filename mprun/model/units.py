@@ -252,6 +252,15 @@ VOLUME = replace(
     mistaken={**SIZE.mistaken, "gib": "is what tc would call gb: write '{number}gb'"},
 )
 
+
+def convert(number: Decimal, unit: str, to: str) -> Decimal | None:
+    """Return a number in another unit of its kind, as 1 s is 1000 ms; None if no kind of quantity has both units."""
+    if unit == to:
+        return number
+    kinds = [kind.units for kind in (TIME, RATE, VOLUME) if {unit, to} <= kind.units.keys()]
+    return number * kinds[0][unit] / kinds[0][to] if kinds else None
+
+
 # netem draws a 32-bit number for each packet (tc-netem(8)): a smaller loss never happens.
 _LEAST_LOSS = 2**-32
 _PERCENT = Quantity("percentage", {"%": 1}, "1%", ("%",))

@@ -86,9 +86,10 @@ def read_axis(name: str, value: object) -> Axis:
     ends = split_number(first), split_number(last)
     if not dots or ends[0] is None or ends[1] is None:
         raise ValueError("must be a range or a list: write '1mbit..50mbit' or '[cubic, bbr]'")
-    (low, unit), (high, other) = ends[0], ends[1]
-    if unit != other:
-        raise ValueError(f"has ends in different units, '{unit}' and '{other}': give both the same")
+    (low, unit), (given, other) = ends[0], ends[1]
+    high = units.convert(given, other, unit)
+    if high is None:
+        raise ValueError(f"has ends in units of different kinds, '{unit}' and '{other}': give both the same")
     if low >= high:
         raise ValueError("must end above its beginning")
     return Span(name, low, high, unit, low > 0 and high / low >= LEAST_LOG_RATIO)

@@ -165,8 +165,8 @@ def tell_strange(names: Sequence[str]) -> str:
 class Execution:
     """A sweep that is being run.
 
-    keep: the captures to keep. retries: the number of further attempts after an error. tells_begun: say how many runs
-    exist already.
+    keep: the captures to keep. retries: the number of further attempts after an error. grows: the cells were added to a
+    sweep that this process has begun, so runs that ended with an error are not run again.
     """
 
     def __init__(
@@ -176,9 +176,9 @@ class Execution:
         keep: Keep = "pcaps",
         retries: int = 0,
         consent: Consent = NO_COMMANDS,
-        tells_begun: bool = True,
+        grows: bool = False,
     ) -> None:
-        self._tells_begun = tells_begun
+        self._grows = grows
         self._sweep = sweep
         self._cells = cells
         self._keep: Keep = keep
@@ -205,7 +205,7 @@ class Execution:
             # they describe the runs that existed before; there will be more
             self._sweep.forget()
             self._take_in()
-            if self._tells_begun and any(one.ended for one in self._progress.values()):
+            if not self._grows and any(one.ended for one in self._progress.values()):
                 say(f"there are {self._tell_progress()}")
                 if strange := self._sweep.strange():
                     say(tell_strange(strange))
@@ -226,10 +226,10 @@ class Execution:
         return write_summary(self._sweep)
 
     def _take_in(self) -> None:
-        """Note the runs that exist already. Remove those that ended with an error: they are run again."""
+        """Note the runs that exist already. Errors of an earlier session are removed: they are run again."""
         for kept in list(self._sweep.runs()):
             cell = self._cells[kept.cell]
-            if kept.summary["status"] == "error":
+            if kept.summary["status"] == "error" and not self._grows:
                 self._sweep.drop(f"{cell.folder}/{kept.number}")
             else:
                 self._progress[cell.folder].note(kept.number, kept.summary)

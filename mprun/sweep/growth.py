@@ -65,6 +65,7 @@ class GrowingSweep:
         """Run cells that have been placed, and return the finished runs of all cells. Raises Interrupted."""
         self._cells = (*self._cells, *cells)
         self._kernels |= kernels
+        grows = self.has_begun
         if self._directory is None:
             own = identify_placed(self._cells, self._kernels)
             self._digest = hashlib.sha256(f"{own} {self._asked}".encode()).hexdigest()
@@ -75,7 +76,7 @@ class GrowingSweep:
             self._hold(self._directory)
         # also for a sweep that is continued: its further cells are added again
         self._directory.write("sweep.json", {**self._directory.read("sweep.json"), **self._record()})
-        work = Execution(self._directory, self._cells, self._keep, 0, self._consent, tells_begun=False)
+        work = Execution(self._directory, self._cells, self._keep, 0, self._consent, grows)
         work.run(executor, tell, say)
         return list(self._directory.runs())
 

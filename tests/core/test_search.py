@@ -50,6 +50,8 @@ search:
         ("5packets..100packets", 0.6, "30packets"),
         ("0.5..0.9", 0.5, 0.7),
         ("1ms..300ms", 0.5, "17.3ms"),
+        ("20ms..1s", 1.0, "1000ms"),
+        ("500kbit..1mbit", 1.0, "1000kbit"),
         (["cubic", "bbr", "reno"], 0.34, "bbr"),
         (["cubic", "bbr", "reno"], 1.0, "reno"),
     ],

@@ -40,11 +40,11 @@ def test_yaml_blocks_compile(page: Path, tmp_path: Path) -> None:
         named = NAMED.match(block)
         path = tmp_path / (named[2] if named else f"block{number}.yaml")
         path.write_text((path.read_text() if named and named[1] else "") + block)
-        _check(path)
+        _check(path, page)
 
 
-def _check(path: Path) -> None:
-    """Check a topology or a lab alone, and an experiment on the first lab's network or on a star."""
+def _check(path: Path, page: Path) -> None:
+    """Check a topology or a lab alone, and an experiment on the network of its command, of lab 01 or of a star."""
     text = path.read_text()
     if path.name == "lab.yaml":
         for name in re.findall(r"experiment: (\w+)", text):
@@ -54,7 +54,9 @@ def _check(path: Path) -> None:
     if "traffic:" not in text and "matrix:" not in text:
         compile_plan(spec := load(path, None).spec, allocate(spec))
         return
-    for cell in load_cells(path.parent / ("star" if "client*" in text else "topo"), path):
+    shown = re.search(rf"-t (\w+) -x {path.stem}\b", page.read_text())
+    own = shown[1] if shown and (path.parent / f"{shown[1]}.yaml").exists() else "topo"
+    for cell in load_cells(path.parent / ("star" if "client*" in text else own), path):
         compile_plan(cell.spec, allocate(cell.spec))
         # a reader who copies the block should get both subflows
         assert not [warning for warning in cell.warnings if "no path manager" in warning]

@@ -15,7 +15,12 @@ from tests.system.conftest import ROOT, call
 
 PAGE = (ROOT / "docs" / "findings.md").read_text()
 FILES = dict(re.findall(r"```yaml\n# (\w+\.yaml)\n(.*?)```", PAGE, re.DOTALL))
-ROWS = re.findall(r"^\| `mprun (.*?)` \| (.*?) \|$", PAGE, re.MULTILINE)
+TABLES = re.findall(r"^\| command \| `(.*?)` \|\n\| --- \| --- \|\n((?:\|.*\|\n)+)", PAGE, re.MULTILINE)
+ROWS = [
+    (metric, *row)
+    for metric, rows in TABLES
+    for row in re.findall(r"^\| `mprun (.*?)` \| (.*?) \|$", rows, re.MULTILINE)
+]
 
 
 @pytest.fixture
@@ -26,16 +31,32 @@ def files(tmp_path: Path) -> Path:
 
 
 def test_the_page_has_files_and_figures() -> None:
-    assert set(FILES) == {"topo.yaml", "mptcp.yaml", "tcp.yaml", "get.yaml"}
-    assert len(ROWS) == 10
+    assert len(FILES) == 18
+    assert len(ROWS) == len(re.findall(r"^\| `mprun", PAGE, re.MULTILINE)) == 52
 
 
-@pytest.mark.parametrize(("words", "figure"), ROWS)
-def test_the_figure_is_measured_again(words: str, figure: str, files: Path) -> None:
+@pytest.mark.parametrize(("metric", "words", "figure"), ROWS)
+def test_the_figure_is_measured_again(metric: str, words: str, figure: str, files: Path) -> None:
     done = call(*shlex.split(words), "--json", cwd=files)
     assert done.status == 0, done.err
-    assert done.summary["warnings"] == []
-    assert format_measured(done.metric("bulk.goodput"), "bit/s") == figure
+    assert not [warning for warning in done.summary["warnings"] if "never arrived" in warning]
+    unit = done.summary["metrics"][metric]["unit"]
+    assert format_measured(done.metric(metric), unit) == figure
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("-t dying -x megabyte -p dies=60ms", "did not end in time"),
+        ("-t dead -x quic -p back=3.4s -p stack=tquic", "no answer came over it to 8 packets with PATH_CHALLENGE"),
+        ("-t far -x quic -p delay=200ms", "too many gaps in stream buffer"),
+        ("-t far -x quic -p delay=100ms -p stack=tquic", "its validation was not over"),
+    ],
+)
+def test_the_run_fails_as_described(words: str, told: str, files: Path) -> None:
+    done = call(*words.split(), "--json", cwd=files)
+    assert done.status == 1, done.err
+    assert told in " ".join((*done.summary["errors"], *done.summary["failures"]))
 
 
 def test_the_window_after_an_early_loss_is_as_described(files: Path) -> None:

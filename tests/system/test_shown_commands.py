@@ -20,6 +20,7 @@ import pytest
 
 from tests.pages import PAGES, ROOT, commands_in_blocks, commands_in_sentences
 from tests.system.conftest import LAB, SHORT, call, environment
+from tests.system.test_findings import ROWS
 from tests.system.test_pages import PAGES as FOLLOWED
 
 NOT_RUN = {
@@ -43,14 +44,16 @@ NOT_RUN = {
     },
     "mprun faults -t topo -x xp_mptcp": "200 runs; test_lost_packets makes a shorter study",
     "mprun faults -t topo -x mptcp --metric bulk.goodput": "200 runs; test_findings repeats what it found",
+    **{f"mprun {words}": "test_findings runs it with the files of its page" for _, words, _ in ROWS},
     **{
-        f"mprun -t topo -x {rest}": "test_findings runs it with the files of its page"
-        for rest in (
-            "mptcp",
-            *(f"mptcp -p packet={more}" for more in ("3", "6", "7", "7 -p cc=bbr")),
-            "mptcp -p link=server0 -p packet=12",
-            "tcp",
-            *(f"tcp -p packet=9{more}" for more in ("", " -p cc=reno", " -p cc=bbr")),
+        f"mprun {words}": "hundreds of runs; test_findings repeats what it found"
+        for words in (
+            "faults -t slow -x file --first 40",
+            "faults -t topo -x quic --first 30",
+            "faults -t topo -x sctp --first 30",
+            "search -t dying -x megabyte --budget 40",
+            "search -t six -x window --budget 48",
+            "search -t topo -x any --budget 96",
         )
     },
     "mprun kernel import ours.mprun-kernel.zip --trust DIGEST": "replaces the kernel; test_installation imports one",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup ready dev quic lab test check selftests lint bench fidelity physics fairness simulator cycle soak fuzz hostile kills docs fresh vm golden pictures clean
+.PHONY: help setup ready dev quic lab test check selftests lint bench fidelity physics fairness simulator cycle soak fuzz hostile kills docs fresh vm golden pictures dist clean
 
 # that of another Python than .venv's
 unexport PYTHONHOME
@@ -27,9 +27,11 @@ help:
 	@echo "make kills   kill runs and sweeps at 580 random moments: nothing left, lost, repeated or falsely passed; an hour"
 	@echo "make hostile  what hostile files get: guests, links, bundles, templates, bombs, texts, limits; half an hour"
 	@echo "make docs    the documentation as a site: build/site/index.html"
-	@echo "make fresh   set up from nothing in a tree of packages (SUITE=bookworm), run the first lab; needs root, ten minutes"
+	@echo "make fresh   set up from nothing in a tree of packages (SUITE=bookworm), run the first lab; needs root, ten minutes;
+	@echo "             with STAGE=archive from the kernel in dist, without a compiler; five minutes"
 	@echo "make vm      the real engine on distributions' kernels (KERNEL=\"6.1 6.12 6.8\", SHORT=1) in QEMU; needs root"
 	@echo "make pictures  draw the pictures in the labs' READMEs again (LABS=\"01 02\"), each from a run of its step; two minutes"
+	@echo "make dist    what a release consists of, in dist: package, kernel, list of parts, notes, checksums; one minute"
 	@echo "make golden  rewrite the golden files of the tests, the schemas and the generated pages of the docs"
 
 setup: ready
@@ -111,19 +113,23 @@ SEED ?= 1
 physics: ready
 	@.venv/bin/python -m benchmarks.physics --seed $(SEED)
 
+dist: ready
+	@./.ci/dist
+
 docs:
 	@./setup.sh --dev --no-kernel
 	@.venv/bin/sphinx-build -q -W -b html -c docs . build/site && echo "wrote build/site/index.html"
 
 SUITE ?= bookworm
+STAGE ?=
 # the suite's own kernel, as `make vm` calls it
 kernel_of_bookworm = 6.1
 kernel_of_trixie = 6.12
 kernel_of_noble = 6.8
 
 fresh:
-	@.ci/fresh $(SUITE)
-	@$(if $(kernel_of_$(SUITE)),$(MAKE) --no-print-directory vm SHORT=1 KERNEL=$(kernel_of_$(SUITE)))
+	@.ci/fresh $(SUITE) $(STAGE)
+	@$(if $(STAGE),,$(if $(kernel_of_$(SUITE)),$(MAKE) --no-print-directory vm SHORT=1 KERNEL=$(kernel_of_$(SUITE))))
 
 KERNEL ?= 6.12
 SHORT ?=

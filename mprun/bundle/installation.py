@@ -114,7 +114,7 @@ def digest_of(path: Path) -> str:
 
 def trusted_digests() -> frozenset[str]:
     """Return the digests of archives that this release names."""
-    lines = TRUSTED.read_text().splitlines() if TRUSTED.exists() else []
+    lines = TRUSTED.read_text().splitlines()
     return frozenset(line.split()[0] for line in lines if line.strip() and not line.startswith("#"))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import fnmatch
+import hashlib
 import json
 import os
 import pwd
@@ -24,7 +25,7 @@ import pytest
 from mprun.input.configuration import read_configuration
 from tests.pages import PAGES, ROOT
 
-SCRIPTS = ("setup.sh", "as_owner.sh", "provision.sh", ".ci/run", ".ci/fresh")
+SCRIPTS = ("setup.sh", "as_owner.sh", "provision.sh", ".ci/run", ".ci/fresh", ".ci/dist")
 # Run a Vagrantfile without Vagrant: print each setting and each call with its arguments, as [name, words ...].
 READ_VAGRANTFILE = """
 require 'json'
@@ -148,7 +149,7 @@ def test_provision_is_a_cover_of_setup() -> None:
 def _copy_scripts(folder: Path) -> Path:
     """Copy the parts of a checkout that the set-up reads before it installs anything."""
     folder.mkdir()
-    for name in ("setup.sh", "as_owner.sh", "packages.txt", "packages-dev.txt"):
+    for name in ("setup.sh", "as_owner.sh", "packages.txt", "packages-dev.txt", "packages-kernel.txt"):
         shutil.copy(ROOT / name, folder)
     return folder
 
@@ -160,6 +161,31 @@ def test_setup_refuses_where_nothing_could_work(tmp_path: Path) -> None:
     assert re.fullmatch(r"setup: .*/a:b has a colon in it.*\n  → .*\n", done.stderr)
     done = subprocess.run([folder / "setup.sh", "--nosuch"], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stderr.splitlines()[0]) == (1, "setup: no option --nosuch")
+
+
+@pytest.mark.parametrize("is_trusted", [False, True])
+def test_an_archive_of_the_kernel_replaces_its_packages(is_trusted: bool, tmp_path: Path) -> None:
+    """Stand-ins replace apt: no package is installed, and none is known."""
+    folder = _copy_scripts(tmp_path / "checkout")
+    (folder / "mprun" / "bundle").mkdir(parents=True)
+    shutil.copy(ROOT / "mprun" / "bundle" / "trusted.txt", folder / "mprun" / "bundle")
+    archive = folder / "own.mprun-kernel.zip"
+    archive.write_bytes(b"not read")
+    digest = hashlib.sha256(b"not read").hexdigest()
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, text in {"apt-get": "exit 1", "apt-cache": "exit 0", "dpkg-query": "exit 1", "id": "echo 1"}.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    environment = {"PATH": f"{programs}:/usr/bin:/bin"} | ({"TRUST": digest} if is_trusted else {})
+    # without sudo the script names the packages, and ends
+    (programs / "sudo").write_text("#!/bin/sh\nexit 1\n")
+    (programs / "sudo").chmod(0o755)
+    done = subprocess.run([folder / "setup.sh"], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "iperf3" in done.stderr
+    assert (" flex " in done.stderr) is not is_trusted
+    assert (f"SHA-256 {digest}, which this mprun does not name" in done.stderr) is not is_trusted
 
 
 def test_one_setup_at_a_time(tmp_path: Path) -> None:

@@ -89,6 +89,8 @@ def _all_checks() -> Iterator[Check]:
         yield Check("experiment kernel", "virtual", current, says, "mprun kernel build")
     except HostError as error:
         yield Check("experiment kernel", "virtual", False, str(error), "mprun kernel build")
+    traces = capability.can_trace()
+    yield Check("ptrace", "virtual", traces, "allowed" if traces else "refused to this user", capability.TRACE_REMEDY)
     version = landlock.abi()
     says = f"Landlock, ABI {version}" if version else place.UNCONFINED
     mend = "boot a kernel from 5.13 on with lsm=...,landlock; --allow-exec needs --unconfined until then"

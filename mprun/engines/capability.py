@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import glob
+import hashlib
+import os
 import re
 import socket
 import subprocess
@@ -23,6 +26,10 @@ from mprun.plan import Plan
 from mprun.tools import probe, tcpdump
 from mprun.tools.tool import Program, programs_of
 
+# What to do where `can_trace` is false.
+TRACE_REMEDY = "allow ptrace(2): docker run --cap-add SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=1"
+_PTRACE_TRACEME = 0
+_libc = ctypes.CDLL(None, use_errno=True)
 _WRAPPERS = "/usr/lib/*/mptcpize/libmptcpwrap.so.0"
 BASIC = {"ip": Program("iproute2"), "tc": Program("iproute2", "-V")}
 SWITCH_PROGRAMS = {
@@ -92,11 +99,16 @@ def mptcp_library() -> str | None:
 def version_of(name: str, program: Program, as_user: bool = False) -> str:
     """Return the first line of a program's version output; start the program only once.
 
-    as_user: as in `find_program`.
+    as_user: as in `find_program`. A program with capabilities of its own, such as ping, cannot be started by a process
+    that may not gain them (capabilities(7)), as in a container. It then has a digest in place of its version.
     """
     argv = [find_program(name, as_user) or name, program.version]
     become = invoker.become if as_user and invoker.is_root_for_user() else None
-    done = subprocess.run(argv, capture_output=True, text=True, env=ENVIRONMENT, preexec_fn=become)
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, env=ENVIRONMENT, preexec_fn=become)
+    except PermissionError:
+        with open(argv[0], "rb") as file:
+            return f"SHA-256 {hashlib.file_digest(file, 'sha256').hexdigest()[:16]}, may not be started outside"
     lines = (done.stdout or done.stderr).strip().splitlines()
     return lines[0] if lines else "unknown"
 
@@ -117,6 +129,14 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _kernel_wide_values() -> Mapping[str, str]:
     places = {name: Path("/proc/sys", *name.split(".")) for name in KERNEL_WIDE}
     return {name: place.read_text().strip() for name, place in places.items() if place.exists()}
+
+
+def can_trace() -> bool:
+    """Return whether a process here may be traced (ptrace(2)). The experiment kernel traces the programs inside it."""
+    child = os.fork()
+    if child == 0:
+        os._exit(_libc.ptrace(_PTRACE_TRACEME, 0, 0, 0) != 0)
+    return os.waitpid(child, 0)[1] == 0
 
 
 def missing_qdiscs(kinds: Iterable[str]) -> list[str]:

@@ -20,7 +20,7 @@ from typing import Any, cast
 from mprun import inside
 from mprun.agent import shaping
 from mprun.capabilities import Capabilities
-from mprun.engines.capability import tc_knows
+from mprun.engines.capability import TRACE_REMEDY, tc_knows
 from mprun.engines.computing import Computing
 from mprun.engines.engine import (
     Channel,
@@ -65,6 +65,8 @@ STILL_S, STILL_PER_NODE_S = 600, 1
 OUT_OF_MEMORY = "System is deadlocked on memory"
 # What a kernel says when the file with its memory cannot grow.
 NO_ROOM = "mount likely just ran out of space"
+# What it says if ptrace(2) is refused (arch/um/os-Linux/start_up.c).
+UNTRACED = "check_ptrace : expected SIGSTOP"
 
 
 def run_plan(
@@ -97,7 +99,7 @@ def run_plan(
         told = "agent" if run.log("agent", "log").strip() and not fault else "console"
         is_short = NO_ROOM in run.log("console", "log")
         lacking = lacking_memory(guest.memory_mib)
-        cause = _lacking_inside(run, guest) or (is_short and lacking) or fault or lacking
+        cause = _lacking_inside(run, guest) or (is_short and lacking) or fault or lacking or _find_refusal(run)
         ended = f"the experiment kernel ended before the run did (see {run.path}/logs/{told}.log)"
         raise RunError(f"{ended}{f'; {cause}' if cause else ''}:\n{_tail(run.log(told, 'log'))}")
 
@@ -159,6 +161,12 @@ def _lacking_inside(run: RunDirectory, guest: Guest) -> str | None:
         f"the programs of the run, with their files in /tmp, /run and /dev/shm, needed more than its "
         f"{guest.memory_mib} MiB of memory"
     )
+
+
+def _find_refusal(run: RunDirectory) -> str | None:
+    """Return a message if this machine did not let the experiment kernel trace the programs inside it; else None."""
+    is_refused = UNTRACED in run.log("console", "log")
+    return f"this machine, or its container, refuses it to trace programs: {TRACE_REMEDY}" if is_refused else None
 
 
 def _find_fault(run: RunDirectory) -> str | None:

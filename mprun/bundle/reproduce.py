@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +64,7 @@ class Outcome:
     - differences: the first different artifact of each run.
     - facts: known differences of kernel and tools.
     - compared: metrics that differ, if this can be measured.
+    - main: the metrics that the experiment shows or expects, in the bundle and now.
     - failures: the reasons why runs could not be repeated.
     - unproven: members of the bundle that the repetition does not prove.
     """
@@ -75,6 +76,7 @@ class Outcome:
     differences: Sequence[str] = ()
     facts: Mapping[str, tuple[object, object]] = field(default_factory=dict)
     compared: Sequence[Compared] = ()
+    main: Sequence[Compared] = ()
     failures: Sequence[str] = ()
     unproven: Sequence[str] = ()
 
@@ -210,11 +212,19 @@ def reproduce(
     again, facts = repeated.run, repeated.facts
     difference = _first_difference(bundle.artifacts.get(ALONE, {}), again)
     unproven = _find_unproven(original.folder, bundle.artifacts, {ALONE: again})
+    everything = list(compare(*read_operands(original, again).cells))
+    main = _choose_main(everything, [load(*original.resolved_inputs).spec])
     if difference is None:
-        return Outcome("identical", again.path, 1, 1, facts=facts, unproven=unproven)
-    operands = read_operands(original, again)
-    compared = [one for one in compare(*operands.cells) if one.verdict != "same"]
-    return Outcome("different", again.path, 0, 1, [difference], facts, compared, unproven=unproven)
+        return Outcome("identical", again.path, 1, 1, facts=facts, main=main, unproven=unproven)
+    compared = [one for one in everything if one.verdict != "same"]
+    return Outcome("different", again.path, 0, 1, [difference], facts, compared, main, unproven=unproven)
+
+
+def _choose_main(compared: Sequence[Compared], specs: Iterable[Spec]) -> list[Compared]:
+    """Return the metrics that experiments show or expect."""
+    experiments = [spec.experiment for spec in specs]
+    names = {name for one in experiments for name in (*one.show, *(bound.metric for bound in one.expectations))}
+    return [one for one in compared if one.metric in names]
 
 
 def _reproduce_sweep(
@@ -271,17 +281,19 @@ def _reproduce_sweep(
     unproven = _find_unproven(original.folder, bundle.artifacts, made)
     same = len(tasks) - len(differences) - len(failures)
     told = [f"{name}: {text}" for name, text in sorted(differences.items())]
-    if same == len(tasks):
-        return Outcome("identical", again.path, same, len(tasks), facts=facts, unproven=unproven)
     operands = read_operands(original, again)
-    count = sum(1 for _ in compare(*operands.cells))
+    everything = list(compare(*operands.cells))
+    main = _choose_main(everything, (task.spec for task in tasks.values()))
+    if same == len(tasks):
+        return Outcome("identical", again.path, same, len(tasks), facts=facts, main=main, unproven=unproven)
+    count = len(everything)
     # With this many intervals at 95 %, some would exclude zero by chance. All together must hold with 95 %.
     compared = [one for one in compare(*operands.cells, 1 - (1 - CONFIDENCE) / max(count, 1)) if one.verdict != "same"]
     worse = any(one.is_worse for one in compare_expectations(*operands.cells))
     is_clear = worse or failures or any(one.verdict != "unclear" for one in compared)
     verdict: Verdict = "different" if is_clear else "within"
     shown = [one for one in compared if one.verdict != "unclear"]
-    return Outcome(verdict, again.path, same, len(tasks), told, facts, shown, failures, unproven)
+    return Outcome(verdict, again.path, same, len(tasks), told, facts, shown, main, failures, unproven)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from mprun import invoker
 from mprun.cli import options
 from mprun.cli.output import emit
 from mprun.model.engine import ENGINE_NAMES
-from mprun.model.scalar import spell_values
+from mprun.model.scalar import spell_scalar, spell_values
 from mprun.scratch import scratch
 from mprun.text import plain
 
@@ -98,6 +98,7 @@ def _to_json(outcome: Outcome) -> dict[str, Any]:
         "artifacts": list(outcome.differences),
         "facts": {name: list(pair) for name, pair in outcome.facts.items()},
         "metrics": [one.to_json() for one in outcome.compared],
+        "main": [one.to_json() for one in outcome.main],
         "failures": list(outcome.failures),
         "unproven": list(outcome.unproven),
     }
@@ -117,6 +118,7 @@ def _show(outcome: Outcome) -> None:
         click.echo(f"  and {hidden} more: --json has all")
     if outcome.unproven:
         click.echo(f"  the repetition says nothing of {_list_members(outcome.unproven)} in the bundle")
+    _show_main(outcome.main)
     word, colour = _WORDS[outcome.verdict]
     many = outcome.runs > 1
     how = {
@@ -128,6 +130,35 @@ def _show(outcome: Outcome) -> None:
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {how}  {outcome.path}")
 
 
+def _show_main(compared: Sequence[Compared]) -> None:
+    """Print the metrics that the experiment shows or expects: in the bundle, here, and the difference."""
+    from mprun.cli.table import show_table
+
+    if not compared:
+        return
+    axes = list(dict.fromkeys(name for one in compared for name in one.values))
+    first = [[*axes, "metric"]]
+    first += [
+        [*(plain(spell_scalar(one.values.get(name, ""))) for name in axes), plain(one.metric)] for one in compared
+    ]
+    columns = [
+        ["in the bundle", *(_format(one.first, one.symbol) for one in compared)],
+        ["here", *(_format(one.second, one.symbol) for one in compared)],
+        ["change", *("same" if one.verdict == "same" else _say_change(one) for one in compared)],
+    ]
+    show_table(first, columns, len(axes) + 1)
+
+
+def _say_change(one: Compared) -> str:
+    return "" if one.change is None else f"{one.change:+.3%}"
+
+
+def _format(value: float | None, symbol: str) -> str:
+    from mprun.model.units import format_measured
+
+    return "not measured" if value is None else format_measured(value, symbol)
+
+
 def _list_members(names: Sequence[str]) -> str:
     """Return the files, and folders with the number of their files."""
     counts = Counter(name.partition("/")[0] for name in names)
@@ -136,11 +167,7 @@ def _list_members(names: Sequence[str]) -> str:
 
 
 def _say(one: Compared) -> str:
-    from mprun.model.units import format_measured
-
     values: Mapping[str, Any] = one.values
     cell = spell_values(values)
-    then, now = (
-        "not measured" if value is None else format_measured(value, one.symbol) for value in (one.first, one.second)
-    )
+    then, now = _format(one.first, one.symbol), _format(one.second, one.symbol)
     return plain(f"{cell} {one.metric}: {then} then, {now} now".strip())

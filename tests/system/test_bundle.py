@@ -112,6 +112,8 @@ def test_a_sweep_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -
     # not in alphabetical order, which JSON has
     matrix = "matrix: {path0.rate: [5mbit, 20mbit], path0.delay: [20ms]}\n"
     (tmp_path / "xp.yaml").write_text(ONE_SECOND + matrix + "repeat: {runs: 2}\n")
+    with (tmp_path / "xp.yaml").open("a") as file:
+        file.write("show: [bulk.goodput]\n")
     assert mprun("sweep", "-t", LAB / "topo", "-x", "xp", "--keep", "none").status == 0
     packed = mprun("bundle", "latest-sweep", "--to", "sweep.zip")
     assert packed.status == 0, packed.err
@@ -119,6 +121,11 @@ def test_a_sweep_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -
     assert again.status == 0, again.err
     told = json.loads(again.out)
     assert (told["verdict"], told["identical"], told["runs"]) == ("identical", 4, 4)
+    rows = [
+        (one["values"]["path0.rate"], one["metric"], one["verdict"], one["first"] == one["second"])
+        for one in told["main"]
+    ]
+    assert rows == [(rate, "bulk.goodput", "same", True) for rate in ("5mbit", "20mbit")]
     assert (tmp_path / told["directory"] / "tables" / "cells.parquet").exists()
     before, now = (
         json.loads((folder / "sweep.json").read_text())

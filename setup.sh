@@ -263,7 +263,8 @@ build() {
 	run_mprun "$@" || fail "mprun $* failed, for the reason above" ".venv/bin/mprun doctor"
 }
 if [ -n "$kernel" ]; then
-	build kernel build
+	# tests stop the kernel in gdb
+	build kernel build ${extra:+--symbols}
 	build tools install cmtsctp
 fi
 if [ "$quic" ]; then

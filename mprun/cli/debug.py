@@ -45,13 +45,8 @@ def command(
 ) -> None:
     """Repeat RUN in the virtual engine, and stop its kernel at a simulated time, in gdb.
 
-    gdb has these commands, besides its own:
-
-    \b
-    mp-time           print the simulated time
-    mp-hosts          print network namespaces, interfaces and addresses
-    mp-subflows       print MPTCP connections and their subflows
-    mp-skb ADDRESS    print the headers of a packet
+    gdb also has the commands mp-time (the simulated time), mp-hosts (network namespaces, interfaces and addresses),
+    mp-subflows (MPTCP connections and their subflows) and mp-skb ADDRESS (the headers of a packet).
 
     `continue` lets the run continue, and so does the end of gdb. Simulated time stands still while gdb holds the
     kernel. At the end, the results are compared with RUN byte by byte.

@@ -16,7 +16,7 @@ from pathlib import Path
 from mprun import genuine, invoker
 from mprun.errors import HostError, RunError
 from mprun.kernel.make import run
-from mprun.kernel.store import DEFAULT_NAME, SYMBOLS, Kernel
+from mprun.kernel.store import ADDED, DEFAULT_NAME, SYMBOLS, Kernel
 
 # What make(1) adds to each call of the compiler.
 FLAGS = ("KCFLAGS=-g",)
@@ -40,7 +40,8 @@ def find_symbols(kernel: Kernel) -> Path:
     if kernel.name != DEFAULT_NAME:
         command += f" --source {kernel.source} --name {kernel.name}"
     if not path.is_file():
-        raise HostError(f"kernel '{kernel.name}' has no symbols, which gdb needs: run `{command}`")
+        more = ", with the options and files of its first build" if (kernel.directory / ADDED).exists() else ""
+        raise HostError(f"kernel '{kernel.name}' has no symbols, which gdb needs: run `{command}`{more}")
     if strange := genuine.find_stranger(kernel.directory, (SYMBOLS,), (0, invoker.user())):
         raise HostError(f"{strange}: remove {path} and run `{command}`")
     return path
@@ -55,7 +56,7 @@ def keep_symbols(built: Path, folder: Path, work: Path) -> None:
 
     Raises RunError if the code or the data of the kernel differ.
     """
-    if _read_code(built, work / "built") != _read_code(folder / "linux", work / "kept"):
+    if _read_code(built, work / "built.code") != _read_code(folder / "linux", work / "kept.code"):
         raise RunError(
             "the build with symbols gave other code than the kernel has, so its symbols do not fit: the compiler or "
             "the linker may have changed. Remove the kernel (`mprun kernel rm`) and build it again"

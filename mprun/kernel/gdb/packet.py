@@ -31,7 +31,7 @@ def packet_at(expression: str) -> gdb.Value:
 
 
 def network_bytes(skb: gdb.Value, most: int) -> bytes:
-    """Return at most so many bytes of a packet from its network header on, without those in page fragments."""
+    """Return a packet from its network header on, without bytes in page fragments. most: the largest size."""
     begin = int(skb["head"]) + int(skb["network_header"])
     end = int(skb["data"]) + int(skb["len"]) - int(skb["data_len"])
     return read(begin, min(most, end - begin)) if begin < end else b""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Continue to a simulated time or to a packet.
 
-A breakpoint at each advance of the clock would stop millions of times. So the kernel first continues to
+The clock advances with each reading, so a stop at each advance takes long. The kernel first continues to
 `update_wall_time`, which it calls at most once in each tick of 10 ms, until the time is two ticks away. From there on a
 hardware watchpoint stops at each change of the clock.
 """

@@ -88,6 +88,7 @@ def build(
     from mprun.cli import built
     from mprun.cli.progress import Bar
     from mprun.kernel import addition, build
+    from mprun.kernel.symbols import find_symbols
 
     if argv and not is_watched:
         raise click.UsageError(f"'{argv[0]}' is unexpected: a command needs --watch, as in --watch -- mprun -t T -x X")
@@ -98,6 +99,8 @@ def build(
             jobs_now = jobs or len(os.sched_getaffinity(0))
             kernel, fresh = build.build(source, name, jobs_now, bar.show, added, with_symbols)
         built.tell(kernel, fresh, as_json)
+        if with_symbols and not as_json:
+            click.echo(f"symbols for gdb: {find_symbols(kernel)}")
 
     if is_watched:
         from mprun.cli.kernel_watch import watch

@@ -33,7 +33,7 @@ NOT_RUN = {
     "mprun kernel build --symbols --source ~/linux --name mine": "builds a kernel: minutes",
     "mprun kernel build --source ~/linux --name mine --symbols": "builds a kernel: minutes",
     "mprun debug latest --at 1.5s": "gdb waits for commands; test_debug gives it some",
-    "mprun debug latest --packet client.pcap:120 --command 'mp-skb skb' --command 'bt 4'": "test_debug stops at another",
+    "mprun debug latest --packet client.pcap:120 --command 'mp-skb skb' --command 'bt 4'": "test_debug takes another",
     "mprun kernel build --source linux-source-7.3.tar.xz --name later": "builds a kernel: minutes",
     "mprun kernel build --source ~/linux --name mine --watch -- mprun -t topo -x xp --kernel mine": "waits for edits",
     "mprun kernel build --source ~/linux --name mine --config my.config": "builds a kernel: minutes",

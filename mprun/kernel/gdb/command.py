@@ -40,9 +40,7 @@ def start(process: int, path: str) -> None:
 
     `mprun.engines.debugger` writes the file.
     """
-    gdb.execute(f"attach {process}", to_string=True)
-    # otherwise the process would stop again when gdb leaves it
-    os.kill(process, signal.SIGCONT)
+    _attach(process)
     with open(path) as file:
         facts: dict[str, Any] = json.load(file)
     _add_commands(facts["zero_ns"], facts["nodes"])
@@ -52,6 +50,26 @@ def start(process: int, path: str) -> None:
         print("interrupted before the time was reached; `mp-time` shows the time")
     else:
         print("the run ended before the time was reached")
+
+
+def _attach(process: int) -> None:
+    """Attach to a process without a word about its place, which is in the loader of programs.
+
+    gdb prints this place itself, and not as output of the command.
+    """
+    gdb.flush()
+    output = os.dup(1)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    try:
+        gdb.execute(f"attach {process}", to_string=True)
+        gdb.flush()
+    finally:
+        os.dup2(output, 1)
+        os.close(output)
+        os.close(nothing)
+    # otherwise the process would stop again when gdb leaves it
+    os.kill(process, signal.SIGCONT)
 
 
 def _go(facts: Mapping[str, Any]) -> bool:

@@ -36,8 +36,3 @@ def monotonic_ns() -> int | None:
     """Return the monotonic clock in ns, not rounded to cycles; None as long as the kernel boots."""
     behind = behind_ns()
     return None if behind is None else since_boot_ns() - behind
-
-
-def real_ns(monotonic: int) -> int:
-    """Return the time on the clock of captures, in ns since 1970."""
-    return monotonic + int(variable("tk_core.timekeeper.offs_real"))

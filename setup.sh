@@ -292,7 +292,8 @@ if [ -n "$archive" ]; then
 		echo "$digest" | ./as_owner.sh tee .venv/.archive >/dev/null
 	fi
 elif [ -n "$kernel" ]; then
-	build kernel build
+	# tests stop the kernel in gdb
+	build kernel build ${extra:+--symbols}
 	build tools install cmtsctp
 fi
 if [ "$quic" ]; then

@@ -81,9 +81,9 @@ def give(path: Path) -> None:
 
 
 def give_at_exit(path: Path) -> None:
-    """Make the invoker the owner of `path`, and of everything below it, when this process exits."""
+    """Make the invoker the owner of `path`, and of everything below it, when this process exits, if it still exists."""
     if _ids():
-        atexit.register(give, path)
+        atexit.register(lambda: give(path) if path.exists() else None)
 
 
 def make_folder(path: Path) -> None:

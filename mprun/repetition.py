@@ -10,6 +10,7 @@ from typing import Any
 
 from mprun import runner
 from mprun.analysis.comparison import differing_values
+from mprun.engines.debugger import Debugger
 from mprun.engines.engine import Progress
 from mprun.model.engine import EngineChoice
 from mprun.model.permission import Consent
@@ -34,16 +35,24 @@ class Repetition:
 
 
 def repeat(
-    original: RunDirectory, parent: Path, engine: EngineChoice, kernel: str | None, consent: Consent, progress: Progress
+    original: RunDirectory,
+    parent: Path,
+    engine: EngineChoice,
+    kernel: str | None,
+    consent: Consent,
+    progress: Progress,
+    debugger: Debugger | None = None,
 ) -> Repetition:
     """Repeat a run in a new directory below `parent`.
 
-    kernel: the kernel for the virtual engine. None: the original kernel if it is built here, else `default`. Raises
-    HostError if this machine cannot run it, SpecError or RunError if this mprun cannot repeat it.
+    - kernel: the kernel for the virtual engine. None: the original kernel if it is built here, else `default`.
+    - debugger: gdb, which stops the kernel of the repetition.
+
+    Raises HostError if this machine cannot run it, SpecError or RunError if this mprun cannot repeat it.
     """
     before = original.read("environment.json")
     place = choose_place(engine, kernel or find_kernel(before))
-    again, summary = runner.run_again(original, parent, place, progress, consent)
+    again, summary = runner.run_again(original, parent, place, progress, consent, debugger)
     facts = differing_values(list_makers(before), list_makers(again.read("environment.json")))
     return Repetition(again, summary, facts)
 

@@ -25,6 +25,7 @@ from mprun.compile import allocate, compile_plan, resolve
 from mprun.compile.calibration import compile_calibration, silence
 from mprun.compile.planner import kernel_wide_warnings, sampling_warnings
 from mprun.engines.capability import find_capabilities
+from mprun.engines.debugger import Debugger
 from mprun.engines.engine import Progress, Shell
 from mprun.errors import HostError, RunError
 from mprun.input import load
@@ -56,6 +57,7 @@ class Request:
     - shell: the time at which the run stops at a prompt; None: it does not stop.
     - consent: the user's consent to commands in the files.
     - parameters: the values of the files' parameters and axes, which the run records.
+    - debugger: gdb, which stops the kernel of the run.
     """
 
     spec: Spec
@@ -65,6 +67,7 @@ class Request:
     shell: Shell | None = None
     consent: Consent = NO_COMMANDS
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
+    debugger: Debugger | None = None
 
 
 @dataclass(frozen=True)
@@ -171,7 +174,7 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dic
     run.write_text("plan.json", plan.to_text())
     environment = _environment(prepared)
     run.write("environment.json", environment)
-    place.engine.run_plan(plan, run, place.kernel, progress, request.shell)
+    place.engine.run_plan(plan, run, place.kernel, progress, request.shell, request.debugger)
     agent = run.agent_report()
     if agent.sysctls is not None:
         # a namespace of Linux 6.1 does not show those of the whole kernel
@@ -219,16 +222,23 @@ def _measure(run: RunDirectory, evidence: Evidence) -> Measured:
 
 
 def run_again(
-    original: RunDirectory, parent: Path, place: Place, progress: Progress, consent: Consent = NO_COMMANDS
+    original: RunDirectory,
+    parent: Path,
+    place: Place,
+    progress: Progress,
+    consent: Consent = NO_COMMANDS,
+    debugger: Debugger | None = None,
 ) -> tuple[RunDirectory, dict[str, Any]]:
     """Repeat the run `original` in a new directory below `parent`. Return the directory and the summary.
 
     The run's resolved inputs are compiled again. A plan is a list of commands, so the plan of a stranger is not
-    executed. Raises RunError if this version of mprun derives another intent from the inputs.
+    executed. debugger: as for a request. Raises RunError if this version of mprun derives another intent from the
+    inputs.
     """
     before = original.read("environment.json")
     spec = load(*original.resolved_inputs).spec
-    prepared = prepare(Request(spec, place, consent=consent, parameters=before.get("parameters", {})))
+    parameters = before.get("parameters", {})
+    prepared = prepare(Request(spec, place, debugger=debugger, consent=consent, parameters=parameters))
     if prepared.plan.digest != original.digest:
         raise RunError(f"{original.name}: this version of mprun makes another plan of its inputs; run them again")
     run = RunDirectory.create(parent, original.title, prepared.plan.digest)

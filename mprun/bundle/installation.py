@@ -66,7 +66,7 @@ def export(kernel: kernels.Kernel, target: Path) -> str:
     files: dict[str, Content] = {
         f"{KERNEL}/{path.name}": _facts(path) if path.name == kernels.FACTS else path.read_bytes()
         for path in sorted(kernel.directory.iterdir())
-        if path.is_file()
+        if path.is_file() and path.name != kernels.SYMBOLS
     }
     for tool in _built_tools():
         for path in sorted(tool.directory.iterdir()):

@@ -61,6 +61,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "compare": ("compare", "Compare two runs or sweeps: inputs, metrics, expectations."),
         "packets": ("packets", "Analyse a run's captures: packets, connections, subflows."),
         "wireshark": ("wireshark", "Open the captures of a run in Wireshark."),
+        "debug": ("debug", "Repeat a run, and stop its kernel at a time in gdb."),
         "runs": ("runs", "List, show, open, repeat and remove runs."),
         "export": ("export", "Export the tables of a run or a sweep as CSV."),
     },

@@ -105,6 +105,8 @@ def _all_checks() -> Iterator[Check]:
     yield _program("tshark", tshark.PROGRAMS["tshark"], "mprun packets")
     viewer = find_program("wireshark")
     yield Check("wireshark", "mprun wireshark", bool(viewer), viewer or "not installed", "apt-get install wireshark")
+    debugger = find_program("gdb")
+    yield Check("gdb", "mprun debug", bool(debugger), debugger or "not installed", "apt-get install gdb")
     painter = find_program("dot")
     yield Check("dot", "drawing", bool(painter), painter or "not installed", "apt-get install graphviz")
     features = {**capability.kernel_features(), "openvswitch": capability.kernel_switches()}

@@ -61,6 +61,7 @@ def command() -> None:
     metavar="FILE.c",
     help="Add your congestion control. `mprun kernel template` writes one.",
 )
+@click.option("--symbols", "with_symbols", is_flag=True, help="Write the kernel's symbols too, for `mprun debug`.")
 @click.option("--watch", "is_watched", is_flag=True, help="Build again at each save, and run COMMAND after each build.")
 @click.option("--json", "as_json", is_flag=True, help="Print the kernel as JSON.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
@@ -72,6 +73,7 @@ def build(
     profile: str | None,
     schedulers: tuple[Path, ...],
     congestions: tuple[Path, ...],
+    with_symbols: bool,
     is_watched: bool,
     as_json: bool,
     argv: tuple[str, ...],
@@ -86,6 +88,7 @@ def build(
     from mprun.cli import built
     from mprun.cli.progress import Bar
     from mprun.kernel import addition, build
+    from mprun.kernel.symbols import find_symbols
 
     if argv and not is_watched:
         raise click.UsageError(f"'{argv[0]}' is unexpected: a command needs --watch, as in --watch -- mprun -t T -x X")
@@ -93,8 +96,11 @@ def build(
     def make() -> None:
         added = addition.read_additions(config, schedulers, congestions, profile)
         with Bar() as bar:
-            kernel, fresh = build.build(source, name, jobs or len(os.sched_getaffinity(0)), bar.show, added)
+            jobs_now = jobs or len(os.sched_getaffinity(0))
+            kernel, fresh = build.build(source, name, jobs_now, bar.show, added, with_symbols)
         built.tell(kernel, fresh, as_json)
+        if with_symbols and not as_json:
+            click.echo(f"symbols for gdb: {find_symbols(kernel)}")
 
     if is_watched:
         from mprun.cli.kernel_watch import watch

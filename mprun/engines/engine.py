@@ -224,20 +224,23 @@ def watch(
     interactive: bool,
     talk: Channel,
     computing: Computing | None = None,
+    is_held: Callable[[], bool] | None = None,
 ) -> None:
     """Show progress until the process has ended. If the user has a shell in the terminal, only wait.
 
-    computing: the programs of an experiment kernel in simulated time, whose CPU time is read while nothing happens.
+    - computing: the programs of an experiment kernel in simulated time, whose CPU time is read while nothing happens.
+    - is_held: returns whether a debugger holds the process. This time counts for no limit.
+
     Raises Interrupted on Ctrl-C, after the run had time to stop in order, and RunError if nothing happens for HANG_S.
     """
     started = time.monotonic()
     phases: list[dict[str, object]] = []
     try:
         if interactive:
-            with _terminal_lent():
+            with terminal_lent():
                 process.wait()
         else:
-            _follow(process, talk.reports, progress, started, phases, computing)
+            _follow(process, talk.reports, progress, started, phases, computing, is_held)
     except KeyboardInterrupt:
         _stop_in_order(process, talk.orders)
         raise Interrupted(f"interrupted; the results so far are in {run.path}") from None
@@ -254,6 +257,7 @@ def _follow(
     started: float,
     phases: list[dict[str, object]],
     computing: Computing | None,
+    is_held: Callable[[], bool] | None,
 ) -> None:
     shown = b""
     moved = looked = started
@@ -269,6 +273,11 @@ def _follow(
                 _show(text, progress)
                 continue
             now = time.monotonic()
+            if is_held and is_held():
+                moved, looked = now, now + STILL_S
+                if computing:
+                    computing.reset()
+                continue
             if computing and now - looked >= LOOK_S:
                 looked = now
                 if computing.look():
@@ -293,8 +302,8 @@ def _note(phases: list[dict[str, object]], state: dict[str, Any], wall_s: float)
 
 
 @contextmanager
-def _terminal_lent() -> Iterator[None]:
-    """Leave Ctrl-C to the shell, and restore the terminal's settings afterwards."""
+def terminal_lent() -> Iterator[None]:
+    """Leave Ctrl-C to the program in the terminal, and restore the terminal's settings afterwards."""
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = termios.tcgetattr(0) if os.isatty(0) else None
     try:

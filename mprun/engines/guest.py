@@ -29,6 +29,7 @@ from mprun.engines.engine import (
     place_as_linked,
     uninterrupted,
 )
+from mprun.engines.tracing import expect_debugger, leave_stopped
 from mprun.errors import HostError
 from mprun.kernel.store import Kernel
 from mprun.scratch import scratch, temporary
@@ -85,11 +86,17 @@ class Guest:
 
 
 @contextlib.contextmanager
-def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[subprocess.Popen[bytes]]:
+def booted(
+    kernel: Kernel, guest: Guest, console: BinaryIO | None, for_debugger: bool = False
+) -> Iterator[subprocess.Popen[bytes]]:
     """Boot the kernel, yield its process, and kill what is left of it at the end.
 
-    The process has a CPU of its own if one is free. console: the file for the kernel's console; None gives it the
-    user's terminal. Raises HostError for a path that the boot file cannot express.
+    The process has a CPU of its own if one is free.
+
+    - console: the file for the kernel's console; None gives it the user's terminal.
+    - for_debugger: the process stops before its first instruction, until a debugger attaches to it.
+
+    Raises HostError for a path that the boot file cannot express.
     """
     with (
         scratch("mprun-run-", _plain_temporary()) as folder,
@@ -110,8 +117,10 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
                     stderr=None if console is None else subprocess.STDOUT,
                     start_new_session=console is not None,
                     env={"TMPDIR": str(memory), "PATH": PROGRAM_PATH, "TERM": guest.environment["TERM"]},
-                    preexec_fn=lambda: _before_exec(mprun, cpu, rules),
+                    preexec_fn=lambda: _before_exec(mprun, cpu, rules, for_debugger),
                 )
+                if for_debugger:
+                    leave_stopped(process.pid)
             yield process
         finally:
             if process is not None:
@@ -287,11 +296,11 @@ def _rights(folder: Path, memory: Path, guest: Guest, kernel: Kernel) -> dict[Pa
     }
 
 
-def _before_exec(parent: int, cpu: int, rules: int | None) -> None:
+def _before_exec(parent: int, cpu: int, rules: int | None, for_debugger: bool) -> None:
     """Restrict the child before exec.
 
     It stays on one CPU, has the same addresses in each run, gives up root's rights from sudo, ends with its parent, and
-    may open only what the rules allow.
+    may open only what the rules allow. for_debugger: as for `booted`.
     """
     os.sched_setaffinity(0, {cpu})
     place_as_linked()
@@ -300,3 +309,5 @@ def _before_exec(parent: int, cpu: int, rules: int | None) -> None:
     die_with(parent)
     landlock.restrict(rules)
     seccomp.restrict(_FILTER)
+    if for_debugger:
+        expect_debugger(parent)

@@ -27,6 +27,7 @@ from mprun.engines.capability import (
     refused_rules,
     without_sctp,
 )
+from mprun.engines.debugger import Debugger
 from mprun.engines.engine import (
     Channel,
     Progress,
@@ -42,7 +43,7 @@ from mprun.engines.engine import (
     unshare_command,
     watch,
 )
-from mprun.errors import RunError
+from mprun.errors import HostError, RunError
 from mprun.kernel.store import Kernel
 from mprun.model.engine import EngineName
 from mprun.plan import Plan
@@ -58,12 +59,20 @@ def find_kernel(name: str) -> None:
 
 
 def run_plan(
-    plan: Plan, run: RunDirectory, kernel: Kernel | None, progress: Progress, shell: Shell | None = None
+    plan: Plan,
+    run: RunDirectory,
+    kernel: Kernel | None,
+    progress: Progress,
+    shell: Shell | None = None,
+    debugger: Debugger | None = None,
 ) -> None:
     """Run the agent in new namespaces. Its record is then in the run directory.
 
-    Call `missing` first, which reports what this host lacks for the plan. Raises RunError or Interrupted.
+    Call `missing` first, which reports what this host lacks for the plan. Raises RunError or Interrupted, and
+    HostError for a debugger.
     """
+    if debugger is not None:
+        raise HostError("gdb can stop only a kernel of the virtual engine, and not this machine's own kernel")
     argv = unshare_command(["--net", "--mount", "--ipc", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc"])
     process = None
     with channel() as talk, _lifeline() as lifeline:

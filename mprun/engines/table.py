@@ -11,6 +11,7 @@ from typing import Protocol
 
 from mprun.capabilities import Capabilities
 from mprun.engines import real, virtual
+from mprun.engines.debugger import Debugger
 from mprun.engines.engine import Progress, Shell
 from mprun.kernel.store import Kernel
 from mprun.model.engine import EngineName
@@ -44,9 +45,18 @@ class Engine(Protocol):
         ...
 
     def run_plan(
-        self, plan: Plan, run: RunDirectory, kernel: Kernel | None, progress: Progress, shell: Shell | None = None
+        self,
+        plan: Plan,
+        run: RunDirectory,
+        kernel: Kernel | None,
+        progress: Progress,
+        shell: Shell | None = None,
+        debugger: Debugger | None = None,
     ) -> None:
-        """Run the agent on a plan. Its record is then in the run directory. kernel: the result of `find_kernel`.
+        """Run the agent on a plan. Its record is then in the run directory.
+
+        - kernel: the result of `find_kernel`.
+        - debugger: gdb, which stops the kernel. Only an engine that boots a kernel takes it.
 
         Raises HostError, RunError or Interrupted.
         """

@@ -22,6 +22,7 @@ from mprun.agent import shaping
 from mprun.capabilities import Capabilities
 from mprun.engines.capability import TRACE_REMEDY, tc_knows
 from mprun.engines.computing import Computing
+from mprun.engines.debugger import Debugger, attached
 from mprun.engines.engine import (
     Channel,
     Library,
@@ -75,12 +76,13 @@ def run_plan(
     kernel: Kernel | None,
     progress: Progress,
     shell: Shell | None = None,
+    debugger: Debugger | None = None,
     real_time: bool = False,
 ) -> None:
     """Boot the kernel and run the agent in it. Its record is then in the run directory.
 
     With a shell or with `real_time`, time is that of the wall clock, because simulated time would jump while a person
-    types. Raises HostError, RunError (the kernel died or hung) or Interrupted.
+    types. debugger: gdb stops the kernel. Raises HostError, RunError (the kernel died or hung) or Interrupted.
     """
     assert kernel is not None, "the kernel of `find_kernel`"
     if refusal := lacking_discipline(plan, kernel):
@@ -88,11 +90,14 @@ def run_plan(
     real_time = real_time or shell is not None
     with channel() as talk, run.folder.create("logs/console.log") as output:
         guest = _guest(plan, run, talk, kernel, shell, real_time)
-        with booted(kernel, guest, None if shell else output) as process:
+        with (
+            booted(kernel, guest, None if shell else output, debugger is not None) as process,
+            attached(debugger, kernel, process.pid) if debugger else contextlib.nullcontext() as hold,
+        ):
             # The tables of the run need polars afterwards. Work on another CPU does not disturb simulated time.
             threading.Thread(target=import_module, args=("polars",), daemon=True).start()
             computing = None if real_time else Computing(process.pid, _most_still_s(plan))
-            watch(process, run, progress, bool(shell), talk, computing)
+            watch(process, run, progress, bool(shell), talk, computing, hold.is_held if hold else None)
     if not run.has("agent.json"):
         fault = _find_fault(run)
         # the agent's last output explains more than the kernel's message that it powered down

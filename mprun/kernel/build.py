@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -49,6 +49,7 @@ from mprun.kernel.store import (
     kernel_digest,
     store,
 )
+from mprun.kernel.symbols import FLAGS, has_symbols, keep_symbols
 from mprun.kernel.tree import NOT_NEEDED, scan
 from mprun.scratch import scratch
 
@@ -108,13 +109,19 @@ def digest_source(source: Path) -> str:
 
 @dataclass(frozen=True)
 class _Order:
-    """An order for a kernel. version: of the source, None if it is not known. jobs: the number of compilers."""
+    """An order for a kernel.
+
+    - version: of the source, None if it is not known.
+    - jobs: the number of compilers.
+    - with_symbols: the kernel gets symbols for gdb.
+    """
 
     source: Path
     version: Version | None
     added: Addition
     jobs: int
     progress: Progress
+    with_symbols: bool = False
 
     def digest(self, source_digest: str) -> str:
         """Return the digest of the kernel from a source with this digest."""
@@ -132,16 +139,27 @@ class _Order:
         _check_version(tree, self.source)
         return self.added.add_files(our_files(tree, SOURCES))
 
+    def is_fulfilled_by(self, target: Path) -> bool:
+        """Return whether a folder of the store has the kernel of this order, whose digest the folder's name has."""
+        return find_damage(target, PROGRAMS[:1]) is None and (has_symbols(target) or not self.with_symbols)
+
 
 def build(
-    source: Path | None, name: str, jobs: int, progress: Progress, added: Addition = NOTHING
+    source: Path | None,
+    name: str,
+    jobs: int,
+    progress: Progress,
+    added: Addition = NOTHING,
+    with_symbols: bool = False,
 ) -> tuple[Kernel, bool]:
     """Build the kernel of `source` (tarball or tree) and name it `name`. Return the kernel, and True if it was built.
 
     A tree is only read. Its files are copied to a tree that is kept for the name, so that a later build copies and
     compiles only what has changed. If `source` is None and no package's source exists, an existing kernel of this name
-    is returned. Raises SpecError for an invalid name or addition, HostError for what is missing on this machine,
-    RunError with the end of the log if the build fails.
+    is returned. with_symbols: the kernel gets symbols for gdb, also if it exists already.
+
+    Raises SpecError for an invalid name or addition, HostError for what is missing on this machine, RunError with the
+    end of the log if the build fails.
     """
     if not NAME_PATTERN.fullmatch(name):
         raise SpecError(
@@ -153,7 +171,8 @@ def build(
         raise SpecError(f"a kernel with additions needs a name of its own, not '{name}': add --name mine")
     asked, source = source, source or default_source()
     if not source.exists():
-        if not asked and not find_damage(store() / name) and is_current(kernel := find_kernel(name)):
+        is_usable = not asked and not find_damage(store() / name) and (not with_symbols or has_symbols(store() / name))
+        if is_usable and is_current(kernel := find_kernel(name)):
             return kernel, False
         raise HostError(f"no kernel source at {source}: {'give another --source' if asked else SOURCE_REMEDY}")
     if not source.is_file() and not source.is_dir():
@@ -165,7 +184,7 @@ def build(
         raise HostError(f"make cannot build a kernel below {store()}, with a space or colon in it: set XDG_CACHE_HOME")
     with locked(store(), lambda: progress("waiting for another build of this user", 0)):
         progress("reading the source", 0)
-        order = _Order(source, _find_version(source), added, jobs, progress)
+        order = _Order(source, _find_version(source), added, jobs, progress, with_symbols)
         target, fresh = _build_in_kept(name, order) if source.is_dir() else _build_archive(order)
         facts = json.loads((target / FACTS).read_text())
         wanted = facts | {"guest": guest_digest()} | ({STATE: digest_source(source)} if source.is_dir() else {})
@@ -184,7 +203,7 @@ def _build_archive(order: _Order) -> tuple[Path, bool]:
     """Build the kernel of a tarball in a tree that is removed afterwards, unless the kernel exists."""
     digest = order.digest(digest_source(order.source))
     target = store() / digest[:16]
-    if find_damage(target, PROGRAMS[:1]) is None:
+    if order.is_fulfilled_by(target):
         return target, False
     started = time.monotonic()
     _check_room()
@@ -197,8 +216,7 @@ def _build_archive(order: _Order) -> tuple[Path, bool]:
         with _log() as output:
             _configure(tree, work, output, order)
             _compile(tree, output, order)
-        _keep(tree, target, digest, order, started)
-    return target, True
+        return target, _keep(tree, target, digest, order, started)
 
 
 def _build_in_kept(name: str, order: _Order) -> tuple[Path, bool]:
@@ -211,15 +229,17 @@ def _build_in_kept(name: str, order: _Order) -> tuple[Path, bool]:
     with kept.under_way():
         digest = order.digest(kept.update(order.source, ours, lambda done: order.progress("copying the source", done)))
         target = store() / digest[:16]
-        if find_damage(target, PROGRAMS[:1]) is None:
+        if order.is_fulfilled_by(target):
             return target, False
+        if order.with_symbols:
+            kept.note_symbols()
+        order = replace(order, with_symbols=kept.has_symbols)
         with _log() as output:
             if not kept.is_configured_with(order.options):
                 _configure(kept.tree, kept.folder, output, order)
                 kept.note_options(order.options)
             _compile(kept.tree, output, order)
-    _keep(kept.tree, target, digest, order, started)
-    return target, True
+    return target, _keep(kept.tree, target, digest, order, started)
 
 
 def _check_room() -> None:
@@ -246,17 +266,24 @@ def _configure(tree: Path, work: Path, output: TextIO, order: _Order) -> None:
 
 
 def _compile(tree: Path, output: TextIO, order: _Order) -> None:
+    symbols = FLAGS if order.with_symbols else ()
     text = f"compiling on {order.jobs} {'CPU' if order.jobs == 1 else 'CPUs'}"
-    make(tree, store() / LOG, output, [f"-j{order.jobs}", "linux"], lambda done: order.progress(text, done))
-    symbols = run(["nm", "-A", "vmlinux.a"], tree)
-    check_hooks(symbols)
-    order.added.check_files(symbols)
+    make(tree, store() / LOG, output, [f"-j{order.jobs}", *symbols, "linux"], lambda done: order.progress(text, done))
+    defined = run(["nm", "-A", "vmlinux.a"], tree)
+    check_hooks(defined)
+    order.added.check_files(defined)
 
 
-def _keep(tree: Path, target: Path, digest: str, order: _Order, started: float) -> None:
-    """Move what was built, and the facts about it, to its place. started: of the monotonic clock, in s."""
+def _keep(tree: Path, target: Path, digest: str, order: _Order, started: float) -> bool:
+    """Move what was built, and the facts about it, to its place. started: of the monotonic clock, in s.
+
+    Return False if the kernel was there already and has only got its symbols.
+    """
     order.progress("finishing", 1)
     with scratch(".build-", store()) as work:
+        if find_damage(target, PROGRAMS[:1]) is None:
+            keep_symbols(tree / "linux", target, work)
+            return False
         made = work / "made"
         made.mkdir()
         shutil.copy(tree / "linux", made / "linux")
@@ -274,9 +301,12 @@ def _keep(tree: Path, target: Path, digest: str, order: _Order, started: float) 
             "build_seconds": round(time.monotonic() - started, 1),
         }
         _write_facts(made, facts)
+        if order.with_symbols:
+            keep_symbols(tree / "linux", made, work)
         made.chmod(0o755)
         shutil.rmtree(target, ignore_errors=True)
         made.rename(target)
+        return True
 
 
 def _find_version(source: Path) -> Version | None:

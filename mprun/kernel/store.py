@@ -34,6 +34,8 @@ FILES = "files"
 STATE = "state"
 ADDED = "added.json"
 PROGRAMS = ("linux", "init", "bulk.so")
+# The kernel's symbols, if it was built with them. They are no part of it, and no archive contains them.
+SYMBOLS = "linux.debug"
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ _PRODUCT = re.compile(
 )
 
 
-_FILES, _OPTIONS, _UNFINISHED = "files.json", "options", "unfinished"
+_FILES, _OPTIONS, _SYMBOLS, _UNFINISHED = "files.json", "options", "symbols", "unfinished"
 
 
 # Size, time of the last change of content, and of status (ns).
@@ -116,6 +116,15 @@ class KeptTree:
     def note_options(self, options: str) -> None:
         """Record the options that the tree has been configured with."""
         (self.folder / _OPTIONS).write_text(options)
+
+    @property
+    def has_symbols(self) -> bool:
+        """Return whether the tree is built with symbols for gdb."""
+        return (self.folder / _SYMBOLS).exists()
+
+    def note_symbols(self) -> None:
+        """Build the tree with symbols from now on. Without them, the next build would compile every file again."""
+        (self.folder / _SYMBOLS).write_text("")
 
     @contextmanager
     def under_way(self) -> Iterator[None]:

@@ -18,6 +18,10 @@ NANOSECOND_MAGIC, MICROSECOND_MAGIC = 0xA1B23C4D, 0xA1B2C3D4
 HEADER_BYTES, RECORD_BYTES = 24, 16
 # Link types: Ethernet, and LINUX_SLL2, which libpcap uses for captures of all interfaces.
 ETHERNET, COOKED = 1, 276
+# The sizes of their headers.
+ETHERNET_BYTES, COOKED_BYTES = 14, 20
+# The number of packets that are read at once on the way to one of them.
+_PORTION = 10_000
 SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
 BYTE_ORDER = 0x1A2B3C4D
 END_OF_OPTIONS, COMMENT = 0, 1
@@ -222,6 +226,67 @@ class Portions:
         self.is_whole &= offset == len(data)
         if count:
             yield b"".join(head) + data[begin:offset]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A captured packet.
+
+    - at_ns: its time on the clock of the capture.
+    - interface: the name of its interface.
+    - content: its captured bytes.
+    """
+
+    at_ns: int
+    interface: str
+    link_type: int
+    content: bytes
+
+    @property
+    def network_bytes(self) -> bytes:
+        """The content from the header of the network layer on."""
+        return self.content[COOKED_BYTES if self.link_type == COOKED else ETHERNET_BYTES :]
+
+
+def read_packet(chunks: Iterable[bytes], number: int) -> tuple[Frame | None, int]:
+    """Return a packet of a capture in pcapng by its number from 1 on, and the number of packets read until then.
+
+    The packet is None if the capture has fewer packets. Raises MprunError if the data is no pcapng.
+    """
+    count = 0
+    for portion in Portions(_PORTION).split(chunks):
+        if not _is_pcapng(portion):
+            raise MprunError("is no capture that mprun has finished: it is no pcapng")
+        interfaces: list[tuple[int, str]] = []
+        offset = 0
+        while offset + 12 <= len(portion):
+            kind, length = _read_block(portion, offset)
+            if kind == SECTION:
+                interfaces = []
+            elif kind == INTERFACE:
+                interfaces.append(_read_interface(portion[offset : offset + length]))
+            elif kind == PACKET:
+                count += 1
+                if count == number:
+                    index, high, low, captured = struct.unpack_from("<IIII", portion, offset + 8)
+                    link_type, name = interfaces[index]
+                    content = portion[offset + 28 : offset + 28 + captured]
+                    return Frame(high << 32 | low, name, link_type, content), count
+            offset += length
+    return None, count
+
+
+def _read_interface(block: bytes) -> tuple[int, str]:
+    """Return the link type and the name in the block of an interface."""
+    offset, name = 16, ""
+    while offset + 4 <= len(block):
+        kind, length = struct.unpack_from("<HH", block, offset)
+        if kind == IF_NAME:
+            name = block[offset + 4 : offset + 4 + length].decode(errors="replace")
+        if kind == END_OF_OPTIONS:
+            break
+        offset += 4 + length + -length % 4
+    return int.from_bytes(block[8:10], "little"), name
 
 
 def frames(capture: bytes) -> Iterator[tuple[int, bytes]]:

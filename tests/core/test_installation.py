@@ -61,6 +61,9 @@ def test_an_archive_is_the_same_for_equal_builds(archive: Path, tmp_path: Path) 
     # another machine needed another time
     facts.write_text(json.dumps({**json.loads(facts.read_text()), "build_seconds": 5.0}))
     assert export(store.find_kernel(), tmp_path / "again.zip") == digest_of(archive)
+    # symbols are no part of the kernel
+    (store.find_kernel().directory / store.SYMBOLS).write_bytes(b"symbols")
+    assert export(store.find_kernel(), tmp_path / "third.zip") == digest_of(archive)
 
 
 def test_an_archive_says_how_it_is_made_again(archive: Path) -> None:

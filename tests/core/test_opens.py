@@ -58,6 +58,7 @@ OPENED_ELSEWHERE = {
     "landlock.py": "names files of this machine in rules, and reads none",
     "engines/guest.py": "a folder that it makes itself, and /proc",
     "engines/computing.py": "/proc",
+    "engines/debugger.py": "a folder that it makes itself, and /proc",
     "engines/capability.py": "/proc and /sys",
     "engines/virtual.py": "mprun's own code",
     "attachment.py": "the user's own files, of which it lists and opens regular ones and follows no link",

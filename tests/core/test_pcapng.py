@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from mprun.errors import MprunError
-from mprun.packets.pcapng import COOKED, ETHERNET, NANOSECOND_MAGIC, Conversion, Interface, Portions
+from mprun.packets.pcapng import COOKED, ETHERNET, NANOSECOND_MAGIC, Conversion, Frame, Interface, Portions, read_packet
 
 INTERFACES = {101: Interface("client-eth0", "path0", "path0: 20 Mbit/s"), 1: Interface("lo")}
 
@@ -144,3 +144,17 @@ def test_what_comes_before_a_cut_is_kept(make: Callable[[bytes], bytes]) -> None
 def test_what_is_no_capture_has_no_portions(data: bytes) -> None:
     with pytest.raises(MprunError, match="is no capture"):
         portions(data, 4, 64)
+
+
+@pytest.mark.parametrize("portion", [1, 100, 10_000])
+def test_a_packet_is_found_by_its_number(portion: int) -> None:
+    data = convert(Conversion("of a test", INTERFACES), pcap(COOKED, PACKETS), 10_000)
+    for number, (at_ns, content) in enumerate(PACKETS, 1):
+        found, count = read_packet(iter([data[at : at + portion] for at in range(0, len(data), portion)]), number)
+        name = ("client-eth0", "lo", "interface 7")[(number - 1) % 3]
+        assert (found, count) == (Frame(at_ns, name, COOKED, content), number)
+        assert found is not None
+        assert found.network_bytes == b"x" * (number - 1)
+    assert read_packet([data], 10) == (None, 9)
+    with pytest.raises(MprunError, match="it is no pcapng"):
+        read_packet([pcap(ETHERNET, [(1, b"x" * 60)])], 1)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.engines.computing import Computing
+from mprun.engines.computing import STIME, TICKS_PER_S, UTIME, Computing
 from mprun.engines.engine import channel, watch
 from mprun.errors import RunError
 from mprun.rundir import RunDirectory
@@ -61,4 +62,21 @@ def test_programs_that_only_wake_each_other_are_ended(tmp_path: Path) -> None:
     told = r"programs used 1 s of CPU time together .last sign: none.*raise the limit"
     with channel() as talk, pytest.raises(RunError, match=told):
         watch(process, run, lambda *_: None, interactive=False, talk=talk, computing=Computing(process.pid, 1))
+    assert process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.slow
+def test_while_a_debugger_holds_the_kernel_no_limit_counts(tmp_path: Path) -> None:
+    """A program uses three times the CPU time that two programs may use together, and is not ended for it."""
+    run = RunDirectory.create(tmp_path, "title", "0123456789")
+    process = subprocess.Popen([sys.executable, "-c", WAKERS], start_new_session=True)
+
+    def is_held() -> bool:
+        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        if int(fields[UTIME]) + int(fields[STIME]) >= 3 * TICKS_PER_S:
+            os.killpg(process.pid, signal.SIGKILL)
+        return True
+
+    with channel() as talk:
+        watch(process, run, lambda *_: None, False, talk, Computing(process.pid, 1), is_held)
     assert process.returncode == -signal.SIGKILL

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun debug`: repeat a run, and stop its kernel at a simulated time, in gdb."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mprun.cli import options
+from mprun.cli.completion import complete_runs
+
+if TYPE_CHECKING:
+    from mprun.model.permission import Consent
+
+
+@click.command("debug")
+@click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
+@click.option("--at", "time", metavar="TIME", help="Run until this simulated time, such as 3.2s.")
+@click.option(
+    "--packet",
+    metavar="CAPTURE:N",
+    help="Run until a capture of the run gets its packet N, such as client.pcap:120. Wireshark shows the numbers.",
+)
+@click.option(
+    "--command",
+    "commands",
+    multiple=True,
+    metavar="TEXT",
+    help="Run this command of gdb at the stop. Can be repeated. gdb then ends after the last command.",
+)
+@options.kernel_of_original
+@options.parent
+@options.consent
+def command(
+    name: str,
+    time: str | None,
+    packet: str | None,
+    commands: tuple[str, ...],
+    kernel: str | None,
+    parent: Path,
+    consent: Consent,
+) -> None:
+    """Repeat RUN in the virtual engine, and stop its kernel at a simulated time, in gdb.
+
+    gdb also has the commands mp-time (the simulated time), mp-hosts (network namespaces, interfaces and addresses),
+    mp-subflows (MPTCP connections and their subflows) and mp-skb ADDRESS (the headers of a packet).
+
+    `continue` lets the run continue, and so does the end of gdb. Simulated time stands still while gdb holds the
+    kernel. At the end, the results are compared with RUN byte by byte.
+
+    The kernel needs symbols: `mprun kernel build --symbols`.
+    """
+    from mprun.cli.operand import find_run
+    from mprun.debugging import Moment, debug, parse_packet, parse_time
+
+    if (time is None) == (packet is None):
+        raise click.UsageError("give either --at TIME or --packet CAPTURE:N")
+    original = find_run(parent, name)
+    moment: Moment = parse_time(original, time) if time is not None else parse_packet(original, packet or "")
+    options.note_unconfined()
+    difference = debug(original, moment, commands or None, kernel, consent)
+    if difference is None:
+        click.echo(f"identical: {len(list(original.artifacts()))} artifacts of {original.name}, byte by byte")
+    else:
+        click.echo(f"different: {difference}")
+    sys.exit(0 if difference is None else 1)

@@ -15,6 +15,7 @@ from mprun.cli import group
 from mprun.input import load_cells
 from mprun.lab.file import read_lab
 from mprun.question.baseline import parse
+from mprun.results import Run
 from tests.pages import ROOT
 
 RELEASES = sorted((ROOT / "tests" / "golden" / "release").iterdir())
@@ -56,6 +57,7 @@ def test_a_baseline_opens(release: Path) -> None:
 
 def test_a_run_opens(run: Path) -> None:
     old = mprun.load(run)
+    assert isinstance(old, Run)
     (goodput,) = old.metrics.filter(metric="bulk.goodput")["value"]
     assert goodput == pytest.approx(20501286.97)
     assert not old.tables["sockets"].collect().is_empty()

@@ -82,6 +82,7 @@ class RecordingMachine:
         self.released = False
         self.readback: dict[str, Any] = {}
         self.network = None
+        self.tracepoints: list[str] = []
         self.left_bytes = 1 << 40
         self._fail_at = fail_at
 
@@ -125,6 +126,19 @@ class RecordingMachine:
 
     def sample(self, series: str, at_ns: int) -> None:
         self.sampled.setdefault(series, []).append(at_ns)
+
+    def prepare_trace(self, tracepoints: list[str]) -> None:
+        self.tracepoints = tracepoints
+        self.step("prepare trace")
+
+    def begin_trace(self) -> None:
+        if self.tracepoints:
+            self.step("begin trace")
+
+    def end_trace(self) -> None:
+        if self.tracepoints:
+            self.step("end trace")
+            self.tracepoints = []
 
     def record_closed(self) -> None:
         assert self.is_recording

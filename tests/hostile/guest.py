@@ -48,7 +48,7 @@ ATTEMPTS: Mapping[str, str] = {
     "the trace events": "mount -t tracefs none /tmp/h && ls /tmp/h/events",
     "the trace events by a child": "unshare --mount mount -t tracefs none /tmp/h && ls /tmp/h/events",
     "the trace events where the kernel has them": "ls /sys/kernel/tracing/events || ls /sys/kernel/debug/tracing",
-    "the agent's files of trace events": (
+    "open trace events of the agent": (
         "found=; for one in /proc/[0-9]*/fd/*; do case $(readlink $one) in */tracing_on) found=yes; "
         "if (echo 0 >$one) 2>/tmp/why; then exit 0; fi; esac; done; "
         "test $found || { echo no such file; exit 0; }; cat /tmp/why; false"

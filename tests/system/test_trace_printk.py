@@ -41,9 +41,9 @@ def test_trace_printk_of_a_scheduler_is_an_event(tmp_path: Path) -> None:
     run = call(*files, cwd=tmp_path, env=env)
     assert run.status == 0, run.out + run.err
     events = json.loads(call("show", "--trace", "ftrace:print", "--json", cwd=tmp_path, env=env).out)["events"]
-    assert len(events) > 100
+    assert len(events) > 10
     for event in events:
         first, second = event["buf"].removeprefix("srtt ").split(" and ")
-        # the kernel keeps round-trip times in units of 1/8 us; a subflow that has just joined has none
-        assert all(srtt == 0 or 40_000 * 8 <= srtt < 1_000_000 * 8 for srtt in map(int, (first, second)))
+        # in us; the propagation delay is 40 ms
+        assert all(40_000 <= srtt < 1_000_000 for srtt in map(int, (first, second)))
     assert 0 < events[0]["time_ns"] < events[-1]["time_ns"]

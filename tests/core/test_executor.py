@@ -15,6 +15,7 @@ from mprun.agent.process import ProcessError
 from mprun.compile import allocate, compile_plan
 from mprun.input import load
 from mprun.model.permission import Permissions
+from tests.scenes import ONE_PATH
 
 LAB = Path(__file__).parents[2] / "labs" / "01_multipath"
 SECOND_NS = 10**9
@@ -210,6 +211,19 @@ def test_order_of_a_run(tmp_path: Path) -> None:
         *("observe client", "observe server", "counters client", "counters router", "counters server"),
         *("start sampling", "start bulk", "counters client", "counters router", "counters server", "filtered packets"),
     ]
+
+
+def test_trace_events_are_prepared_before_any_program_starts(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    (tmp_path / "xp.yaml").write_text(
+        "version: 1\ntracepoints: ['mptcp:*']\n"
+        "traffic: [{name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, duration: 1s}]\n"
+    )
+    machine = RecordingMachine()
+    run_on(machine, tmp_path, (tmp_path / "topo", tmp_path / "xp"))
+    assert machine.steps[:2] == ["build", "prepare trace"]
+    assert machine.steps.index("start bulk") == machine.steps.index("begin trace") + 1
+    assert machine.steps[-1] == "end trace"
 
 
 def assert_captures_were_read(machine: RecordingMachine) -> None:

@@ -182,6 +182,7 @@ class Plan:
     - end_ns: the latest end of the last flow, from time zero; None if it is unknown.
     - samples: the interval of each series that is sampled, in ns.
     - watches: spans, from time zero, in which the series `progress` is sampled, because a path of a flow fails.
+    - tracepoints: the trace events of the kernel to record, as names or patterns.
     """
 
     intent: Intent
@@ -201,6 +202,7 @@ class Plan:
     watches: tuple[tuple[int, int], ...] = ()
     faults: tuple[PlannedFault, ...] = ()
     reseed: Reseed | None = None
+    tracepoints: tuple[str, ...] = ()
 
     @property
     def processes(self) -> tuple[Process, ...]:
@@ -279,6 +281,8 @@ def render(plan: Plan) -> str:
     if plan.intent.samples:
         every = (f"{series} every {format_seconds(ns)}" for series, ns in plan.samples.items())
         lines += ["", "[samples, from time zero]", *every]
+    if plan.tracepoints:
+        lines += ["", "[trace events of the kernel]", *plan.tracepoints]
     if plan.changes:
         lines += ["", "[changes, from time zero]"]
         for change in plan.changes:

@@ -21,18 +21,21 @@ from mprun.agent.host import HostWatch
 from mprun.agent.network import PlannedNetwork
 from mprun.agent.observer import Observer
 from mprun.agent.process import RunningProcess
-from mprun.agent.record import KERNEL_LOG, Recorder
+from mprun.agent.record import KERNEL_LOG, TRACE, Recorder
 from mprun.agent.sampler import Sampler, interface_sampler, queue_sampler
 from mprun.agent.schedule import PROGRESS
 
 if TYPE_CHECKING:
     from mprun.agent.result import Arrivals
+    from mprun.agent.trace_event import Trace
 
 SECOND_NS = 1_000_000_000
 # Counters of IPv6, and of SCTP. They exist only if the kernel has these protocols.
 LISTED_COUNTERS = ("snmp6", "sctp/snmp")
 # The file of an experiment kernel that changes its seed (`kernel/src/mprun_random.c`).
 RESEED = "/proc/mprun_reseed"
+# The pages of trace events in an entry of the record.
+_TRACE_PAGES = 256
 
 
 class Running(Protocol):
@@ -81,6 +84,7 @@ class Machine:
         self._samplers: dict[str, Sampler | CpuSampler] = {}
         self._cpu: CpuSampler | None = None
         self._started: list[Running] = []
+        self._trace: Trace | None = None
 
     def network(self) -> PlannedNetwork:
         """Return the nodes and links as Mininet's prompt needs them."""
@@ -149,6 +153,31 @@ class Machine:
             for process in self._started:
                 self._cpu.add(process.pid, process.name, process.plan["node"])
 
+    def prepare_trace(self, tracepoints: list[str]) -> None:
+        """Prepare the recording of trace events, before any program starts. Raises BuildError."""
+        # few runs have trace events, and imports are expensive
+        from mprun.agent.trace_event import Trace, TraceError
+
+        try:
+            self._trace = Trace(tracepoints)
+        except TraceError as error:
+            raise BuildError(str(error)) from None
+
+    def begin_trace(self) -> None:
+        """Begin to record the trace events that were prepared."""
+        if self._trace is not None:
+            self._trace.begin()
+
+    def end_trace(self) -> None:
+        """Write the trace events to the record."""
+        if self._trace is None:
+            return
+        formats, lost, pages = self._trace.end()
+        self._trace = None
+        source = self._recorder.add_source({"formats": formats, "lost": lost})
+        for first in range(0, len(pages), _TRACE_PAGES):
+            self._recorder.write(TRACE, source, self.now_ns(), pages[first : first + _TRACE_PAGES])
+
     def sample(self, series: str, at_ns: int) -> None:
         """Record one sample of a series.
 
@@ -174,7 +203,8 @@ class Machine:
             observer.read_closed()
 
     def finish_record(self) -> None:
-        """Record the kernel's last messages and the experiment kernel's log, and end the record."""
+        """Record the kernel's last messages, its trace events and the experiment kernel's log, and end the record."""
+        self.end_trace()
         self.record_closed()
         for observer in self._observers.values():
             observer.read_events()

@@ -180,6 +180,8 @@ def carry_out(run: Run, shell: str | None) -> None:
         interact(run)
     if shell == "only":
         return
+    if run.plan["tracepoints"]:
+        run.machine.prepare_trace(run.plan["tracepoints"])
     run.next_phase(FIRST_PHASE_NS)
     wait_for_links(run)
     if run.plan["trains"]:
@@ -202,6 +204,7 @@ def carry_out(run: Run, shell: str | None) -> None:
     for node in run.counted_nodes():
         run.counters_before[node] = run.machine.counters(node)
     run.machine.start_sampling(with_cpu="cpu" in run.plan["samples"])
+    run.machine.begin_trace()
     run.next_phase()
     if run.is_simulated:
         run.result["slab_kb"] = {"before": slab_kb()}
@@ -460,6 +463,7 @@ def settle(run: Run) -> None:
     }
     run.result["filtered"] = run.machine.filtered_packets()
     sample_totals(run)
+    run.machine.end_trace()
     if run.plan["faults"]:
         run.result["faults"] = run.machine.faulty_packets()
 

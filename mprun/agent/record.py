@@ -22,8 +22,9 @@ from typing import Any
 
 NAME = "record.gz"
 # The kinds of entries. SOURCE says whose the entries of its number are: {"host": name}, {"node", "indices"} ... LOST:
-# more sockets closed than the kernel had room to report. KERNEL_LOG: the records of /dev/kmsg; it has no source.
-SOURCE, SOCKETS, CLOSED, EVENTS, INTERFACES, QUEUES, CPU, PROGRESS, LOST, CONNECTIONS, KERNEL_LOG = range(11)
+# more sockets closed than the kernel had room to report. KERNEL_LOG: the records of /dev/kmsg; it has no source. TRACE:
+# pages of trace events, whose source has the formats.
+SOURCE, SOCKETS, CLOSED, EVENTS, INTERFACES, QUEUES, CPU, PROGRESS, LOST, CONNECTIONS, KERNEL_LOG, TRACE = range(12)
 
 _HEADER = struct.Struct("=BxHIq")
 _GZIP = 16 + zlib.MAX_WBITS

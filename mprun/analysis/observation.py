@@ -36,6 +36,7 @@ from mprun.agent.record import (
     PROGRESS,
     QUEUES,
     SOURCE,
+    TRACE,
     read_entries,
 )
 from mprun.analysis.counter import Counters
@@ -44,6 +45,7 @@ from mprun.analysis.limitation import ConnectionState
 from mprun.analysis.processor import Processors
 from mprun.analysis.rows import Kind, Rows
 from mprun.analysis.source import Source
+from mprun.analysis.trace_event import Trace
 from mprun.kernel.log import Message, read_records
 from mprun.model.network import Link
 from mprun.tools.tool import SocketSample
@@ -154,6 +156,7 @@ class Observation:
     """The content of a record.
 
     `sockets`: each sampled state, and the last state of closed sockets.
+    `trace`: the trace events of an experiment kernel.
     `kernel_log`: the log of an experiment kernel; empty for another kernel.
     `progress`: by host and addresses of an MPTCP connection, how far its data was. `states`: what it had sent and held.
     """
@@ -165,6 +168,7 @@ class Observation:
     counters: Counters = field(default_factory=Counters)
     processors: Processors = field(default_factory=Processors)
     kernel_log: list[Message] = field(default_factory=list)
+    trace: Trace = field(default_factory=Trace)
 
     def sample_sockets(self, host: str, port: int) -> Iterator[tuple[int, list[SocketSample]]]:
         """The samples of a host's sockets with this port at either end, by their moments (`Outputs.sockets`)."""
@@ -200,12 +204,16 @@ def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Link]) -> Obs
                 found.processors.add(sources[number])
             elif "indices" in sources[number]:
                 found.counters.add(number, sources[number])
+            elif "formats" in sources[number]:
+                found.trace.add(sources[number])
         elif kind == INTERFACES:
             found.counters.read_interfaces(content, at_ns, number)
         elif kind == QUEUES:
             found.counters.read_queues(content, at_ns, number)
         elif kind == KERNEL_LOG:
             found.kernel_log += read_records(content)
+        elif kind == TRACE:
+            found.trace.read(content, zero_ns)
         elif kind == CPU:
             found.processors.read(content, at_ns, sources[number]["tick_per_s"])
         elif kind == PROGRESS:

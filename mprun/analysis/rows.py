@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import polars
 
-Kind = Literal["whole", "text"]
+# `natural`: from 0 to 2**64 - 1.
+Kind = Literal["whole", "natural", "text"]
 
 # So many are packed at a time.
 _PACK = 1 << 14
@@ -22,7 +23,7 @@ class Rows:
         import polars
 
         self._polars = polars
-        types = {"whole": polars.Int64, "text": polars.String}
+        types = {"whole": polars.Int64, "natural": polars.UInt64, "text": polars.String}
         self._schema = {name: types[kind] for name, kind in kinds.items()}
         self._packed: list[polars.DataFrame] = []
         self._rows: list[Sequence[Any]] = []

@@ -7,10 +7,12 @@ from typing import TypedDict
 
 
 class Source(TypedDict, total=False):
-    """A source of samples: of a host's sockets, of the interfaces of nodes, or a program that was started.
+    """A source of samples: of a host's sockets, of the interfaces of nodes, or a program that was started,
+    or the kernel's trace events.
 
     `host`: whose sockets they are.
     `nodes`, `indices`: the nodes that share a namespace, and the numbers of its interfaces by name.
+    `formats`, `lost`: of trace events, the format of each by its name, and how many were lost.
     `session`, `process`, `node`: of a program. `tick_per_s`: the unit of CPU times.
     """
 
@@ -21,3 +23,5 @@ class Source(TypedDict, total=False):
     process: str
     node: str
     tick_per_s: int
+    formats: dict[str, str]
+    lost: int

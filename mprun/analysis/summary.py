@@ -29,6 +29,7 @@ from mprun.analysis.path import read_probes, warn_of_ways
 from mprun.analysis.processor import measure_cpu
 from mprun.analysis.real_link import tell_real_links
 from mprun.analysis.series import FlowConnections, tabulate
+from mprun.analysis.trace_event import tabulate_trace, warn_of_lost_events
 from mprun.analysis.verdict import Verdict, explain_expected, judge_all
 from mprun.intent import PlacedFlow
 from mprun.text import make_printable
@@ -122,6 +123,7 @@ def measure(evidence: Evidence) -> Measured:
         **join_tables(found.tables),
         **sampled,
         **tabulate_log(kernel_log, agent.zero_ns),
+        **tabulate_trace(evidence.observation.trace, intent.nodes),
     }
     return Measured(make_printable(summary), tables, found.accounts)
 
@@ -171,6 +173,7 @@ def _doubt(evidence: Evidence) -> Findings:
             *warn_of_lost_sockets(observation.hosts),
             *warn_of_ways(intent),
             *warn_of_counters(agent),
+            *warn_of_lost_events(observation.trace),
         ),
         notes=() if evidence.is_simulated else tuple(tell_real_links(intent)),
     )

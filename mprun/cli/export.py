@@ -175,8 +175,13 @@ def _insert(database: sqlite3.Connection, title: str, table: LazyFrame) -> None:
     names = ", ".join(_quote(column) for column in frame.columns)
     database.execute(f"CREATE TABLE {_quote(title)} ({names})")
     places = ", ".join("?" * frame.width)
-    database.executemany(f"INSERT INTO {_quote(title)} VALUES ({places})", frame.iter_rows())
+    database.executemany(f"INSERT INTO {_quote(title)} VALUES ({places})", map(_fit_sqlite, frame.iter_rows()))
     database.commit()
+
+
+def _fit_sqlite(row: Sequence[object]) -> Sequence[object]:
+    """Return a row with whole numbers that SQLite does not have, from 2**63 on, as text."""
+    return [str(value) if isinstance(value, int) and value >= 1 << 63 else value for value in row]
 
 
 def _quote(name: str) -> str:

@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     help="Show the kernel's counters (nstat) of all hosts and routers: those that grew, or those whose names match "
     "PATTERN.",
 )
+@click.option(
+    "--trace",
+    is_flag=False,
+    flag_value="",
+    metavar="[PATTERN]",
+    help="Show how many trace events of each kind a run has, or the events whose names match PATTERN.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(
     name: str,
@@ -44,6 +51,7 @@ def command(
     cost: bool,
     kernel_log: bool,
     counters: str | None,
+    trace: str | None,
     as_json: bool,
 ) -> None:
     """Show the summary of a run with its time lines, or the summary of a sweep with its cells."""
@@ -63,6 +71,10 @@ def command(
             from mprun.cli.show_kernel import show_counters
 
             show_counters(found, counters, as_json)
+        elif trace is not None:
+            from mprun.cli.show_trace import show_trace
+
+            show_trace(found, trace, as_json)
         else:
             _show(found, confidence, show_all, as_json)
 

@@ -53,7 +53,15 @@ def compile_calibration(spec: Spec, network: Network, capabilities: Capabilities
 def silence(spec: Spec) -> Spec:
     """The same network with nothing going on."""
     quiet = replace(
-        spec.experiment, traffic=(), captures=(), expectations=(), probe_pings=0, vary=(), faults=(), reseed=None
+        spec.experiment,
+        traffic=(),
+        captures=(),
+        expectations=(),
+        probe_pings=0,
+        vary=(),
+        faults=(),
+        reseed=None,
+        tracepoints=(),
     )
     return replace(spec, experiment=quiet)
 

@@ -75,6 +75,7 @@ def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFE
         watches=watches,
         faults=tuple(_faults(spec, network)),
         reseed=spec.experiment.reseed,
+        tracepoints=spec.experiment.tracepoints,
         end_ns=max((span.end_ns or span.start_ns or 0 for span in spans.values()), default=0),
     )
 
@@ -271,6 +272,7 @@ def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -
         middleboxes=spec.topology.middleboxes,
         faults=experiment.faults,
         reseed=experiment.reseed,
+        tracepoints=experiment.tracepoints,
     )
 
 

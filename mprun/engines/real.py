@@ -141,6 +141,11 @@ def missing(plan: Plan, capabilities: Capabilities) -> str | None:
         return "'faults' needs simulated time, in which packets have the same numbers in each run: use --engine virtual"
     if plan.reseed:
         return "'reseed' changes the random numbers of an experiment kernel: use --engine virtual"
+    if plan.tracepoints:
+        return (
+            "'tracepoints' records the events of an experiment kernel, and in this machine's kernel the events of all "
+            "users: use --engine virtual"
+        )
     tried = subprocess.run([*unshare_command(["--net"]), "true"], capture_output=True, text=True)
     if tried.returncode:
         return f"no namespaces for this user ({tried.stderr.strip()}): run as root, or with --engine virtual"

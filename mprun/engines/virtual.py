@@ -85,7 +85,7 @@ def run_plan(
     types. debugger: gdb stops the kernel. Raises HostError, RunError (the kernel died or hung) or Interrupted.
     """
     assert kernel is not None, "the kernel of `find_kernel`"
-    if refusal := lacking_discipline(plan, kernel):
+    if refusal := lacking_discipline(plan, kernel) or lacking_events(plan, kernel):
         raise HostError(refusal)
     real_time = real_time or shell is not None
     with channel() as talk, run.folder.create("logs/console.log") as output:
@@ -204,6 +204,8 @@ def find_kernel(name: str) -> Kernel:
     return store.find_kernel(name)
 
 
+# The option of a kernel with trace events.
+TRACE_EVENTS = "CONFIG_EVENT_TRACING=y"
 # The queue disciplines that not every experiment kernel has: the option of the kernel, and the first version with it.
 LATER_DISCIPLINES = {"dualpi2": ("CONFIG_NET_SCH_DUALPI2=y", "6.17")}
 
@@ -225,6 +227,17 @@ def lacking_discipline(plan: Plan, kernel: Kernel) -> str | None:
                 f"the same topology needs it: install iproute2 {since} or later, or remove them"
             )
     return None
+
+
+def lacking_events(plan: Plan, kernel: Kernel) -> str | None:
+    """Return that an experiment kernel lacks the trace events of a plan, with a remedy; None if it has events."""
+    if not plan.tracepoints or store.has_option(kernel, TRACE_EVENTS):
+        return None
+    how = "" if kernel.name == store.DEFAULT_NAME else f" --source TREE --name {kernel.name}"
+    return (
+        f"experiment kernel '{kernel.name}' ({kernel.version}) has no trace events, which 'tracepoints' needs: build "
+        f"it again with `mprun kernel build{how}`"
+    )
 
 
 def needs_tc(plan: Plan) -> bool:

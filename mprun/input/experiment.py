@@ -19,6 +19,7 @@ from mprun.model.spec import (
     HostSpec,
     Reseed,
 )
+from mprun.model.trace_event import event_of, is_recorded
 from mprun.model.units import QuantityError
 from mprun.schema.experiment import (
     DEFAULT_PROBE_PINGS,
@@ -74,9 +75,15 @@ def read_experiment(
     for n, plot in enumerate(file.plots):
         if plot.metric is not None:
             _find_unit(("plots", n, "metric"), plot.metric, owned, document)
+        event = event_of(plot.table or "")
         if plot.flow is not None and plot.flow not in owned:
             document.fault(("plots", n, "flow"), f"no flow '{plot.flow}'{name_nearest(plot.flow, owned, 'flows')}")
-        if plot.table is not None and plot.table not in tables:
+        if event is not None:
+            if not is_recorded(event, file.tracepoints):
+                document.fault(("plots", n, "table"), f"needs the event: write 'tracepoints: [{event}]'")
+            if plot.flow is not None:
+                document.fault(("plots", n, "flow"), "is not for trace events, which name no flow: remove it")
+        elif plot.table is not None and plot.table not in tables:
             hint = name_nearest(plot.table, tables, "tables") if tables else ": write 'tables' in an entry of 'exec'"
             document.fault(("plots", n, "table"), f"no entry has a table '{plot.table}'{hint}")
         elif plot.table is not None and "time" not in tables[plot.table]:
@@ -112,6 +119,7 @@ def read_experiment(
         show=tuple(dict.fromkeys(file.show)),
         faults=tuple(dict.fromkeys(entry.fault() for entry in file.faults)),
         reseed=None if repeat.reseed is None else Reseed(repeat.reseed.at, repeat.reseed.seed),
+        tracepoints=tuple(dict.fromkeys(file.tracepoints)),
         search=None if file.search is None else read_search(file.search, lambda name: _unit_of(name, owned), document),
     )
     return experiment, traffic.notes

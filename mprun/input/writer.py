@@ -95,6 +95,7 @@ def write_experiment(experiment: ExperimentSpec) -> str:
             **({"faults": [_fault(fault) for fault in experiment.faults]} if experiment.faults else {}),
             "probe": {"pings": experiment.probe_pings},
             **({"sample": _samples(experiment.samples)} if experiment.samples else {}),
+            **({"tracepoints": list(experiment.tracepoints)} if experiment.tracepoints else {}),
             "expect": [_expectation(expectation, owned) for expectation in experiment.expectations],
             **({"calibrate": True} if experiment.calibrate else {}),
             **({"show": list(experiment.show)} if experiment.show else {}),

@@ -19,7 +19,7 @@ Plain = dict[str, Any]
 
 # Keys that are written only where they say something.
 _OPTIONAL: Mapping[type, tuple[str, ...]] = {
-    Intent: ("vary", "samples", "switches", "middleboxes", "faults", "reseed"),
+    Intent: ("vary", "samples", "switches", "middleboxes", "faults", "reseed", "tracepoints"),
     PlacedFlow: ("after", "timeout_ns", "port", "congestion", "background", "group", "repetition"),
     Ends: ("port", "ports"),
     FlowPath: ("middleboxes", "source_seen"),

@@ -90,6 +90,7 @@ class Intent:
     `middleboxes`: by the name of their router.
     `faults`: the faults of single packets.
     `reseed`: the change of the random numbers during the run.
+    `tracepoints`: the trace events of the kernel to record.
     """
 
     nodes: tuple[Node, ...]
@@ -106,6 +107,7 @@ class Intent:
     middleboxes: Mapping[str, Middlebox] = field(default_factory=dict)
     faults: tuple[PacketFault, ...] = ()
     reseed: Reseed | None = None
+    tracepoints: tuple[str, ...] = ()
 
     def host(self, name: str) -> HostSpec:
         """The settings of a host, as far as the experiment gives any."""

@@ -460,6 +460,42 @@ HOOKS = (
         "declaration of the above",
     ),
     Hook(
+        "kernel/trace/trace_clock.c",
+        "\tclock = sched_clock();\n",
+        "\tclock = mprun_trace_ns(); /* mprun */\n",
+        "trace events have the simulated time, and do not advance it",
+    ),
+    Hook(
+        "kernel/trace/trace_clock.c",
+        "#include <linux/trace_clock.h>\n",
+        "#include <linux/trace_clock.h>\n#include <linux/mprun.h> /* mprun */\n",
+        "declaration of the above",
+    ),
+    Hook(
+        "kernel/trace/trace.c",
+        "\treturn !(tr->flags & TRACE_ARRAY_FL_BOOT);\n",
+        "\treturn false; /* mprun */\n",
+        "trace_printk() records text, which needs no table of formats",
+    ),
+    Hook(
+        "fs/tracefs/inode.c",
+        "\tint err = get_tree_single(fc, tracefs_fill_super);\n",
+        "\tint err = mprun_may_trace() ?: get_tree_single(fc, tracefs_fill_super); /* mprun */\n",
+        "a program of a run cannot mount the trace events",
+    ),
+    Hook(
+        "fs/tracefs/inode.c",
+        "\treturn generic_permission(idmap, inode, mask);\n",
+        "\treturn mprun_may_trace() ?: generic_permission(idmap, inode, mask); /* mprun */\n",
+        "a program of a run cannot open the trace events through another process",
+    ),
+    Hook(
+        "fs/tracefs/inode.c",
+        "#include <linux/tracefs.h>\n",
+        "#include <linux/tracefs.h>\n#include <linux/mprun.h> /* mprun */\n",
+        "declaration of the above",
+    ),
+    Hook(
         "fs/hostfs/hostfs_kern.c",
         "\treturn get_tree_nodev(fc, hostfs_fill_super);\n",
         "\treturn mprun_may_mount() ?: get_tree_nodev(fc, hostfs_fill_super); /* mprun */\n",
@@ -770,7 +806,7 @@ PLACES = {
 # Folders whose code no packet meets. They are compiled with less optimisation, which saves a quarter of the time. An
 # IPv4 experiment spends no measurable time in them.
 COLD = (
-    *("fs", "drivers/base", "drivers/tty", "init", "ipc", "security", "kernel/irq", "kernel/printk"),
+    *("fs", "drivers/base", "drivers/tty", "init", "ipc", "security", "kernel/irq", "kernel/printk", "kernel/trace"),
     *("net/bridge", "net/ethtool", "net/ipv6", "net/llc", "net/802"),
     *("net/netfilter", "net/ipv4/netfilter", "net/ipv6/netfilter", "net/openvswitch", "net/mpls", "net/nsh"),
 )

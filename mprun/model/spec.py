@@ -607,6 +607,7 @@ class ExperimentSpec:
     `show`: the metrics that the table of a sweep shows; empty for the main ones.
     `faults`: the faults of single packets.
     `reseed`: the change of the random numbers during the run.
+    `tracepoints`: the trace events of the kernel to record, as names or patterns.
     `search`: the conditions that a search varies; a run ignores them.
     """
 
@@ -629,6 +630,7 @@ class ExperimentSpec:
     show: tuple[str, ...] = ()
     faults: tuple[PacketFault, ...] = ()
     reseed: Reseed | None = None
+    tracepoints: tuple[str, ...] = ()
     search: Search | None = None
 
 

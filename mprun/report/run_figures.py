@@ -16,6 +16,7 @@ import polars as pl
 
 from mprun.model.metric import SUFFIXES
 from mprun.model.spec import Plot, SeriesName
+from mprun.model.trace_event import event_of
 from mprun.report import qlog_figures
 from mprun.report.figure import Axis, Chart, Form, Panel, Series, dress
 from mprun.report.one_way_delay import draw_one_way_delay
@@ -23,6 +24,7 @@ from mprun.report.palette import FLOW_TONES
 from mprun.report.playback import draw_buffer, draw_quality
 from mprun.report.run_data import MOST_LINES, NS, RunData, over_time, say_dropped
 from mprun.report.sequence import draw_sequence
+from mprun.report.trace_event import draw_event
 from mprun.schema.plot import FORMS, TABLE_FORMS
 
 # By default, this number of flows get figures of their own.
@@ -71,7 +73,7 @@ def draw_run(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
 def _draw(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
     for plot in plots:
         if plot.table is not None:
-            chart = _draw_column(evidence, plot)
+            chart = draw_event(evidence, plot) if event_of(plot.table) else _draw_column(evidence, plot)
             if chart is not None:
                 yield dress(chart, plot)
         if plot.series is None:

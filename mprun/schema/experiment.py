@@ -321,6 +321,23 @@ class FaultEntry(FileModel):
         return PacketFault(self.node, self.link, self.packet, self.action, self.by or 0, option)
 
 
+def _parse_tracepoint(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(TRACEPOINT_PATTERN, value):
+        raise ValueError(
+            f"{name_value(value)} is no trace event: write its system and its name, as in 'tcp:tcp_probe', or a "
+            "pattern, as in 'mptcp:*'"
+        )
+    return value
+
+
+TRACEPOINT_PATTERN = r"[A-Za-z_][A-Za-z0-9_]*:[A-Za-z0-9_*?]+"
+Tracepoint = Annotated[
+    str,
+    PlainValidator(_parse_tracepoint),
+    WithJsonSchema({"type": "string", "pattern": f"^{TRACEPOINT_PATTERN}$", "examples": ["tcp:tcp_probe"]}),
+]
+
+
 class ProbeEntry(FileModel):
     """The measurements before time zero, when the network is idle."""
 
@@ -491,6 +508,13 @@ class ExperimentFile(FileModel):
     )
     probe: ProbeEntry | None = Field(None, description="The measurements before the traffic.")
     sample: SampleEntry | None = Field(None, description="The values to sample during the run, and their intervals.")
+    tracepoints: Annotated[list[Tracepoint], Field(max_length=100)] = Field(
+        default=[],
+        description="The kernel's trace events to record (Documentation/trace/events.rst). An entry is an event, or "
+        "a pattern such as `mptcp:*`. `ftrace:print` is trace_printk() of a kernel of your own. Each kind of event "
+        "becomes a table of the run. In the virtual engine only.",
+        examples=[["tcp:tcp_probe", "mptcp:*"]],
+    )
     expect: list[ExpectEntry] = Field(
         default=[], description="The expectations. A run in which an expectation does not hold has failed."
     )

@@ -58,13 +58,16 @@ class PlotEntry(FileModel):
         examples=["rate"],
     )
     table: Name | None = Field(
-        None, description="The table of an `exec` entry's `tables` to plot over the run's time.", examples=["delays"]
+        None,
+        description="The table to plot over the run's time: of an `exec` entry's `tables`, or of a trace event, such "
+        "as `trace-tcp-tcp_probe` for `tcp:tcp_probe`.",
+        examples=["delays"],
     )
     column: str | None = Field(
         None,
         min_length=1,
         max_length=100,
-        description="With `table`: the column to plot, named as in the CSV file.",
+        description="With `table`: the column to plot, named as in the CSV file, or the field of the event.",
         examples=["delay"],
     )
     flow: Name | None = Field(

@@ -15,6 +15,7 @@ from mprun.agent.process import ProcessError
 from mprun.compile import allocate, compile_plan
 from mprun.input import load
 from mprun.model.permission import Permissions
+from tests.scenes import ONE_PATH
 
 LAB = Path(__file__).parents[2] / "labs" / "01_multipath"
 SECOND_NS = 10**9
@@ -82,6 +83,7 @@ class RecordingMachine:
         self.released = False
         self.readback: dict[str, Any] = {}
         self.network = None
+        self.tracepoints: list[str] = []
         self.left_bytes = 1 << 40
         self._fail_at = fail_at
 
@@ -125,6 +127,19 @@ class RecordingMachine:
 
     def sample(self, series: str, at_ns: int) -> None:
         self.sampled.setdefault(series, []).append(at_ns)
+
+    def prepare_trace(self, tracepoints: list[str]) -> None:
+        self.tracepoints = tracepoints
+        self.step("prepare trace")
+
+    def begin_trace(self) -> None:
+        if self.tracepoints:
+            self.step("begin trace")
+
+    def end_trace(self) -> None:
+        if self.tracepoints:
+            self.step("end trace")
+            self.tracepoints = []
 
     def record_closed(self) -> None:
         assert self.is_recording
@@ -196,6 +211,19 @@ def test_order_of_a_run(tmp_path: Path) -> None:
         *("observe client", "observe server", "counters client", "counters router", "counters server"),
         *("start sampling", "start bulk", "counters client", "counters router", "counters server", "filtered packets"),
     ]
+
+
+def test_trace_events_are_prepared_before_any_program_starts(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    (tmp_path / "xp.yaml").write_text(
+        "version: 1\ntracepoints: ['mptcp:*']\n"
+        "traffic: [{name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, duration: 1s}]\n"
+    )
+    machine = RecordingMachine()
+    run_on(machine, tmp_path, (tmp_path / "topo", tmp_path / "xp"))
+    assert machine.steps[:2] == ["build", "prepare trace"]
+    assert machine.steps.index("start bulk") == machine.steps.index("begin trace") + 1
+    assert machine.steps[-1] == "end trace"
 
 
 def assert_captures_were_read(machine: RecordingMachine) -> None:

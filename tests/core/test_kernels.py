@@ -24,6 +24,7 @@ from mprun.kernel.store import Kernel
 from mprun.model.spec import Capture, Spec
 from mprun.plan import Plan
 from mprun.tools import tcpdump
+from tests.scenes import ONE_PATH
 
 LAB = Path(__file__).parents[2] / "labs" / "01_multipath"
 EXPERIMENT = """\
@@ -165,3 +166,22 @@ def test_a_kernel_without_a_queue_discipline_is_refused(tmp_path: Path, monkeypa
     told = virtual.lacking_discipline(plans["jitter"], kernel)
     assert told is not None
     assert "install iproute2 6.17 or later" in told
+
+
+def test_a_kernel_without_trace_events_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    text = "version: 1\ntraffic: [{name: x, tool: ping, from: client, to: server, count: 1}]\n"
+    kernel = Kernel("mine", str(tmp_path / "linux"), "6.12.117-mprun", "0" * 64, "tree", 300, "gcc 12", 1.0)
+    (tmp_path / "config").write_text("# CONFIG_FTRACE is not set\n")
+    refused = []
+    for more in ("", "tracepoints: ['mptcp:*']\n"):
+        (tmp_path / "xp.yaml").write_text(text + more)
+        spec = load(tmp_path / "topo", tmp_path / "xp").spec
+        plan = compile_plan(spec, allocate(spec))
+        refused.append(virtual.lacking_events(plan, kernel))
+    assert refused[0] is None
+    assert refused[1] is not None
+    assert "'mine' (6.12.117-mprun) has no trace events, which 'tracepoints' needs" in refused[1]
+    assert "`mprun kernel build --source TREE --name mine`" in refused[1]
+    (tmp_path / "config").write_text("CONFIG_EVENT_TRACING=y\n")
+    assert virtual.lacking_events(plan, kernel) is None

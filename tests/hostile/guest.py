@@ -45,6 +45,14 @@ ATTEMPTS: Mapping[str, str] = {
     "a device": "mknod /run/mprun/run/mem c 1 1 && head -c 1 /run/mprun/run/mem",
     "a disk of the host": "mknod /tmp/disk b 98 0 && head -c 1 /tmp/disk",
     "ports of the machine": "mknod /tmp/port c 1 4 && head -c 1 /tmp/port",
+    "the trace events": "mount -t tracefs none /tmp/h && ls /tmp/h/events",
+    "the trace events by a child": "unshare --mount mount -t tracefs none /tmp/h && ls /tmp/h/events",
+    "the trace events where the kernel has them": "ls /sys/kernel/tracing/events || ls /sys/kernel/debug/tracing",
+    "open trace events of the agent": (
+        "found=; for one in /proc/[0-9]*/fd/*; do case $(readlink $one) in */tracing_on) found=yes; "
+        "if (echo 0 >$one) 2>/tmp/why; then exit 0; fi; esac; done; "
+        "test $found || { echo no such file; exit 0; }; cat /tmp/why; false"
+    ),
     "a module": "modprobe dummy_of_nobody",
     "kernel memory": "head -c 1 /dev/mem || head -c 1 /dev/kmem || head -c 1 /proc/kcore",
     "a TCP port of the host": _CONNECT.format(family="socket.AF_INET", address="('127.0.0.1', PORT)"),
@@ -88,7 +96,9 @@ def write_files(folder: Path, script: str) -> None:
     """Write `topo.yaml` and `xp.yaml` with a program."""
     entry = {"name": "it", "tool": "exec", "from": "client", "to": "server", "command": ["sh", "-c", script]}
     (folder / "topo.yaml").write_text(ONE_PATH)
-    (folder / "xp.yaml").write_text(yaml.safe_dump({"version": 1, "probe": {"pings": 0}, "traffic": [entry]}))
+    (folder / "xp.yaml").write_text(
+        yaml.safe_dump({"version": 1, "probe": {"pings": 0}, "traffic": [entry], "tracepoints": ["tcp:*"]})
+    )
 
 
 def script_of(host: Host) -> str:

@@ -156,4 +156,7 @@ def test_hosts_and_routers_have_counters_before_and_after(mprun: Callable[..., R
     assert "IpDefaultTTL" in mprun("show", made.run, "--counters", "IpDefault*").out
     rows = json.loads(mprun("show", made.run, "--json", "--counters").out)["counters"]
     assert forwarded in rows
+    assert mprun("export", made.run, "--csv").status == 0
+    exported = polars.read_csv(made.run / "tables" / "counters.csv")
+    assert exported.equals(table)
     assert "no counter matches 'latest'" in mprun("show", "--counters", "latest").err

@@ -98,6 +98,9 @@ struct vm_area_struct *mprun_clock_map(struct mm_struct *mm, unsigned long addre
 void mprun_clock_take(void);
 void mprun_clock_write(void);
 
+/* Return the time of a trace event: CLOCK_MONOTONIC in ns. To read it does not advance it. */
+u64 mprun_trace_ns(void);
+
 /* A page fault of a program was handled, with the lock of its memory map held. flags: FAULT_FLAG_*. */
 void mprun_fault_around(struct vm_area_struct *vma, unsigned long address, unsigned int flags);
 
@@ -116,6 +119,9 @@ void mprun_fp_leave(struct task_struct *task, struct mm_struct *mm);
 int mprun_may_mount(void);
 int mprun_may_change(struct super_block *sb);
 int mprun_reconfigure(struct fs_context *fc);
+
+/* For tracefs: return 0, or the error for the programs of a run. */
+int mprun_may_trace(void);
 
 /* Like mprun_may_change, for a new name. */
 int mprun_may_make(struct super_block *sb);

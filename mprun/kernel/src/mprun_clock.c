@@ -82,3 +82,16 @@ void mprun_clock_write(void)
 	page->now[CLOCK_REALTIME_COARSE] = ktime_get_coarse_real_ns();
 	local_irq_restore(flags);
 }
+
+/* Called in any context, and by the tracer itself: neither locks nor trace events are allowed. */
+u64 notrace mprun_trace_ns(void)
+{
+	unsigned long flags;
+	u64 now;
+
+	/* with interrupts disabled, to read the clock does not advance it */
+	raw_local_irq_save(flags);
+	now = ktime_get_mono_fast_ns();
+	raw_local_irq_restore(flags);
+	return now;
+}

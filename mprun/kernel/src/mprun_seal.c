@@ -7,12 +7,15 @@
  * - hostfs cannot be mounted again, and no mount of it can be reconfigured;
  * - files that are mounted read-only cannot be changed, whatever the VFS allows: no write, no new
  *   name, no attribute.
+ *
+ * Trace events belong to the agent. Programs of a run can neither mount tracefs nor open a file of it.
  */
 #include <linux/fs.h>
 #include <linux/fs_context.h>
 #include <linux/init.h>
 #include <linux/mprun.h>
 #include <linux/proc_fs.h>
+#include <linux/sched.h>
 
 static bool is_sealed;
 
@@ -29,6 +32,11 @@ int mprun_may_change(struct super_block *sb)
 int mprun_reconfigure(struct fs_context *fc)
 {
 	return mprun_may_mount();
+}
+
+int mprun_may_trace(void)
+{
+	return current->mprun.entry ? -EPERM : 0;
 }
 
 static ssize_t seal(struct file *file, const char __user *text, size_t length, loff_t *at)

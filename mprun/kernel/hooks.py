@@ -70,8 +70,8 @@ HOOKS = (
     ),
     Hook(
         "lib/random32.c",
-        "#include <linux/random.h>\n",
-        "#include <linux/random.h>\n#include <linux/mprun.h> /* mprun */\n",
+        "#include <linux/sched.h>\n",
+        "#include <linux/sched.h>\n#include <linux/mprun.h> /* mprun */\n",
         "declaration of the above",
     ),
     Hook(

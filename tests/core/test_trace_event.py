@@ -180,12 +180,17 @@ def test_the_table_of_an_event_names_the_event() -> None:
 def test_a_figure_has_a_line_for_each_connection() -> None:
     tables = tabulate_trace(trace(), [node("client", "10.0.0.1/24"), node("server", "10.1.0.1/24")])
     evidence = RunData({name: table.lazy() for name, table in tables.items()}, [], {})
-    chart = draw_event(evidence, PlotEntry(table="trace-tcp-tcp_probe", column="snd_cwnd").plot())
+    chart = draw_event(
+        evidence, PlotEntry.model_validate({"table": "trace-tcp-tcp_probe", "column": "snd_cwnd"}).plot()
+    )
     assert chart is not None
     titles = [series.label for series in chart.panels[0].series]
     assert titles == list(dict.fromkeys(titles))
     assert all(re.fullmatch(r"(client|server) [\d.]+:\d+ > [\d.]+:\d+", title) for title in titles)
-    assert draw_event(evidence, PlotEntry(table="trace-tcp-tcp_probe", column="nothing").plot()) is None
+    assert (
+        draw_event(evidence, PlotEntry.model_validate({"table": "trace-tcp-tcp_probe", "column": "nothing"}).plot())
+        is None
+    )
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ class UnfitTree(HostError):
 class Hook:
     """Replace `find` by `replace` in `file` (relative to the kernel tree).
 
-    instead: (find, replace) for trees that have another text there.
+    instead: (find, replace) for trees that have another text there. moved_to: the file with the lines in later trees.
     """
 
     file: str
@@ -29,6 +29,7 @@ class Hook:
     replace: str
     purpose: str
     instead: tuple[tuple[str, str], ...] = ()
+    moved_to: str = ""
 
     def apply(self, text: str) -> str:
         """Return the text with the hook applied. Raises UnfitTree if the hook does not fit exactly once."""
@@ -476,6 +477,7 @@ HOOKS = (
         "\treturn !(tr->flags & TRACE_ARRAY_FL_BOOT);\n",
         "\treturn false; /* mprun */\n",
         "trace_printk() records text, which needs no table of formats",
+        moved_to="kernel/trace/trace_printk.c",
     ),
     Hook(
         "fs/tracefs/inode.c",
@@ -820,8 +822,9 @@ def our_files(tree: Path, sources: Path) -> dict[str, bytes]:
     """
     texts: dict[str, str] = {}
     for hook in HOOKS:
-        text = texts.get(hook.file) or _read(tree, hook.file)
-        texts[hook.file] = hook.apply(text)
+        name = _find_place(tree, hook)
+        text = texts.get(name) or _read(tree, name)
+        texts[name] = hook.apply(text)
     for folder in COLD:
         name = f"{folder}/Makefile"
         texts[name] = _read(tree, name) + COLD_LINE
@@ -836,6 +839,12 @@ def apply_hooks(tree: Path, sources: Path) -> None:
     """
     for name, content in our_files(tree, sources).items():
         (tree / name).write_bytes(content)
+
+
+def _find_place(tree: Path, hook: Hook) -> str:
+    """Return the file with the lines of a hook. Later trees may have them in another file."""
+    has_moved = hook.moved_to and (tree / hook.moved_to).exists() and hook.find in _read(tree, hook.moved_to)
+    return hook.moved_to if has_moved else hook.file
 
 
 def _read(tree: Path, name: str) -> str:

@@ -57,6 +57,16 @@ def test_trees_that_have_other_text_get_their_own(tree: Path, hook: Hook, find: 
     assert "mprun" in replace
 
 
+@pytest.mark.parametrize("hook", [hook for hook in HOOKS if hook.moved_to], ids=lambda hook: hook.file)
+def test_lines_that_have_moved_are_found(tree: Path, hook: Hook) -> None:
+    (tree / hook.file).write_text((tree / hook.file).read_text().replace(hook.find, "/* moved */\n"))
+    moved = tree / hook.moved_to
+    moved.write_text(hook.find)
+    apply_hooks(tree, SOURCES)
+    assert moved.read_text() == hook.replace
+    assert hook.replace not in (tree / hook.file).read_text()
+
+
 @pytest.mark.parametrize("number", range(len(HOOKS)))
 @pytest.mark.parametrize("times", [0, 2])
 def test_a_tree_that_does_not_fit_is_refused_unchanged(tree: Path, number: int, times: int) -> None:

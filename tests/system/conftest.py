@@ -43,6 +43,10 @@ COMMAND = [sys.executable, "-m", "mprun"]
 # error, correctly, and the test runs it again.
 LOST_CONTROL = "control socket has closed unexpectedly"
 
+# A host that is busy elsewhere, as a shared machine of a CI, may take the processors away while a test compares what
+# the real engine measures with what it must measure. A defect shows in all three attempts.
+measures_real_time = pytest.mark.flaky(reruns=2, only_rerun="AssertionError")
+
 
 # Tests that run in parallel have their own directories for mprun's files in the system's temporary directory.
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):

@@ -24,7 +24,7 @@ from mprun.kernel.store import find_kernel
 from mprun.rundir import RunDirectory
 from mprun.schema.profile import PROFILES
 from tests.scenes import RATES_ONLY
-from tests.system.conftest import LAB, ROOT, Result, digests_of
+from tests.system.conftest import LAB, ROOT, Result, digests_of, measures_real_time
 
 HEAD = "version: 1\nnodes: {a: {kind: host}, b: {kind: host}}\nlinks:\n"
 # Every property and every profile is measured against its value. The losses of satellites are left out: a loss of one
@@ -203,6 +203,7 @@ def test_calibration_finds_each_link_that_is_built_otherwise(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("leaves_nothing")
+@measures_real_time
 @pytest.mark.alone
 def test_real_engine_calibrates(mprun: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(RATES_ONLY)

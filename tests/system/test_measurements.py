@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.scenes import RATES_ONLY
-from tests.system.conftest import Result, call
+from tests.system.conftest import Result, call, measures_real_time
 
 # path0 loses one packet in a hundred, so its queue stays empty. The queue of path1 is always in use.
 TOPOLOGY = """\
@@ -297,6 +297,7 @@ def test_subflows_come_and_go_beyond_a_nat(mprun: Callable[..., Result], tmp_pat
 
 
 @pytest.mark.usefixtures("leaves_nothing")
+@measures_real_time
 @pytest.mark.alone
 def test_cpu_time_in_real_time(mprun: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(RATES_ONLY.replace("20mbit", "1gbit"))

@@ -19,7 +19,7 @@ import pytest
 from mprun.programs.store import find
 from mprun.tools.quic_connection import STACKS
 from tests.scenes import RATES_ONLY
-from tests.system.conftest import ROOT, Result, digests_of, environment
+from tests.system.conftest import ROOT, Result, digests_of, environment, measures_real_time
 
 LABS = ROOT / "labs" / "06_multipath_quic"
 FAST = ROOT / "labs" / "01_multipath" / "topo.yaml"
@@ -357,6 +357,7 @@ def test_a_path_that_never_answers_is_a_failure(mprun: Callable[..., Result], tm
 
 @on_each_stack
 @pytest.mark.skipif(os.geteuid() != 0, reason="the real engine is tried as root")
+@measures_real_time
 @pytest.mark.alone
 def test_two_paths_in_the_real_engine(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
     topo = tmp_path / "topo.yaml"

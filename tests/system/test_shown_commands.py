@@ -61,6 +61,7 @@ NOT_RUN = {
             "search -t topo -x any --budget 96",
         )
     },
+    "mprun kernel import": "replaces the kernel; test_installation imports one",
     "mprun kernel import ours.mprun-kernel.zip --trust DIGEST": "replaces the kernel; test_installation imports one",
     "mprun why latest": "needs a run that failed; test_why makes one",
     "mprun why RUN": "needs a run that failed; test_why makes one",
@@ -124,8 +125,12 @@ INSTEAD = {
     "mprun lab start": "mprun lab start 01 started",
     "mprun runs rm": "mprun runs rm latest --yes",
     "mprun kernel rm": "mprun kernel rm --help",
+    "mprun kernel export": "mprun kernel export --help",
+    "mprun kernel export FILE": "mprun kernel export ours2.mprun-kernel.zip",
     "mprun baseline write": "mprun baseline write -t topo -x xp",
     "mprun trace import FILE": "mprun trace import drive.csv --format csv --column time=t:s --column rate=dl:kbit",
+    # the page makes figure3.zip in the sentence after this command
+    "mprun reproduce figure3.zip": "mprun reproduce paper.zip",
     # xp.yaml exists already, from the command before
     "mprun convert topo xp": "mprun convert topo xp --force",
     # for a sweep, because the folder has no run
@@ -246,7 +251,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reader") / "lab"
     assert call("lab", "start", "01", folder, cwd=folder.parent).status == 0
     (folder / "swept.yaml").write_text(SWEPT)
-    (folder / "xp.yaml").write_text(SHORT)
+    (folder / "xp.yaml").write_text(SHORT + "tracepoints: ['tcp:tcp_probe', 'mptcp:*']\n")
     (folder / "drive.csv").write_text("t,dl\n0,1000\n1,2000\n2,500\n")
     for words in ("-t topo -x xp_tcp", "-t topo -x xp_mptcp", "sweep -t topo -x swept", "-t topo -x xp"):
         done = call(*words.split(), cwd=folder)

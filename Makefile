@@ -50,7 +50,9 @@ lab: ready
 	@./as_owner.sh .venv/bin/mprun lab run 01
 	@echo "next, in each new terminal: . .venv/bin/activate; then mprun lab list, or mprun new mine"
 
+# the kernel of a user's own is built before, with all CPUs: tests in real time could not run meanwhile
 test: dev
+	.venv/bin/python -m tests.system.own_kernel
 	.venv/bin/python -m pytest -n logical --dist loadfile
 
 check: lint

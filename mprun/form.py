@@ -177,6 +177,7 @@ TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "subflows": (("connection", "subflow", *_CARRIED, *_TUPLE[0]), ("capture", "path?", *_TUPLE[1])),
     "counters": (("value",), ("host", "name")),
     "kernel_log": (("time_ns?", "sequence?"), ("level?", "origin?", "text")),
+    "coverage": (("line", "executed"), ("file", "function")),
     "connections": (("connection",), ("capture", "protocol")),
     "one_way_delays": (("sent_ns", "delay_ns?"), ("from", "to", "state", "flow?", "path?", "link?")),
 }

@@ -39,12 +39,14 @@ from mprun.model.spec import Spec
 from mprun.packets.capture import finish_captures
 from mprun.place import Place, refuse_commands
 from mprun.plan import Plan
-from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, reading
+from mprun.rundir import LINE_COUNTS, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, reading
 from mprun.scratch import scratch
 from mprun.version import code_digest
 
 CALIBRATION = "calibration.json"
 
+Tables = Mapping[str, Mapping[str, list[Any]]]
+NO_TABLES: Tables = {}
 Compiler = Callable[[Spec, Network, Capabilities], Plan]
 
 
@@ -193,7 +195,7 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dic
         calibration=calibration,
         captured=finish_captures(run, plan, network, agent),
     )
-    measured = _measure(run, evidence)
+    measured = _measure(run, evidence, _count_lines(run, place))
     run.write_accounts(measured.accounts)
     run.write("summary.json", measured.summary)
     if agent.complete:
@@ -213,12 +215,24 @@ def _evidence_in(run: RunDirectory, intent: Intent, agent: AgentReport) -> Evide
     return Evidence(intent, agent, observation, run.log, run.flow_file)
 
 
-def _measure(run: RunDirectory, evidence: Evidence) -> Measured:
-    """Measure a run, and write its tables."""
+def _measure(run: RunDirectory, evidence: Evidence, more: Tables = NO_TABLES) -> Measured:
+    """Measure a run, and write its tables and more tables."""
     measured = measure(evidence)
     changes = tabulate_changes(run.steps())
-    run.write_tables({**measured.tables, **({"changes": changes} if len(changes) else {})})
+    run.write_tables({**measured.tables, **({"changes": changes} if len(changes) else {}), **more})
     return measured
+
+
+def _count_lines(run: RunDirectory, place: Place) -> Tables:
+    """Return the table of executed lines if the kernel counts them, and remove the file with its counters."""
+    if place.kernel is None or not run.has(LINE_COUNTS):
+        return NO_TABLES
+    # few kernels count lines
+    from mprun.kernel.coverage import TABLE, tabulate_coverage
+
+    counts = run.folder.read_bytes(LINE_COUNTS)
+    run.folder.remove(LINE_COUNTS)
+    return {TABLE: tabulate_coverage(place.kernel, counts)}
 
 
 def run_again(

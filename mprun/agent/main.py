@@ -539,6 +539,11 @@ def perform(run: Run, shell: str | None) -> int:
         with open(f"{run.directory}/agent.json", "w") as file:
             json.dump(run.result, file)
         stop.write(f"{run.directory}/stops.json")
+        if os.path.exists("/proc/mprun_coverage"):
+            # few kernels count lines
+            from mprun.agent import coverage
+
+            coverage.write(f"{run.directory}/coverage.counts")
     return 0 if run.result["complete"] and run.result["error"] is None else 1
 
 

@@ -62,6 +62,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "packets": ("packets", "Analyse a run's captures: packets, connections, subflows."),
         "wireshark": ("wireshark", "Open the captures of a run in Wireshark."),
         "debug": ("debug", "Repeat a run, and stop its kernel at a time in gdb."),
+        "coverage": ("coverage", "Show which lines of the kernel a run executed."),
         "runs": ("runs", "List, show, open, repeat and remove runs."),
         "export": ("export", "Export the tables of a run or a sweep as CSV."),
     },

@@ -42,8 +42,9 @@ def command() -> None:
 )
 @click.option(
     "--profile",
-    type=click.Choice(["debug"]),
-    help="Add the kernel's own checks of locks, memory and the network. Runs take longer.",
+    type=click.Choice(["debug", "coverage"]),
+    help="Add the kernel's own checks of locks, memory and the network (debug), or counters of executed lines "
+    "(coverage). Runs take longer.",
 )
 @click.option(
     "--with-scheduler",

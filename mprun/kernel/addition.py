@@ -14,14 +14,23 @@ from typing import Literal
 from mprun.errors import HostError, SpecError
 from mprun.kernel.recipe import HERE, asked_options
 
-Kind = Literal["scheduler", "congestion"]
+Kind = Literal["scheduler", "congestion", "coverage"]
 TEMPLATES = HERE / "template"
 PROFILES = HERE / "profile"
 
+# What make(1) needs for a profile besides its options. `coverage` counts the lines of these folders.
+COVERED = ("net/core", "net/ipv4", "net/ipv6", "net/mptcp", "net/sched", "net/sctp")
+_VARIABLES: Mapping[str, tuple[str, ...]] = {
+    "coverage": (
+        f"GCOV_PROFILE=$(if $(filter {' '.join(COVERED)},$(obj)),y)",
+        "CFLAGS_GCOV=-fprofile-arcs -ftest-coverage -fno-tree-loop-im -fprofile-info-section=mprun_gcov",
+    ),
+}
 # The function of the kernel that a file of each kind calls.
 _REGISTERS: Mapping[Kind, str] = {
     "scheduler": "mptcp_register_scheduler",
     "congestion": "tcp_register_congestion_control",
+    "coverage": "convert_to_gcda",
 }
 
 
@@ -53,7 +62,7 @@ _REFUSED: tuple[tuple[str, str], ...] = (
 
 @dataclass(frozen=True)
 class OwnFile:
-    """A C file of the user that becomes a part of net/mptcp. stem: its name without the ending."""
+    """A C file of the user or of a profile that becomes a part of net/mptcp. stem: its name without the ending."""
 
     kind: Kind
     stem: str
@@ -67,10 +76,16 @@ class OwnFile:
 
 @dataclass(frozen=True)
 class Addition:
-    """Options as lines of a configuration, and files. Without any, the kernel is that of the recipe."""
+    """Additions to the recipe. Without any, the kernel is that of the recipe.
+
+    - options: lines of a configuration.
+    - files: of the user or of a profile.
+    - variables: for make(1).
+    """
 
     options: tuple[str, ...] = ()
     files: tuple[OwnFile, ...] = ()
+    variables: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -80,7 +95,13 @@ class Addition:
     def to_text(self) -> str:
         """Return the additions as JSON."""
         files = [{"kind": file.kind, "name": f"{file.stem}.c", "text": file.text} for file in self.files]
-        return json.dumps({"options": self.options, "files": files}, indent=1) + "\n"
+        variables = {"variables": self.variables} if self.variables else {}
+        return json.dumps({"options": self.options, "files": files, **variables}, indent=1) + "\n"
+
+    @property
+    def counts_lines(self) -> bool:
+        """Return whether the kernel counts how often each line is executed."""
+        return any(file.kind == "coverage" for file in self.files)
 
     def add_files(self, ours: Mapping[str, bytes]) -> dict[str, bytes]:
         """Return the files that a tree gets from us, with the user's files and their lines in the Makefile."""
@@ -130,10 +151,12 @@ def read_additions(
         options = _override(options, parse_options(config.name, _read(config)))
     named: list[tuple[Kind, Path]] = [("scheduler", path) for path in schedulers]
     named += [("congestion", path) for path in congestions]
+    if profile and (own := PROFILES / f"{profile}.c").exists():
+        named.append(("coverage", own))
     files = tuple(_read_file(kind, path) for kind, path in named)
     if twice := {file.stem for file in files if [other.stem for other in files].count(file.stem) > 1}:
         raise SpecError(f"two files have the name {min(twice)}.c: rename one of them")
-    return Addition(tuple(options), files)
+    return Addition(tuple(options), files, _VARIABLES.get(profile or "", ()))
 
 
 def option_of(line: str) -> str:

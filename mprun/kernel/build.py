@@ -19,6 +19,7 @@ from mprun import genuine
 from mprun.cache import Progress, locked
 from mprun.errors import HostError, SpecError
 from mprun.kernel.addition import NOTHING, Addition
+from mprun.kernel.coverage import keep_notes
 from mprun.kernel.fit import check_hooks, check_options, later_names
 from mprun.kernel.hooks import UnfitTree, our_files
 from mprun.kernel.make import make, run
@@ -268,7 +269,8 @@ def _configure(tree: Path, work: Path, output: TextIO, order: _Order) -> None:
 def _compile(tree: Path, output: TextIO, order: _Order) -> None:
     symbols = FLAGS if order.with_symbols else ()
     text = f"compiling on {order.jobs} {'CPU' if order.jobs == 1 else 'CPUs'}"
-    make(tree, store() / LOG, output, [f"-j{order.jobs}", *symbols, "linux"], lambda done: order.progress(text, done))
+    words = [f"-j{order.jobs}", *symbols, *order.added.variables, "linux"]
+    make(tree, store() / LOG, output, words, lambda done: order.progress(text, done))
     defined = run(["nm", "-A", "vmlinux.a"], tree)
     check_hooks(defined)
     order.added.check_files(defined)
@@ -291,6 +293,8 @@ def _keep(tree: Path, target: Path, digest: str, order: _Order, started: float) 
         shutil.copy(tree / ".config", made / "config")
         if order.added.digest:
             (made / ADDED).write_text(order.added.to_text())
+        if order.added.counts_lines:
+            keep_notes(tree, made)
         facts = {
             "digest": digest,
             "recipe": recipe_digest(order.version),

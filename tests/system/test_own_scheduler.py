@@ -1,32 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lab 07: the commands of its page, with the solution in place of the student's file, on a kernel with the solution.
 
-The first build takes two and a half minutes of two idle CPUs. The kernel stays in `build/kernels`. It is built again
-only if the solution, the recipe or the source of Linux has changed.
+The kernel is the one that tests share (own_kernel.py).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from mprun.cache import cache
-from tests.system.conftest import ROOT, call, environment
+from tests.system.conftest import call, environment
+from tests.system.own_kernel import CACHE, LAB, SOLUTION, build_own_kernel
 from tests.system.test_lab_pages import check_page, script_of
 
-LAB = ROOT / "labs" / "07_own_scheduler"
-# Its programs for workloads are those of the user.
-CACHE = ROOT / "build" / "kernels"
 TEMPLATE = "mprun kernel template scheduler own.c\n"
+BUILD = "mprun kernel build --name mine --with-scheduler own.c"
 
 
 def test_the_solution_passes_and_the_commands_of_the_page_work(tmp_path: Path) -> None:
-    (CACHE / "mprun").mkdir(parents=True, exist_ok=True)
-    if not (CACHE / "mprun" / "tools").exists():
-        (CACHE / "mprun" / "tools").symlink_to(cache("tools"))
+    _, more = build_own_kernel()
     script = script_of(LAB)
     assert TEMPLATE in script
-    written = script.replace(TEMPLATE, f"{TEMPLATE}cp {LAB}/solution/own.c own.c\n")
-    check_page(LAB, tmp_path, written, XDG_CACHE_HOME=str(CACHE))
+    assert f"{BUILD}\n" in script
+    written = script.replace(TEMPLATE, f"{TEMPLATE}cp {SOLUTION} own.c\n")
+    check_page(LAB, tmp_path, written.replace(BUILD, " ".join([BUILD, *more])), XDG_CACHE_HOME=str(CACHE))
 
 
 def test_a_lab_without_its_kernel_names_the_command_that_builds_it(tmp_path: Path) -> None:

@@ -39,6 +39,19 @@ NOT_RUN = {
     "mprun kernel build --source ~/linux --name mine --watch -- mprun -t topo -x xp --kernel mine": "waits for edits",
     "mprun kernel build --source ~/linux --name mine --config my.config": "builds a kernel: minutes",
     "mprun kernel build --source ~/linux --name debug --profile debug": "builds a kernel: minutes",
+    "mprun kernel build --source ~/linux --name lines --profile coverage": "builds a kernel: minutes",
+    "mprun kernel build --profile coverage": "builds a kernel: minutes",
+    **{
+        f"mprun {words}": "needs a kernel that counts lines; test_own_kernel builds one"
+        for words in (
+            "-t topo -x xp_mptcp --kernel lines",
+            "-t topo -x xp_tcp --kernel lines",
+            "coverage --file 'net/mptcp/*'",
+            "coverage xp_tcp xp_mptcp --text",
+            "coverage --missed",
+            "coverage A B",
+        )
+    },
     "mprun kernel build --name mine --with-scheduler most_room.c": "builds a kernel: minutes",
     **{
         f"mprun bisect -t topo -x xp --tree {rest}": "takes the reader's own repository; test_bisect makes one"

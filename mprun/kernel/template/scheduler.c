@@ -45,12 +45,12 @@ static void prepare(struct mptcp_sock *msk)
 	msk->mprun.push.exact = true;
 }
 
-MPRUN_SCHEDULER(own_scheduler, choose_for_new_data,
+MPRUN_SCHEDULER(@NAME@_scheduler, choose_for_new_data,
 	.init		= prepare,
 	.name		= "@NAME@");
 
 static int __init register_it(void)
 {
-	return mptcp_register_scheduler(&own_scheduler);
+	return mptcp_register_scheduler(&@NAME@_scheduler);
 }
 late_initcall(register_it);

@@ -55,6 +55,7 @@ OPENED_ELSEWHERE = {
     "invoker.py": "folders on the command line",
     "version.py": "mprun's own code",
     "shipped.py": "what comes with mprun",
+    "surroundings.py": "/proc",
     "landlock.py": "names files of this machine in rules, and reads none",
     "engines/guest.py": "a folder that it makes itself, and /proc",
     "engines/computing.py": "/proc",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup ready dev quic lab test check selftests lint bench fidelity physics fairness simulator cycle soak fuzz hostile kills docs fresh vm golden pictures dist clean
+.PHONY: help setup ready dev quic lab test check selftests lint bench fidelity physics fairness simulator cycle soak fuzz hostile kills docs fresh vm golden pictures gallery dist clean
 
 # that of another Python than .venv's
 unexport PYTHONHOME
@@ -25,12 +25,13 @@ help:
 	@echo "             of other people (packages-soak.txt; writes docs/programs.md); three quarters of an hour"
 	@echo "make fuzz SECONDS=600  mutated input files and damaged run directories: no traceback, nothing over 5 s or 1 GB"
 	@echo "make kills   kill runs and sweeps at 580 random moments: nothing left, lost, repeated or falsely passed; an hour"
-	@echo "make hostile  what hostile files get: guests, links, bundles, templates, bombs, texts, limits; half an hour"
+	@echo "make hostile  what hostile files get: guests, links, bundles, kernels, templates, bombs, texts, limits; half an hour"
 	@echo "make docs    the documentation as a site: build/site/index.html"
 	@echo "make fresh   set up from nothing in a tree of packages (SUITE=bookworm), run the first lab; needs root, ten minutes;
 	@echo "             with STAGE=archive from the kernel in dist, without a compiler; five minutes"
 	@echo "make vm      the real engine on distributions' kernels (KERNEL=\"6.1 6.12 6.8\", SHORT=1) in QEMU; needs root"
 	@echo "make pictures  draw the pictures in the labs' READMEs again (LABS=\"01 02\"), each from a run of its step; two minutes"
+	@echo "make gallery  draw the pictures of docs/gallery.md again; needs chromium; two minutes"
 	@echo "make dist    what a release consists of, in dist: package, kernel, list of parts, notes, checksums; one minute"
 	@echo "make golden  rewrite the golden files of the tests, the schemas and the generated pages of the docs"
 
@@ -148,6 +149,9 @@ LABS ?= 01 02 03 04 05 06
 
 pictures: quic
 	@.venv/bin/python -m docs.generate.pictures $(LABS)
+
+gallery: quic
+	@.venv/bin/python -m docs.generate.gallery
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Print each case of `tests/hostile` as a line: an attempt of a stranger's files, and what they get.
 
-usage: hostile.py [GROUP ...]; GROUPS are guest, links, sweeps, bundles, templates, bombs, texts, limits. Each case runs
-in a process of its own. The exit status is 1 if a case does harm, or takes more than 5 s of CPU time or 1 GB.
+usage: hostile.py [GROUP ...]; GROUPS are guest, links, sweeps, bundles, kernels, templates, bombs, texts, limits. Each
+case runs in a process of its own. The exit status is 1 if a case does harm, or takes more than 5 s of CPU time or 1 GB.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mprun.kernel.store import find_kernel
-from tests.hostile import VERBS, Finding, archives, bombs, guest, limits, links, templates, texts
+from tests.hostile import VERBS, Finding, archives, bombs, guest, kernels, limits, links, templates, texts
 from tests.scenes import copy_kernel
 
 ROOT = Path(__file__).parents[1]
@@ -45,6 +45,11 @@ def _sweeps() -> Iterator[Case]:
 def _bundles() -> Iterator[Case]:
     for case in archives.CASES:
         yield case, lambda folder, case=case: archives.attempt(case, folder)
+
+
+def _kernels() -> Iterator[Case]:
+    for case in kernels.CASES:
+        yield case, lambda folder, case=case: kernels.attempt(case, folder)
 
 
 def _templates() -> Iterator[Case]:
@@ -70,6 +75,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "links": _links,
     "sweeps": _sweeps,
     "bundles": _bundles,
+    "kernels": _kernels,
     "templates": _templates,
     "bombs": _bombs,
     "texts": _texts,

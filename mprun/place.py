@@ -17,6 +17,7 @@ from mprun.model.permission import Consent
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
 from mprun.settings import configuration_path, configured_engine
+from mprun.surroundings import identify, refuse_other_systems
 from mprun.tools.tool import tool_of
 
 UNCONFINED = "no Landlock: programs of a run can read files of this machine"
@@ -41,8 +42,10 @@ def choose_place(wanted: EngineChoice, kernel_name: str) -> Place:
     `auto` selects the engine of the user's configuration, or the default engine. If this engine cannot be used, no
     other engine is tried.
 
-    Raises HostError with what is missing and a remedy. Raises SpecError for a faulty configuration.
+    Raises HostError with what is missing and a remedy; on a system other than Linux, before anything is read. Raises
+    SpecError for a faulty configuration.
     """
+    refuse_other_systems(identify())
     name, reason = DEFAULT_ENGINE, "the default: simulated time, repeatable"
     # naming a kernel selects the engine that boots it
     is_open = wanted == "auto" and kernel_name == DEFAULT_NAME

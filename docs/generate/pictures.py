@@ -22,7 +22,7 @@ from mprun.lab.catalog import open_lab
 from mprun.lab.file import Lab
 from mprun.report.chart import WIDE, paint
 from mprun.report.report import charts_of
-from mprun.rundir import find
+from mprun.rundir import RunDirectory, find
 from mprun.shipped import find_labs
 
 _SHOWN = re.compile(r"\]\((pictures/(\w+)\.([\w-]+)\.svg)\)")
@@ -68,15 +68,20 @@ def draw(lab: Lab) -> Iterator[tuple[Path, bytes]]:
 def _figures(lab: Lab, command: str) -> Mapping[str, bytes]:
     """Run a step, and return the figures of its report as SVG, by name."""
     with TemporaryDirectory() as folder:
-        # also of a lab whose reader builds a kernel: its README shows steps that need no other scheduler
-        words = [*command.split()[1:], "--engine", "virtual", "--kernel", "default", "-o", folder]
-        # the run may make links, which belong to the experiment's folder: this is not the current folder
-        files = [str(lab.folder / word) if before in ("-t", "-x") else word for before, word in _pairs(words)]
-        done = subprocess.run([sys.executable, "-m", "mprun", *files], capture_output=True, text=True)
-        if done.returncode != 0:
-            raise ValueError(f"{command}: {done.stderr[-2000:]}{done.stdout[-2000:]}")
-        charts = charts_of(find(Path(folder), "latest"))
+        charts = charts_of(run_step(lab, command, Path(folder)))
         return {chart.name: _document(paint(chart, WIDE, ("svg",))["svg"]) for chart in charts}
+
+
+def run_step(lab: Lab, command: str, parent: Path) -> RunDirectory:
+    """Run the command of a step, and return its run in `parent`. Raises ValueError if the run fails."""
+    # also of a lab whose reader builds a kernel: its README shows steps that need no other scheduler
+    words = [*command.split()[1:], "--engine", "virtual", "--kernel", "default", "-o", str(parent)]
+    # the run may make links, which belong to the experiment's folder: this is not the current folder
+    files = [str(lab.folder / word) if before in ("-t", "-x") else word for before, word in _pairs(words)]
+    done = subprocess.run([sys.executable, "-m", "mprun", *files], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise ValueError(f"{command}: {done.stderr[-2000:]}{done.stdout[-2000:]}")
+    return find(parent, "latest")
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:

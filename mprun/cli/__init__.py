@@ -70,6 +70,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "verify": ("verify", "Repeat a run and compare the results byte by byte."),
         "bundle": ("bundle", "Pack a run or a sweep into one archive to share."),
         "reproduce": ("reproduce", "Repeat the runs of a bundle and report the differences."),
+        "course": ("course", "Export labs, kernel and a hand-out for a class."),
     },
     "Machine": {
         "doctor": ("doctor", "Check what this machine can run, and how to fix the rest."),

@@ -16,6 +16,7 @@ from mprun.cli import options
 from mprun.cli.output import emit
 
 if TYPE_CHECKING:
+    from mprun.surroundings import Surroundings
     from mprun.tools.tool import Program
 
 
@@ -37,7 +38,14 @@ def command(as_json: bool) -> None:
 
     The exit status is 0 if at least one engine can run an experiment, and 3 if none can.
     """
-    checks = list(_all_checks())
+    from mprun.surroundings import identify
+
+    here = identify()
+    checks = [
+        Check("machine", "both", not here.fault, "; ".join(filter(None, (here.name, here.fault))), here.remedy),
+        # the other checks ask the kernel
+        *([] if here.fault else _all_checks(here)),
+    ]
     usable = all(check.ok for check in checks if check.serves in ("virtual", "both")) or all(
         check.ok for check in checks if check.serves in ("real", "both")
     )
@@ -57,7 +65,7 @@ def command(as_json: bool) -> None:
     sys.exit(0 if usable else 3)
 
 
-def _all_checks() -> Iterator[Check]:
+def _all_checks(here: Surroundings) -> Iterator[Check]:
     from mprun import landlock, place
     from mprun.engines import capability
     from mprun.engines.engine import find_library, find_program, unshare_command
@@ -90,7 +98,7 @@ def _all_checks() -> Iterator[Check]:
     except HostError as error:
         yield Check("experiment kernel", "virtual", False, str(error), "mprun kernel build")
     traces = capability.can_trace()
-    yield Check("ptrace", "virtual", traces, "allowed" if traces else "refused to this user", capability.TRACE_REMEDY)
+    yield Check("ptrace", "virtual", traces, "allowed" if traces else "refused to this user", here.trace_remedy)
     version = landlock.abi()
     says = f"Landlock, ABI {version}" if version else place.UNCONFINED
     mend = "boot a kernel from 5.13 on with lsm=...,landlock; --allow-exec needs --unconfined until then"

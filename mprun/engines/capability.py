@@ -26,8 +26,6 @@ from mprun.plan import Plan
 from mprun.tools import probe, tcpdump
 from mprun.tools.tool import Program, programs_of
 
-# What to do where `can_trace` is false.
-TRACE_REMEDY = "allow ptrace(2): docker run --cap-add SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=1"
 _PTRACE_TRACEME = 0
 _libc = ctypes.CDLL(None, use_errno=True)
 _WRAPPERS = "/usr/lib/*/mptcpize/libmptcpwrap.so.0"

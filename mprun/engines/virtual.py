@@ -20,7 +20,7 @@ from typing import Any, cast
 from mprun import inside
 from mprun.agent import shaping
 from mprun.capabilities import Capabilities
-from mprun.engines.capability import TRACE_REMEDY, tc_knows
+from mprun.engines.capability import tc_knows
 from mprun.engines.computing import Computing
 from mprun.engines.debugger import Debugger, attached
 from mprun.engines.engine import (
@@ -43,6 +43,7 @@ from mprun.kernel.store import Kernel
 from mprun.model.engine import EngineName
 from mprun.plan import Plan
 from mprun.rundir import RunDirectory
+from mprun.surroundings import identify
 
 NAME: EngineName = "virtual"
 IS_SIMULATED = True
@@ -170,8 +171,9 @@ def _lacking_inside(run: RunDirectory, guest: Guest) -> str | None:
 
 def _find_refusal(run: RunDirectory) -> str | None:
     """Return a message if this machine did not let the experiment kernel trace the programs inside it; else None."""
-    is_refused = UNTRACED in run.log("console", "log")
-    return f"this machine, or its container, refuses it to trace programs: {TRACE_REMEDY}" if is_refused else None
+    if UNTRACED not in run.log("console", "log"):
+        return None
+    return f"this machine, or its container, refuses it to trace programs: {identify().trace_remedy}"
 
 
 def _find_fault(run: RunDirectory) -> str | None:

@@ -85,8 +85,12 @@ def _find_origin(folder: Path) -> Path | None:
         return None
 
 
-def copy_lab(lab: Lab, target: Path) -> Copy:
-    """Make a working copy without the answers and without results of runs. Raises SpecError if `target` exists."""
+def copy_lab(lab: Lab, target: Path, is_of_course: bool = False) -> Copy:
+    """Make a working copy without the answers and without results of runs. Raises SpecError if `target` exists.
+
+    is_of_course: the copy goes to another machine. So its pages get no links to files outside the lab, and its files
+    keep the names of schemas that are two folders above.
+    """
     if target.exists():
         raise SpecError(f"{target} exists already: name another directory, as in `mprun lab start {lab.number} mine`")
 
@@ -94,17 +98,12 @@ def copy_lab(lab: Lab, target: Path) -> Copy:
         return {name for name in names if name in (ANSWERS, SOLUTION, "runs") or _is_of_a_run(Path(folder) / name)}
 
     shutil.copytree(lab.folder, target, symlinks=True, ignore=left_out)
-    (target / SCHEMA_FOLDER).mkdir(exist_ok=True)
-    for name in SCHEMAS:
-        (target / SCHEMA_FOLDER / f"{name}.schema.json").write_text(render(name), encoding="utf-8")
-    for path in sorted(target.rglob("*.yaml")):
-        up = "../" * (len(path.relative_to(target).parts) - 1)
-        text = path.read_text(encoding="utf-8")
-        path.write_text(_SCHEMA_LINE.sub(f"$schema={up}{SCHEMA_FOLDER}/", text), encoding="utf-8")
+    if not is_of_course:
+        _add_schemas(target)
     pages = sorted(path for path in target.rglob("*.md"))
     for page in pages:
         original = lab.folder / page.relative_to(target)
-        page.write_text(_with_links(page, original), encoding="utf-8")
+        page.write_text(_with_links(page, original, is_of_course), encoding="utf-8")
     if not (target / ORIGIN).exists():
         (target / ORIGIN).write_text(f"{lab.name}\n", encoding="utf-8")
     return Copy(
@@ -113,6 +112,17 @@ def copy_lab(lab: Lab, target: Path) -> Copy:
         _names_of(lab, [step.topology for step in lab.steps]),
         _names_of(lab, [step.experiment for step in lab.steps]),
     )
+
+
+def _add_schemas(target: Path) -> None:
+    """Add the schemas to a copy, and name them in its files."""
+    (target / SCHEMA_FOLDER).mkdir(exist_ok=True)
+    for name in SCHEMAS:
+        (target / SCHEMA_FOLDER / f"{name}.schema.json").write_text(render(name), encoding="utf-8")
+    for path in sorted(target.rglob("*.yaml")):
+        up = "../" * (len(path.relative_to(target).parts) - 1)
+        text = path.read_text(encoding="utf-8")
+        path.write_text(_SCHEMA_LINE.sub(f"$schema={up}{SCHEMA_FOLDER}/", text), encoding="utf-8")
 
 
 def _names_of(lab: Lab, files: list[Path]) -> tuple[str, ...]:
@@ -124,10 +134,11 @@ def _is_of_a_run(path: Path) -> bool:
     return path.is_symlink() and not path.is_dir()
 
 
-def _with_links(page: Path, original: Path) -> str:
+def _with_links(page: Path, original: Path, is_of_course: bool) -> str:
     """Return the text of a copied page with links that work in the copy.
 
-    A link to a file outside the lab leads to the file beside the original. A link to a missing file becomes its text.
+    A link to a file outside the lab leads to the file beside the original. A link to a missing file becomes its text,
+    and with `is_of_course` each link to a file outside the lab.
     """
 
     def follow(link: re.Match[str]) -> str:
@@ -135,7 +146,7 @@ def _with_links(page: Path, original: Path) -> str:
         if "://" in target or (page.parent / target).exists():
             return link[0]
         outside = original.parent / target
-        if not outside.exists() or outside.name == ANSWERS or outside.parent.name == SOLUTION:
+        if is_of_course or not outside.exists() or outside.name == ANSWERS or outside.parent.name == SOLUTION:
             return text
         way = Path(os.path.relpath(outside.resolve(), page.parent.resolve())).as_posix()
         return f"[{text}]({way}{place})"

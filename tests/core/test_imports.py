@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[2] / "mprun"
 
 # The order of rooms: each may import those above it. A room is a package, or a module directly in `mprun`.
 ROOMS = """
-    errors model text form codec version inside invoker landlock mininet_library plugin capabilities
+    errors model text form codec version inside invoker landlock surroundings mininet_library plugin capabilities
     folder cache scratch shipped traces genuine table attachment
     intent plan statement schema topologies tools
     input json_schema settings
@@ -22,7 +22,7 @@ ROOMS = """
     agent guest agent_report
     rundir kernel programs engines selftests
     provenance packets analysis sweepdir index
-    place runner repetition debugging report sweep lab bundle question results
+    place runner repetition debugging report sweep lab bundle course question results
     cli __init__ __main__
 """.split()
 CORE = ("model", "intent", "statement", "schema", "topologies", "tools", "input", "compile", "analysis") + (

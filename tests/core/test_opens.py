@@ -55,6 +55,7 @@ OPENED_ELSEWHERE = {
     "invoker.py": "folders on the command line",
     "version.py": "mprun's own code",
     "shipped.py": "what comes with mprun",
+    "surroundings.py": "/proc",
     "landlock.py": "names files of this machine in rules, and reads none",
     "engines/guest.py": "a folder that it makes itself, and /proc",
     "engines/computing.py": "/proc",
@@ -65,6 +66,7 @@ OPENED_ELSEWHERE = {
     "input/reader.py": "the folder of the file that a user named, to list what is in it",
     "lab/catalog.py": "a lab's folder for a copy, links as they are",
     "lab/grade.py": "lists folders of runs",
+    "course/contents.py": "lists the links of a copy that it has made",
     "sweepdir/directory.py": "the user's folder for results; a new folder in it",
     "rundir.py": "the user's folder for results; a new folder in it",
     "index/database.py": "the user's cache",
@@ -93,6 +95,7 @@ ONLY = {
     "index/entry.py": {"os.scandir"},
     "input/reader.py": {"folder.iterdir"},
     "lab/grade.py": {"folder.glob"},
+    "course/contents.py": {"copy.rglob"},
     "engines/virtual.py": {"folder.glob"},
 }
 

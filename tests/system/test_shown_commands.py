@@ -184,7 +184,9 @@ matrix: {cc: [cubic, reno]}
 OLD_TOPOLOGY = "leftSubnet:10.0.\nrightSubnet:10.1.\npath_c2r_0:20,80,20\npath_c2r_1:20,80,20\ntopoType:MultiIf\n"
 OLD_EXPERIMENT = "xpType:iperf\niperfTime:1\n"
 # Files of a page that does not use the folder of the first lab.
-FILES = {
+FILES: dict[str, dict[str, str]] = {
+    # the page copies each lab
+    "docs/gallery.md": {},
     "docs/older-files.md": {
         "topo": OLD_TOPOLOGY,
         "xp": OLD_EXPERIMENT,

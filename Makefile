@@ -8,7 +8,8 @@ unexport PYTHONHOME
 
 help:
 	@echo "make lab     set up what is missing, run the first lab with TCP and with MPTCP"
-	@echo "make test    set up what is missing, run the tests; seventeen minutes on two idle cores"
+	@echo "make test    set up what is missing, run the tests; twenty minutes on two idle cores. With LONG=1 also tests of a"
+	@echo "             minute or more: the studies' labs, a kernel of your own, each figure of docs/findings.md"
 	@echo "make check    lint and the fast tests; one minute, for daily work"
 	@echo "make selftests  the kernel's own tests of MPTCP inside the experiment kernel; ten minutes of one CPU"
 	@echo "make setup   packages, .venv, experiment kernel: what running needs"
@@ -53,8 +54,8 @@ lab: ready
 
 # the kernel of a user's own is built before, with all CPUs: tests in real time could not run meanwhile
 test: dev
-	.venv/bin/python -m tests.system.own_kernel
-	.venv/bin/python -m pytest -n logical --dist loadfile
+	$(if $(LONG),.venv/bin/python -m tests.system.own_kernel)
+	.venv/bin/python -m pytest -n logical --dist loadfile $(if $(LONG),,-m "not long")
 
 check: lint
 	@.venv/bin/python -m pytest -q -n logical -m "not slow" tests/core tests/spec

@@ -35,6 +35,7 @@ def test_the_page_has_files_and_figures() -> None:
     assert len(ROWS) == len(re.findall(r"^\| `mprun", PAGE, re.MULTILINE)) == 52
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("metric", "words", "figure"), ROWS)
 def test_the_figure_is_measured_again(metric: str, words: str, figure: str, files: Path) -> None:
     done = call(*shlex.split(words), "--json", cwd=files)

@@ -53,9 +53,10 @@ def script_of(folder: Path) -> str:
 
 
 def needs(folder: Path) -> list[pytest.MarkDecorator]:
-    """Return marks that skip a lab if this machine lacks a program for it."""
+    """Return marks that skip a lab if this machine lacks a program for it. The labs of the studies take long."""
     lacking = [name for name in PROGRAMS.get(folder.name, ()) if find(name) is None]
-    return [pytest.mark.skipif(bool(lacking), reason=f"not built: mprun tools install {' '.join(lacking)}")]
+    long = [] if is_tutorial(folder) else [pytest.mark.long]
+    return [*long, pytest.mark.skipif(bool(lacking), reason=f"not built: mprun tools install {' '.join(lacking)}")]
 
 
 @pytest.mark.parametrize(

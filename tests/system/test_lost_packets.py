@@ -150,6 +150,7 @@ def test_the_packets_of_the_join_are_found(files: Path) -> None:
     assert "1 of 2 subflows" in again.out
 
 
+@pytest.mark.long
 def test_a_study_repeats_and_says_what_to_do(files: Path) -> None:
     first, second = study(files), study(files)
     assert first.status == second.status == 1

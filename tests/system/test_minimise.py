@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.system.conftest import call
@@ -83,6 +84,7 @@ def write(folder: Path, topology: str = TOPOLOGY, experiment: str = EXPERIMENT) 
     (folder / "xp.yaml").write_text(experiment)
 
 
+@pytest.mark.long
 def test_two_lines_of_sixty_are_found(tmp_path: Path) -> None:
     assert len((TOPOLOGY + EXPERIMENT).splitlines()) == 60
     for topology, experiment, status in (

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.system.conftest import call, environment
 from tests.system.own_kernel import CACHE, LAB, SOLUTION, build_own_kernel
 from tests.system.test_lab_pages import check_page, script_of
@@ -16,6 +18,7 @@ TEMPLATE = "mprun kernel template scheduler own.c\n"
 BUILD = "mprun kernel build --name mine --with-scheduler own.c"
 
 
+@pytest.mark.long
 def test_the_solution_passes_and_the_commands_of_the_page_work(tmp_path: Path) -> None:
     _, more = build_own_kernel()
     script = script_of(LAB)

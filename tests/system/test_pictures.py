@@ -34,6 +34,7 @@ def test_each_lab_of_the_tutorial_has_small_pictures_that_its_page_shows(folder:
     assert all(path.stat().st_size < MOST_BYTES for path in shown)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "folder",
     [pytest.param(one, id=one.name, marks=[QUIC] if one.name.endswith("quic") else []) for one in TUTORIAL],

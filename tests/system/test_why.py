@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from tests.system.conftest import Result
 
@@ -38,6 +39,7 @@ def write(folder: Path, topology: str = TOPOLOGY, experiment: str = EXPERIMENT) 
     return "-t", "topo", "-x", "xp"
 
 
+@pytest.mark.long
 def test_a_planted_burst_is_found(mprun: Callable[..., Result], tmp_path: Path) -> None:
     files = write(tmp_path)
     failed = next(seed for seed in range(1, 20) if mprun(*files, "--seed", seed).status == 1)

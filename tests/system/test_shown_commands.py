@@ -40,6 +40,7 @@ NOT_RUN = {
     "mprun kernel build --source ~/linux --name mine --config my.config": "builds a kernel: minutes",
     "mprun kernel build --source ~/linux --name debug --profile debug": "builds a kernel: minutes",
     "mprun kernel build --source ~/linux --name lines --profile coverage": "builds a kernel: minutes",
+    "mprun kernel build --source TREE --name lines --profile coverage": "builds a kernel: minutes",
     "mprun kernel build --profile coverage": "builds a kernel: minutes",
     **{
         f"mprun {words}": "needs a kernel that counts lines; test_own_kernel builds one"

@@ -8,8 +8,8 @@ unexport PYTHONHOME
 
 help:
 	@echo "make lab     set up what is missing, run the first lab with TCP and with MPTCP"
-	@echo "make test    set up what is missing, run the tests; twenty minutes on two idle cores. With LONG=1 also tests of a"
-	@echo "             minute or more: the studies' labs, a kernel of your own, each figure of docs/findings.md"
+	@echo "make test    set up what is missing, run the tests; with LONG=1 also tests of a minute or more: the studies' labs,"
+	@echo "             a kernel of your own, each figure of docs/findings.md. All together: an hour on a busy machine"
 	@echo "make check    lint and the fast tests; one minute, for daily work"
 	@echo "make selftests  the kernel's own tests of MPTCP inside the experiment kernel; ten minutes of one CPU"
 	@echo "make setup   packages, .venv, experiment kernel: what running needs"

@@ -28,7 +28,7 @@ help:
 	@echo "make kills   kill runs and sweeps at 580 random moments: nothing left, lost, repeated or falsely passed; an hour"
 	@echo "make hostile  what hostile files get: guests, links, bundles, kernels, templates, bombs, texts, limits; half an hour"
 	@echo "make docs    the documentation as a site: build/site/index.html"
-	@echo "make fresh   set up from nothing in a tree of packages (SUITE=bookworm), run the first lab; needs root, ten minutes;
+	@echo "make fresh   set up from nothing in a tree of packages (SUITE=bookworm), run the first lab; needs root, ten minutes;"
 	@echo "             with STAGE=archive from the kernel in dist, without a compiler; five minutes"
 	@echo "make vm      the real engine on distributions' kernels (KERNEL=\"6.1 6.12 6.8\", SHORT=1) in QEMU; needs root"
 	@echo "make pictures  draw the pictures in the labs' READMEs again (LABS=\"01 02\"), each from a run of its step; two minutes"

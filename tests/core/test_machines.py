@@ -268,3 +268,9 @@ def test_every_target_of_make_that_a_page_names_is_one() -> None:
 
 def _read(name: str) -> str:
     return (ROOT / name).read_text()
+
+
+def test_make_describes_its_commands() -> None:
+    done = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[1] for line in done.stdout.splitlines() if line.startswith("make ")][:2] == ["lab", "test"]

@@ -79,17 +79,9 @@ MOST_LISTED = 3
 @options.consent
 @options.allow_outside
 @click.option("--dry-run", is_flag=True, help="List the packets and estimate time and disk. Run nothing more.")
-@click.option("--cluster", "address", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
-@click.option(
-    "-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Run N runs at once. Default: one for each CPU."
-)
-@click.option(
-    "--keep",
-    type=click.Choice(["pcaps", "none", "failed"]),
-    default="failed",
-    show_default=True,
-    help="Keep the captures of all runs, of no run, or of the runs that did not pass.",
-)
+@options.cluster
+@options.runs_at_once
+@options.keep("failed")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome of each packet as JSON.")
 def command(
     topology: str,

@@ -65,23 +65,17 @@ def command(
     Hosts, links, flows, events and settings are removed, durations are cut, and numbers are rounded. One run decides
     each step. The same statement must fail, and by half to twice as much.
     """
-    from mprun.cli.operand import find_run
+    from mprun.cli.operand import find_exact_run
     from mprun.cli.progress import Bar
-    from mprun.errors import SpecError
     from mprun.place import choose_place
     from mprun.provenance import find_kernel
     from mprun.question.bisect import read_statement
     from mprun.question.minimise import minimise, write_files
 
-    run = find_run(parent, name)
-    for path in (folder / "topo.yaml", folder / "xp.yaml"):
-        if path.exists():
-            raise SpecError(f"{path} exists: remove it, or name another directory with --to")
+    run = find_exact_run(parent, name)
+    options.refuse_existing(folder)
     statement = read_statement(fail_if)
-    environment = run.read("environment.json")
-    if environment["engine"] != "virtual":
-        raise SpecError(f"{run.name}: a run of the {environment['engine']} engine does not repeat exactly")
-    place = choose_place("virtual", kernel or find_kernel(environment))
+    place = choose_place("virtual", kernel or find_kernel(run.read("environment.json")))
 
     def tell(failure: Failure | None) -> None:
         click.echo(f"keeps: {plain(failure.text if failure else fail_if)}", err=True)

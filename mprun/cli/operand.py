@@ -51,6 +51,15 @@ def find_run(parent: Path, name: str) -> RunDirectory:
         raise
 
 
+def find_exact_run(parent: Path, name: str) -> RunDirectory:
+    """Return a run of the virtual engine by any of its names. Raises SpecError, also for a run of another engine."""
+    run = find_run(parent, name)
+    engine = run.read("environment.json")["engine"]
+    if engine != "virtual":
+        raise SpecError(f"{run.name}: a run of the {engine} engine does not repeat exactly")
+    return run
+
+
 @contextlib.contextmanager
 def open_operands(parent: Path, names: Sequence[str]) -> Iterator[list[Operand]]:
     """Find runs and sweeps. Archives of bundles are unpacked until the end of the block. Raises MprunError."""

@@ -23,6 +23,7 @@ from mprun.text import printable
 if TYPE_CHECKING:
     from mprun.report.verdict import Check
     from mprun.rundir import RunDirectory
+    from mprun.sweep.worker import Keep
     from mprun.sweepdir.directory import SweepDirectory
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -174,6 +175,23 @@ def consent(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_consent
 
 
+cluster = click.option("--cluster", "address", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
+runs_at_once = click.option(
+    "-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Run N runs at once. Default: one for each CPU."
+)
+
+
+def keep(default: Keep) -> Callable[[Command], Command]:
+    """Add --keep: which runs of a sweep keep their captures."""
+    return click.option(
+        "--keep",
+        type=click.Choice(["pcaps", "none", "failed"]),
+        default=default,
+        show_default=True,
+        help="Keep the captures of all runs, of no run, or of the runs that did not pass.",
+    )
+
+
 def allow_python(command: Command) -> Command:
     """Add --allow-exec to a command that builds a topology and runs no experiment."""
     return click.option("--allow-exec", is_flag=True, help="Run a topology that is a Python program.")(command)
@@ -198,6 +216,13 @@ class NewFile(click.Path):
         if not path.parent.is_dir():
             self.fail(f"no directory '{path.parent}': make it first", param, ctx)
         return path
+
+
+def refuse_existing(folder: Path) -> None:
+    """Raise SpecError if a folder already has the files of a case, topo.yaml or xp.yaml."""
+    for path in (folder / "topo.yaml", folder / "xp.yaml"):
+        if path.exists():
+            raise SpecError(f"{path} exists: remove it, or name another directory with --to")
 
 
 def verdicts(command: Command) -> Command:

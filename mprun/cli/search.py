@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +18,11 @@ from mprun.cli.output import emit
 from mprun.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mprun.input import Loaded
     from mprun.model.permission import Consent
     from mprun.model.search import Search
     from mprun.question.search import Found, Tested
     from mprun.sweep.worker import Keep
-    from mprun.sweepdir.directory import Kept, SweepDirectory
+    from mprun.sweepdir.directory import SweepDirectory
 
 DEFAULT_BUDGET = 128
 
@@ -56,17 +53,9 @@ DEFAULT_BUDGET = 128
 @options.parent
 @options.consent
 @options.allow_outside
-@click.option("--cluster", "address", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
-@click.option(
-    "-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Run N runs at once. Default: one for each CPU."
-)
-@click.option(
-    "--keep",
-    type=click.Choice(["pcaps", "none", "failed"]),
-    default="none",
-    show_default=True,
-    help="Keep the captures of all runs, of no run, or of the runs that did not pass.",
-)
+@options.cluster
+@options.runs_at_once
+@options.keep("none")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome of each point as JSON.")
 def command(
     topology: str,
@@ -90,20 +79,17 @@ def command(
     same point. The runs are a sweep, whose table `search` has a row for each point. The same command resumes a search.
     """
     from mprun import runner
+    from mprun.cli.growing import growing_sweep
     from mprun.cli.sweep import start_executor
-    from mprun.cli.sweep_progress import SweepBar
     from mprun.errors import SpecError
     from mprun.input import load_search
     from mprun.model.permission import Permissions
     from mprun.question.proposal import load_optimiser
     from mprun.question.search import cells_of, find_violation
     from mprun.sweep import execution
-    from mprun.sweep.growth import GrowingSweep
 
     load_optimiser()
-    for path in (folder / "topo.yaml", folder / "xp.yaml"):
-        if path.exists():
-            raise SpecError(f"{path} exists: remove it, or name another directory with --to")
+    options.refuse_existing(folder)
     allowed = Permissions(consent.commands, allow_outside)
     loaded, load_at = load_search(topology, experiment, options.parse_parameters(params), seed, allowed)
     for warning in loaded.warnings:
@@ -113,25 +99,16 @@ def command(
     options.note_unconfined()
     places = execution.places_for({"virtual"}, jobs, len(os.sched_getaffinity(0)))
     began = time.monotonic()
-    with ExitStack() as stack:
-
-        def hold(sweep: SweepDirectory) -> None:
-            invoker.give_at_exit(sweep.path)
-            stack.enter_context(sweep.held())
-            sweep.note_command(sys.argv[1:])
-
-        # a cluster that cannot be used leaves no directory behind
-        first, _ = execution.place_cells(cells_of([loaded], kernel), "virtual", consent)
-        executor = stack.enter_context(closing(start_executor(first, places, address)))
-        asked = f"{search} {budget}"
-        growing = GrowingSweep(parent, asked, runner.read_inputs(loaded.sources), keep, consent, hold)
-        bar = stack.enter_context(SweepBar())
-
-        def run_cells(cases: Sequence[Loaded]) -> list[Kept]:
-            cells, kernels = execution.place_cells(cells_of(cases, kernel), "virtual", consent)
-            return growing.add(cells, kernels, executor, bar.show, bar.say)
-
-        found = find_violation(search, budget, loaded.spec.experiment.seed, load_at, run_cells)
+    asked, inputs = f"{search} {budget}", runner.read_inputs(loaded.sources)
+    # a cluster that cannot be used leaves no directory behind
+    first, _ = execution.place_cells(cells_of([loaded], kernel), "virtual", consent)
+    with (
+        closing(start_executor(first, places, address)) as executor,
+        growing_sweep(parent, asked, inputs, keep, consent, executor) as (growing, run_cells),
+    ):
+        found = find_violation(
+            search, budget, loaded.spec.experiment.seed, load_at, lambda cases: run_cells(cells_of(cases, kernel))
+        )
         if not growing.has_begun:
             raise SpecError(f"every point is below a floor, as {found.tested[0].reason}: change 'floors' or 'vary'")
         files = _write(search, found, growing.directory, folder, consent)

@@ -39,10 +39,8 @@ if TYPE_CHECKING:
 @options.consent
 @options.allow_outside
 @click.option("--dry-run", is_flag=True, help="List the cells and estimate their time. Run nothing.")
-@click.option("--cluster", "address", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
-@click.option(
-    "-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Run N runs at once. Default: one for each CPU."
-)
+@options.cluster
+@options.runs_at_once
 @click.option(
     "--retries",
     type=click.IntRange(0, 100),
@@ -50,13 +48,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Repeat a run that ends with an error up to N times.",
 )
-@click.option(
-    "--keep",
-    type=click.Choice(["pcaps", "none", "failed"]),
-    default="pcaps",
-    show_default=True,
-    help="Keep the captures of all runs, of no run, or of the runs that did not pass.",
-)
+@options.keep("pcaps")
 @click.option("--new", "anew", is_flag=True, help="Start a new sweep even if an unfinished one for these files exists.")
 @click.option(
     "--metric",

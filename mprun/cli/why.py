@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit
@@ -25,8 +23,9 @@ if TYPE_CHECKING:
     from mprun.model.permission import Consent
     from mprun.question.why import Explained
     from mprun.rundir import RunDirectory
+    from mprun.sweep.study import Cell
     from mprun.sweep.worker import Keep
-    from mprun.sweepdir.directory import Kept, SweepDirectory
+    from mprun.sweepdir.directory import SweepDirectory
 
 DEFAULT_RUNS = 20
 DEFAULT_STEPS = 6
@@ -62,16 +61,8 @@ MOST_PACKETS = 8
 @options.kernel_of_original
 @options.parent
 @options.consent
-@click.option(
-    "-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Run N runs at once. Default: one for each CPU."
-)
-@click.option(
-    "--keep",
-    type=click.Choice(["pcaps", "none", "failed"]),
-    default="none",
-    show_default=True,
-    help="Keep the captures of all runs, of no run, or of the runs that did not pass.",
-)
+@options.runs_at_once
+@options.keep("none")
 @click.option("--json", "as_json", is_flag=True, help="Print the shares over time as JSON.")
 def command(
     name: str,
@@ -90,8 +81,8 @@ def command(
     The run is repeated with other random numbers from a time on. Before the cause of the failure, some of these runs do
     not fail. After the cause, all of them fail. The runs are a sweep, whose table `why` has a row for each time.
     """
-    from mprun.cli.operand import find_run
-    from mprun.cli.sweep_progress import SweepBar
+    from mprun.cli.growing import growing_sweep
+    from mprun.cli.operand import find_exact_run
     from mprun.errors import SpecError
     from mprun.input import load
     from mprun.place import choose_place
@@ -102,13 +93,9 @@ def command(
     from mprun.question.why import Question, explain
     from mprun.scratch import scratch
     from mprun.sweep import execution, study
-    from mprun.sweep.growth import GrowingSweep
     from mprun.sweep.local import LocalExecutor
 
-    run = find_run(parent, name)
-    environment = run.read("environment.json")
-    if environment["engine"] != "virtual":
-        raise SpecError(f"{run.name}: a run of the {environment['engine']} engine does not repeat exactly")
+    run = find_exact_run(parent, name)
     end_ns = find_end(run.agent_report())
     if end_ns is None:
         raise SpecError(f"{run.name} did not come to its end, so there is no time to look for")
@@ -118,32 +105,27 @@ def command(
     text = plain(fail_if if failure is None else failure.text)
     if not as_json:
         click.echo(f"failure: {text}", err=True)
-    on = kernel or find_kernel(environment)
+    on = kernel or find_kernel(run.read("environment.json"))
     choose_place("virtual", on)
     began = time.monotonic()
-    with ExitStack() as stack:
-        work = stack.enter_context(scratch("mprun-why-"))
+    with scratch("mprun-why-") as work:
         files = write_files(read_files(run, work, consent), work)
         loaded = load(*files, seed=run.plan().seed)
-
-        def hold(sweep: SweepDirectory) -> None:
-            invoker.give_at_exit(sweep.path)
-            stack.enter_context(sweep.held())
-            sweep.note_command(sys.argv[1:])
-
         places = execution.places_for({"virtual"}, jobs, len(os.sched_getaffinity(0)))
-        executor = stack.enter_context(closing(LocalExecutor(places)))
         texts = {path.name: path.read_text() for path in files}
-        growing = GrowingSweep(parent, f"why {text}", texts, keep, consent, hold)
-        bar = stack.enter_context(SweepBar())
-
-        def run_cells(cases: Sequence[Loaded]) -> list[Kept]:
-            cells, kernels = execution.place_cells(study.make_cells(cases, "virtual", on), "virtual", consent)
-            return growing.add(cells, kernels, executor, bar.show, bar.say)
-
         question = Question(failure, statement, failure.metric if failure else "")
-        explained = explain(loaded, question, end_ns, count, steps, run_cells, summary["metrics"])
-        _write(explained, growing.directory, text, end_ns)
+
+        def cells_of(cases: Sequence[Loaded]) -> Sequence[Cell]:
+            return study.make_cells(cases, "virtual", on)
+
+        with (
+            closing(LocalExecutor(places)) as executor,
+            growing_sweep(parent, f"why {text}", texts, keep, consent, executor) as (growing, run_cells),
+        ):
+            explained = explain(
+                loaded, question, end_ns, count, steps, lambda cases: run_cells(cells_of(cases)), summary["metrics"]
+            )
+            _write(explained, growing.directory, text, end_ns)
     if as_json:
         _emit(explained, growing.directory, text)
     else:

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mprun.analysis.onset import find_onset_ns
 from mprun.engines.debugger import Debugger, find_gdb
 from mprun.errors import HostError, RunError, SpecError
 from mprun.kernel.store import find_kernel, list_kernels
 from mprun.kernel.symbols import find_symbols
+from mprun.lab.run import measured_by
 from mprun.model.engine import DEFAULT_ENGINE
 from mprun.model.permission import Consent
 from mprun.model.units import TIME, QuantityError
@@ -20,6 +22,7 @@ from mprun.provenance import name_build
 from mprun.repetition import first_difference, repeat
 from mprun.rundir import RunDirectory, reading
 from mprun.scratch import scratch
+from mprun.statement.expression import ExpressionError, parse
 
 CHUNK_BYTES = 4 << 20
 
@@ -68,6 +71,20 @@ def parse_packet(run: RunDirectory, text: str) -> Moment:
     assert boot_ns is not None, "a run with time zero"
     content = {"interface": found.interface, "content": found.network_bytes.hex()}
     return Moment(found.at_ns - boot_ns, f", packet {digits} of {name}", content)
+
+
+def parse_statement(run: RunDirectory, text: str) -> Moment:
+    """Return the moment at which a statement is first true of the rows of tables until then. Raises as `parse_time`."""
+    zero_ns, _ = _find_span(run)
+    try:
+        at_ns = find_onset_ns(parse(text), measured_by(run))
+    except ExpressionError as error:
+        raise SpecError(f"--fail-if: {error}") from None
+    if at_ns is None:
+        raise SpecError(f"--fail-if {text}: is true at no time of {run.name}")
+    if at_ns < 0:
+        raise SpecError(f"--fail-if {text}: is true before time zero, at {at_ns / 1e9:.9f} s")
+    return Moment(zero_ns + at_ns, f", where first {text}")
 
 
 def debug(

@@ -144,6 +144,15 @@ def find_value(reference: Reference, runs: Mapping[str, Measured | Swept]) -> Va
 
 
 def _read_column(run: Measured, name: str, column: str, conditions: Sequence[Condition]) -> Value:
+    columns, rows = select_rows(run, name, column, conditions)
+    unit, scale = column_unit(column)
+    return Value(tuple(float(columns[column][row]) * scale for row in rows), unit)
+
+
+def select_rows(
+    run: Measured, name: str, column: str, conditions: Sequence[Condition]
+) -> tuple[Columns, tuple[int, ...]]:
+    """Return a table, and the rows that meet all conditions and have a value in a column. Raises UnknownName."""
     columns = run.table(name)
     if columns is None:
         raise UnknownName(f"the run has no table '{name}'")
@@ -151,13 +160,11 @@ def _read_column(run: Measured, name: str, column: str, conditions: Sequence[Con
         if wanted not in columns:
             raise UnknownName(f"table '{name}' has no column '{wanted}'{name_nearest(wanted, columns, 'columns')}")
     tests = [(columns[condition.key], _test(condition)) for condition in conditions]
-    unit, scale = column_unit(column)
-    amounts = tuple(
-        float(value) * scale
+    return columns, tuple(
+        row
         for row, value in enumerate(columns[column])
         if value is not None and all(holds(values[row]) for values, holds in tests)
     )
-    return Value(amounts, unit)
 
 
 def _test(condition: Condition) -> Callable[[Any], bool]:

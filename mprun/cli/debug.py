@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     help="Run until a capture of the run gets its packet N, such as client.pcap:120. Wireshark shows the numbers.",
 )
 @click.option(
+    "--fail-if",
+    metavar="STATEMENT",
+    help="Run until this is first true of the rows of tables so far: 'max(queues[link=path0].backlog_packets) > 50'.",
+)
+@click.option(
     "--command",
     "commands",
     multiple=True,
@@ -38,6 +43,7 @@ def command(
     name: str,
     time: str | None,
     packet: str | None,
+    fail_if: str | None,
     commands: tuple[str, ...],
     kernel: str | None,
     parent: Path,
@@ -54,12 +60,18 @@ def command(
     The kernel needs symbols: `mprun kernel build --symbols`.
     """
     from mprun.cli.operand import find_run
-    from mprun.debugging import Moment, debug, parse_packet, parse_time
+    from mprun.debugging import debug, parse_packet, parse_statement, parse_time
 
-    if (time is None) == (packet is None):
-        raise click.UsageError("give either --at TIME or --packet CAPTURE:N")
+    given = [
+        (parse, text)
+        for parse, text in ((parse_time, time), (parse_packet, packet), (parse_statement, fail_if))
+        if text is not None
+    ]
+    if len(given) != 1:
+        raise click.UsageError("give one of --at TIME, --packet CAPTURE:N and --fail-if STATEMENT")
     original = find_run(parent, name)
-    moment: Moment = parse_time(original, time) if time is not None else parse_packet(original, packet or "")
+    (parse, text) = given[0]
+    moment = parse(original, text)
     options.note_unconfined()
     difference = debug(original, moment, commands or None, kernel, consent)
     if difference is None:

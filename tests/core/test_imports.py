@@ -22,7 +22,7 @@ ROOMS = """
     agent guest agent_report
     rundir kernel programs engines selftests
     provenance packets analysis sweepdir index
-    place runner repetition debugging report sweep lab bundle course question results
+    place runner repetition report sweep lab debugging bundle course question results
     cli __init__ __main__
 """.split()
 CORE = ("model", "intent", "statement", "schema", "topologies", "tools", "input", "compile", "analysis") + (

@@ -17,7 +17,7 @@ from mprun.engines.debugger import Debugger
 from mprun.errors import HostError
 from mprun.kernel.store import SYMBOLS, find_kernel
 from mprun.kernel.symbols import has_symbols
-from mprun.rundir import RunDirectory
+from mprun.rundir import RunDirectory, read_table
 from tests.scenes import copy_kernel
 from tests.system.conftest import COMMAND, SHORT, Result, call, environment
 
@@ -150,6 +150,21 @@ def test_a_packet_is_shown_as_captured_and_the_run_continues_when_gdb_ends(
     assert "identical: " in done.out
 
 
+def test_a_statement_stops_where_its_rows_first_make_it_true(run: RunDirectory, debug: Callable[..., Result]) -> None:
+    """The first sample of the first path with a window above 20 packets is found, and the kernel has this window."""
+    rows = read_table(run.folder, "tables/sockets.parquet").collect().iter_rows(named=True)
+    samples = [row for row in rows if (row["host"], row["flow"], row["path"]) == ("client", "bulk", "path0")]
+    first = next(row for row in samples if row["snd_cwnd_packets"] > 20)
+    statement = "max(sockets[host=client, flow=bulk, path=path0].snd_cwnd_packets) > 20"
+    done = debug("--fail-if", statement, commands=("mp-subflows client",))
+    assert done.status == 0, done.out + done.err
+    assert f", where first {statement}\n" in done.out
+    assert first["time_ns"] <= stopped_ns(done.out) < first["time_ns"] + 2_000_000
+    windows = re.findall(r"10\.0\.0\.1:\d+ > 10[.\d]+:5201, .*\n    cwnd (\d+),", done.out)
+    assert str(first["snd_cwnd_packets"]) in windows
+    assert "identical: " in done.out
+
+
 def test_a_change_in_gdb_is_a_difference(debug: Callable[..., Result]) -> None:
     change = "set var ((struct tcp_sock *)sk)->snd_cwnd = 2"
     done = debug("--at", "1s", commands=("tbreak tcp_rcv_established", "continue", change))
@@ -162,8 +177,18 @@ def test_a_change_in_gdb_is_a_difference(debug: Callable[..., Result]) -> None:
     [
         (("--at", "90s"), 2, r"^--at 90s is after the end of the run, \d\.\d{9} s$"),
         (("--at", "3"), 2, r"^--at: a bare number has no unit: write '3s' or '3ms'$"),
-        ((), 2, "give either --at TIME or --packet CAPTURE:N"),
-        (("--at", "1s", "--packet", "client.pcap:1"), 2, "give either --at TIME or --packet CAPTURE:N"),
+        ((), 2, "give one of --at TIME, --packet CAPTURE:N and --fail-if STATEMENT"),
+        (("--at", "1s", "--packet", "client.pcap:1"), 2, "give one of --at TIME, --packet CAPTURE:N and --fail-if"),
+        (
+            ("--fail-if", "bulk.goodput > 1mbit"),
+            2,
+            "'bulk.goodput'.*: is known only at the end of a run: name a column",
+        ),
+        (
+            ("--fail-if", "max(goodput[flow=bulk].goodput_bit_per_s) > 1gbit"),
+            2,
+            "^--fail-if max.*: is true at no time of",
+        ),
         (("--packet", "client.pcap:9999999"), 2, r"^--packet client.pcap:9999999: the capture has \d+ packets$"),
         (("--packet", "server.pcap:1"), 2, "the run has no capture 'server.pcap'; captures: client$"),
         (("--packet", "client.pcap"), 2, "write the name of a capture and a number from 1 on, as in client.pcap:120$"),

@@ -34,6 +34,8 @@ NOT_RUN = {
     "mprun kernel build --symbols --source ~/linux --name mine": "builds a kernel: minutes",
     "mprun kernel build --source ~/linux --name mine --symbols": "builds a kernel: minutes",
     "mprun debug latest --at 1.5s": "gdb waits for commands; test_debug gives it some",
+    "mprun debug latest --fail-if 'max(sockets[host=client, path=path1].retransmits_packets) > 0'": "test_debug takes "
+    "another statement",
     "mprun debug latest --packet client.pcap:120 --command 'mp-skb skb' --command 'bt 4'": "test_debug takes another",
     "mprun kernel build --source linux-source-7.3.tar.xz --name later": "builds a kernel: minutes",
     "mprun kernel build --source ~/linux --name mine --watch -- mprun -t topo -x xp --kernel mine": "waits for edits",

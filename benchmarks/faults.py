@@ -38,7 +38,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What identifies it for people, with its parameters."""
+        """Its name in the table, with its parameters."""
         words = [self.folder.partition("_")[0], self.experiment, *self.params]
         return " ".join([*words, f"(first {self.first})"] if self.first else words)
 

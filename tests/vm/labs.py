@@ -172,3 +172,25 @@ def test_a_lab_names_what_this_kernel_lacks(tmp_path: Path) -> None:
     done = call("lab", "run", "04", "--engine", "real", "-o", tmp_path / "runs", cwd=tmp_path)
     assert done.status == 3, done.out + done.err
     assert done.out.count("has no scheduler 'lowest-rtt'") >= 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="labs are run as root")
+def test_cpu_time_over_time_on_an_emulated_technology(mprun: Callable[..., Result]) -> None:
+    """Lab 13's CPU times come with each program's samples. Their values mean nothing on an emulated processor."""
+    if find("cmtsctp") is None:
+        pytest.skip("the program for SCTP is not built: mprun tools install cmtsctp")
+    lab = ROOT / "labs" / "13_sctp_vs_mptcp"
+    given = ("-p", "technology=4g-lte", "-p", "duration=3s", "--engine", "real", "--json")
+    done = mprun("-t", lab / "topo_table", "-x", lab / "cpu", *given)
+    assert done.status == 0, done.out + done.err
+    rows = done.rows("cpu")
+    print(f"{len(rows)} samples of {sorted({row['process'] for row in rows})}")
+    for flow in ("tcp", "mptcp", "sctp", "cmt"):
+        for host in ("client", "server"):
+            process = flow if host == "client" else f"{flow}.server"
+            own = [row for row in rows if (row["host"], row["process"]) == (host, process)]
+            used_ns = [row["user_ns"] + row["system_ns"] for row in own]
+            # a sample every 100 ms for 3 s, of a program that works all the time
+            assert len(own) >= 15, (flow, host)
+            assert used_ns == sorted(used_ns)
+            assert used_ns[-1] > 0

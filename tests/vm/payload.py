@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The second disk of a machine: the kernel's modules, this checkout with its local changes, and the orders.
 
-The disk has the program for multipath QUIC too, if that program is built.
+The disk has the programs for multipath QUIC and SCTP too, if they are built.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tests.vm.kernel import Kernel
 from tests.vm.release import ROOT
 
 HERE = Path(__file__).parent
+TOOLS = ("quic", "cmtsctp")
 # After each order, so that a machine that is ended later keeps its results.
 HAND_OVER = "tar -C /results -cf /dev/vdc . && sync"
 
@@ -47,8 +48,9 @@ def make_payload(kernel: Kernel, orders: Sequence[Order], folder: Path) -> Path:
     _describe(tree / "source")
     shutil.copy(HERE / "init.sh", tree / "init.sh")
     (tree / "orders.sh").write_text("".join(map(_spell, orders)))
-    if (program := find("quic", as_user=True)) is not None:
-        shutil.copytree(program.directory, tree / "tools" / program.directory.name)
+    for name in TOOLS:
+        if (program := find(name, as_user=True)) is not None:
+            shutil.copytree(program.directory, tree / "tools" / program.directory.name)
     shutil.copytree(kernel.modules, tree / "modules", symlinks=True, copy_function=os.link)
     used = subprocess.run(["du", "-sm", tree], capture_output=True, text=True, check=True).stdout
     make_disk(tree, folder / "payload.img", int(used.split()[0]) * 5 // 4 + 64)

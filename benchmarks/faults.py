@@ -58,7 +58,12 @@ CASES = (
     Case("06_multipath_quic", "topo", "xp_multipath_rtt", ("stack=noq",), 32),
     Case("10_openflow_topologies", "topo_paths", "bulk", ("paths=5", "duration=7s")),
     Case("11_classroom", "topo_one_client", "one_client", ("size=10mb",)),
-    Case("12_datacentre_short_flows", "topo", "queries", ("duration=1s", "short=mptcp")),
+    Case(
+        "12_datacentre_short_flows",
+        "topo",
+        "queries_alone",
+        ("duration=1s", "transport=mptcp", "even=default", "odd=default"),
+    ),
     Case("13_sctp_vs_mptcp", "topo_table", "cmt", ("duration=5s",)),
     Case("13_sctp_vs_mptcp", "topo_table", "mptcp", ("duration=5s",)),
     Case("13_sctp_vs_mptcp", "topo_table", "tcp", ("duration=5s",)),

@@ -21,6 +21,8 @@ from tests.core.test_imports import ROOMS
 from tests.pages import NAMED, PAGES, ROOT, blocks_of, commands_in_blocks, commands_in_sentences
 
 LAB = ROOT / "labs" / "01_multipath"
+# A line of a shell up to its first pipe, redirection or `&` outside quotes.
+UP_TO_PIPE = re.compile(r"""(?:'[^']*'|"[^"]*"|[^'"])*?(?=\s+[|>&]|$)""")
 # For experiments with several hosts per entry.
 STAR = "version: 1\ntopology: star\nclients: 4\n"
 WITH_YAML = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES if blocks_of(page, "yaml")]
@@ -65,7 +67,8 @@ def _check(path: Path, page: Path) -> None:
 def _commands(page: Path) -> Iterator[str]:
     """Yield each mprun command line on a page, in a block or in a sentence."""
     lines = commands_in_blocks(page, "", "console", "sh", "indented")
-    yield from (re.split(r"\s+[|>&]", line)[0] for line in lines)
+    for line in lines:
+        yield up_to_pipe[0] if (up_to_pipe := UP_TO_PIPE.match(line)) else line
     yield from commands_in_sentences(page)
 
 

@@ -22,7 +22,7 @@ from mprun.agent.network import PlannedNetwork
 from mprun.agent.observer import Observer
 from mprun.agent.process import RunningProcess
 from mprun.agent.record import KERNEL_LOG, TRACE, Recorder
-from mprun.agent.sampler import Sampler, interface_sampler, queue_sampler
+from mprun.agent.sampler import Sampler, holds_packets, interface_sampler, queue_sampler
 from mprun.agent.schedule import PROGRESS
 
 if TYPE_CHECKING:
@@ -240,6 +240,11 @@ class Machine:
         before_ns = time.monotonic_ns()
         clock_ns = time.time_ns()
         return clock_ns - (before_ns + time.monotonic_ns()) // 2
+
+    def holds_packets(self) -> bool:
+        """Return True if a packet is under way on a shaped link."""
+        wires = self._builder.network.wires
+        return wires is not None and holds_packets(wires)
 
     def free_bytes(self) -> int:
         """Return the free bytes that a user has on the run directory's disk."""

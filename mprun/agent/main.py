@@ -54,6 +54,8 @@ SETTLE_NS = SECOND_NS // 5
 # The kernel passes packets to tcpdump in blocks. A block that is not full is passed when the kernel's one-second timer
 # expires for the second time, as the first may have come just after the block was begun (packet_mmap).
 CAPTURE_NS = 2 * SECOND_NS + SETTLE_NS
+# The longest time that packets under way at the end of the traffic get to arrive, in simulated time and in real time.
+DRAIN_NS, REAL_DRAIN_NS = 3600 * SECOND_NS, 60 * SECOND_NS
 # Captures end if less space is left on the disk, so that the rest of the run can be written.
 RESERVE_BYTES = 64 << 20
 
@@ -448,8 +450,22 @@ def sample_totals(run: Run) -> None:
         run.machine.sample(series, now_ns)
 
 
+def drain(run: Run) -> None:
+    """Wait until no link holds a packet: a packet under way is neither received nor lost.
+
+    A program of a file may send until the run ends, so the wait is bounded. The interval of checks grows with the time
+    waited, so that an hour of simulated time takes about a hundred checks.
+    """
+    began_ns = run.machine.now_ns()
+    most_ns = DRAIN_NS if run.is_simulated else REAL_DRAIN_NS
+    while run.machine.holds_packets() and (waited_ns := run.machine.now_ns() - began_ns) < most_ns:
+        run.report("waiting for packets under way")
+        run.machine.sleep_until(run.machine.now_ns() + max(SETTLE_NS, waited_ns // 10))
+
+
 def settle(run: Run) -> None:
-    """Wait until queues are empty and sockets are closed, then record the kernel's counters."""
+    """Wait until links are empty and sockets are closed, then record the kernel's counters."""
+    drain(run)
     run.machine.sleep_until(call_in_captures(run) or run.machine.now_ns() + SETTLE_NS)
     if run.is_simulated:
         run.result["slab_kb"]["after"] = slab_kb()

@@ -7,13 +7,16 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
+from mprun.agent.message import find_attribute
 from mprun.agent.record import INTERFACES, QUEUES, Recorder
 from mprun.agent.rtnetlink import Netlink
 
 # linux/rtnetlink.h, linux/if_link.h: struct if_stats_msg and struct tcmsg.
 RTM_GETSTATS, RTM_GETQDISC = 94, 38
 _COUNTERS = struct.pack("=BxxxII", 0, 0, 1)
-_QDISCS = bytes(20)
+_QDISC_DUMP = (RTM_GETQDISC, bytes(20))
+# struct tcmsg, after which the attributes begin; TCA_STATS, and qlen in its struct tc_stats (linux/gen_stats.h).
+_TCMSG_BYTES, TCA_STATS, _QLEN = 20, 3, struct.Struct("=28xI")
 
 
 class Namespace(Protocol):
@@ -56,7 +59,16 @@ def interface_sampler(recorder: Recorder, nodes: Iterable[Namespace]) -> Sampler
 
 def queue_sampler(recorder: Recorder, wires: Namespace | None) -> Sampler:
     """Return a sampler of all queues of the wires. wires: None if the network has no wires."""
-    sampler = Sampler(recorder, QUEUES, (RTM_GETQDISC, _QDISCS))
+    sampler = Sampler(recorder, QUEUES, _QDISC_DUMP)
     if wires is not None:
         sampler.add([wires])
     return sampler
+
+
+def holds_packets(wires: Namespace) -> bool:
+    """Return True if a queueing discipline of the wires holds a packet, in its delay stage or in its queue."""
+    for message in wires.netlink.dump(*_QDISC_DUMP):
+        place, _ = find_attribute(message, _TCMSG_BYTES, len(message), TCA_STATS)
+        if _QLEN.unpack_from(message, place)[0]:
+            return True
+    return False

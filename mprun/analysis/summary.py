@@ -25,6 +25,7 @@ from mprun.analysis.host import (
 from mprun.analysis.interference import Interference
 from mprun.analysis.kernel import join_log, judge_log, tabulate_log
 from mprun.analysis.lateness import find_allowances
+from mprun.analysis.loss import account_for_losses
 from mprun.analysis.path import read_probes, warn_of_ways
 from mprun.analysis.processor import measure_cpu
 from mprun.analysis.real_link import tell_real_links
@@ -93,7 +94,7 @@ def measure(evidence: Evidence) -> Measured:
             sum_up(intent.traffic, results),
             *_use_samples(connections, sampled, found.metrics, evidence),
             of_captures,
-            _doubt(evidence),
+            _doubt(evidence, results),
             judge_log(kernel_log, agent.zero_ns),
             calibration.tell(evidence.calibration.rows if evidence.calibration else ()),
         )
@@ -161,7 +162,7 @@ def _use_samples(
     return found
 
 
-def _doubt(evidence: Evidence) -> Findings:
+def _doubt(evidence: Evidence, results: Mapping[str, Result]) -> Findings:
     """Return what a reader must know of the machine, the kernels and the network of a run."""
     intent, agent, observation = evidence.intent, evidence.agent, evidence.observation
     return Findings(
@@ -170,6 +171,7 @@ def _doubt(evidence: Evidence) -> Findings:
             *doubt_host(agent.host),
             *warn_of_untaken(intent, observation),
             *warn_of_missing_packets(intent, agent),
+            *account_for_losses(results, intent, agent, observation),
             *warn_of_lost_sockets(observation.hosts),
             *warn_of_ways(intent),
             *warn_of_counters(agent),

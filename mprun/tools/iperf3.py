@@ -290,6 +290,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
             tables={"goodput": _goodput_table(ways)},
             accounts=_accounts(flow, outputs, report),
             portions=portions,
+            lost_packets=0 if is_tcp else sum(int(report["end"][f"sum{way.key}"]["lost_packets"]) for way in ways),
         )
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
         return Result(error=f"its report is not as expected: {type(fault).__name__} {fault}")

@@ -226,21 +226,22 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     bytes_ = sum(values["Received Bytes"] for values in received)
     length_us = max(v["Last Reception"] for v in received) - min(v["First Reception"] for v in received)
     values = {"bytes": bytes_} | ({"goodput": bytes_ * 8e6 / length_us} if length_us else {})
+    arrived_packets = sum(one["Received Packets"] for one in received)
+    sent_packets = sum(v["Transmitted Packets"] for name, v in sender.items() if name.startswith("flow["))
     if flow.protocol == "udp":
-        arrived = sum(one["Received Packets"] for one in received)
-        values["loss"] = 1 - arrived / sum(v["Transmitted Packets"] for n, v in sender.items() if n.startswith("flow["))
+        values["loss"] = 1 - arrived_packets / sent_packets
     sent = sum(values["Transmitted Bytes"] for name, values in sender.items() if name.startswith("flow["))
     ports = _data_ports(flow, outputs) if flow.protocol in ("tcp", "mptcp") else ()
-    is_whole = sum(one["Received Packets"] for one in received) >= sum(
-        one["Transmitted Packets"] for name, one in sender.items() if name.startswith("flow[")
-    )
     return Result(
         values,
         tables=_read_tables(flow, outputs, sides[0]),
         server_ports=ports,
         warnings=tuple(_doubt(flow, sent)),
-        movement=_find_movement(flow, outputs, sides[0], is_whole) if flow.protocol == "sctp" else None,
+        movement=_find_movement(flow, outputs, sides[0], arrived_packets >= sent_packets)
+        if flow.protocol == "sctp"
+        else None,
         portions={"goodput": _find_portions(flow, outputs, sides[0], receiver)} if length_us else {},
+        lost_packets=round(sent_packets - arrived_packets) if flow.protocol == "udp" else 0,
     )
 
 

@@ -208,6 +208,7 @@ class Result:
     - accounts: readable reports by the name of the process.
     - portions: the payload that a metric of rate counts, by the metric's name. The metrics of several flows together
       are computed from them. A rate without portions counts as constant while the flow's programs run.
+    - lost_packets: the packets that did not arrive, if the tool does not send them again.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -221,6 +222,7 @@ class Result:
     delays_ns: Mapping[str, Sequence[int]] = field(default_factory=dict)
     accounts: Mapping[str, str] = field(default_factory=dict)
     portions: Mapping[str, Sequence[Portion]] = field(default_factory=dict)
+    lost_packets: int = 0
 
 
 class Tool(Protocol):

@@ -155,6 +155,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         tables={"datagrams": table} if arrived else {},
         delays_ns={"delay": list(first.values())},
         portions={"goodput": [_whole(flow, arrived, len(first) * length_bytes, outputs.zero_ns)]} if arrived else {},
+        lost_packets=sent - len(first),
     )
 
 

@@ -71,6 +71,7 @@ class RecordingMachine:
 
     def __init__(self, fail_at: int | None = None, lasts_ns: int = 10 * SECOND_NS) -> None:
         self.clock_ns = 0
+        self.links_empty_ns = 0
         self.lasts_ns = lasts_ns
         self.steps: list[str] = []
         self.alive: list[str] = []
@@ -157,6 +158,9 @@ class RecordingMachine:
     def boot_ns(self) -> int:
         return 0
 
+    def holds_packets(self) -> bool:
+        return self.clock_ns < self.links_empty_ns
+
     def free_bytes(self) -> int:
         return self.left_bytes
 
@@ -238,6 +242,24 @@ def test_a_whole_run_lets_its_captures_read_all(tmp_path: Path) -> None:
     run_on(machine, tmp_path)
     assert len(machine.notified) == 2
     assert_captures_were_read(machine)
+
+
+def test_packets_under_way_arrive_before_counters_are_read(tmp_path: Path) -> None:
+    machine = RecordingMachine()
+    machine.links_empty_ns = 100 * SECOND_NS
+    status, _ = run_on(machine, tmp_path)
+    assert status == 0
+    assert all(moment_ns >= 100 * SECOND_NS for _, number, moment_ns in machine.notified if number == signal.SIGUSR1)
+    assert machine.sampled["queues"][-1] >= 100 * SECOND_NS
+    assert_captures_were_read(machine)
+
+
+def test_links_that_never_empty_do_not_keep_a_run(tmp_path: Path) -> None:
+    machine = RecordingMachine()
+    machine.links_empty_ns = 10**6 * SECOND_NS
+    status, _ = run_on(machine, tmp_path)
+    assert status == 0
+    assert machine.clock_ns < 2 * 3600 * SECOND_NS
 
 
 @pytest.mark.parametrize("step", range(2, 20))

@@ -307,12 +307,32 @@ def test_a_full_queue_delays_and_loses(run: Callable[..., Result]) -> None:
     assert result.metric("udp.loss") == pytest.approx(1 - carried, abs=0.01)
 
 
+def test_a_packet_under_way_at_the_end_arrives(run: Callable[..., Result]) -> None:
+    """Half a second of delay, and a queue of seconds: no packet is lost, with a capture and without."""
+    flow = "  - {tool: udp, from: client, to: server, rate: 1mbit, duration: 1s}\n"
+    far = ONE_PATH.replace("delay: 20ms", "delay: 500ms")
+    result = succeed(run(flow, far))
+    assert result.metric("udp.loss") == 0
+    packets = 1e6 // (1472 * 8)
+    assert result.metric("udp.packets") == packets
+    assert result.metric("udp.goodput") == pytest.approx(packets * 1472 * 8)
+    assert succeed(run(flow, far, "capture: [{host: server}]\n")).metric("udp.loss") == 0
+    slow = ONE_PATH.replace("rate: 100mbit", "rate: 1mbit")
+    result = succeed(run(flow.replace("1mbit", "8mbit"), slow))
+    lost = result.metric("udp.loss") * result.metric("udp.packets")
+    (queue,) = (row for row in result.rows("queues")[-2:] if row["direction"] == "forward")
+    assert (queue["backlog_packets"], queue["drops_packets"]) == (0, pytest.approx(lost))
+    assert lost == pytest.approx(8e6 // (1472 * 8) - 400 - 1e6 / (1514 * 8), abs=2)
+    assert not [text for text in result.summary["warnings"] if "did not arrive" in text]
+
+
 def test_what_is_corrupt_is_not_taken(run: Callable[..., Result]) -> None:
     topology = ONE_PATH.replace("delay: 20ms", "delay: 20ms, corrupt: {forward: 10%}")
     flow = "{tool: udp, from: client, to: server, rate: 8mbit, duration: 2s, length: 1000bytes}"
     result = succeed(run(f"  - {flow}\n", topology))
     # 2000 packets, five standard deviations; one bit in 140 is in the sender's MAC address, which is not checked
     assert result.metric("udp.loss") == pytest.approx(0.1, abs=0.035)
+    assert not result.summary["warnings"]
 
 
 def test_duplicates_and_reordering_are_counted(run: Callable[..., Result]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Safe output of text from other sources in terminals and files.
+"""Safe output of text from other sources in terminals and files, and safe names from such text.
 
 A terminal executes some control characters, and XML cannot contain them. The agent imports few modules, so it has its
 own `printable`.
@@ -7,6 +7,7 @@ own `printable`.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 # The characters that `printable` replaces, as a regular expression for polars tables: control characters and characters
@@ -24,6 +25,15 @@ def printable(text: str) -> str:
 def plain(value: object) -> str:
     """Return a value as printable text on one line."""
     return printable(str(value)).replace("\n", " ").replace("\t", " ")
+
+
+def slug(text: str, most: int = 100, others: str = "") -> str:
+    """Return a text as a file name, or as the id of an element: ASCII letters, digits, `.`, `_`, `-` and `others`.
+
+    Every other character becomes `_`. The slug has 1 to `most` characters and never begins with a dot. Several texts
+    may have the same slug.
+    """
+    return re.sub(rf"[^A-Za-z0-9._{re.escape(others)}-]|^\.", "_", text)[:most] or "_"
 
 
 def make_printable(value: Any) -> Any:

@@ -17,6 +17,7 @@ from typing import Literal
 
 from mprun.model.metric import SUFFIXES
 from mprun.model.spec import Plot
+from mprun.text import slug
 
 # line: points joined; step: a value from its point to the next; stack: steps on top of each other; points: separate
 # points; cdf: the share of the values up to each; bar, box: a position for each category; heat: a row for each series;
@@ -101,7 +102,7 @@ class Mark:
 class Chart:
     """A figure.
 
-    - name: of its files.
+    - name: of its files, and the beginning of the ids in its picture; made a slug.
     - value: the quantity that the colours of a heat map show.
     - until: the end of a time axis, the same in all figures of a run; None for the last value.
     - width_um: of the PDF; None for a paper's column.
@@ -118,6 +119,10 @@ class Chart:
     value: Axis | None = None
     until: float | None = None
     width_um: int | None = None
+
+    def __post_init__(self) -> None:
+        # a name may contain a metric, or a column of a user's own table
+        object.__setattr__(self, "name", slug(self.name))
 
     @property
     def is_over_time(self) -> bool:

@@ -28,10 +28,9 @@ class Gallery:
 
     def add(self, chart: Chart) -> None:
         """Paint a figure. If its name is taken, as by the same figure in another form, it gets a number."""
-        taken = sum(
-            picture.name == chart.name or picture.name.startswith(f"{chart.name}.") for picture in self.pictures
-        )
-        chart = replace(chart, name=f"{chart.name}.{taken + 1}") if taken else chart
+        taken = {picture.name for picture in self.pictures}
+        names = (chart.name, *(f"{chart.name}.{number}" for number in range(2, len(taken) + 2)))
+        chart = replace(chart, name=next(name for name in names if name not in taken))
         wide, column = paint(chart, WIDE, ("svg", "png")), paint(chart, COLUMN, ("svg",))
         pdf = paint(chart, lay_out(chart.width_um), ("pdf",))["pdf"]
         files = {"svg": wide["svg"], "pdf": pdf, "png": wide["png"], "csv": to_csv(chart).encode()}

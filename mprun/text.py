@@ -8,6 +8,8 @@ own `printable`.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from itertools import chain, count
 from typing import Any
 
 # The characters that `printable` replaces, as a regular expression for polars tables: control characters and characters
@@ -34,6 +36,11 @@ def slug(text: str, most: int = 100, others: str = "") -> str:
     may have the same slug.
     """
     return re.sub(rf"[^A-Za-z0-9._{re.escape(others)}-]|^\.", "_", text)[:most] or "_"
+
+
+def untaken(name: str, taken: Collection[str]) -> str:
+    """Return a name, or the name with the first number from 2 on that is not taken, such as `rate.2`."""
+    return next(one for one in chain((name,), (f"{name}.{number}" for number in count(2))) if one not in taken)
 
 
 def make_printable(value: Any) -> Any:

@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 
 Language = Literal["csv", "markdown", "latex"]
 
-# The beginning of a text that a spreadsheet takes for a formula (owasp.org/www-community/attacks/CSV_Injection). It is
-# also a regular expression of polars.
-_FORMULA = r"^\s*[=+\-@＝＋－＠]"
-# Characters for which a text is quoted (RFC 4180). Some spreadsheets separate cells at a semicolon or a tab.
-_QUOTED = re.compile(r'[",;\t\r\n]')
+# The beginning of a text that a spreadsheet takes for a formula (owasp.org/www-community/attacks/CSV_Injection), also
+# behind a semicolon, a tab or a line break, where some spreadsheets begin another cell. Polars knows the expression.
+_FORMULA = r"(^|[;\t\r\n])(\s*[=+\-@＝＋－＠])"
+_QUOTED = re.compile(r'[",\r\n]')
 _MARKDOWN = re.compile(r"([\\|`*_<>\[\]&$~])")
 # `[` and `*` are arguments of a line break before them.
 _LATEX = str.maketrans(
@@ -67,7 +66,7 @@ def _write_text(text: str, language: Language) -> str:
         return text.translate(_LATEX)
     if language == "markdown":
         return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
-    text = re.sub(_FORMULA, r"'\g<0>", text)
+    text = re.sub(_FORMULA, r"\1'\2", text)
     return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
 
 
@@ -83,8 +82,8 @@ def write_csv(table: LazyFrame, file: BinaryIO) -> None:
     schema = table.collect_schema()
     texts = [name for name, kind in schema.items() if kind == polars.String]
     file.write(write_rows([list(schema)]).encode())
-    guarded = table.with_columns(polars.col(texts).str.replace(_FORMULA, "'$0"))
-    guarded.sink_csv(file, include_header=False, line_terminator="\r\n", quote_style="non_numeric")
+    guarded = table.with_columns(polars.col(texts).str.replace_all(_FORMULA, "${1}'${2}"))
+    guarded.sink_csv(file, include_header=False, line_terminator="\r\n")
 
 
 def insert(database: sqlite3.Connection, title: str, table: LazyFrame) -> None:

@@ -16,6 +16,9 @@ from typing import Any
 # that change the direction of text.
 UNPRINTABLE = r"[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}--[\n\t]]"
 
+# The most characters of a slug: a name of a file may have 255, with its suffix.
+MOST_SLUG = 100
+
 
 def printable(text: str) -> str:
     """Return a text with U+FFFD in place of characters that a terminal cannot print or would execute."""
@@ -29,7 +32,7 @@ def plain(value: object) -> str:
     return printable(str(value)).replace("\n", " ").replace("\t", " ")
 
 
-def slug(text: str, most: int = 100, others: str = "") -> str:
+def slug(text: str, most: int = MOST_SLUG, others: str = "") -> str:
     """Return a text as a file name, or as the id of an element: ASCII letters, digits, `.`, `_`, `-` and `others`.
 
     Every other character becomes `_`. The slug has 1 to `most` characters and never begins with a dot. Several texts
@@ -39,8 +42,9 @@ def slug(text: str, most: int = 100, others: str = "") -> str:
 
 
 def untaken(name: str, taken: Collection[str]) -> str:
-    """Return a name, or the name with the first number from 2 on that is not taken, such as `rate.2`."""
-    return next(one for one in chain((name,), (f"{name}.{number}" for number in count(2))) if one not in taken)
+    """Return a slug, or the slug with the first number from 2 on that is not taken, such as `rate.2`."""
+    numbered = (f"{name[: MOST_SLUG - 5]}.{number}" for number in count(2))
+    return next(one for one in chain((name,), numbered) if one not in taken)
 
 
 def make_printable(value: Any) -> Any:

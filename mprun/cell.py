@@ -87,7 +87,7 @@ def write_csv(table: LazyFrame, file: BinaryIO) -> None:
 
 
 def insert(database: sqlite3.Connection, title: str, table: LazyFrame) -> None:
-    """Make a table of a database. Raises sqlite3.Error if SQLite cannot have its names or so many columns."""
+    """Make a table of a database. Raises sqlite3.Error if SQLite does not allow its names or number of columns."""
     frame = table.collect()
     names = ", ".join(_quote(column) for column in frame.columns)
     database.execute(f"CREATE TABLE {_quote(title)} ({names})")

@@ -172,8 +172,9 @@ def _write_qlogs(found: RunDirectory | SweepDirectory, folder: Path | None) -> I
             except QlogError as fault:
                 raise MprunError(f"{found.path}: the qlog of {flow.name}'s {end} {fault}") from None
             target = target or _make(folder, found)
-            target.write_text(f"{flow.name}-{end}.qlog", text)
-            yield target.path / f"{flow.name}-{end}.qlog"
+            title = f"{slug(flow.name)}-{end}.qlog"
+            target.write_text(title, text)
+            yield target.path / title
     if target is None:
         raise MprunError(f"{found.path}: no qlog: write 'qlog: true' in an entry of `tool: quic`, and run it again")
 

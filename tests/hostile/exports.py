@@ -8,14 +8,16 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import polars
 import yaml
 from markdown_it import MarkdownIt
 
+from mprun.analysis.claim import Measured
 from mprun.cell import Number, write_cell
-from mprun.lab.figure import Measured, judge_figure
+from mprun.lab.figure import judge_figure
 from mprun.lab.file import read_lab
 from mprun.lab.page import write_page
 from mprun.lab.published import COLUMNS, FILE
@@ -254,7 +256,7 @@ CASES: dict[str, Callable[[Path], Finding]] = {
     "page of a lab": _attempt_lab_page,
     "lab check --csv": _attempt_grades,
     **{
-        f"export --{kind} of a {what}": lambda folder, kind=kind, make=make: _attempt_export(kind, make, folder)
+        f"export --{kind} of a {what}": partial(_attempt_export, kind, make)
         for kind in ("csv", "sqlite", "markdown", "latex")
         for what, make in (("run", _make_run), ("sweep", _make_sweep))
     },

@@ -12,6 +12,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -176,12 +177,15 @@ def draw_chart(form: Form) -> Chart:
     """Return a figure of a form with hostile texts."""
     hostile = replace(_SERIES, label=ALL)
     along = (
-        Axis(ALL, categories=EVIL[:2])
+        Axis(ALL, categories=tuple(EVIL[:2]))
         if form in ("bar", "box", "heat")
         else Axis(ALL, "share" if form == "effect" else "s", title=ALL)
     )
     up = Axis("", categories=(ALL, *EVIL)) if form in ("heat", "effect") else Axis(ALL, "bit/s")
-    panels = (Panel(ALL, (hostile, replace(hostile, label=EVIL[0], dash=1))), Panel(EVIL[1], (hostile,)))
+    panels: tuple[Panel, ...] = (
+        Panel(ALL, (hostile, replace(hostile, label=EVIL[0], dash=1))),
+        Panel(EVIL[1], (hostile,)),
+    )
     if form == "effect":
         panels = tuple(replace(one, series=tuple(replace(line, y=(0, 1)) for line in one.series)) for one in panels)
     return Chart(ALL, ALL, ALL, form, along, up, panels, (Mark(0.5, ALL),), Axis(ALL, "bit/s"))
@@ -234,7 +238,7 @@ def make_gallery(names: Sequence[str]) -> Gallery:
 
 
 def _draw_network() -> bytes:
-    spec = load(*(RUN / "inputs" / f"resolved-{kind}.yaml" for kind in ("topology", "experiment"))).spec
+    spec = load(RUN / "inputs/resolved-topology.yaml", RUN / "inputs/resolved-experiment.yaml").spec
     drawing: Drawing = _replace_texts(draw(spec.topology, spec.experiment.traffic, True), {"kind", "reading"})
     return graphviz.render(to_dot(drawing), "svg")
 
@@ -362,26 +366,21 @@ def _attempt_command(words: Sequence[str], make: Callable[[Path], Path], folder:
 
 
 FORMS: Sequence[Form] = typing.get_args(Form)
+_LIST = ("runs", "list", "-o", "FOLDER", "--html", "FOLDER/list.html")
 CASES: dict[str, Callable[[Path], Finding]] = {
-    **{f"figure: {form}": lambda folder, form=form: _attempt_form(form, folder) for form in FORMS},
+    **{f"figure: {form}": partial(_attempt_form, form) for form in FORMS},
     "figure: network": _attempt_drawing,
     "names of figures": _attempt_gallery,
     **{
-        f"page: {kind.__name__}": lambda folder, kind=kind: _attempt_page(kind, folder)
+        f"page: {kind.__name__}": partial(_attempt_page, kind)
         for kind in (Page, ComparisonPage, HistoryPage, ListingPage)
     },
     "page: history": _attempt_history,
-    "report": lambda folder: _attempt_command(("report", "MADE"), _make_run, folder),
-    "report of a sweep": lambda folder: _attempt_command(("report", "MADE"), make_hostile_sweep, folder),
-    "report of two runs": lambda folder: _attempt_command(
-        ("report", "-o", "FOLDER", "MADE", "OTHER"), _make_run, folder
-    ),
-    "compare": lambda folder: _attempt_command(
-        ("compare", "-o", "FOLDER", "MADE", "OTHER", "--report"), _make_run, folder
-    ),
-    "runs list": lambda folder: _attempt_command(
-        ("runs", "list", "-o", "FOLDER", "--html", "FOLDER/list.html"), _make_run, folder
-    ),
+    "report": partial(_attempt_command, ("report", "MADE"), _make_run),
+    "report of a sweep": partial(_attempt_command, ("report", "MADE"), make_hostile_sweep),
+    "report of two runs": partial(_attempt_command, ("report", "-o", "FOLDER", "MADE", "OTHER"), _make_run),
+    "compare": partial(_attempt_command, ("compare", "-o", "FOLDER", "MADE", "OTHER", "--report"), _make_run),
+    "runs list": partial(_attempt_command, _LIST, _make_run),
 }
 
 

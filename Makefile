@@ -26,7 +26,7 @@ help:
 	@echo "             of other people (packages-soak.txt; writes docs/programs.md); three quarters of an hour"
 	@echo "make fuzz SECONDS=600  mutated input files and damaged run directories: no traceback, nothing over 5 s or 1 GB"
 	@echo "make kills   kill runs and sweeps at 580 random moments: nothing left, lost, repeated or falsely passed; an hour"
-	@echo "make hostile  what hostile files get: guests, links, bundles, kernels, templates, bombs, texts, limits; half an hour"
+	@echo "make hostile  what hostile files get: guests, links, bundles, kernels, templates, bombs, texts, pages, exports, limits; half an hour"
 	@echo "make docs    the documentation as a site: build/site/index.html"
 	@echo "make fresh   set up from nothing in a tree of packages (SUITE=bookworm), run the first lab; needs root, ten minutes;"
 	@echo "             with STAGE=archive from the kernel in dist, without a compiler; five minutes"

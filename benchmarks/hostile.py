@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Print each case of `tests/hostile` as a line: an attempt of a stranger's files, and what they get.
 
-usage: hostile.py [GROUP ...]; GROUPS are guest, links, sweeps, bundles, kernels, templates, bombs, texts, limits. Each
-case runs in a process of its own. The exit status is 1 if a case does harm, or takes more than 5 s of CPU time or 1 GB.
+usage: hostile.py [GROUP ...]; GROUPS are guest, links, sweeps, bundles, kernels, templates, bombs, texts, pages,
+exports, limits. Each case runs in a process of its own. The exit status is 1 if a case does harm, or takes more than
+5 s of CPU time or 1 GB.
 """
 
 from __future__ import annotations
@@ -22,7 +23,20 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mprun.kernel.store import find_kernel
-from tests.hostile import VERBS, Finding, archives, bombs, guest, kernels, limits, links, templates, texts
+from tests.hostile import (
+    VERBS,
+    Finding,
+    archives,
+    bombs,
+    exports,
+    guest,
+    kernels,
+    limits,
+    links,
+    pages,
+    templates,
+    texts,
+)
 from tests.scenes import copy_kernel
 
 ROOT = Path(__file__).parents[1]
@@ -71,6 +85,16 @@ def _texts() -> Iterator[Case]:
             yield f"{case}, {verb}", lambda folder, case=case, verb=verb: texts.attempt_input(case, verb, folder)
 
 
+def _pages() -> Iterator[Case]:
+    for case in pages.CASES:
+        yield case, lambda folder, case=case: pages.attempt(case, folder)
+
+
+def _exports() -> Iterator[Case]:
+    for case in exports.CASES:
+        yield case, lambda folder, case=case: exports.attempt(case, folder)
+
+
 GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "links": _links,
     "sweeps": _sweeps,
@@ -79,6 +103,8 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "templates": _templates,
     "bombs": _bombs,
     "texts": _texts,
+    "pages": _pages,
+    "exports": _exports,
 }
 
 

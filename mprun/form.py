@@ -88,7 +88,7 @@ _STATUS = one_of("passed", "failed", "error")
 METRIC = {"value": number, "unit": one_of("bit/s", "s", "share", "byte", "1")}
 _EXPECTATION = {
     **{"metric": str, "value": _AMOUNT, "held": bool},
-    **{"minimum?": _AMOUNT, "maximum?": _AMOUNT, "equals?": _AMOUNT},
+    **{"minimum": _AMOUNT, "maximum": _AMOUNT, "equals": _AMOUNT},
 }
 SUMMARY = {
     **{"status": _STATUS, "metrics": Map(METRIC), "expectations": [_EXPECTATION], "seed": whole},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Safe output of text from other sources in terminals and files.
+"""Safe output of text from other sources in terminals and files, and safe names from such text.
 
 A terminal executes some control characters, and XML cannot contain them. The agent imports few modules, so it has its
 own `printable`.
@@ -7,11 +7,17 @@ own `printable`.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
+from itertools import chain, count
 from typing import Any
 
 # The characters that `printable` replaces, as a regular expression for polars tables: control characters and characters
 # that change the direction of text.
 UNPRINTABLE = r"[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}--[\n\t]]"
+
+# The most characters of a slug: a name of a file may have 255, with its suffix.
+MOST_SLUG = 100
 
 
 def printable(text: str) -> str:
@@ -24,6 +30,21 @@ def printable(text: str) -> str:
 def plain(value: object) -> str:
     """Return a value as printable text on one line."""
     return printable(str(value)).replace("\n", " ").replace("\t", " ")
+
+
+def slug(text: str, most: int = MOST_SLUG, others: str = "") -> str:
+    """Return a text as a file name, or as the id of an element: ASCII letters, digits, `.`, `_`, `-` and `others`.
+
+    Every other character becomes `_`. The slug has 1 to `most` characters and never begins with a dot. Several texts
+    may have the same slug.
+    """
+    return re.sub(rf"[^A-Za-z0-9._{re.escape(others)}-]|^\.", "_", text)[:most] or "_"
+
+
+def untaken(name: str, taken: Collection[str]) -> str:
+    """Return a slug, or the slug with the first number from 2 on that is not taken, such as `rate.2`."""
+    numbered = (f"{name[: MOST_SLUG - 5]}.{number}" for number in count(2))
+    return next(one for one in chain((name,), numbered) if one not in taken)
 
 
 def make_printable(value: Any) -> Any:

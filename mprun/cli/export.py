@@ -15,6 +15,7 @@ from mprun.cli.completion import complete_runs
 from mprun.errors import MprunError, SpecError
 from mprun.folder import Folder
 from mprun.model.fault import name_nearest
+from mprun.text import slug, untaken
 
 if TYPE_CHECKING:
     from polars import LazyFrame
@@ -124,19 +125,27 @@ def _check(metrics: Sequence[str], known: Sequence[str]) -> list[str]:
 
 def _write_tables(found: RunDirectory | SweepDirectory, kind: str, folder: Path | None) -> Iterator[Path]:
     """Write all tables, and yield the files. Raises MprunError if there are none."""
+    from mprun.cell import insert, write_csv
     from mprun.rundir import RunDirectory
     from mprun.table import writing
 
     target = database = None
-    for title, table in _tables_of_run(found) if isinstance(found, RunDirectory) else _tables_of_sweep(found):
+    taken: set[str] = set()
+    for name, table in _tables_of_run(found) if isinstance(found, RunDirectory) else _tables_of_sweep(found):
         target = target or _make(folder, found)
+        # the name of a table is that of its file, which may have any characters
+        title = untaken(slug(name), taken)
+        taken.add(title)
         if kind == "csv":
             with writing(target.path / f"{title}.csv"), target.whole(f"{title}.csv") as file:
-                table.sink_csv(file, line_terminator="\r\n")
+                write_csv(table, file)
             yield target.path / f"{title}.csv"
         else:
             database = database or sqlite3.connect(":memory:")
-            _insert(database, title, table)
+            try:
+                insert(database, title, table)
+            except sqlite3.Error as error:
+                raise MprunError(f"{found.path}: table '{title}' does not fit SQLite: {error}: use --csv") from None
     if target is None:
         why = "none of its flows has any" if found.has("summary.json") else "the run did not get so far"
         raise MprunError(f"{found.path}: no tables: {why}")
@@ -163,30 +172,11 @@ def _write_qlogs(found: RunDirectory | SweepDirectory, folder: Path | None) -> I
             except QlogError as fault:
                 raise MprunError(f"{found.path}: the qlog of {flow.name}'s {end} {fault}") from None
             target = target or _make(folder, found)
-            target.write_text(f"{flow.name}-{end}.qlog", text)
-            yield target.path / f"{flow.name}-{end}.qlog"
+            title = f"{slug(flow.name)}-{end}.qlog"
+            target.write_text(title, text)
+            yield target.path / title
     if target is None:
         raise MprunError(f"{found.path}: no qlog: write 'qlog: true' in an entry of `tool: quic`, and run it again")
-
-
-def _insert(database: sqlite3.Connection, title: str, table: LazyFrame) -> None:
-    """Make a table of a database from a frame."""
-    frame = table.collect()
-    names = ", ".join(_quote(column) for column in frame.columns)
-    database.execute(f"CREATE TABLE {_quote(title)} ({names})")
-    places = ", ".join("?" * frame.width)
-    database.executemany(f"INSERT INTO {_quote(title)} VALUES ({places})", map(_fit_sqlite, frame.iter_rows()))
-    database.commit()
-
-
-def _fit_sqlite(row: Sequence[object]) -> Sequence[object]:
-    """Return a row with whole numbers that SQLite does not have, from 2**63 on, as text."""
-    return [str(value) if isinstance(value, int) and value >= 1 << 63 else value for value in row]
-
-
-def _quote(name: str) -> str:
-    """Return a name of a table or column in SQL."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _make(folder: Path | None, found: RunDirectory | SweepDirectory) -> Folder:

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 
 import click
+
+from mprun.cell import write_rows
 
 
 def emit(value: object) -> None:
@@ -23,11 +23,8 @@ def emit(value: object) -> None:
 
 def emit_csv(rows: Sequence[Mapping[str, object]]) -> None:
     """Print rows as CSV, with the keys of the first row as the header (RFC 4180)."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [])
-    writer.writeheader()
-    writer.writerows(rows)
-    click.echo(text.getvalue(), nl=False)
+    names = list(rows[0]) if rows else []
+    click.echo(write_rows([names, *([row[name] for name in names] for row in rows)]), nl=False)
 
 
 def _to_json(value: object) -> object:

@@ -14,6 +14,7 @@ from pathlib import Path
 from textwrap import fill
 
 from mprun import invoker
+from mprun.cell import write_cell
 from mprun.errors import MprunError
 from mprun.folder import Folder
 from mprun.lab.figure import Drawn, Figure, Finding, JudgedFigure, spell
@@ -32,10 +33,10 @@ from mprun.report.report import charts_of
 from mprun.report.sweep import charts_of as charts_of_sweep
 from mprun.rundir import PAGE_PREFIX, RunDirectory
 from mprun.sweepdir.directory import SweepDirectory
+from mprun.text import plain
 
 HEAD = ("figure", "published", "here", "verdict", "command")
 COLUMNS = 110
-_SPECIAL = re.compile(r"([\\|`*_<>\[\]])")
 Result = RunDirectory | SweepDirectory
 
 
@@ -190,13 +191,21 @@ def _title(judged: JudgedFigure) -> str:
 def _command(lab: Lab, judged: JudgedFigure, walls_s: Mapping[str, float]) -> str:
     """Return the command that makes a figure, with the sum of the real times of its runs and sweeps."""
     if judged.figure.command:
-        return f"`{judged.figure.command}`"
+        return _code(judged.figure.command)
     steps = judged.figure.steps
     if not steps:
         return ""
     known = [walls_s[name] for name in steps if name in walls_s]
     time = f" ({sum(known):.0f} s)" if len(known) == len(steps) else ""
     return f"`mprun lab run {lab.number} --profile published --figure {judged.figure.name}`{time}"
+
+
+def _code(text: str) -> str:
+    """Return a text as code in a cell of a table. Its fence is longer than any row of backticks in the text."""
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if len(fence) > 1 else ""
+    content = plain(text).replace("|", r"\|")
+    return f"{fence}{space}{content}{space}{fence}"
 
 
 def _section(judged: JudgedFigure, pictures: Sequence[str]) -> Iterator[str]:
@@ -234,5 +243,4 @@ def _say(finding: Finding) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return text for a cell of a table: on one line, without Markdown."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return write_cell(text, "markdown")

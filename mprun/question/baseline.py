@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from mprun.cell import write_cell
 from mprun.errors import SpecError
 from mprun.model.units import format_measured
 from mprun.provenance import list_makers
@@ -152,11 +153,7 @@ def to_markdown(checked: Mapping[str, Sequence[Difference]]) -> str:
     parts = ["| baseline | value | base | now | change |", "| --- | --- | --- | --- | --- |"]
     for name, differences in checked.items():
         rows = list(tell(differences))
-        parts += [f"| {' | '.join(_escape(text) for text in (name, *row))} |" for row in rows]
+        parts += [f"| {' | '.join(write_cell(text, 'markdown') for text in (name, *row))} |" for row in rows]
         if not rows:
-            parts.append(f"| {_escape(name)} | no difference | | | |")
+            parts.append(f"| {write_cell(name, 'markdown')} | no difference | | | |")
     return "\n".join(parts) + "\n"
-
-
-def _escape(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

@@ -69,6 +69,7 @@ MOST_LARGE = 200
 # Up to this number of cells, a heat map shows their values.
 MOST_WRITTEN = 120
 _FONTS = "'DejaVu Sans', Verdana, sans-serif"
+_TAG = re.compile("<[^>]*>")
 _NAMED = re.compile(r'(\bid="|url\(#|href="#)')
 
 # Metadata of images about the time and the program that made them.
@@ -104,11 +105,16 @@ def paint(chart: Chart, layout: Layout, images: Sequence[Image]) -> dict[str, by
             whole.savefig(target, format=image, dpi=PNG_DPI, metadata=_NOTHING[image])
             painted[image] = target.getvalue()
     if "svg" in painted:
-        text = painted["svg"].decode().replace("'DejaVu Sans'", _FONTS).replace("#000000", INK)
-        # names of elements must be unique, because a page may contain several pictures
-        prefix = f"{chart.name}-{'w' if layout is WIDE else 'c'}-"
-        painted["svg"] = _NAMED.sub(lambda found: found[0] + prefix, text).encode()
+        # names of elements must be unique, because a page may contain several pictures; a slug has no colon
+        prefix = f"{chart.name}:{'w' if layout is WIDE else 'c'}:"
+        painted["svg"] = _TAG.sub(lambda tag: _adapt(tag[0], prefix), painted["svg"].decode()).encode()
     return painted
+
+
+def _adapt(tag: str, prefix: str) -> str:
+    """Return a tag with our fonts and ink, and with a prefix before the names of elements."""
+    tag = tag.replace("'DejaVu Sans'", _FONTS).replace("#000000", INK)
+    return _NAMED.sub(lambda found: found[0] + prefix, tag)
 
 
 def _settings(layout: Layout, salt: str) -> dict[str, Any]:
@@ -117,6 +123,8 @@ def _settings(layout: Layout, salt: str) -> dict[str, Any]:
         "svg.fonttype": "none",
         "svg.hashsalt": salt,
         "pdf.fonttype": 42,
+        # a text with two dollar signs is a text, not a formula
+        "text.parse_math": False,
         "font.family": "DejaVu Sans",
         "font.size": size,
         "axes.titlesize": size,

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -46,6 +45,7 @@ from mprun.report.page import ComparisonPage, EffectRow, SideRow, Tile, Value, V
 from mprun.report.report import WORDS, Progress, gather
 from mprun.rundir import RunDirectory, write_page
 from mprun.sweepdir.operands import Operands
+from mprun.text import slug
 
 # The most rows of a table. A sweep may have many thousands, which `mprun compare --json` prints.
 MOST_ROWS = 400
@@ -138,8 +138,7 @@ def read_subjects(runs: Sequence[RunDirectory], names: Sequence[str]) -> list[Su
 def _name_folder(pairs: Sequence[Pair], names: Sequence[str]) -> str:
     places = [pairs[0].operands.names[0], *(pair.operands.names[1] for pair in pairs)]
     digest = sha256("\n".join(places).encode()).hexdigest()[:8]
-    words = re.sub(r"[^A-Za-z0-9.]+", "_", "-".join(names).replace("-", "\0")).strip("_")
-    return f"comparison-{words[:MOST_NAME].strip('_.')}-{digest}"
+    return f"comparison-{slug('-'.join(names), MOST_NAME)}-{digest}"
 
 
 def _describe(pairs: Sequence[Pair]) -> str:

@@ -7,16 +7,16 @@ here and has all of its values, also those that painting leaves out.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from mprun.cell import write_rows
 from mprun.model.metric import SUFFIXES
 from mprun.model.spec import Plot
+from mprun.text import slug
 
 # line: points joined; step: a value from its point to the next; stack: steps on top of each other; points: separate
 # points; cdf: the share of the values up to each; bar, box: a position for each category; heat: a row for each series;
@@ -101,7 +101,7 @@ class Mark:
 class Chart:
     """A figure.
 
-    - name: of its files.
+    - name: of its files, and the beginning of the ids in its picture; made a slug.
     - value: the quantity that the colours of a heat map show.
     - until: the end of a time axis, the same in all figures of a run; None for the last value.
     - width_um: of the PDF; None for a paper's column.
@@ -118,6 +118,10 @@ class Chart:
     value: Axis | None = None
     until: float | None = None
     width_um: int | None = None
+
+    def __post_init__(self) -> None:
+        # a name may contain a metric, or a column of a user's own table
+        object.__setattr__(self, "name", slug(self.name))
 
     @property
     def is_over_time(self) -> bool:
@@ -172,10 +176,7 @@ def _replace_names(text: str, names: Sequence[tuple[str, str]]) -> str:
 
 def to_csv(chart: Chart) -> str:
     """Return all values of a figure as CSV, one per row (RFC 4180)."""
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerows(_rows(chart))
-    return text.getvalue()
+    return write_rows(_rows(chart))
 
 
 def _rows(chart: Chart) -> Iterator[list[object]]:
@@ -208,11 +209,9 @@ def _rows(chart: Chart) -> Iterator[list[object]]:
                 yield [*head, series.label, position, _number(series.y[n]), *interval]
 
 
-def _number(value: float) -> object:
-    """Return the shortest text that reads back as the same value; empty for an unknown value."""
-    if math.isnan(value):
-        return ""
-    return int(value) if value == int(value) and abs(value) < 1e15 else repr(float(value))
+def _number(value: float) -> float:
+    """Return a value as a whole number if it is one, which is shorter."""
+    return int(value) if not math.isnan(value) and value == int(value) and abs(value) < 1e15 else float(value)
 
 
 def thin(x: Sequence[float], y: Sequence[float], most: int = MOST_POINTS) -> tuple[list[float], list[float]]:

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from mprun.cell import write_rows
 from mprun.errors import HostError
 from mprun.model.spec import Spec, TopologySpec
 from mprun.report import graphviz
@@ -17,6 +16,7 @@ from mprun.report.drawing import draw
 from mprun.report.figure import Chart, to_csv
 from mprun.report.page import Picture
 from mprun.rundir import FIGURES
+from mprun.text import untaken
 
 
 class Gallery:
@@ -28,10 +28,7 @@ class Gallery:
 
     def add(self, chart: Chart) -> None:
         """Paint a figure. If its name is taken, as by the same figure in another form, it gets a number."""
-        taken = sum(
-            picture.name == chart.name or picture.name.startswith(f"{chart.name}.") for picture in self.pictures
-        )
-        chart = replace(chart, name=f"{chart.name}.{taken + 1}") if taken else chart
+        chart = replace(chart, name=untaken(chart.name, [picture.name for picture in self.pictures]))
         wide, column = paint(chart, WIDE, ("svg", "png")), paint(chart, COLUMN, ("svg",))
         pdf = paint(chart, lay_out(chart.width_um), ("pdf",))["pdf"]
         files = {"svg": wide["svg"], "pdf": pdf, "png": wide["png"], "csv": to_csv(chart).encode()}
@@ -62,12 +59,12 @@ def draw_topology(spec: Spec, gallery: Gallery, caption: str) -> Iterator[str]:
 
 
 def _links_csv(topology: TopologySpec) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(["link", "from", "to", "rate_bit_per_s", "delay_ns", "loss_share", "queue", "queue_unit"])
+    rows: list[list[object]] = [
+        ["link", "from", "to", "rate_bit_per_s", "delay_ns", "loss_share", "queue", "queue_unit"]
+    ]
     for link in topology.links:
         for ends, way in ((link.ends, link.forward), (link.ends[::-1], link.reverse)):
             loss = way.loss.mean if way.loss else 0
-            queue = (way.queue.amount, way.queue.unit) if way.queue else ("", "")
-            writer.writerow([link.name, *ends, way.rate_bit_per_s or "", way.delay_ns, loss, *queue])
-    return text.getvalue()
+            queue = (way.queue.amount, way.queue.unit) if way.queue else (None, None)
+            rows.append([link.name, *ends, way.rate_bit_per_s or None, way.delay_ns, loss, *queue])
+    return write_rows(rows)

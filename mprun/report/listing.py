@@ -12,7 +12,7 @@ from mprun.folder import Folder
 from mprun.index.entry import Entry
 from mprun.index.selection import FIELDS, Cell, Listing, Request, spell, to_value
 from mprun.report.metrics import choose_main
-from mprun.report.page import ListedCell, ListedRun, ListingPage, render_listing
+from mprun.report.page import ListedCell, ListedRun, ListingPage, render
 from mprun.text import plain
 
 # The number of parameters on a page whose columns nobody has chosen.
@@ -51,7 +51,7 @@ def write_listing(page: Path, parent: Path, listing: Listing, request: Request) 
         most=MOST_ROWS,
     )
     folder = Folder(page.parent)
-    folder.write_text(page.name, render_listing(content))
+    folder.write_text(page.name, render(content))
 
 
 def _describe(listing: Listing, request: Request) -> Iterator[str]:

@@ -42,20 +42,20 @@ def format_mean(metric: Mapping[str, Any] | None, confidence: float) -> str:
     low, high = interval
     number, space, unit = mean.partition(" ")
     factor = factor_of(unit)
-    return f"{align(metric['mean'] / factor, (high - low) / 2 / factor, Decimal(number))}{space}{unit}"
+    return f"{' ± '.join(align(metric['mean'] / factor, (high - low) / 2 / factor, Decimal(number)))}{space}{unit}"
 
 
-def align(mean: float, half: float, alone: Decimal) -> str:
-    """Return a text such as `36.90 ± 0.12`: two digits of half an interval, and the mean to the same place.
+def align(mean: float, half: float, alone: Decimal) -> tuple[str, str]:
+    """Return a mean and half its interval, such as 36.90 and 0.12: two digits of the half, the mean to the same place.
 
-    alone: the mean without an interval. The result is `± 0` if half the interval is more than a hundred times finer
+    alone: the mean without an interval. The half is 0 if half the interval is more than a hundred times finer
     than the last digit of `alone`.
     """
     rounded = Decimal(f"{half:.1e}")
     places = 1 - rounded.adjusted()
     if not half or places > 3 - int(alone.as_tuple().exponent):
-        return f"{alone} ± 0"
-    return f"{mean:.{max(0, places)}f} ± {rounded:f}"
+        return str(alone), "0"
+    return f"{mean:.{max(0, places)}f}", f"{rounded:f}"
 
 
 def list_metrics(cells: Sequence[Mapping[str, Any]]) -> list[str]:

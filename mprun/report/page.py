@@ -7,7 +7,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -17,6 +17,8 @@ from mprun.report import palette
 
 _SVG = re.compile(r"<svg\b.*</svg>", re.DOTALL)
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+# graphviz' background, in a tag
+_WHITE = re.compile('"white"(?=[^<>]*>)')
 _SIZE = re.compile(r'(<svg\b[^>]*?) width="[^"]*"( height="[^"]*")?')
 
 
@@ -243,27 +245,39 @@ class HistoryPage:
     rows: Sequence[HistoryRow]
 
 
-def render(page: Page | ComparisonPage | HistoryPage) -> str:
+_TEMPLATES: Mapping[type, str] = {
+    Page: "report.html",
+    ComparisonPage: "comparison.html",
+    HistoryPage: "history.html",
+    ListingPage: "listing.html",
+}
+
+
+def render(page: Page | ComparisonPage | HistoryPage | ListingPage) -> str:
     """Return the whole page. Equal pages give equal text."""
-    names = {Page: "report.html", ComparisonPage: "comparison.html", HistoryPage: "history.html"}
-    return _render(names[type(page)], page, "")
-
-
-def render_listing(page: ListingPage) -> str:
-    """Return the whole page, whose policy allows its own scripts and nothing from elsewhere. Equal pages give equal
-    text.
-    """
-    # the digests of the scripts do not depend on the runs
-    scripts = _SCRIPT.findall(_render("listing.html", replace(page, rows=()), ""))
-    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}; base-uri 'none'; form-action 'none'"
-    return _render("listing.html", page, policy)
-
-
-def _render(template: str, page: Page | ComparisonPage | HistoryPage | ListingPage, policy: str) -> str:
+    name = _TEMPLATES[type(page)]
     colours = {"light": Markup(palette.variables(False)), "dark": Markup(palette.variables(True))}
-    return _environment().get_template(template).render(page=page, policy=policy, **colours)
+    return _environment().get_template(name).render(page=page, policy=_policy(name), **colours)
+
+
+@cache
+def _policy(name: str) -> str:
+    """Return the Content-Security-Policy of a template's pages.
+
+    It allows the scripts of the templates by their digests, the styles in the page, and pictures in the page, because
+    a heat map has a scale in pixels. It allows nothing from elsewhere.
+    """
+    environment = _environment()
+    assert environment.loader is not None
+    sources = [environment.loader.get_source(environment, one)[0] for one in ("base.html", name)]
+    scripts = [script for source in sources for script in _SCRIPT.findall(source)]
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    pictures = "" if name == "listing.html" else "img-src data:; "
+    return (
+        f"default-src 'none'; {pictures}style-src 'unsafe-inline'; script-src {allowed}; base-uri 'none'; "
+        "form-action 'none'"
+    )
 
 
 @cache
@@ -288,6 +302,6 @@ def _break(name: str) -> Markup:
 
 def _inline(svg: str) -> Markup:
     """Return one of our pictures as part of the page, in the page's colours."""
-    found = _SVG.search(svg.replace('"white"', f'"{palette.PAPER}"'))
+    found = _SVG.search(_WHITE.sub(f'"{palette.PAPER}"', svg))
     assert found is not None
     return Markup(palette.themed(found[0]))

@@ -106,7 +106,8 @@ DARK: Mapping[str, str] = {
     "#f5e1ee": "#45203a",
     "#a3457e": "#e291c3",
 }
-_COLOUR = re.compile("#[0-9a-f]{6}")
+# A colour in a tag; a text between tags may look like a colour.
+_COLOUR = re.compile("#[0-9a-f]{6}(?=[^<>]*>)")
 
 
 def themed(svg: str) -> str:

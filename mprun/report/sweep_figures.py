@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -119,7 +118,7 @@ def draw(study: Study, plot: Plot, number: int) -> Chart | None:
     if left_out:
         caption += f" Not shown for lack of room: {left_out} more series or plots; name fewer axes, or exclude values."
     words = (
-        f"{_slug(metric)}-over-{_slug(over)}" + (f"-{number}" if number else ""),
+        f"{metric}-over-{over}" + (f"-{number}" if number else ""),
         plot.title or _title(plot, others),
     )
     if form == "heat":
@@ -194,7 +193,3 @@ def _place(values: Sequence[Any], numbers: tuple[Mapping[str, float], str] | Non
 def _say(name: str, value: Any) -> str:
     """Return the value as text, with the name of its axis if it is a number."""
     return f"{name} {value}" if read_number(value) is not None else spell_scalar(value)
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]", "_", name)

@@ -9,7 +9,6 @@ same conditions.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
@@ -22,6 +21,7 @@ from mprun.model.engine import EngineChoice, EngineName
 from mprun.model.scalar import Scalar, spell_scalar, spell_values
 from mprun.model.spec import Spec
 from mprun.sweepdir.progress import describe_repeat
+from mprun.text import slug
 
 if TYPE_CHECKING:
     from mprun.input import Loaded
@@ -95,8 +95,8 @@ def make_cells(inputs: Iterable[Loaded], engine: EngineChoice, kernel: str) -> t
 def name_folder(values: Values) -> str:
     """Return a file name that contains the values. If it cannot contain all of them, it ends in a digest."""
     whole = spell_values(dict(values), ",") or ONLY
-    plain = re.sub(r"[^A-Za-z0-9._=,%+-]", "_", whole)[:MOST_FOLDER]
-    if plain == whole and not plain.startswith("."):
+    plain = slug(whole, MOST_FOLDER, "=,%+")
+    if plain == whole:
         return plain
     return f"{plain}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
 

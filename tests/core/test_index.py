@@ -28,7 +28,7 @@ from mprun.index.database import VERSION, Index, ask
 from mprun.index.entry import Kind, Measured, scan
 from mprun.index.selection import Listing, Request, select
 from mprun.model.scalar import Scalar
-from mprun.report.page import ListedRun, ListingPage, render_listing
+from mprun.report.page import ListedRun, ListingPage, render
 from tests.hostile import RUN, copy_run, make_sweep
 from tests.hostile.texts import EVIL, OBEYED
 
@@ -493,9 +493,9 @@ def test_page_has_values_to_sort(runs: Path, tmp_path: Path) -> None:
 def test_page_shows_its_first_rows(tmp_path: Path) -> None:
     row = ListedRun("a", "a/", False, "passed", ())
     page = ListingPage("t", "", ("run", "status"), 2, ("passed",), [row] * 5, 3)
-    assert re.findall(r"<tr( hidden)?><td>", render_listing(page)) == ["", "", "", " hidden", " hidden"]
+    assert re.findall(r"<tr( hidden)?><td>", render(page)) == ["", "", "", " hidden", " hidden"]
     # all of them without scripts
-    assert "<noscript><style>.runs tr[hidden] { display: table-row; }</style></noscript>" in render_listing(page)
+    assert "<noscript><style>.runs tr[hidden] { display: table-row; }</style></noscript>" in render(page)
 
 
 def test_page_needs_nothing_and_allows_only_its_own_scripts(runs: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mprun.cell import Number
 from mprun.report import paper
 from mprun.report.metrics import choose_metrics
 
@@ -29,7 +30,10 @@ SWEEP = {
 def test_the_unit_of_a_column_is_that_of_its_largest_mean() -> None:
     table = paper.of_sweep(SWEEP, ["x.goodput", "x.n"], 0.95)
     assert table.head == ("cc", "loss", "runs", "x.goodput (Mbit/s)", "x.n")
-    assert table.rows == (("a_b", "1%", "5", "17.0 ± 3.1", "--"), ("c|d", "2%", "5", "0.980 ± 0.080", "2"))
+    assert table.rows == (
+        ("a_b", "1%", Number("5"), Number("17.0", "3.1"), "--"),
+        ("c|d", "2%", Number("5"), Number("0.980", "0.080"), Number("2")),
+    )
     assert table.names == 2
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import polars
 
 from tests.hostile import Finding, call, call_verb, copy_run, first_line
+from tests.hostile.exports import find_formula
+from tests.hostile.pages import find_figure_fault, find_page_fault
 
 EVIL = "\x1b]0;pwn\x07\x9b2J\u202e<script>alert(1)</script>=cmd|' /C calc'!A0"
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -67,13 +69,15 @@ def attempt(cases: Sequence[str], verb: str, folder: Path) -> Finding:
     called = call_verb(verb, run)
     if OBEYED.search(called.text):
         return Finding("", f"a terminal obeys: {OBEYED.sub('#', called.text)[:300]}")
-    for page in (run.parent / "list.html", run / "report.html", *(run / "figures").glob("*.svg")):
-        text = page.read_text() if page.exists() else ""
-        if "<script>alert" in text or OBEYED.search(text):
-            return Finding("", f"a browser obeys {page.name}")
+    pages = [page for page in (run.parent / "list.html", run / "report.html") if page.exists()]
+    for read, files in ((find_page_fault, pages), (find_figure_fault, (run / "figures").glob("*.svg"))):
+        for page in files:
+            text = page.read_text()
+            if OBEYED.search(text) or read(text):
+                return Finding("", f"a browser obeys {page.name}: {read(text)}"[:400])
     for page in (*(run / "figures").glob("*.csv"), *(run / "tables").glob("*.csv")):
-        if re.search(r'(^|,)"?[=+@]', page.read_text(), re.MULTILINE):
-            return Finding("", f"a spreadsheet obeys {page.name}")
+        if formula := find_formula(page.read_bytes().decode()):
+            return Finding("", f"a spreadsheet obeys {page.name}: {formula}")
     return Finding(first_line(called))
 
 

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
@@ -57,9 +56,9 @@ class DirectionProperties(FileModel):
         ),
     )
 
-    def over(self, base: tuple[Direction, Direction]) -> tuple[Direction, Direction]:
-        """Forward and reverse: the values of this entry over the values of `base`."""
-        given: dict[str, tuple[Any, Any] | None] = {
+    def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Forward and reverse: the values of this entry by field of Direction. A chance or jitter of zero is None."""
+        values: dict[str, tuple[Any, Any] | None] = {
             "rate_bit_per_s": self.rate,
             "delay_ns": self.delay if self.rtt is None else (self.rtt // 2, self.rtt // 2),
             "jitter": self.jitter,
@@ -69,16 +68,20 @@ class DirectionProperties(FileModel):
             "reorder": self.reorder,
             "queue": self.queue,
         }
-        forward, reverse = (_lay_over(base[n], {k: both[n] for k, both in given.items() if both}) for n in (0, 1))
+        forward, reverse = (
+            {
+                name: None if _is_nothing(both[n]) else both[n]
+                for name, both in values.items()
+                if both and both[n] is not None
+            }
+            for n in (0, 1)
+        )
         return forward, reverse
 
-
-def _lay_over(base: Direction, given: Mapping[str, Any]) -> Direction:
-    """Return a direction with new values. None keeps the base's value. A chance or jitter of zero removes it."""
-    values = {field.name: getattr(base, field.name) for field in fields(base)}
-    values |= {name: value for name, value in given.items() if value is not None}
-    left: dict[str, Any] = {name: None if _is_nothing(value) else value for name, value in values.items()}
-    return Direction(**left)
+    def over(self, base: tuple[Direction, Direction]) -> tuple[Direction, Direction]:
+        """Forward and reverse: the values of this entry over the values of `base`."""
+        forward, reverse = (replace(way, **values) for way, values in zip(base, self.given(), strict=True))
+        return forward, reverse
 
 
 def _is_nothing(value: object) -> bool:

@@ -113,7 +113,7 @@ def _read_row(
 
 @dataclass(frozen=True)
 class Track:
-    """What events change: a property of a direction of a link, `is_up` of a link, or `is_there` of a host's address.
+    """A target of events: a property of a direction of a link, `is_up` of a link, or `is_there` of a host's address.
 
     side: 0 for forward, 1 for reverse. host: of an address, else empty.
     """

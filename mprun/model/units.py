@@ -254,14 +254,35 @@ VOLUME = replace(
 )
 
 
-# tc and the kernel count bytes per second.
+# tc and the kernel count the rate of a link in whole bytes per second.
 RATE_STEP = 8
+LEAST_LINK_RATE = -(-RATE.minimum // RATE_STEP) * RATE_STEP
+
+# The kernel holds the limit of a queue in bytes in 32 bits.
+MOST_QUEUE_BYTES = 2**32 - 1
 
 
 def hold_rate(rate: float) -> int:
     """Return the rate in bit/s that a link can have and that is nearest to a rate. It is no less than the least."""
-    least = -(-RATE.minimum // RATE_STEP)
-    return max(least, math.floor(rate / RATE_STEP + 0.5)) * RATE_STEP
+    return max(LEAST_LINK_RATE, math.floor(rate / RATE_STEP + 0.5) * RATE_STEP)
+
+
+def parse_link_rate(value: object) -> int:
+    """The rate of a link, rounded to one that it can have. Raises QuantityError."""
+    return hold_rate(RATE.parse(value))
+
+
+def tell_rounding(value: object) -> str | None:
+    """The warning about a rate of a link that is rounded. None if it is not, or if the value is no rate."""
+    try:
+        asked = RATE.parse(value)
+    except QuantityError:
+        return None
+    if asked == hold_rate(asked):
+        return None
+    return (
+        f"'{value}' cannot be set exactly, as tc counts whole bytes per second: {RATE.render(hold_rate(asked))} is used"
+    )
 
 
 def convert(number: Decimal, unit: str, to: str) -> Decimal | None:

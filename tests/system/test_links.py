@@ -149,20 +149,17 @@ def test_calibration_leaves_the_result_alone(mprun: Callable[..., Result], tmp_p
 
 
 def test_a_link_that_is_not_as_asked_fails_its_run(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """With a normal jitter as large as the delay, some packets would arrive before they were sent."""
+    """Each frame is sent twice, and one of the two waits for the other at the rate."""
     write(
         tmp_path,
-        "  - {name: l, between: [a, b], delay: 5ms, jitter: {amount: 5ms, distribution: normal}}\n",
+        "  - {name: l, between: [a, b], rate: 10mbit, delay: 5ms, duplicate: 100%}\n",
         "",
         PING.format(seconds=1, interval="100ms") + "calibrate: true\n",
     )
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
     assert result.status == 1
     assert result.summary["status"] == "failed"
-    said = (
-        r"calibration of l forward: jitter \(standard deviation of normal, amount 5 ms\): asked 5 ms, "
-        r"got 4\.\d+ \(4\.5 to 5\.5 is allowed\)"
-    )
+    said = r"calibration of l forward: delay: asked 5 ms, got 5\.02\d* \(4\.99 to 5\.01 is allowed\)"
     assert any(re.fullmatch(said, failure) for failure in result.summary["failures"])
 
 

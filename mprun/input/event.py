@@ -30,9 +30,10 @@ from mprun.model.spec import (
     NodeKind,
     Queue,
 )
-from mprun.model.units import TIME, hold_rate
+from mprun.model.units import TIME, hold_rate, tell_rounding
 from mprun.schema import trace
 from mprun.schema.event import PROPERTIES, EventEntry
+from mprun.schema.field import spread_directions
 from mprun.schema.file_model import explain
 from mprun.schema.link import find_disagreements
 from mprun.traces import TRACES
@@ -89,14 +90,32 @@ def _read_schedule(entry: EventEntry, place: Path, document: Document) -> Schedu
         return None
     file, text = found
     try:
-        rows = [
-            Row(line, at_ns, _read_row(entry, file, line, cells, document) if cells else None)
-            for line, at_ns, cells in trace.read_schedule(text, PROPERTIES)
-        ]
+        read = list(trace.read_schedule(text, PROPERTIES))
     except trace.TraceError as error:
         document.faults.append(Fault(file, error.line, (), str(error)))
         return None
+    _warn_of_rates(file, [(line, cells.get("rate")) for line, _, cells in read], document)
+    rows = (
+        Row(line, at_ns, _read_row(entry, file, line, cells, document) if cells else None)
+        for line, at_ns, cells in read
+    )
     return Schedule(file, tuple(rows))
+
+
+def _warn_of_rates(file: str, written: Iterable[tuple[int, object]], document: Document) -> None:
+    """Warn of the first rate in a file that is rounded to one that a link can have, and count all such rates."""
+    told = [
+        (line, message)
+        for line, value in written
+        for _, one in spread_directions((), value)
+        if (message := tell_rounding(one))
+    ]
+    if told:
+        line, message = told[0]
+        counted = f"; rounded rates in this file: {len(told)}" if len(told) > 1 else ""
+        warning = Fault(file, line, ("rate",), message + counted)
+        if warning not in document.warnings:
+            document.warnings.append(warning)
 
 
 def _read_row(
@@ -216,6 +235,7 @@ class Timeline:
         try:
             if entry.format == "rates":
                 read = trace.read_rates(text, entry.interval)
+                _warn_of_rates(file, trace.number_lines(text), self._document)
             else:
                 read = trace.read_mahimahi(text, entry.interval, link.mtu + HEADER_BYTES)
         except trace.TraceError as error:
@@ -285,9 +305,9 @@ class Timeline:
                     is_up = moment.value
                 else:
                     ways[track.side] = replace(ways[track.side], **{track.field: moment.value})
+            ways = [_keep_distribution(*both) for both in zip(_sides(link), ways, strict=True)]
             faults = _find_faults(link, ways)
-            for side, (before, way) in enumerate(zip(_sides(link), ways, strict=True)):
-                ways[side] = way = _keep_distribution(before, way)
+            for side, way in enumerate(ways):
                 if way.jitter is not None and way.jitter.distribution != shapes[side]:
                     if way.jitter.distribution == "uniform":
                         faults[("jitter",)] = (

@@ -229,6 +229,8 @@ def test_drawn_events_have_the_values_of_the_definition(tmp_path: Path, seed: in
     moments = [(one.at_ns, one.link) for one in spec.topology.changes]
     assert moments == sorted(moments, key=lambda one: one[0])
     assert len(set(moments)) == len(moments), "a link changes twice at once"
+    for change in spec.topology.changes:
+        assert not isinstance(change, LinkChange) or not (change.forward.rate_bit_per_s or 0) % 8
     for link in ("near", "far"):
         for name, before in BEFORE.items():
             for side in (0, 1):

@@ -259,3 +259,24 @@ def test_the_resolved_topology_has_the_same_changes(tmp_path: Path, seed: int) -
     assert again.topology.changes == resolved.topology.changes
     plans = [list(plan_changes(one, allocate(one), REFERENCE)) for one in (spec, again)]
     assert plans[0] == plans[1]
+
+
+def test_a_resolved_topology_may_have_changes_after_the_end(tmp_path: Path) -> None:
+    """Temporary changes, repetitions and traces may last longer than the traffic, and a report reads them again."""
+    (tmp_path / "xp.yaml").write_text("version: 1\ntraffic: [{tool: iperf3, from: a, to: b, duration: 2s}]\n")
+    _load(
+        tmp_path,
+        "at: 1s, for: 5s, link: near, state: down",
+        "at: 1s, every: 500ms, for: 100ms, until: 9s, link: far, set: {loss: 100%}",
+        "at: 1s, link: near, trace: lte-drive, until: 9s",
+    )
+    spec = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml").spec
+    resolved = resolve(spec, allocate(spec))
+    (tmp_path / "resolved.yaml").write_text(write_topology(resolved.topology))
+    again = load(tmp_path / "resolved.yaml", tmp_path / "xp.yaml")
+    assert again.spec.topology.changes == resolved.topology.changes
+    assert again.spec.topology.changes[-1].at_ns > 8000 * MS
+    assert again.warnings == ()
+    (tmp_path / "resolved.yaml").write_text(write_topology(resolved.topology, ""))
+    with pytest.raises(SpecError, match="is not before the end of the experiment, 2s"):
+        load(tmp_path / "resolved.yaml", tmp_path / "xp.yaml")

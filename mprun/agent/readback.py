@@ -15,6 +15,9 @@ _TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 COUNT, BYTES, TIME, MICROSECONDS, RATE, RATIO, BUCKET, DRAIN = range(8)
 _Place = tuple[str, int]
 
+# The kernel shows the time of a burst in 32 bits, in ticks of 64 ns. It counts with more.
+LONGEST_BURST_S = 2**32 * 64e-9
+
 # For each kind of qdisc: keyword -> the places of its values in `tc -j qdisc show`, and their forms. A place with dots
 # is nested; None: the value is not shown. `loss MODEL` is one keyword.
 _GRAMMAR: dict[str, dict[str, list[_Place | None]]] = {
@@ -106,7 +109,7 @@ def _compare(kind: str, words: list[str], options: dict[str, Any]) -> Iterator[s
             wanted, got = read_value(place[1], text), _shown(place, options)
             if got is None and wanted == 0:
                 continue
-            if got is None or abs(got - wanted) > _resolution(place[1], wanted, options):
+            if got is None or _distance(place[1], got, wanted, options) > _resolution(place[1], wanted, options):
                 yield f"{keyword}: asked {text}, reads {got}"
 
 
@@ -133,6 +136,15 @@ def _shown(place: _Place, options: dict[str, Any]) -> float | None:
         return None
     scale = {RATE: 8.0, MICROSECONDS: 1e-6}.get(form, 1.0)
     return float(value) * scale
+
+
+def _distance(form: int, got: float, wanted: float, options: dict[str, Any]) -> float:
+    """Return the difference of two values. A burst is shown as a time in 32 bits, so that a longer time wraps."""
+    distance = abs(got - wanted)
+    if form != BUCKET:
+        return distance
+    wrap = float(options["rate"]) * LONGEST_BURST_S
+    return min(distance % wrap, wrap - distance % wrap)
 
 
 def _resolution(form: int, wanted: float, options: dict[str, Any]) -> float:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measured links held against the links that were asked for. Pure.
 
-Tolerances: rate 1 %; delay 0.01 ms where time is simulated, else 0.1 ms or 1 %; jitter 10 % of its
-standard deviation; loss its binomial interval of 99.99 %; queue one packet.
+Tolerances: rate 1 %; delay 0.01 ms where time is simulated, else 0.1 ms or 1 %; with jitter, also four standard errors
+of the mean; jitter 10 % of its standard deviation; loss its binomial interval of 99.99 %; queue one packet.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Protocol
 from mprun.agent_report import Arrivals
 from mprun.analysis.findings import Findings
 from mprun.model.correlation import burstiness, inflation
+from mprun.model.distribution import SHAPES
 from mprun.model.network import Link, Network
 from mprun.model.spec import Direction
 from mprun.plan import Train
@@ -31,9 +32,6 @@ MOST_REORDERED = 0.4
 CORRELATION = 0.09
 SIMULATED_DELAY_NS = 10_000
 REAL_DELAY_NS, REAL_DELAY_SHARE = 100_000, 0.01
-# Standard deviation of a jitter whose amount is 1. netem draws a uniform one from -1 to 1. The others are the tables
-# that iproute2 ships (normal.dist ... in 1/8192), pareto's cut at 4. A test computes them again.
-DEVIATIONS = {"uniform": 1 / math.sqrt(3), "normal": 1.0, "pareto": 0.8197, "paretonormal": 0.8339}
 
 
 @dataclass(frozen=True)
@@ -193,16 +191,16 @@ def _delay_rows(found: Arrivals, way: Direction, sending_ns: float, is_simulated
             "delay", "s", asked_ns / 1e9, None, 0, 0, "frames that do not wait cannot be distinguished from fast frames"
         )
         return
-    scale = DEVIATIONS[way.jitter.distribution]
-    deviation_ns = way.jitter.amount_ns * scale
+    shape = SHAPES[way.jitter.distribution]
+    what = f"of {way.jitter.distribution}, amount {way.jitter.amount_ns / 1e6:g} ms"
+    mean_ns, deviation_ns = asked_ns + way.jitter.amount_ns * shape.mean, way.jitter.amount_ns * shape.deviation
     # the mean of so many delays lies within four of its standard errors
     error_ns = slack_ns + 4 * deviation_ns / math.sqrt(found.received / inflation(way.jitter.correlation))
-    got_ns = delays.mean - sending_ns
-    yield row("delay", "s", asked_ns / 1e9, got_ns / 1e9, (asked_ns - error_ns) / 1e9, (asked_ns + error_ns) / 1e9)
+    bounds = (mean_ns - error_ns) / 1e9, (mean_ns + error_ns) / 1e9
+    yield replace(row("delay", "s", mean_ns / 1e9, (delays.mean - sending_ns) / 1e9, *bounds), basis=f"mean {what}")
     asked, got = deviation_ns / 1e9, delays.deviation / 1e9
     bounds = asked * (1 - JITTER_TOLERANCE), asked * (1 + JITTER_TOLERANCE)
-    basis = f"standard deviation of {way.jitter.distribution}, amount {way.jitter.amount_ns / 1e6:g} ms"
-    yield replace(row("jitter", "s", asked, got, *bounds), basis=basis)
+    yield replace(row("jitter", "s", asked, got, *bounds), basis=f"standard deviation {what}")
     if way.jitter.correlation:
         asked, got = way.jitter.correlation, delays.correlation
         yield row("jitter correlation", "share", asked, got, asked - CORRELATION, asked + CORRELATION)

@@ -65,11 +65,11 @@ def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, fram
     """Convert a trace of another tool to a schedule for 'trace: FILE' with 'format: schedule'.
 
     `mahimahi` has a time in ms for each packet. `rates` has a rate with its unit on each line. `csv` has a header and
-    the columns that --column names. A rate below 100bit becomes 100bit, and the command reports the number of such
+    the columns that --column names. A rate below 104bit becomes 104bit, and the command reports the number of such
     rates.
     """
     from mprun.input.reader import read_text
-    from mprun.model.units import TIME
+    from mprun.model.units import LEAST_LINK_RATE, RATE, TIME
     from mprun.schema.trace import TraceError
 
     if (form == "csv") != bool(columns):
@@ -84,7 +84,8 @@ def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, fram
         _write(output, imported.text)
         click.echo(f"wrote {output}: {imported.rows} rows, {TIME.render(imported.lasts_ns)}")
     if imported.raised:
-        click.echo(f"rates below 100bit, the smallest of a link, that became 100bit: {imported.raised}", err=True)
+        least = RATE.render(LEAST_LINK_RATE)
+        click.echo(f"rates below {least}, the smallest of a link, that became {least}: {imported.raised}", err=True)
 
 
 def _import(text: str, form: str, columns: tuple[str, ...], interval: str, frame: int) -> Imported:

@@ -17,6 +17,7 @@ from mprun.compile.middlebox import speakers
 from mprun.compile.numbering import Numbering
 from mprun.compile.openflow import label, place_switches
 from mprun.compile.routing import Routing, number_segments
+from mprun.errors import SpecError
 from mprun.model.address import Subnet, families_of
 from mprun.model.network import (
     Interface,
@@ -41,6 +42,7 @@ from mprun.model.spec import (
     Spec,
     TopologySpec,
 )
+from mprun.model.units import MOST_QUEUE_BYTES, RATE, render_queue
 
 DEFAULT_QUEUE_PACKETS = 20
 INTERFACE_NAME_BYTES = 15
@@ -296,5 +298,8 @@ def _size_queue(direction: Direction, rtt_ns: int, mtu: int) -> Direction:
     sizes = {"packets": frame, "bytes": 1, "time": rate / 8e9, "bdp": rate * rtt_ns / 8e9}
     wanted = max(least, queue.amount * sizes[queue.unit])
     if queue.counts_bytes:
+        if wanted > MOST_QUEUE_BYTES:
+            text = f"a queue of {render_queue(queue, 'people')} at {RATE.render(rate, 'people')}"
+            raise SpecError(f"{text} holds {wanted:.0f} bytes, and Linux counts 4 GB at most: write it in packets")
         return replace(direction, queue=replace(queue, amount=float(math.ceil(wanted)), unit="bytes"))
     return replace(direction, queue=replace(queue, amount=float(math.ceil(wanted / frame)), unit="packets"))

@@ -27,8 +27,9 @@ OVERLOAD = 1.2
 
 @dataclass(frozen=True)
 class Limits:
-    """The cost of a train: frames to see a rate or a loss with, and how long in ns it may take."""
+    """The cost of a train: frames to see a jitter or a rate with, and how long in ns it may take."""
 
+    jitter_frames: int
     rate_frames: int
     rate_ns: int
     longest_ns: int | None
@@ -36,8 +37,8 @@ class Limits:
 
 
 # In simulated time waiting is free and timers are exact; in real time neither.
-SIMULATED = Limits(rate_frames=400, rate_ns=0, longest_ns=None, most_frames=400_000)
-REAL = Limits(rate_frames=200, rate_ns=400_000_000, longest_ns=10 * NS_PER_S, most_frames=200_000)
+SIMULATED = Limits(jitter_frames=8_000, rate_frames=400, rate_ns=0, longest_ns=None, most_frames=400_000)
+REAL = Limits(jitter_frames=2_000, rate_frames=200, rate_ns=400_000_000, longest_ns=10 * NS_PER_S, most_frames=200_000)
 
 
 def compile_calibration(spec: Spec, network: Network, capabilities: Capabilities) -> Plan:
@@ -100,7 +101,7 @@ def _direction_trains(
     lost = way.loss.mean if way.loss else 0.0
     delays = 100 if way.reorder else 20
     if way.jitter:
-        delays = round(min(20_000, 2_000 * inflation(way.jitter.correlation)))
+        delays = round(min(20_000, limits.jitter_frames * inflation(way.jitter.correlation)))
     if lost < 1:
         yield train("delay", math.ceil(delays / (1 - lost)), SMALL_BYTES, 1, max(2 * small_ns, 1_000_000))
     queue = _queue_frames(way, link.frame_bytes)

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 from mprun.model.network import Interface, Link
 from mprun.model.spec import DEFAULT_MTU, Chance, Direction, FourState, GilbertElliott, Jitter, LinkChange, Queue
-from mprun.model.units import RATE, TIME, render_ratio
+from mprun.model.units import MOST_QUEUE_BYTES, RATE, TIME, render_ratio
 from mprun.plan import ROOT, Command
 
 # Names of users never begin with an underscore.
@@ -141,7 +141,8 @@ def _qdiscs(
     rate, queue = direction.rate_bit_per_s, direction.queue
     if rate is None or queue is None:
         return
-    limit = round(queue.amount * (frame_bytes if queue.unit == "packets" else 1))
+    # tbf's own limit counts bytes. It has no effect if the queue below counts packets
+    limit = min(round(queue.amount * (frame_bytes if queue.unit == "packets" else 1)), MOST_QUEUE_BYTES)
     burst = frame_bytes + math.ceil(rate * timer_slack_ns / 8e9)
     tbf = f"handle 10: tbf rate {RATE.render(rate, 'tc')} burst {burst} limit {limit}"
     yield ["dev", port, *parent, *tbf.split()]

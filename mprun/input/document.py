@@ -34,6 +34,7 @@ class Document:
     def __init__(self, tree: Tree) -> None:
         self.name = tree.name
         self.files = tree.files
+        self.is_resolved = tree.is_resolved
         self.attachments: tuple[Attachment, ...] = ()
         self.faults = list(tree.faults)
         self.warnings = list(tree.warnings)

@@ -6,14 +6,15 @@ Each change says what a link is from a moment on, so that later stages need not 
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from mprun.input.course import Course, Moment, Order, have_values_between, mix, resolve_courses
 from mprun.input.document import Document
 from mprun.input.reader import read_text
 from mprun.model.fault import Fault, Path, name_nearest
@@ -21,29 +22,27 @@ from mprun.model.span import find_spans
 from mprun.model.spec import (
     HEADER_BYTES,
     AddressChange,
-    Chance,
     Change,
     Direction,
     Flow,
-    Jitter,
     LinkChange,
     LinkSpec,
     NodeKind,
     Queue,
 )
-from mprun.model.units import TIME
+from mprun.model.units import TIME, hold_rate, tell_rounding
 from mprun.schema import trace
 from mprun.schema.event import PROPERTIES, EventEntry
+from mprun.schema.field import spread_directions
 from mprun.schema.file_model import explain
 from mprun.schema.link import find_disagreements
 from mprun.traces import TRACES
 
 MOST_CHANGES = 100_000
-_SIDES = {"forward": (True, False), "reverse": (False, True), "both": (True, True)}
-_OPPOSITES = {"down": "up", "up": "down", "removed": "added", "added": "removed"}
-
+_SIDES = {"forward": (0,), "reverse": (1,), "both": (0, 1)}
 
 Both = tuple[Direction, Direction]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -91,14 +90,32 @@ def _read_schedule(entry: EventEntry, place: Path, document: Document) -> Schedu
         return None
     file, text = found
     try:
-        rows = [
-            Row(line, at_ns, _read_row(entry, file, line, cells, document) if cells else None)
-            for line, at_ns, cells in trace.read_schedule(text, PROPERTIES)
-        ]
+        read = list(trace.read_schedule(text, PROPERTIES))
     except trace.TraceError as error:
         document.faults.append(Fault(file, error.line, (), str(error)))
         return None
+    _warn_of_rates(file, [(line, cells.get("rate")) for line, _, cells in read], document)
+    rows = (
+        Row(line, at_ns, _read_row(entry, file, line, cells, document) if cells else None)
+        for line, at_ns, cells in read
+    )
     return Schedule(file, tuple(rows))
+
+
+def _warn_of_rates(file: str, written: Iterable[tuple[int, object]], document: Document) -> None:
+    """Warn of the first rate in a file that is rounded to one that a link can have, and count all such rates."""
+    told = [
+        (line, message)
+        for line, value in written
+        for _, one in spread_directions((), value)
+        if (message := tell_rounding(one))
+    ]
+    if told:
+        line, message = told[0]
+        counted = f"; rounded rates in this file: {len(told)}" if len(told) > 1 else ""
+        warning = Fault(file, line, ("rate",), message + counted)
+        if warning not in document.warnings:
+            document.warnings.append(warning)
 
 
 def _read_row(
@@ -113,13 +130,17 @@ def _read_row(
         return None
 
 
-@dataclass
-class _State:
-    """A link while changes are applied to it."""
+@dataclass(frozen=True)
+class Track:
+    """A target of events: a property of a direction of a link, `is_up` of a link, or `is_there` of a host's address.
 
-    spec: LinkSpec
-    now: Both
-    is_up: bool = True
+    side: 0 for forward, 1 for reverse. host: of an address, else empty.
+    """
+
+    link: str
+    field: str
+    side: int = 0
+    host: str = ""
 
 
 class Timeline:
@@ -127,28 +148,35 @@ class Timeline:
 
     def __init__(self, nodes: Mapping[str, NodeKind], links: tuple[LinkSpec, ...], document: Document) -> None:
         self._nodes = nodes
-        self._states = {link.name: _State(link, (link.forward, link.reverse)) for link in links}
+        self._links = {link.name: link for link in links}
         self._document = document
-        self._queue: list[tuple[int, int, Callable[[int], None]]] = []
-        self._numbers = count()
-        self._changes: list[Change] = []
 
     def lay(self, events: Sequence[Event]) -> tuple[Change, ...]:
-        """Return all changes in the order of time. Faults go to the document."""
+        """Return all changes in the order of time, one for each moment of a link. Faults go to the document."""
+        courses: dict[Track, list[Course]] = {}
+        changes = 0
         for n, event in enumerate(events):
-            if self._is_known(event.entry, ("events", n)):
-                self._plan(event, ("events", n))
-        while self._queue:
-            at_ns, _, action = heapq.heappop(self._queue)
-            action(at_ns)
-            if len(self._changes) > MOST_CHANGES:
-                self._document.fault(("events",), f"amount to more than {MOST_CHANGES} changes: use longer steps")
-                break
-        return tuple(self._changes)
+            for laid in self._lay_event(n, event) if self._is_known(event.entry, ("events", n)) else ():
+                for track, course in laid.items():
+                    courses.setdefault(track, []).append(course)
+                changes += max((len(one.steps) + (one.end_ns is not None) for one in laid.values()), default=0)
+                if changes > MOST_CHANGES:
+                    self._document.fault(("events",), f"amount to more than {MOST_CHANGES} changes: use longer steps")
+                    return ()
+        moments: dict[tuple[str, str], dict[int, dict[Track, Moment]]] = {}
+        for track, laid_on_it in courses.items():
+            for moment in self._resolve(track, laid_on_it):
+                moments.setdefault((track.link, track.host), {}).setdefault(moment.at_ns, {})[track] = moment
+        found = [
+            (min(map(_rank, at_once.values())), change)
+            for (link, host), by_time in moments.items()
+            for at_once, change in (self._change_address if host else self._change_link)(link, host, by_time)
+        ]
+        return tuple(change for _, change in sorted(found, key=lambda one: one[0]))
 
     def _is_known(self, entry: EventEntry, place: Path) -> bool:
-        if entry.link is not None and entry.link not in self._states:
-            hint = name_nearest(entry.link, list(self._states), "links")
+        if entry.link is not None and entry.link not in self._links:
+            hint = name_nearest(entry.link, list(self._links), "links")
             self._document.fault((*place, "link"), f"no link '{entry.link}'{hint}")
             return False
         if entry.host is None:
@@ -158,198 +186,191 @@ class Timeline:
             hint = name_nearest(entry.host, hosts, "hosts")
             self._document.fault((*place, "host"), f"no host '{entry.host}'{hint}")
             return False
-        own = [name for name, state in self._states.items() if entry.host in state.spec.ends]
+        own = [name for name, link in self._links.items() if entry.host in link.ends]
         if entry.address is not None and entry.address not in own:
             hint = name_nearest(entry.address, own, "its links")
             self._document.fault((*place, "address"), f"host '{entry.host}' has no link '{entry.address}'{hint}")
             return False
         return True
 
-    def _plan(self, event: Event, place: Path) -> None:
-        entry = event.entry
-        starts = [entry.at]
+    def _lay_event(self, n: int, event: Event) -> Iterator[dict[Track, Course]]:
+        """Yield the courses of each time that an event begins."""
+        entry, place = event.entry, ("events", n)
+        starts: Iterable[int] = [entry.at]
         if entry.every is not None and entry.until is not None:
-            starts = list(range(entry.at, entry.until, entry.every)[: MOST_CHANGES + 1])
+            starts = range(entry.at, entry.until, entry.every)
+        numbers = count()
         if entry.is_scheduled_trace:
-            self._plan_scheduled_trace(event, place)
+            yield from self._lay_scheduled_trace(event, n)
         elif entry.trace is not None:
-            self._plan_trace(entry, place, entry.trace)
+            yield from self._lay_rate_trace(entry, n, entry.trace)
         elif entry.schedule is not None:
             for row in event.schedule.rows if event.schedule else ():
-                if row.entry is not None:
-                    for start_ns in starts:
-                        self._at(start_ns + row.at_ns, self._row_setter(row.entry, (*place, "schedule")))
+                if row.entry is None:
+                    continue
+                for start_ns in starts:
+                    at_ns = start_ns + row.at_ns
+                    course = partial(Course, at_ns, (n, next(numbers)), (*place, "schedule"))
+                    yield {track: course([(at_ns, value)]) for track, value in _values(entry, row.entry)}
         else:
-            action = self._act if entry.over is None else self._ramp
-            for start_ns in starts:
-                self._at(start_ns, lambda at_ns: action(entry, place, at_ns))
+            for at_ns in starts:
+                end_ns = None if entry.lasts is None else at_ns + entry.lasts
+                times = [at_ns]
+                if entry.over is not None:
+                    times = list(range(at_ns + entry.step, at_ns + entry.over + 1, entry.step)[: MOST_CHANGES + 1])
+                course = partial(Course, at_ns, (n, next(numbers)), (*place, "set"))
+                yield {
+                    track: course([(one, value) for one in times], end_ns, is_ramp=entry.over is not None)
+                    for track, value in _values(entry, entry)
+                }
 
-    def _at(self, at_ns: int, action: Callable[[int], None]) -> None:
-        heapq.heappush(self._queue, (at_ns, next(self._numbers), action))
-
-    def _act(self, entry: EventEntry, place: Path, at_ns: int) -> None:
-        if entry.lasts is not None:
-            self._undo_later(entry, place, at_ns + entry.lasts)
-        if entry.host is not None and entry.address is not None:
-            self._changes.append(AddressChange(at_ns, entry.host, entry.address, entry.state == "added"))
-            return
+    def _lay_rate_trace(self, entry: EventEntry, n: int, name: str) -> Iterator[dict[Track, Course]]:
+        place: Path = ("events", n, "trace")
+        found = self._document.companion(place, name)
         assert entry.link is not None
-        state = self._states[entry.link]
-        if entry.set is not None:
-            self._become(state, entry.set.over(state.now), (*place, "set"), at_ns)
-        else:
-            state.is_up = entry.state == "up"
-            self._record(state, at_ns)
-
-    def _undo_later(self, entry: EventEntry, place: Path, end_ns: int) -> None:
-        """Plan the end of a change that lasts for a time. Properties that it does not set keep later changes."""
-        if entry.set is None:
-            undone = entry.model_copy(update={"state": _OPPOSITES[entry.state or "down"], "lasts": None})
-            self._at(end_ns, lambda at_ns: self._act(undone, place, at_ns))
-            return
-        assert entry.link is not None
-        state = self._states[entry.link]
-        before, after = state.now, entry.set.over(state.now)
-        own = [
-            {
-                one.name: getattr(old, one.name)
-                for one in fields(old)
-                if getattr(old, one.name) != getattr(new, one.name)
-            }
-            for old, new in zip(before, after, strict=True)
-        ]
-
-        def restore(at_ns: int) -> None:
-            forward, reverse = (replace(now, **values) for now, values in zip(state.now, own, strict=True))
-            self._become(state, (forward, reverse), (*place, "set"), at_ns)
-
-        self._at(end_ns, restore)
-
-    def _record(self, state: _State, at_ns: int) -> None:
-        self._changes.append(LinkChange(at_ns, state.spec.name, *state.now, state.is_up))
-
-    def _become(self, state: _State, wanted: Both, place: Path, at_ns: int) -> None:
-        """Give a link other properties from a time on, unless the change is impossible."""
-        faults = find_disagreements(*wanted)
-        new = []
-        for before, after in zip((state.spec.forward, state.spec.reverse), wanted, strict=True):
-            if after.rate_bit_per_s and not before.rate_bit_per_s:
-                faults[("rate",)] = (
-                    f"cannot come while packets pass: give link '{state.spec.name}' a rate from the start"
-                )
-            if after.queue != before.queue and _kind(after.queue) != _kind(before.queue):
-                faults[("queue",)] = (
-                    f"differs in kind from that of link '{state.spec.name}', and waiting packets would be lost:"
-                    " keep its discipline, and what it counts"
-                )
-            new.append(_keep_distribution(before, after))
-        for path, message in faults.items():
-            self._document.fault((*place, *path), message)
-        if faults:
-            return
-        state.now = (new[0], new[1])
-        self._record(state, at_ns)
-
-    def _ramp(self, entry: EventEntry, place: Path, at_ns: int) -> None:
-        assert entry.link is not None
-        assert entry.set is not None
-        assert entry.over is not None
-        state = self._states[entry.link]
-        target = entry.set.over(state.now)
-        steps = entry.over // entry.step
-        first = state.now
-        for one, other in zip(first, target, strict=True):
-            for name in _fixed(one, other):
-                self._document.fault((*place, "set", name), "does not change by steps: 'over' is for numbers")
-
-        def step(n: int) -> Callable[[int], None]:
-            def act(now_ns: int) -> None:
-                ways = [
-                    replace(now, **_mix(one, other, n / steps))
-                    for now, one, other in zip(state.now, first, target, strict=True)
-                ]
-                self._become(state, (ways[0], ways[1]), (*place, "set"), now_ns)
-
-            return act
-
-        for n in range(1, steps + 1):
-            self._at(at_ns + n * entry.step, step(n))
-
-    def _plan_trace(self, entry: EventEntry, place: Path, name: str) -> None:
-        found = self._document.companion((*place, "trace"), name)
-        assert entry.link is not None
-        state = self._states[entry.link]
+        link = self._links[entry.link]
         if found is None:
             return
         file, text = found
         try:
             if entry.format == "rates":
                 read = trace.read_rates(text, entry.interval)
+                _warn_of_rates(file, trace.number_lines(text), self._document)
             else:
-                read = trace.read_mahimahi(text, entry.interval, state.spec.mtu + HEADER_BYTES)
+                read = trace.read_mahimahi(text, entry.interval, link.mtu + HEADER_BYTES)
         except trace.TraceError as error:
             self._document.faults.append(Fault(file, error.line, (), str(error)))
             return
         sides = _SIDES[entry.direction]
-        if any(side and not way.rate_bit_per_s for side, way in zip(sides, state.now, strict=True)):
-            message = f"needs a rate to change: give link '{state.spec.name}' one, it holds before the trace"
-            self._document.fault((*place, "trace"), message)
+        if any(not (link.forward, link.reverse)[side].rate_bit_per_s for side in sides):
+            message = f"needs a rate to change: give link '{link.name}' one, it holds before the trace"
+            self._document.fault(place, message)
             return
-        end_ns = entry.until if entry.until is not None else entry.at + read.period_ns
-        begin_ns, last = entry.at, None
-        while begin_ns < end_ns:
-            for offset_ns, rate in read.rates:
-                at_ns = begin_ns + offset_ns
-                if rate != last and at_ns < end_ns:
-                    self._at(at_ns, self._rate_setter(state, sides, rate, place))
-                last = rate
-            begin_ns += read.period_ns
+        steps: list[tuple[int, int]] = []
+        for at_ns, rate in _repeat(read.rates, read.period_ns, entry):
+            if not steps or rate != steps[-1][1]:
+                steps.append((at_ns, rate))
+        yield {Track(link.name, "rate_bit_per_s", side): Course(entry.at, (n, 0), place, steps) for side in sides}
 
-    def _plan_scheduled_trace(self, event: Event, place: Path) -> None:
+    def _lay_scheduled_trace(self, event: Event, n: int) -> Iterator[dict[Track, Course]]:
+        """Yield the course of each property. It begins with the first value that the trace has for the property."""
         entry, rows = event.entry, event.schedule.rows if event.schedule else ()
         if not rows:
             return
         *played, last = rows
         if not played:
-            self._document.fault((*place, "trace"), "has one row, which is its end: write the rows before it too")
+            self._document.fault(("events", n, "trace"), "has one row, which is its end: write the rows before it too")
             return
-        assert entry.link is not None
-        state = self._states[entry.link]
-        end_ns = entry.until if entry.until is not None else entry.at + last.at_ns
-        begin_ns = entry.at
-        while begin_ns < end_ns:
-            for row in played:
-                if row.entry is not None and begin_ns + row.at_ns < end_ns:
-                    setter = self._side_setter(state, _SIDES[entry.direction], row.entry, (*place, "trace"))
-                    self._at(begin_ns + row.at_ns, setter)
-            begin_ns += last.at_ns
-            if len(self._queue) > MOST_CHANGES:
-                break
+        steps: dict[Track, list[tuple[int, Any]]] = {}
+        for at_ns, row in _repeat([(row.at_ns, row.entry) for row in played], last.at_ns, entry):
+            for track, value in _values(entry, row) if row is not None else ():
+                if track.side in _SIDES[entry.direction]:
+                    steps.setdefault(track, []).append((at_ns, value))
+        if steps:
+            place = ("events", n, "trace")
+            yield {track: Course(values[0][0], (n, 0), place, values) for track, values in steps.items()}
 
-    def _side_setter(
-        self, state: _State, sides: tuple[bool, bool], entry: EventEntry, place: Path
-    ) -> Callable[[int], None]:
-        """Return the action that gives some directions of a link the values of a row."""
+    def _resolve(self, track: Track, courses: Sequence[Course]) -> Iterator[Moment]:
+        """Yield the values of a track over time."""
+        link = self._links[track.link]
+        before = True if track.field in ("is_up", "is_there") else getattr(_sides(link)[track.side], track.field)
 
-        def act(at_ns: int) -> None:
-            assert entry.set is not None
-            wanted = entry.set.over(state.now)
-            forward, reverse = (new if side else now for side, new, now in zip(sides, wanted, state.now, strict=True))
-            self._become(state, (forward, reverse), place, at_ns)
+        def climb(ramp: Course, first: Any, target: Any, share: float) -> Any:
+            if not have_values_between(first, target):
+                message = "does not change by steps: 'over' is for numbers"
+                self._document.fault((*ramp.place, track.field), message)
+            value = mix(first, target, share)
+            return hold_rate(value) if track.field == "rate_bit_per_s" else value
 
-        return act
+        return resolve_courses(before, courses, climb)
 
-    def _rate_setter(self, state: _State, sides: tuple[bool, bool], rate: int, place: Path) -> Callable[[int], None]:
-        def act(at_ns: int) -> None:
-            ways = [
-                replace(way, rate_bit_per_s=rate) if side else way for side, way in zip(sides, state.now, strict=True)
-            ]
-            self._become(state, (ways[0], ways[1]), (*place, "trace"), at_ns)
+    def _change_address(
+        self, link: str, host: str, by_time: Mapping[int, Mapping[Track, Moment]]
+    ) -> Iterator[tuple[Mapping[Track, Moment], Change]]:
+        for at_ns, at_once in by_time.items():
+            (moment,) = at_once.values()
+            yield at_once, AddressChange(at_ns, host, link, moment.value)
 
-        return act
+    def _change_link(
+        self, name: str, _host: str, by_time: Mapping[int, Mapping[Track, Moment]]
+    ) -> Iterator[tuple[Mapping[Track, Moment], Change]]:
+        """Yield the changes of a link. Faults of impossible changes go to the document."""
+        link = self._links[name]
+        ways, is_up = list(_sides(link)), True
+        shapes = [way.jitter.distribution if way.jitter else "uniform" for way in ways]
+        known: dict[Path, str] = {}
+        for at_ns, at_once in sorted(by_time.items()):
+            for track, moment in at_once.items():
+                if track.field == "is_up":
+                    is_up = moment.value
+                else:
+                    ways[track.side] = replace(ways[track.side], **{track.field: moment.value})
+            ways = [_keep_distribution(*both) for both in zip(_sides(link), ways, strict=True)]
+            faults = _find_faults(link, ways)
+            for side, way in enumerate(ways):
+                if way.jitter is not None and way.jitter.distribution != shapes[side]:
+                    if way.jitter.distribution == "uniform":
+                        faults[("jitter",)] = (
+                            f"would be uniform again, and netem keeps the distribution '{shapes[side]}': give link "
+                            f"'{name}' a jitter with this distribution from the start"
+                        )
+                    shapes[side] = way.jitter.distribution
+            for path, message in faults.items():
+                causes = [moment for track, moment in at_once.items() if track.field.startswith(str(path[0]))]
+                if causes or known.get(path) != message:
+                    cause = (causes or list(at_once.values()))[0].course
+                    self._document.fault((*cause.place, *path), message)
+            known = faults
+            yield at_once, LinkChange(at_ns, name, ways[0], ways[1], is_up)
 
-    def _row_setter(self, entry: EventEntry, place: Path) -> Callable[[int], None]:
-        return lambda at_ns: self._act(entry, place, at_ns)
+
+def _sides(link: LinkSpec) -> Both:
+    return link.forward, link.reverse
+
+
+def _values(about: EventEntry, entry: EventEntry) -> Iterator[tuple[Track, Any]]:
+    """Yield what an entry, or a row of the schedule that it names, changes and the new value."""
+    if about.host is not None and about.address is not None:
+        yield Track(about.address, "is_there", host=about.host), entry.state == "added"
+        return
+    assert about.link is not None
+    if entry.set is None:
+        yield Track(about.link, "is_up"), entry.state == "up"
+        return
+    for side, values in enumerate(entry.set.given()):
+        for name, value in values.items():
+            yield Track(about.link, name, side), value
+
+
+def _repeat(played: Sequence[tuple[int, Value]], period_ns: int, entry: EventEntry) -> Iterator[tuple[int, Value]]:
+    """Yield the values of a trace, which is played once, or until `until`."""
+    end_ns = entry.until if entry.until is not None else entry.at + period_ns
+    for n, begin_ns in enumerate(range(entry.at, end_ns, period_ns)):
+        for offset_ns, value in played:
+            if begin_ns + offset_ns < end_ns:
+                yield begin_ns + offset_ns, value
+        if n * len(played) > MOST_CHANGES:
+            return
+
+
+def _rank(moment: Moment) -> tuple[int, bool, int, Order]:
+    """The order of the changes of several links. Changes that begin come before steps and ends of earlier changes."""
+    begin_ns = moment.course.begin_ns if moment.is_later else 0
+    return moment.at_ns, moment.is_later, begin_ns, moment.course.order
+
+
+def _find_faults(link: LinkSpec, ways: Sequence[Direction]) -> dict[Path, str]:
+    """The faults of a link with other properties, by the key of the fault."""
+    faults = find_disagreements(ways[0], ways[1])
+    for before, after in zip(_sides(link), ways, strict=True):
+        if after.rate_bit_per_s and not before.rate_bit_per_s:
+            faults[("rate",)] = f"cannot come while packets pass: give link '{link.name}' a rate from the start"
+        if after.queue != before.queue and _kind(after.queue) != _kind(before.queue):
+            faults[("queue",)] = (
+                f"differs in kind from that of link '{link.name}', and waiting packets would be lost:"
+                " keep its discipline, and what it counts"
+            )
+    return faults
 
 
 def _kind(queue: Queue | None) -> tuple[str, bool]:
@@ -364,45 +385,14 @@ def _keep_distribution(before: Direction, after: Direction) -> Direction:
     return replace(after, jitter=replace(after.jitter, distribution=before.jitter.distribution))
 
 
-def _fixed(one: Direction, other: Direction) -> list[str]:
-    """The properties that differ between two directions and have no values between them, by their names in a file."""
-    names = []
-    for field in fields(Direction):
-        before, after = getattr(one, field.name), getattr(other, field.name)
-        if before != after and not {type(before), type(after)} <= {int, Jitter, Chance, type(None)}:
-            names.append(field.name)
-    return names
-
-
-def _mix(one: Direction, other: Direction, share: float) -> dict[str, Any]:
-    """The properties that differ between two directions, with the values at a share of the way between them."""
-    names = [field.name for field in fields(Direction)]
-    differing = [name for name in names if getattr(one, name) != getattr(other, name)]
-    return {name: _between(getattr(one, name), getattr(other, name), share) for name in differing}
-
-
-def _between(before: Any, after: Any, share: float) -> Any:
-    """A value between two values of one kind. Either value may be missing."""
-    known = after if after is not None else before
-    if isinstance(known, int):
-        return round((before or 0) + ((after or 0) - (before or 0)) * share)
-    if isinstance(known, Jitter):
-        ends = [0 if value is None else value.amount_ns for value in (before, after)]
-        amount_ns = round(ends[0] + (ends[1] - ends[0]) * share)
-        return replace(known, amount_ns=amount_ns) if amount_ns else None
-    if isinstance(known, Chance) and {type(before), type(after)} <= {Chance, type(None)}:
-        chances = [0.0 if value is None else value.probability for value in (before, after)]
-        probability = chances[0] + (chances[1] - chances[0]) * share
-        return replace(known, probability=probability) if probability else None
-    return after
-
-
 def check_times(events: Sequence[Event], traffic: Sequence[Flow], document: Document) -> None:
     """Record faults of events that begin after the end of the run, and warn of events that end later.
 
     Events are checked only if the end of the run is known. A trace may be longer than the run, and so may a
-    repetition.
+    repetition. A resolved topology has such changes one by one, so it is not checked.
     """
+    if document.is_resolved:
+        return
     ends = [span.end_ns for span in find_spans(traffic).values()]
     known = [end for end in ends if end is not None]
     if not known or len(known) < len(ends):

@@ -19,6 +19,7 @@ from mprun.model.engine import ENGINE_NAMES
 from mprun.model.fault import Path, name_nearest
 from mprun.model.scalar import Scalar, name_value, spell_scalar
 from mprun.model.spec import LinkSpec
+from mprun.model.units import tell_rounding
 from mprun.schema.event import PROPERTIES
 from mprun.schema.file_model import check, explain
 from mprun.schema.link import DirectionProperties, find_disagreements
@@ -291,6 +292,8 @@ class LinkValues:
             for _, text in explain(DirectionProperties, error):
                 self.document.fault((*self.place, axis), text)
             return link
+        if prop == "rate" and (message := tell_rounding(value)):
+            self.document.warn((*self.place, axis), message)
         forward, reverse = given.over((link.forward, link.reverse))
         for path, text in find_disagreements(forward, reverse).items():
             self.document.fault((*self.place, axis), f"{'.'.join(map(str, path))} {text}")

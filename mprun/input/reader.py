@@ -37,10 +37,15 @@ _COLLECTION = "collection"
 _NO_SPACE = re.compile(r"([A-Za-z0-9_]+):([^ \r\n/]\S*)\s*$")
 
 
+# The first line of the files that a run writes.
+RESOLVED = "# As mprun understood it: every default and derived value filled in.\n"
+
+
 @dataclass(frozen=True)
 class Tree:
     """The joined tree of a file and all files that it builds on. root is None if a part is missing.
 
+    `is_resolved`: the file is one that a run wrote, with all defaults and derived values.
     `older_keys`: the key on each line of the files of the older format.
     `allowed`: the rights that the command line gives to these files.
     `examined`: what files that go into a run are, by path and name. The cells of a matrix examine them once.
@@ -52,6 +57,7 @@ class Tree:
     faults: tuple[Fault, ...]
     warnings: tuple[Fault, ...] = ()
     allowed: Permissions = NONE
+    is_resolved: bool = False
     older_keys: Mapping[tuple[str, int], str] = field(default_factory=dict)
     examined: dict[tuple[Path, str | None], Attachment] = field(default_factory=dict, compare=False)
 
@@ -72,7 +78,8 @@ def read(given: Path | str, role: Role, allowed: Permissions = NONE, legacy_queu
     except InputError as error:
         reading.faults += error.found
     files = tuple(reading.files) or (name,)
-    return Tree(name, root, files, tuple(reading.faults), tuple(reading.warnings), allowed, reading.older_keys)
+    warnings, is_resolved = tuple(reading.warnings), reading.is_resolved
+    return Tree(name, root, files, tuple(reading.faults), warnings, allowed, is_resolved, reading.older_keys)
 
 
 def find(given: Path | str) -> str:
@@ -128,6 +135,7 @@ class _Reading:
         self.older_keys: dict[tuple[str, int], str] = {}
         self.files: list[str] = []
         self.is_whole = True
+        self.is_resolved = False
         self._done: dict[Path, MappingNode] = {}
         self._merges = 0
 
@@ -148,6 +156,7 @@ class _Reading:
             raise _refusal(str(path), tell_outside(self.name))
         self.files.append(str(path))
         text = self._converted(path, bool(outer)) if path.suffix == ".py" and path.is_file() else _text(path)
+        self.is_resolved |= not outer and text.startswith(RESOLVED)
         root = self._imported(text, str(path)) if is_older(text) else parse(text, str(path))
         if not isinstance(root, MappingNode):
             line = root.start_mark.line + 1

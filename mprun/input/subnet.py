@@ -29,22 +29,22 @@ def check_mtu(
     narrow = {
         link.mtu for link in links if link.mtu < IPV6_LEAST_MTU and "ipv6" in families_of(link.addressing or addressing)
     }
-    for path, entry in _walk(values, ()):
+    for path, entry in walk_mappings(values):
         mtu = entry.get("mtu")
         if isinstance(mtu, int) and mtu in narrow and entry.get("addressing") != "ipv4":
             message = f"IPv6 needs at least {IPV6_LEAST_MTU} bytes (RFC 8200): raise it, or give 'addressing: ipv4'"
             document.fault((*path, "mtu"), f"{mtu} is too little: {message}")
 
 
-def _walk(value: object, path: Path) -> Iterator[tuple[Path, Mapping[str, object]]]:
+def walk_mappings(value: object, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, object]]]:
     """Every mapping in a value with its path."""
     if isinstance(value, Mapping):
         yield path, value
         for key, inner in value.items():
-            yield from _walk(inner, (*path, key))
+            yield from walk_mappings(inner, (*path, key))
     elif isinstance(value, list):
         for n, inner in enumerate(value):
-            yield from _walk(inner, (*path, n))
+            yield from walk_mappings(inner, (*path, n))
 
 
 def check_addresses(

@@ -13,11 +13,13 @@ from mprun.input.event import Event, Timeline, read_events
 from mprun.input.generator import COLLECTION, Generator, load_installed, load_own
 from mprun.input.middlebox import read_middleboxes
 from mprun.input.openflow import read_switches
-from mprun.input.subnet import check_mtu
+from mprun.input.subnet import check_mtu, walk_mappings
 from mprun.model.address import families_of, mirror_text
 from mprun.model.fault import list_names, tell_unknown
-from mprun.model.spec import Addressing, Family, LinkSpec, NodeKind, OpenFlow, TopologySpec
+from mprun.model.spec import Addressing, Direction, Family, LinkSpec, NodeKind, OpenFlow, TopologySpec
+from mprun.model.units import hold_rate, tell_rounding
 from mprun.plugin import PluginFault
+from mprun.schema.field import spread_directions
 from mprun.schema.file_model import check, known_keys, salvage
 from mprun.schema.topology import Expansion, LinkEntry, TopologyFile, WrittenTopology
 from mprun.topologies import GENERATORS
@@ -46,6 +48,7 @@ def read_topology(
     values: Mapping[str, object], document: Document, lay_over: LayOver = lambda links: links
 ) -> Topology:
     """Return the topology from plain values. Faults go to the document. lay_over: changes its links afterwards."""
+    _warn_of_rates(values, document)
     if "topology" in values:
         return _generate(values, document, lay_over)
     if "nodes" not in values and "links" not in values:
@@ -65,6 +68,14 @@ def read_topology(
         return Topology(None, nodes)
     events = read_events(written.events, document)
     return Topology(_spec(document, written, (nodes, links), switches, events), nodes, events)
+
+
+def _warn_of_rates(values: Mapping[str, object], document: Document) -> None:
+    """Warn of each rate that is rounded to one that a link can have."""
+    for path, entry in walk_mappings(values):
+        for place, value in spread_directions((*path, "rate"), entry.get("rate")):
+            if message := tell_rounding(value):
+                document.warn(place, message)
 
 
 def _generate(values: Mapping[str, object], document: Document, lay_over: LayOver) -> Topology:
@@ -118,7 +129,13 @@ def _number_link(link: LinkSpec, file: TopologyFile) -> LinkSpec:
     wanted = families_of(link.addressing or file.addressing or DEFAULT_ADDRESSING)
     first, second = (tuple(_number_end(texts, wanted)) for texts in link.addresses)
     own = None if link.addressing == file.addressing else link.addressing
-    return replace(link, addresses=(first, second), addressing=own)
+    forward, reverse = map(_hold_rate, (link.forward, link.reverse))
+    return replace(link, addresses=(first, second), addressing=own, forward=forward, reverse=reverse)
+
+
+def _hold_rate(way: Direction) -> Direction:
+    """A generator of a package may compute a rate that no link can have."""
+    return way if way.rate_bit_per_s is None else replace(way, rate_bit_per_s=hold_rate(way.rate_bit_per_s))
 
 
 def _number_end(texts: tuple[str, ...], wanted: tuple[Family, ...]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from mprun.model.fault import tell_unknown
-from mprun.model.units import DAY_NS, DELAY, NS_PER_S, RATE, TIME, parse_loss, render_ratio
+from mprun.model.units import DAY_NS, DELAY, LEAST_LINK_RATE, NS_PER_S, RATE, TIME, hold_rate, parse_loss, render_ratio
 from mprun.schema.trace import RateTrace, TraceError
 
 # Two directions of a link change at most this often.
@@ -75,7 +75,7 @@ def import_rates(trace: RateTrace) -> Imported:
         if rate != last:
             rows.append((at_ns, [RATE.render(rate)]))
         last = rate
-    return _write(["rate"], rows, trace.period_ns, sum(rate == RATE.minimum for _, rate in trace.rates))
+    return _write(["rate"], rows, trace.period_ns, sum(rate == LEAST_LINK_RATE for _, rate in trace.rates))
 
 
 def import_csv(text: str, columns: Sequence[Column]) -> Imported:
@@ -134,7 +134,7 @@ def _read_rows(
                 begin_ns = round(amount) if begin_ns is None else begin_ns
                 at_ns = round(amount) - begin_ns
             else:
-                raised += column.key.startswith("rate") and amount < RATE.minimum
+                raised += column.key.startswith("rate") and amount < LEAST_LINK_RATE
                 values.append(_spell(column.key, amount, number))
         if rows and at_ns <= rows[-1][0]:
             raise TraceError(number, "its time is not after the row before: sort the file")
@@ -164,7 +164,7 @@ def _spell(key: str, amount: Decimal, line: int) -> str:
     """Return a value as a schedule has it. A rate below the smallest becomes the smallest. Raises TraceError."""
     try:
         if key.startswith("rate"):
-            return _checked(RATE.render(max(RATE.minimum, round(amount))), RATE.parse)
+            return _checked(RATE.render(hold_rate(float(amount))), RATE.parse)
         if key == "loss":
             return _checked(render_ratio(float(amount) / 100), parse_loss)
         # rtt and delay in whole microseconds, the step of tc(8)

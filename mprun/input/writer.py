@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from mprun.input.reader import RESOLVED
 from mprun.input.traffic import owned_metrics
 from mprun.model import metric, units
 from mprun.model.spec import (
@@ -41,9 +42,6 @@ from mprun.tools.tool import tool_of
 
 # The length of a line, and of an entry that stands on one line with its key.
 WIDTH, MOST_ON_A_LINE = 118, 90
-RESOLVED = "# As mprun understood it: every default and derived value filled in.\n"
-
-
 # The writer of a flow's option, by the end of the option's name.
 _RENDERERS: Mapping[str, Callable[[Any], str]] = {
     "_ns": units.TIME.render,

@@ -8,6 +8,7 @@ not decided here.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,7 +39,7 @@ _SAID = {"bit": "bit/s", "kbit": "kbit/s", "mbit": "Mbit/s", "gbit": "Gbit/s", "
 _ONE = {"packets": "packet", "bytes": "byte"}
 _RENDERED = re.compile(r"([0-9.]+)([a-zA-Z%]+)")
 
-_QUANTITY = re.compile(r"([+-]?)([0-9]{1,20})(?:\.([0-9]{1,20}))?( *)([A-Za-z%][A-Za-z/%]*)?")
+_QUANTITY = re.compile(r"([+-]?)([0-9]{1,20})(?:\.([0-9]{1,30}))?( *)([A-Za-z%][A-Za-z/%]*)?")
 
 
 class QuantityError(ValueError):
@@ -253,6 +254,37 @@ VOLUME = replace(
 )
 
 
+# tc and the kernel count the rate of a link in whole bytes per second.
+RATE_STEP = 8
+LEAST_LINK_RATE = -(-RATE.minimum // RATE_STEP) * RATE_STEP
+
+# The kernel holds the limit of a queue in bytes in 32 bits.
+MOST_QUEUE_BYTES = 2**32 - 1
+
+
+def hold_rate(rate: float) -> int:
+    """Return the rate in bit/s that a link can have and that is nearest to a rate. It is no less than the least."""
+    return max(LEAST_LINK_RATE, math.floor(rate / RATE_STEP + 0.5) * RATE_STEP)
+
+
+def parse_link_rate(value: object) -> int:
+    """The rate of a link, rounded to one that it can have. Raises QuantityError."""
+    return hold_rate(RATE.parse(value))
+
+
+def tell_rounding(value: object) -> str | None:
+    """The warning about a rate of a link that is rounded. None if it is not, or if the value is no rate."""
+    try:
+        asked = RATE.parse(value)
+    except QuantityError:
+        return None
+    if asked == hold_rate(asked):
+        return None
+    return (
+        f"'{value}' cannot be set exactly, as tc counts whole bytes per second: {RATE.render(hold_rate(asked))} is used"
+    )
+
+
 def convert(number: Decimal, unit: str, to: str) -> Decimal | None:
     """Return a number in another unit of its kind, as 1 s is 1000 ms; None if no kind of quantity has both units."""
     if unit == to:
@@ -339,7 +371,7 @@ def render_ratio(ratio: float, style: Style = "file") -> str:
     if style == "people":
         return f"{ratio * 100:.4g} %"
     texts = (format(ratio * 100, f".{places}f") + "%" for places in range(18))
-    return next((text for text in texts if parse_ratio(text) == ratio), f"{ratio * 100:.17f}%")
+    return next((text for text in texts if parse_ratio(text) == ratio), f"{Decimal(repr(ratio)) * 100:f}%")
 
 
 def parse_queue(value: object) -> Queue:

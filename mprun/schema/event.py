@@ -44,8 +44,8 @@ class EventEntry(FileModel):
     lasts: Time | None = Field(
         None,
         alias="for",
-        description="Undo the change after this time: `set` gets the earlier values back, `down` becomes `up`, and so "
-        "on. Default: the change stays.",
+        description="End the change after this time. The values of other events then hold, or the values of the link. "
+        "Default: the change stays.",
         examples=["200ms"],
     )
     every: Time | None = Field(None, description="Repeat the change with this period until `until`.")

@@ -7,7 +7,7 @@ Each couples a parser of `units` with the JSON Schema that an editor shows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Annotated, Any, TypeVar
@@ -16,7 +16,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, PlainValidator,
 from pydantic_core import CoreSchema, core_schema
 
 from mprun.model import units
-from mprun.model.fault import name_nearest
+from mprun.model.fault import Path, name_nearest
 from mprun.model.scalar import PRIVATE, name_value
 from mprun.model.spec import Chance, Jitter, Loss, Queue, Reorder
 from mprun.schema import impairment
@@ -93,6 +93,15 @@ def _by_direction(parse: Callable[[object], Value]) -> Callable[[object], Both[V
     return read
 
 
+def spread_directions(place: Path, value: object) -> Iterator[tuple[Path, object]]:
+    """Yield a written value with its place, or the value of each direction with the place of the direction."""
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield (*place, key), one
+    elif value is not None:
+        yield place, value
+
+
 def _parse_rtt(value: object) -> int:
     rtt_ns = units.RTT.parse(value)
     if rtt_ns % 2:
@@ -120,7 +129,9 @@ Name = Annotated[str, PlainValidator(parse_name), WithJsonSchema({"type": "strin
 Rtt = Annotated[int, PlainValidator(_parse_rtt), WithJsonSchema(text_schema(units.RTT.pattern, "40ms"))]
 Width = Annotated[int, PlainValidator(units.WIDTH.parse), WithJsonSchema(WIDTH_SCHEMA)]
 Time = Annotated[int, PlainValidator(units.TIME.parse), WithJsonSchema(TIME_SCHEMA)]
-RateBoth = Annotated[Both[int], PlainValidator(_by_direction(units.RATE.parse)), WithJsonSchema(_both_schema(_RATE))]
+RateBoth = Annotated[
+    Both[int], PlainValidator(_by_direction(units.parse_link_rate)), WithJsonSchema(_both_schema(_RATE))
+]
 DelayBoth = Annotated[Both[int], PlainValidator(_by_direction(units.DELAY.parse)), WithJsonSchema(_both_schema(_DELAY))]
 
 

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
+from mprun.model.distribution import SHAPES, largest_amount_ns, least_delay_ns
 from mprun.model.fault import Path, tell_unknown
 from mprun.model.spec import DEFAULT_MTU, HEADER_BYTES, Addressing, Chance, Direction, Jitter, LinkSpec, Reorder
+from mprun.model.units import DELAY, MOST_QUEUE_BYTES
 from mprun.schema.field import MTU, ChanceBoth, DelayBoth, JitterBoth, LossBoth, QueueBoth, RateBoth, ReorderBoth, Rtt
 from mprun.schema.file_model import FileModel, refuse
 from mprun.schema.profile import PROFILES
@@ -57,9 +58,9 @@ class DirectionProperties(FileModel):
         ),
     )
 
-    def over(self, base: tuple[Direction, Direction]) -> tuple[Direction, Direction]:
-        """Forward and reverse: the values of this entry over the values of `base`."""
-        given: dict[str, tuple[Any, Any] | None] = {
+    def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Forward and reverse: the values of this entry by field of Direction. A chance or jitter of zero is None."""
+        values: dict[str, tuple[Any, Any] | None] = {
             "rate_bit_per_s": self.rate,
             "delay_ns": self.delay if self.rtt is None else (self.rtt // 2, self.rtt // 2),
             "jitter": self.jitter,
@@ -69,16 +70,20 @@ class DirectionProperties(FileModel):
             "reorder": self.reorder,
             "queue": self.queue,
         }
-        forward, reverse = (_lay_over(base[n], {k: both[n] for k, both in given.items() if both}) for n in (0, 1))
+        forward, reverse = (
+            {
+                name: None if _is_nothing(both[n]) else both[n]
+                for name, both in values.items()
+                if both and both[n] is not None
+            }
+            for n in (0, 1)
+        )
         return forward, reverse
 
-
-def _lay_over(base: Direction, given: Mapping[str, Any]) -> Direction:
-    """Return a direction with new values. None keeps the base's value. A chance or jitter of zero removes it."""
-    values = {field.name: getattr(base, field.name) for field in fields(base)}
-    values |= {name: value for name, value in given.items() if value is not None}
-    left: dict[str, Any] = {name: None if _is_nothing(value) else value for name, value in values.items()}
-    return Direction(**left)
+    def over(self, base: tuple[Direction, Direction]) -> tuple[Direction, Direction]:
+        """Forward and reverse: the values of this entry over the values of `base`."""
+        forward, reverse = (replace(way, **values) for way, values in zip(base, self.given(), strict=True))
+        return forward, reverse
 
 
 def _is_nothing(value: object) -> bool:
@@ -95,16 +100,32 @@ def find_disagreements(forward: Direction, reverse: Direction) -> dict[Path, str
     for direction in (forward, reverse):
         if direction.queue is not None and direction.rate_bit_per_s is None:
             faults[("queue",)] = "has no effect without a rate: give the link a 'rate' or remove 'queue'"
-        if direction.jitter is not None and direction.jitter.amount_ns > direction.delay_ns:
-            what = "varies a delay of zero" if not direction.delay_ns else "is more than the delay"
-            faults[("jitter",)] = f"{what}, and nothing arrives before it was sent: raise 'delay'"
+        if message := _explain_cut_jitter(direction):
+            faults[("jitter",)] = message
         if direction.reorder is not None and not direction.delay_ns:
             faults[("reorder",)] = "has no effect without a delay: give the link a 'delay'"
     return faults
 
 
-def _explain_small_queue(direction: Direction, frame_bytes: int) -> str | None:
-    """The reason why no packet would pass a queue of bytes or time. None if packets pass.
+def _explain_cut_jitter(direction: Direction) -> str | None:
+    """The reason why netem would cut the distribution of a jitter off at zero. None if the delay is long enough."""
+    jitter, delay_ns = direction.jitter, direction.delay_ns
+    if jitter is None or least_delay_ns(jitter) <= delay_ns:
+        return None
+    if not delay_ns:
+        return "varies a delay of zero, and nothing arrives before it was sent: raise 'delay'"
+    if jitter.distribution == "uniform":
+        return "is more than the delay, and nothing arrives before it was sent: raise 'delay'"
+    below, most_us = SHAPES[jitter.distribution].below, largest_amount_ns(jitter.distribution, delay_ns) // 1000
+    most, least = DELAY.render(most_us * 1000), DELAY.render(least_delay_ns(jitter))
+    return (
+        f"reaches {below:.3g} amounts below the delay with '{jitter.distribution}', and nothing arrives before it was "
+        f"sent: write at most {most}, or raise 'delay' to {least}"
+    )
+
+
+def _explain_queue(direction: Direction, frame_bytes: int) -> str | None:
+    """The reason why no packet would pass a queue of bytes or time, or why Linux cannot have it. None if it can.
 
     A queue of some time always holds at least one frame, as rates may change.
     """
@@ -112,6 +133,8 @@ def _explain_small_queue(direction: Direction, frame_bytes: int) -> str | None:
     if queue is None or rate is None or queue.unit not in ("bytes", "time"):
         return None
     held_bytes = queue.amount * (rate / 8e9 if queue.unit == "time" else 1)
+    if held_bytes > MOST_QUEUE_BYTES:
+        return f"holds {held_bytes:.0f} bytes, and Linux counts 4 GB at most: write it in packets"
     if held_bytes >= frame_bytes:
         return None
     least = f"{frame_bytes}bytes"
@@ -142,7 +165,7 @@ class LinkProperties(DirectionProperties):
         if self.rtt is not None and self.delay is not None:
             faults[("rtt",)] = "conflicts with 'delay': remove one of the two"
         for direction in self.directions():
-            if message := _explain_small_queue(direction, self.mtu + HEADER_BYTES):
+            if message := _explain_queue(direction, self.mtu + HEADER_BYTES):
                 faults.setdefault(("queue",), message)
         if faults:
             raise refuse(faults, self)

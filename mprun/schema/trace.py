@@ -14,7 +14,7 @@ import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from mprun.model.units import NS_PER_MS, NS_PER_S, RATE, TIME, QuantityError
+from mprun.model.units import NS_PER_MS, NS_PER_S, TIME, QuantityError, hold_rate, parse_link_rate
 
 # More rates than a run may have changes.
 MOST_INTERVALS = 1_000_000
@@ -30,7 +30,10 @@ class TraceError(ValueError):
 
 @dataclass(frozen=True)
 class RateTrace:
-    """Rates in bit/s from each time on, in ns from the trace's start. period_ns: the time after which it repeats."""
+    """Rates in bit/s from each time on, in ns from the trace's start. Each is one that a link can have.
+
+    period_ns: the time after which it repeats.
+    """
 
     rates: tuple[tuple[int, int], ...]
     period_ns: int
@@ -44,7 +47,7 @@ def read_mahimahi(text: str, interval_ns: int, frame_bytes: int) -> RateTrace:
     TraceError.
     """
     moments: list[int] = []
-    for number, line in _lines(text):
+    for number, line in number_lines(text):
         if not line.isascii() or not line.isdigit() or len(line) > 18:
             raise TraceError(number, f"'{line[:40]}' is not a whole number of ms")
         moment = int(line)
@@ -63,16 +66,16 @@ def read_mahimahi(text: str, interval_ns: int, frame_bytes: int) -> RateTrace:
     rates = []
     for n, count in enumerate(counts):
         length_ns = min(interval_ns, period_ns - n * interval_ns)
-        rates.append((n * interval_ns, max(RATE.minimum, count * frame_bytes * 8 * NS_PER_S // length_ns)))
+        rates.append((n * interval_ns, hold_rate(count * frame_bytes * 8 * NS_PER_S / length_ns)))
     return RateTrace(tuple(rates), period_ns)
 
 
 def read_rates(text: str, interval_ns: int) -> RateTrace:
     """Read a rate trace: one rate on each line, for one interval. Raises TraceError."""
     rates = []
-    for number, line in _lines(text):
+    for number, line in number_lines(text):
         try:
-            rates.append(RATE.parse(line))
+            rates.append(parse_link_rate(line))
         except QuantityError as error:
             raise TraceError(number, str(error)) from None
     return RateTrace(tuple((n * interval_ns, rate) for n, rate in enumerate(rates)), len(rates) * interval_ns)
@@ -139,7 +142,7 @@ def _by_property(names: list[str], cells: list[str]) -> dict[str, str | dict[str
     return found
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
+def number_lines(text: str) -> Iterator[tuple[int, str]]:
     """Numbered lines that are not empty. Raises TraceError if there is none."""
     found = False
     for number, line in enumerate(text.splitlines(), 1):

@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.model.fault import Path
+from mprun.model.units import hold_rate
 from mprun.schema.file_model import refuse
 from mprun.schema.link import LinkProperties
 
@@ -64,7 +65,7 @@ class Uplink(LinkProperties):
         if self.oversubscription is None:
             return self
         factor = share / Fraction(str(self.oversubscription))
-        rate = tuple(None if one is None else int(one * factor) for one in rates_of(below))
+        rate = tuple(None if one is None else hold_rate(float(one * factor)) for one in rates_of(below))
         return self.model_copy(update={"rate": rate})
 
 

@@ -14,14 +14,16 @@ from typing import Any
 import pytest
 
 from mprun.agent_report import Arrivals, Delays
-from mprun.analysis.calibration import DEVIATIONS, binomial_interval, judge, say_row
+from mprun.analysis.calibration import binomial_interval, judge, say_row
 from mprun.capabilities import REFERENCE, Capabilities
 from mprun.compile import allocate
 from mprun.compile.calibration import compile_calibration
 from mprun.compile.wire import correlate
 from mprun.input import load
+from mprun.model.distribution import SHAPES
+from mprun.model.fault import InputError
 from mprun.model.network import Network
-from mprun.model.spec import Chance, FourState, GilbertElliott
+from mprun.model.spec import Chance, Distribution, FourState, GilbertElliott
 from mprun.plan import Plan, Train
 from mprun.schema.impairment import JITTER_SCHEMA
 
@@ -182,11 +184,15 @@ def read_table(distribution: str) -> list[float]:
 
 
 @pytest.mark.parametrize("distribution", ["normal", "pareto", "paretonormal"])
-def test_deviations_and_docs_are_those_of_the_tables(distribution: str) -> None:
+def test_shapes_and_docs_are_those_of_the_tables(distribution: Distribution) -> None:
     """The page and the schema give three digits. The page's range equals the table's range to the digits shown."""
     table = read_table(distribution)
     deviation = statistics.pstdev(table)
-    assert DEVIATIONS[distribution] == pytest.approx(deviation, abs=1e-4)
+    shape = SHAPES[distribution]
+    assert shape.deviation == pytest.approx(deviation, abs=1e-4)
+    assert shape.mean == pytest.approx(statistics.fmean(table), abs=1e-4)
+    assert 0 <= shape.below + min(table) < 1e-4
+    assert f"| `{distribution}` | {shape.below:g} amounts |" in (ROOT / "docs/links.md").read_text()
     row = next(
         line for line in (ROOT / "docs/links.md").read_text().splitlines() if line.startswith(f"| `{distribution}`")
     )
@@ -200,6 +206,35 @@ def test_deviations_and_docs_are_those_of_the_tables(distribution: str) -> None:
     assert -statistics.fmean(table) == pytest.approx(float(offset[0]) if offset else 0.0, abs=0.005)
     if distribution != "normal":
         assert f"{deviation:.3f}" in json.dumps(JITTER_SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "least", "refused"),
+    [
+        ("uniform", "5ms", "4999us"),
+        ("normal", "20ms", "19999us"),
+        ("pareto", "3334us", "3333us"),
+        ("paretonormal", "7511us", "7510us"),
+    ],
+)
+def test_a_jitter_that_netem_would_cut_off_is_refused(
+    tmp_path: Path, distribution: str, least: str, refused: str
+) -> None:
+    jitter = f"jitter: {{amount: 5ms, distribution: {distribution}}}"
+    calibration_of(tmp_path, f"delay: {least}, {jitter}")
+    with pytest.raises(InputError, match="nothing arrives before it was sent"):
+        calibration_of(tmp_path, f"delay: {refused}, {jitter}")
+    with pytest.raises(InputError, match="nothing arrives before it was sent"):
+        calibration_of(tmp_path, f"delay: 30ms, {jitter}}}\nevents:\n  - {{at: 1s, link: l, set: {{delay: {refused}}}")
+
+
+@pytest.mark.parametrize(("mean_ms", "held"), [(20.2, True), (19.8, True), (20.39, False), (19.61, False)])
+def test_the_mean_of_a_jitter_is_held_to_its_standard_error(tmp_path: Path, mean_ms: float, held: bool) -> None:
+    """The standard error of the mean of 8000 delays is 5 ms / sqrt(8000), and four of these errors are 0.22 ms."""
+    link = "delay: 20ms, jitter: {amount: 5ms, distribution: normal}"
+    row = verdict(tmp_path, link, "delay", delay_ns=Delays(20e6, mean_ms * 1e6, 5e6))
+    assert (row["quantity"], row["held"]) == ("delay", held)
+    assert row["basis"] == "mean of normal, amount 5 ms"
 
 
 @pytest.mark.parametrize(("distribution", "share"), [("uniform", 1 / math.sqrt(3)), ("pareto", 0.8197)])

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
 from typing import Any, cast
 
 import pytest
@@ -13,6 +16,11 @@ from mprun.agent import shaping
 from mprun.agent.message import attribute, attributes
 from mprun.agent.readback import differences_tc
 from mprun.agent.rtnetlink import Netlink
+from mprun.compile import allocate
+from mprun.compile.wire import shaping_commands
+from mprun.input import load
+from mprun.model.spec import Direction, Queue
+from mprun.model.units import parse_link_rate
 
 INDICES = {"w0a": 7, "w0b": 8}
 
@@ -73,7 +81,7 @@ class Kernel:
         (burst,) = struct.unpack("=I", asked[shaping.TCA_TBF_BURST])
         parameters = bytearray(asked[shaping.TCA_TBF_PARMS])
         (rate,) = struct.unpack("=Q", asked.get(shaping.TCA_TBF_RATE64, bytes(parameters[8:12]) + bytes(4)))
-        struct.pack_into("=I", parameters, 28, burst * 1_000_000_000 // rate // shaping.TICK_NS)
+        struct.pack_into("=I", parameters, 28, burst * 1_000_000_000 // rate // shaping.TICK_NS & shaping.LARGEST)
         large = asked.get(shaping.TCA_TBF_RATE64)
         return attribute(shaping.TCA_TBF_PARMS, bytes(parameters)) + (
             attribute(shaping.TCA_TBF_RATE64, large) if large else b""
@@ -98,6 +106,45 @@ def test_what_is_read_back_is_what_was_asked(rate: str) -> None:
     wire = [words.replace("20mbit", rate) for words in WIRE]
     asked = [f"tc qdisc add dev w0b {words}".split() for words in wire]
     assert differences_tc(asked, shown(*wire)) == []
+
+
+def tc_shows(command: str) -> dict[str, Any]:
+    """Return a token bucket as tc shows it: its burst and its limit as times in whole microseconds."""
+    message = translate(command)
+    assert message is not None
+    found = next(Kernel([command]).dump(shaping.RTM_GETQDISC, bytes(20)))
+    options = attributes(attributes(found[20:])[shaping.TCA_OPTIONS])
+    limit, ticks, _ = struct.unpack_from("=III", options[shaping.TCA_TBF_PARMS], 24)
+    (rate,) = struct.unpack_from("=I", options[shaping.TCA_TBF_PARMS], 8)
+    if shaping.TCA_TBF_RATE64 in options:
+        (rate,) = struct.unpack("=Q", options[shaping.TCA_TBF_RATE64])
+    burst_us = ticks * shaping.TICK_NS // 1000
+    shown = {"rate": rate, "burst": int(rate * burst_us / 1e6), "lat": int(limit / rate * 1e6) - burst_us}
+    return {"kind": "tbf", "handle": "10:", "dev": "w0b", "options": shown}
+
+
+def test_every_rate_of_a_link_is_read_back_as_it_was_set(tmp_path: Path) -> None:
+    """Any whole rate that a file may have is compiled to commands whose effect is the asked one, in both read-backs."""
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\nnodes: {a: {kind: host}, b: {kind: host}}\n"
+        "links: [{name: l, between: [a, b], rate: 1mbit, delay: 1ms}]\n"
+    )
+    link = allocate(load(tmp_path / "topo", None).spec).links[0]
+    draw = Random(1)
+    edges = [100, 101, 104, 34_359_738_360, 34_359_738_361, 99_999_999_999, 100_000_000_000]
+    for asked in [*edges, *(round(10 ** draw.uniform(2, 11)) for _ in range(800))]:
+        rate = parse_link_rate(f"{asked}bit")
+        assert abs(rate - asked) <= 4
+        mtu, slack_ns = draw.choice((1280, 1500, 9000, 65_535)), draw.choice((0, 250_000))
+        queue = draw.choice((Queue(80, "packets"), Queue(1_000_000, "packets"), Queue(4 * mtu, "bytes")))
+        way = Direction(rate, 20_000_000, queue=queue)
+        wire = replace(link, forward=way, reverse=way, mtu=mtu)
+        commands = [one.argv for one in shaping_commands(wire, slack_ns, is_changing=False) if one.argv[1] == "qdisc"]
+        texts = [" ".join(words[1:]) for words in commands]
+        kernel = cast(Netlink, Kernel(texts))
+        assert differences_tc(commands, shaping.read_back(kernel, {7: "w0a", 8: "w0b"})) == [], (asked, mtu, queue)
+        bucket = next(text for text in texts if "tbf" in text and "w0b" in text)
+        assert differences_tc([["tc", *bucket.split()]], [tc_shows(bucket)]) == [], (asked, mtu, queue)
 
 
 @pytest.mark.parametrize(

@@ -516,6 +516,55 @@ except Exception as e: print(e)
     assert "xp.yaml:4" in outputs.pop()
 
 
+def test_a_rate_that_is_no_whole_number_of_bytes_is_told(tmp_path: Path) -> None:
+    """The rate of a link is rounded with a warning, and the rate of a flow stays."""
+    (tmp_path / "rows.csv").write_text("at,rate.forward\n0s,8mbit\n1s,1000003bit\n2s,1000005bit\n")
+    (tmp_path / "rates.txt").write_text("1mbit\n777777bit\n")
+    topology = (
+        "version: 1\ntopology: multi-path\npaths:\n  - {rate: 100bit}\n"
+        "  - {rate: {forward: 1001bit, reverse: 1mbit}}\nevents:\n"
+        "  - {at: 1s, link: path0, set: {rate: 9mbit}}\n"
+        "  - {at: 2s, link: path0, set: {rate: 4777777bit}}\n"
+        "  - {at: 3s, over: 1s, link: path0, set: {rate: 4777kbit}}\n"
+        "  - {at: 5s, link: path0, schedule: rows.csv}\n"
+        "  - {at: 5s, link: path1, trace: rates.txt, format: rates}\n"
+    )
+    experiment = (
+        "version: 1\ntraffic:\n"
+        "  - {tool: iperf3, from: client, to: server, protocol: udp, rate: 100001bit, duration: 60s}\n"
+        "matrix: {path1.rate: [2mbit, 2000003bit]}\n"
+    )
+    loaded = _load(tmp_path, topology, experiment, **{"path1.rate": "2000003bit"})
+    told = "cannot be set exactly, as tc counts whole bytes per second:"
+    assert [warning.removeprefix(f"{tmp_path}/") for warning in loaded.warnings if "tc counts" in warning] == [
+        f"topo.yaml:4: paths[0].rate: '100bit' {told} 104bit is used",
+        f"topo.yaml:5: paths[1].rate.forward: '1001bit' {told} 1kbit is used",
+        f"topo.yaml:8: events[1].set.rate: '4777777bit' {told} 4777776bit is used",
+        f"rows.csv:3: rate: '1000003bit' {told} 1mbit is used; rounded rates in this file: 2",
+        f"rates.txt:2: rate: '777777bit' {told} 777776bit is used",
+        f"xp.yaml:4: matrix.path1.rate: '2000003bit' {told} 2mbit is used",
+    ]
+    path0, path1 = loaded.spec.topology.links[:2]
+    assert (path0.forward.rate_bit_per_s, path1.forward.rate_bit_per_s) == (104, 2_000_000)
+    assert loaded.spec.experiment.traffic[0].options["rate_bit_per_s"] == 100_001
+    rates = {
+        way.rate_bit_per_s or 0
+        for change in loaded.spec.topology.changes
+        if isinstance(change, LinkChange)
+        for way in (change.forward, change.reverse)
+    }
+    assert len(rates) > 14
+    assert not [rate for rate in rates if rate % 8]
+
+
+def test_a_queue_of_more_bytes_than_the_kernel_counts_is_refused(tmp_path: Path) -> None:
+    """One second at 100 Gbit/s is 12.5 GB, and the kernel holds a limit in bytes in 32 bits."""
+    link = "version: 1\ntopology: multi-path\npaths:\n  - {rate: 100gbit, delay: 500ms, queue: %s}\n"
+    said = "topo.yaml:4: paths[0].queue: holds 12500000000 bytes, and Linux counts 4 GB at most: write it in packets"
+    assert _faults(tmp_path, link % "1s") == [said]
+    _load(tmp_path, link % "1000000packets")
+
+
 def test_a_quantity_times_a_number_keeps_its_unit() -> None:
     """The product is exact: 20 times 0.9565 is 19.13, without the rounding error of a float."""
     for quantity, factor, product in (

@@ -149,20 +149,17 @@ def test_calibration_leaves_the_result_alone(mprun: Callable[..., Result], tmp_p
 
 
 def test_a_link_that_is_not_as_asked_fails_its_run(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """With a normal jitter as large as the delay, some packets would arrive before they were sent."""
+    """Each frame is sent twice, and one of the two waits for the other at the rate."""
     write(
         tmp_path,
-        "  - {name: l, between: [a, b], delay: 5ms, jitter: {amount: 5ms, distribution: normal}}\n",
+        "  - {name: l, between: [a, b], rate: 10mbit, delay: 5ms, duplicate: 100%}\n",
         "",
         PING.format(seconds=1, interval="100ms") + "calibrate: true\n",
     )
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
     assert result.status == 1
     assert result.summary["status"] == "failed"
-    said = (
-        r"calibration of l forward: jitter \(standard deviation of normal, amount 5 ms\): asked 5 ms, "
-        r"got 4\.\d+ \(4\.5 to 5\.5 is allowed\)"
-    )
+    said = r"calibration of l forward: delay: asked 5 ms, got 5\.02\d* \(4\.99 to 5\.01 is allowed\)"
     assert any(re.fullmatch(said, failure) for failure in result.summary["failures"])
 
 
@@ -212,6 +209,29 @@ def test_real_engine_calibrates(mprun: Callable[..., Result], tmp_path: Path) ->
     rates = [row for row in rows if row["quantity"] == "rate"]
     assert len(rates) == 4
     assert all(row["got"] == pytest.approx(20e6, rel=0.03) for row in rates)
+
+
+def test_overlapping_changes_and_odd_rates_are_set_and_read_back(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """The read-back of every change holds, from the least rate with the largest frames to the steps of a ramp."""
+    (tmp_path / "cell").write_text("10\n40\n120\n")
+    write(
+        tmp_path,
+        "  - {name: l, between: [a, b], rate: 10mbit, delay: 20ms}\n"
+        "  - {name: least, between: [a, b], rate: 100bit, delay: 20ms, mtu: 65535}\n"
+        "  - {name: traced, between: [a, b], rate: 1mbit, mtu: 9000}\n",
+        "  - {at: 500ms, for: 1s, link: l, set: {rate: 20mbit}}\n"
+        "  - {at: 1s, for: 1s, link: l, set: {rate: 30mbit}}\n"
+        "  - {at: 1200ms, over: 1500ms, step: 500ms, link: l, set: {rate: 4777kbit}}\n"
+        "  - {at: 1s, link: least, set: {rate: 99999999999bit}}\n"
+        "  - {at: 2s, link: least, set: {rate: 104bit}}\n"
+        "  - {at: 1s, link: traced, trace: cell, interval: 30ms}\n",
+        PING.format(seconds=4, interval="50ms"),
+    )
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    changes = [step for step in steps(result.run) if step["step"] == "change" and step["name"] == "l"]
+    rates = [(step["asked_ns"] // 10**6, step["values"]["forward"]["rate_bit_per_s"]) for step in changes]
+    assert rates == [(500, 20_000_000), (1000, 30_000_000), (2000, 8_259_000), (2200, 6_518_000), (2700, 4_777_000)]
 
 
 def test_ten_changes_a_second_for_a_minute_do_not_drift(mprun: Callable[..., Result], tmp_path: Path) -> None:

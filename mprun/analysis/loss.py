@@ -9,6 +9,7 @@ from mprun.agent_report import AgentReport
 from mprun.analysis.interference import Interference
 from mprun.analysis.observation import Observation
 from mprun.intent import Intent
+from mprun.model.network import Link
 from mprun.model.spec import LinkChange
 from mprun.tools.tool import Result
 
@@ -34,7 +35,10 @@ def account_for_losses(
     counters = observation.counters
     asked = sum(packets for come in agent.faults.values() for packets in come.values())
     rest = sum(missing.values()) - counters.count_lost() - sum(counters.find_untaken().values()) - asked
-    states = [*intent.links, *(change for change in intent.changes if isinstance(change, LinkChange))]
+    states: list[Link | LinkChange] = [
+        *intent.links,
+        *(change for change in intent.changes if isinstance(change, LinkChange)),
+    ]
     if rest <= 0 or not agent.complete or any(one.forward.corrupt or one.reverse.corrupt for one in states):
         return
     held = counters.count_held()

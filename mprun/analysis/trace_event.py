@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mprun.analysis.rows import Kind, Rows
 from mprun.analysis.source import Source
-from mprun.kernel.trace_event import HOST, TIME, Format, read_format, read_pages, split_pages
+from mprun.kernel.trace_event import HOST, TIME, Format, Value, read_format, read_pages, split_pages
 from mprun.model.network import Node
 from mprun.model.trace_event import name_table
 
@@ -27,11 +27,16 @@ _DEVICES = ("name", "dev", "dev_name", "devname")
 
 @dataclass
 class Trace:
-    """Events of a record, as rows by the number of their kind. `lost`: the number of events that were overwritten."""
+    """Events of a record, as rows by the number of their kind. `lost`: the number of events that were overwritten.
+
+    An object of the kernel has the number of its first appearance, from 1 on. Its address depends on all memory that
+    the kernel took before, so another user's run would have another one. 0 is no object.
+    """
 
     lost: int = 0
     formats: dict[int, Format] = field(default_factory=dict)
     rows: dict[int, Rows] = field(default_factory=dict)
+    _objects: dict[object, int] = field(default_factory=lambda: {0: 0})
 
     def add(self, source: Source) -> None:
         """Take the formats of events. Raises ValueError if they are damaged."""
@@ -48,7 +53,12 @@ class Trace:
         """Take pages of events; those without a format are left out. Raises ValueError."""
         for at_ns, number, record in read_pages(split_pages(content)):
             if found := self.formats.get(number):
-                self.rows[number].add([at_ns - zero_ns, *found.read(record)])
+                values = zip(found.columns, found.read(record), strict=True)
+                self.rows[number].add([at_ns - zero_ns, *(self._number(found, *value) for value in values)])
+
+    def _number(self, found: Format, column: str, value: Value) -> Value:
+        """Return a value, or the number of the object at this address."""
+        return self._objects.setdefault(value, len(self._objects)) if column in found.objects else value
 
 
 def tabulate_trace(trace: Trace, nodes: Sequence[Node]) -> dict[str, polars.DataFrame]:

@@ -90,6 +90,12 @@ HOOKS = (
     ),
     Hook(
         "arch/um/kernel/time.c",
+        "\t\tif (!irqs_disabled() && !in_interrupt() && !in_softirq() &&\n",
+        "\t\tif (!irqs_disabled() && !in_interrupt() && !in_softirq() && !mprun_reads_free() && /* mprun */\n",
+        "the agent reads the clock without advancing it",
+    ),
+    Hook(
+        "arch/um/kernel/time.c",
         "#include <linux/time-internal.h>\n",
         "#include <linux/time-internal.h>\n#include <linux/mprun.h> /* mprun */\n",
         "declaration of the above",

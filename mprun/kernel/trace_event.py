@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -44,6 +44,8 @@ AF_INET, AF_INET6 = 2, 10
 # The addresses and ports that events of sockets have, as columns.
 ENDS = (("saddr", "sport"), ("daddr", "dport"))
 _SIXTH = "_v6"
+# Fields with an address of the kernel's code. Pointers in other fields are addresses of objects.
+CODE = frozenset(("location", "function", "func", "caller", "call_site", "ip", "parent_ip"))
 # The columns that each table of events may have before those of its fields.
 TIME, HOST = "time_ns", "host"
 
@@ -58,12 +60,14 @@ class Format:
     - number: the number in its records.
     - columns: the kind of each field, by name, without the fields that all events have.
     - readers: of each column, a function that reads its value from a record.
+    - objects: the columns with addresses of objects in the kernel's memory.
     """
 
     event: str
     number: int
     columns: Mapping[str, Kind]
     readers: Sequence[Read] = field(repr=False)
+    objects: frozenset[str] = frozenset()
 
     def read(self, record: bytes) -> list[Value]:
         """Return the values of a record, by columns. Raises ValueError for a record that is too short."""
@@ -84,6 +88,7 @@ def read_format(event: str, text: str) -> Format:
     }
     columns: dict[str, Kind] = {}
     readers: list[Read] = []
+    objects = set()
     for found in _FIELD.finditer(text):
         kind, at, size = found["type"].strip(), int(found["at"]), int(found["size"])
         array = _ARRAY.match(kind)
@@ -97,7 +102,9 @@ def read_format(event: str, text: str) -> Format:
         name += "_" if name in (TIME, HOST) else ""
         columns[name] = column
         readers.append(reader)
-    return _with_addresses(Format(event, int(number[1]), columns, readers))
+        if column == "natural" and "*" in words and name not in CODE:
+            objects.add(name)
+    return _with_addresses(Format(event, int(number[1]), columns, readers, frozenset(objects)))
 
 
 def _reader(words: Sequence[str], name: str, is_array: bool, at: int, size: int, is_signed: bool) -> tuple[Kind, Read]:
@@ -117,7 +124,7 @@ def _reader(words: Sequence[str], name: str, is_array: bool, at: int, size: int,
     if form is None:
         return "text", lambda record: record[at : at + size].hex()
     unpack = form.unpack_from
-    if "*" in words:
+    if "*" in words and name in CODE:
         return "text", lambda record: f"{unpack(record, at)[0]:#x}"
     return "natural" if size == 8 and not is_signed else "whole", lambda record: unpack(record, at)[0]
 
@@ -158,7 +165,8 @@ def _with_addresses(found: Format) -> Format:
     for name, _ in ENDS:
         if name in readers and name + _SIXTH in readers:
             readers[name] = readers.pop(name + _SIXTH)
-    return Format(found.event, found.number, {name: found.columns[name] for name in readers}, list(readers.values()))
+    columns = {name: found.columns[name] for name in readers}
+    return replace(found, columns=columns, readers=list(readers.values()))
 
 
 def read_pages(pages: Iterable[bytes]) -> Iterator[tuple[int, int, bytes]]:

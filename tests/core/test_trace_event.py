@@ -112,6 +112,27 @@ def test_an_event_belongs_to_the_host_of_its_address_or_interface() -> None:
     assert probes["time_ns"].is_sorted()
 
 
+def test_an_object_has_the_number_of_its_first_appearance() -> None:
+    """Another user's kernel has the objects at other addresses. Code stays where it is."""
+    text = "ID: 5\n" + "".join(
+        f"\tfield:{kind};\toffset:{at};\tsize:8;\tsigned:0;\n"
+        for kind, at in (("void * skbaddr", 8), ("const void * skaddr", 16), ("void * location", 24))
+    )
+
+    def rows(moved: int) -> list[tuple[Any, ...]]:
+        found = Trace()
+        found.add(Source(formats={"skb:it": text}, lost=0))
+        records = [(0x100, 0x900), (0x200, 0x900), (0, 0x100)]
+        body = b"".join(
+            struct.pack("=IHxxxxxxQQQ", 8, 5, *(one and one + moved for one in pair), 0x6000) for pair in records
+        )
+        found.read(struct.pack("=QQ", 0, len(body)) + body, 0)
+        return found.rows[5].frame().rows()
+
+    assert rows(0x5000) == [(0, 1, 2, "0x6000"), (0, 3, 2, "0x6000"), (0, 0, 1, "0x6000")]
+    assert rows(0x5000) == rows(0x7000)
+
+
 def test_a_kind_without_events_has_an_empty_table() -> None:
     found = Trace()
     found.add(Source(formats=RECORDED["formats"], lost=0))

@@ -6,8 +6,8 @@
  * clock is therefore exact until the program's next system call or fault. The kernel writes the page
  * before it resumes a program, and maps it below the vDSO of each process.
  *
- * A reading lets 256 ns pass, as the system call does. The vDSO counts the readings in the page and adds
- * 256 ns for each of them. The kernel lets this time pass when the program stops next. A loop that only
+ * A reading lets 256 ns pass, as the system call does, but not for the agent. The vDSO counts the readings
+ * in the page and adds the step in the page for each of them. The kernel lets this time pass when the program stops next. A loop that only
  * reads the clock makes a system call after MPRUN_READINGS readings, so the rules for programs that poll
  * (see mprun_time.c) hold for it.
  *
@@ -74,6 +74,7 @@ void mprun_clock_write(void)
 	monotonic = ktime_get();
 	page->version++;
 	page->readings = 0;
+	page->step = mprun_reads_free() ? 0 : MPRUN_READING_NS;
 	page->now[CLOCK_MONOTONIC] = monotonic;
 	page->now[CLOCK_REALTIME] = ktime_mono_to_real(monotonic);
 	page->now[CLOCK_BOOTTIME] = ktime_mono_to_any(monotonic, TK_OFFS_BOOT);

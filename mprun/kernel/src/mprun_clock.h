@@ -23,6 +23,8 @@ struct mprun_clock_page {
 	__u64 version;
 	/* readings since the last write by the kernel; the program counts them */
 	__u64 readings;
+	/* nanoseconds that pass with each reading */
+	__u64 step;
 	/* nanoseconds since the clock's epoch at the last write */
 	__u64 now[MPRUN_CLOCKS];
 };

@@ -7,6 +7,9 @@
  * events, and would shift every later event. Here timers fire on the step, at most 255 ns after they
  * are due. An event at a whole second therefore happens at the same nanosecond in every run.
  *
+ * Observing: a reading of the clock takes 256 ns, but not for the agent. It samples sockets and queues
+ * while programs run, and no sample may move their packets.
+ *
  * Polling: in time-travel=inf-cpu computing is free. A program that polls for something that only time
  * can bring would poll for ever, because the only time that passes is 256 ns for each reading of the
  * clock. Two rules let time pass. Both count from when the task last slept:
@@ -176,6 +179,11 @@ void mprun_after_syscall(int nr, unsigned long first, unsigned long second)
 	task->slept = current->nvcsw;
 }
 
+bool mprun_reads_free(void)
+{
+	return !current->mprun.entry && current->mm;
+}
+
 void mprun_clock_read(unsigned int times)
 {
 	struct mprun_task *task = &current->mprun;
@@ -183,7 +191,8 @@ void mprun_clock_read(unsigned int times)
 	begin(task);
 	task->looks += times;
 	task->calls += times;
-	ndelay(times * CLOCK_STEP_NS);
+	if (!mprun_reads_free())
+		ndelay(times * CLOCK_STEP_NS);
 }
 
 void mprun_computed(void)

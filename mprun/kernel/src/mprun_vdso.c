@@ -57,7 +57,7 @@ static inline bool read_clock(clockid_t clock, u64 *ns)
 			return false;
 		*ns = READ_ONCE(page->now[clock]);
 		if (MPRUN_FINE_CLOCKS >> clock & 1)
-			*ns += (reading + 1) * MPRUN_READING_NS;
+			*ns += (reading + 1) * READ_ONCE(page->step);
 	} while (version != READ_ONCE(page->version));
 	return true;
 }

@@ -23,6 +23,7 @@
 struct Qdisc;
 struct file;
 struct fs_context;
+struct iattr;
 struct inode;
 struct mm_id;
 struct mm_struct;
@@ -49,6 +50,8 @@ struct mprun_task {
 	unsigned int looks, calls;
 	/* the current call has had an effect outside the task */
 	bool has_moved;
+	/* the current call has started tasks */
+	bool has_born;
 	/* the most recent questions, and the index of the next one */
 	u32 questions[MPRUN_QUESTIONS];
 	unsigned int next;
@@ -118,6 +121,7 @@ void mprun_fp_leave(struct task_struct *task, struct mm_struct *mm);
 /* For hostfs: return 0, or the error with which a mount, or a change below it, is refused. */
 int mprun_may_mount(void);
 int mprun_may_change(struct super_block *sb);
+int mprun_may_set(struct inode *inode, struct iattr *attr);
 int mprun_reconfigure(struct fs_context *fc);
 
 /* For tracefs: return 0, or the error for the programs of a run. */
@@ -125,6 +129,10 @@ int mprun_may_trace(void);
 
 /* Like mprun_may_change, for a new name. */
 int mprun_may_make(struct super_block *sb);
+int mprun_may_make_node(struct super_block *sb, umode_t mode);
+
+/* For signals, traces and limits: return 0, or the error if the current task is a program and the other is not. */
+int mprun_may_reach(struct task_struct *task);
 
 /*
  * For hostfs. mprun_grow: called before a file grows to `size`; returns 0, or the error if this

@@ -556,9 +556,9 @@ HOOKS = (
     ),
     Hook(
         "fs/fcntl.c",
-        "\tint ret;\n\n\trcu_read_lock();\n\tcred = __task_cred(p);\n\tret = ((uid_eq(fown->euid,",
-        "\tint ret;\n\n\tif (mprun_is_spared(p)) /* mprun */\n\t\treturn 0;\n"
-        "\trcu_read_lock();\n\tcred = __task_cred(p);\n\tret = ((uid_eq(fown->euid,",
+        "\tif (WARN_ON_ONCE(!f_owner))\n\t\treturn;\n\n\twrite_lock_irq(&f_owner->lock);\n",
+        "\tif (WARN_ON_ONCE(!f_owner) || !mprun_may_own(pid, type)) /* mprun */\n\t\treturn;\n\n"
+        "\twrite_lock_irq(&f_owner->lock);\n",
         "a program of a run cannot let a file send signals to the agent",
     ),
     Hook(

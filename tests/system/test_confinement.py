@@ -21,6 +21,9 @@ from tests.hostile import guest
 from tests.scenes import AS_NOBODY, NOBODY, RATES_ONLY
 from tests.system.conftest import Result, environment
 
+# It starts after the script's entry.
+PING = {"name": "ping", "tool": "ping", "from": "client", "to": "server", "count": 3, "start": "1s"}
+
 
 @pytest.fixture
 def secret() -> Iterator[Path]:
@@ -55,19 +58,29 @@ def test_no_attempt_gets_anything_of_the_host(mprun: Callable[..., Result], tmp_
 
 def test_who_stops_all_processes_does_not_stop_the_run(mprun: Callable[..., Result], tmp_path: Path) -> None:
     """Only programs of the run are stopped, here the program itself. Its time ends it."""
-    result = run(mprun, tmp_path, "kill -9 1; kill -STOP 1; kill -STOP -1; kill -STOP $$", timeout="10s")
+    script = "kill -9 1; kill -STOP 1; kill -STOP -1; kill -STOP $$"
+    result = run(mprun, tmp_path, script, PING, timeout="10s")
     assert result.status == 1
     assert result.summary["errors"] == ["it: did not end in time and was stopped"]
+    assert result.metric("ping.loss") == 0
+
+
+def test_a_command_reaches_no_program_of_another_entry(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """The other program has the mounts of the agent."""
+    script = "sleep 1.5; ping=$(pgrep -x ping) && kill -9 $ping || nsenter -t $ping -m true || echo refused twice"
+    result = run(mprun, tmp_path, script, PING)
+    assert (result.status, result.summary["errors"]) == (0, []), result.err
+    assert (result.run / "logs" / "it.out").read_text() == "refused twice\n"
+    assert result.metric("ping.loss") == 0
 
 
 def test_pipes_in_place_of_files_do_not_stop_the_run(mprun: Callable[..., Result], tmp_path: Path) -> None:
     """The agent writes its results and a later program's logs, whatever is in their place."""
-    later = {"name": "later", "tool": "ping", "from": "client", "to": "server", "count": 2, "start": "1s"}
-    script = "mkfifo agent.json stops.json logs/later.err; ln -s ../plan.json logs/later.out"
-    result = run(mprun, tmp_path, script, later)
+    script = "mkfifo agent.json stops.json logs/ping.err; ln -s ../plan.json logs/ping.out"
+    result = run(mprun, tmp_path, script, PING)
     assert (result.status, result.summary["errors"]) == (0, []), result.err
-    assert result.metric("later.loss") == 0
-    written = ("agent.json", "stops.json", "logs/later.err", "logs/later.out")
+    assert result.metric("ping.loss") == 0
+    written = ("agent.json", "stops.json", "logs/ping.err", "logs/ping.out")
     assert all((result.run / name).lstat().st_mode == stat.S_IFREG | 0o644 for name in written)
 
 

@@ -18,6 +18,7 @@
 #ifndef _LINUX_MPRUN_H
 #define _LINUX_MPRUN_H
 
+#include <linux/pid_types.h>
 #include <linux/types.h>
 
 struct Qdisc;
@@ -27,6 +28,7 @@ struct iattr;
 struct inode;
 struct mm_id;
 struct mm_struct;
+struct pid;
 struct psched_ratecfg;
 struct qdisc_watchdog;
 struct rnd_state;
@@ -131,8 +133,10 @@ int mprun_may_trace(void);
 int mprun_may_make(struct super_block *sb);
 int mprun_may_make_node(struct super_block *sb, umode_t mode);
 
-/* For signals, traces and limits: return 0, or the error if the current task is a program and the other is not. */
+/* For signals, traces and limits: return 0, or the error if the other task is out of the current one's reach. */
 int mprun_may_reach(struct task_struct *task);
+/* For signals of files: return true if the process or group may become the owner of a file. */
+bool mprun_may_own(struct pid *pid, enum pid_type type);
 
 /*
  * For hostfs. mprun_grow: called before a file grows to `size`; returns 0, or the error if this

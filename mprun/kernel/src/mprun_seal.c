@@ -14,13 +14,18 @@
  *
  * The agent, init and kernel threads are out of the programs' reach. A program can neither send them a
  * signal (but a child's end is reported), nor trace them, nor look into them by /proc, nor limit them.
+ * The agent starts a command of a file in a mount namespace of its own. Such a command reaches only
+ * processes of its entry. Through others it would come to the agent's mounts and to its helpers.
  */
 #include <linux/fs.h>
 #include <linux/fs_context.h>
 #include <linux/init.h>
 #include <linux/mprun.h>
+#include <linux/nsproxy.h>
+#include <linux/pid.h>
 #include <linux/proc_fs.h>
 #include <linux/sched.h>
+#include <linux/sched/task.h>
 
 static bool is_sealed;
 
@@ -69,7 +74,25 @@ int mprun_may_trace(void)
 
 int mprun_may_reach(struct task_struct *task)
 {
-	return current->mprun.entry && mprun_is_spared(task) ? -EPERM : 0;
+	pid_t entry = current->mprun.entry;
+
+	if (!entry || entry == task->mprun.entry)
+		return 0;
+	if (mprun_is_spared(task) || current->nsproxy->mnt_ns != init_task.nsproxy->mnt_ns)
+		return -EPERM;
+	return 0;
+}
+
+bool mprun_may_own(struct pid *pid, enum pid_type type)
+{
+	struct task_struct *task;
+	bool may;
+
+	rcu_read_lock();
+	task = pid_task(pid, type);
+	may = !task || !mprun_may_reach(task);
+	rcu_read_unlock();
+	return may;
 }
 
 static ssize_t seal(struct file *file, const char __user *text, size_t length, loff_t *at)

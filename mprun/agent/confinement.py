@@ -4,6 +4,7 @@
 - The command sees the file tree of the run. Only the run's own files are writable.
 - It keeps only the capabilities of the network, and cannot gain others.
 - It obeys Landlock if the kernel has it.
+- It makes no set-ID files, which on the machine would be programs with the rights of their owner.
 
 If the kernel refuses any of these steps, the command is not started. `docs/limits.md` says what remains.
 """
@@ -16,10 +17,9 @@ import struct
 from contextlib import ExitStack
 from pathlib import Path
 
-from mprun import inside, landlock
-from mprun.agent.namespace import call
+from mprun import inside, landlock, seccomp
+from mprun.agent.namespace import CLONE_NEWNS, call
 
-CLONE_NEWNS = 0x00020000
 MS_RDONLY, MS_NOSUID, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 1, 2, 1 << 12, 1 << 13, 1 << 14, 1 << 18
 # mount_setattr(2), from Linux 5.12 on; the number is the same on all architectures.
 MOUNT_SETATTR = 442
@@ -75,6 +75,7 @@ def confine() -> None:
     with ExitStack() as opened:
         landlock.restrict(opened.enter_context(landlock.ruleset(rights, with_network=True)))
     _drop_capabilities()
+    seccomp.restrict(seccomp.program_of_commands())
 
 
 def _make_devices(staging: str) -> None:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from mprun.agent import file
+
 COUNTS = "/proc/mprun_coverage"
 
 
 def write(path: str) -> None:
     """Write the counters until now to `path`, as the kernel gives them."""
-    with open(COUNTS, "rb") as counts, open(path, "wb") as file:
+    with open(COUNTS, "rb") as counts, file.create(path, "wb") as made:
         while block := counts.read(1 << 20):
-            file.write(block)
+            made.write(block)

@@ -10,7 +10,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -72,9 +72,20 @@ class Running(Protocol):
 class Machine:
     """The machine that the agent runs on."""
 
-    def __init__(self, plan: dict[str, Any], directory: str, confine: Callable[[], None] | None = None) -> None:
-        """Prepare the run in its directory. confine: called in each process that becomes a command of a file."""
+    def __init__(
+        self,
+        plan: dict[str, Any],
+        directory: str,
+        channel: Sequence[str] = (),
+        confine: Callable[[], None] | None = None,
+    ) -> None:
+        """Prepare the run in its directory.
+
+        channel: the folders for messages with mprun, which commands of a file do not see. confine: called in each
+        process that becomes a command of a file, and does so, too; without it, the experiment kernel confines them.
+        """
         self._directory = directory
+        self._channel = channel
         self._confine = confine
         self._home = namespace.open_current()
         self._builder = Builder(plan, self._home)
@@ -128,7 +139,8 @@ class Machine:
         """Start a process of the plan in its node. Raises ProcessError."""
         node = self._builder.network.nameToNode[planned["node"]]
         confine = self._confine if planned["is_foreign"] else None
-        process = RunningProcess(planned, node, self._directory, confine)
+        around = namespace.own_mounts(self._channel) if planned["is_foreign"] and confine is None else None
+        process = RunningProcess(planned, node, self._directory, confine, around)
         if self._cpu is None:
             self._started.append(process)
         else:

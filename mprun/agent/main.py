@@ -25,7 +25,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
-from mprun.agent import limit, memory, namespace, stop, sysctl
+from mprun.agent import file, limit, memory, namespace, stop, sysctl
 from mprun.agent.build import BuildError
 from mprun.agent.host import HostWatch
 from mprun.agent.machine import SECOND_NS, Machine, Running
@@ -241,8 +241,8 @@ def slab_kb() -> int:
 
     If only this run uses the kernel, a leak shows.
     """
-    with open("/proc/meminfo") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("SUnreclaim:"))
+    with open("/proc/meminfo") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("SUnreclaim:"))
 
 
 def start_switches(run: Run) -> None:
@@ -552,8 +552,8 @@ def perform(run: Run, shell: str | None) -> int:
     finally:
         tidy_up(run)
         run.result["zero_ns"] = run.zero_ns
-        with open(f"{run.directory}/agent.json", "w") as file:
-            json.dump(run.result, file)
+        with file.create(f"{run.directory}/agent.json") as made:
+            json.dump(run.result, made)
         stop.write(f"{run.directory}/stops.json")
         if os.path.exists("/proc/mprun_coverage"):
             # few kernels count lines
@@ -582,8 +582,8 @@ def main(arguments: list[str]) -> int:
     namespace.be_punctual()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     is_simulated = "--simulated" in arguments
-    with memory.taken_at_once(is_simulated), open(f"{directory}/plan.json") as file:
-        plan = json.load(file)
+    with memory.taken_at_once(is_simulated), open(f"{directory}/plan.json") as text:
+        plan = json.load(text)
     # our programs that draw random numbers then draw the same ones again
     os.environ["MPRUN_SEED"] = str(plan["seed"])
     confine: Callable[[], None] | None = None
@@ -591,7 +591,8 @@ def main(arguments: list[str]) -> int:
         from mprun.agent import confinement  # few runs have a command to confine, and imports are expensive
 
         confine = confinement.confine
-    return perform(Run(directory, plan, Machine(plan, directory, confine), is_simulated, reports, orders), shell)
+    machine = Machine(plan, directory, (reports, orders), confine)
+    return perform(Run(directory, plan, machine, is_simulated, reports, orders), shell)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make and enter network namespaces of this process (namespaces(7)).
+"""Make and enter namespaces of this process (namespaces(7)).
 
 Python has these calls from 3.12 on. Older versions need the C library's.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-CLONE_NEWNET = 0x40000000
+CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
+MNT_DETACH = 2
 PR_SET_TIMERSLACK = 29
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -49,6 +50,26 @@ def inside(fd: int, home: int) -> Iterator[None]:
         yield
     finally:
         enter(home)
+
+
+@contextmanager
+def own_mounts(without: Sequence[str]) -> Iterator[None]:
+    """Give processes that are started during the block a copy of the mounts, without those at some paths.
+
+    What they mount does not change the files that this process sees.
+    """
+    directory = os.getcwd()
+    home = os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    call("unshare", CLONE_NEWNS)
+    try:
+        for path in without:
+            call("umount2", path.encode(), MNT_DETACH)
+        yield
+    finally:
+        call("setns", home, CLONE_NEWNS)
+        os.close(home)
+        # setns(2) moves this process to the root
+        os.chdir(directory)
 
 
 def be_punctual() -> None:

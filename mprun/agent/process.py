@@ -8,12 +8,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from subprocess import DEVNULL, Popen, SubprocessError
 from typing import Any
 
-from mprun.agent import computing, limit
+from mprun.agent import computing, file, limit
 from mprun.agent.namespace import inside
 from mprun.agent.network import NamespaceNode
 
@@ -47,7 +47,7 @@ class LimitedLog:
         self._left = most_bytes
         self.most_bytes = most_bytes * MOST_TIMES
         self.printed_bytes = 0
-        self._file = open(path, "wb")  # noqa: SIM115  until nobody holds its other end
+        self._file = file.create(path, "wb")
         self._source, self.target = os.pipe()
         self._thread = threading.Thread(target=self._copy, daemon=True)
 
@@ -87,8 +87,12 @@ class RunningProcess:
         node: NamespaceNode,
         directory: str,
         confine: Callable[[], None] | None = None,
+        around: AbstractContextManager[None] | None = None,
     ) -> None:
-        """Start the process. Raises ProcessError. confine: called in the new process before it becomes the program."""
+        """Start the process. Raises ProcessError.
+
+        confine: called in the new process before it becomes the program. around: holds while the process is started.
+        """
         self.plan = plan
         self.name: str = plan["name"]
         self.status: int | None = None
@@ -106,7 +110,7 @@ class RunningProcess:
             out, err = (self._open(path, opened) for path in (self.output_path, self.log_path))
             computing.allow(plan["compute_s"])
             try:
-                with inside(node.namespace, node.home):
+                with around or nullcontext(), inside(node.namespace, node.home):
                     self._process = Popen(
                         plan["argv"],
                         stdin=DEVNULL,
@@ -130,7 +134,7 @@ class RunningProcess:
         """Return the descriptor of a log, whose size is limited if the plan says so."""
         most_bytes = self.plan["most_log_bytes"]
         if most_bytes is None:
-            return opened.enter_context(open(path, "wb")).fileno()
+            return opened.enter_context(file.create(path, "wb")).fileno()
         self._limited[os.path.basename(path)] = LimitedLog(path, most_bytes)
         return self._limited[os.path.basename(path)].target
 
@@ -154,11 +158,11 @@ class RunningProcess:
             os.makedirs(os.path.dirname(f"{directory}/{name}"), exist_ok=True)
         for wanted in self.plan["files"]:
             os.makedirs(os.path.dirname(wanted["path"]), exist_ok=True)
-            with open(wanted["path"], "w") as file:
+            with file.create(wanted["path"]) as made:
                 if wanted["size_bytes"] is None:
-                    file.write(wanted["text"])
+                    made.write(wanted["text"])
                 else:
-                    file.truncate(wanted["size_bytes"])
+                    made.truncate(wanted["size_bytes"])
 
     @property
     def pid(self) -> int:
@@ -188,8 +192,7 @@ class RunningProcess:
         if ready["kind"] == "socket":
             return os.path.exists(ready["value"])
         if ready["kind"] == "output":
-            with open(self.log_path, "rb") as log:
-                return bool(ready["value"].encode() in log.read())
+            return bool(ready["value"].encode() in file.read(self.log_path))
         return self._listens(ready["kind"], int(ready["value"]))
 
     def _is_taken(self) -> bool:
@@ -204,8 +207,8 @@ class RunningProcess:
         tables, state = (("udp", "udp6"), UNCONNECTED_STATE) if kind == "udp" else (("tcp", "tcp6"), LISTEN_STATE)
         with inside(self._node.namespace, self._node.home):
             for table in tables:
-                with open(f"/proc/thread-self/net/{table}") as file:
-                    for line in file:
+                with open(f"/proc/thread-self/net/{table}") as sockets:
+                    for line in sockets:
                         fields = line.split()
                         if len(fields) > 3 and fields[1].endswith(suffix) and fields[3] == state:
                             return True
@@ -247,9 +250,7 @@ class RunningProcess:
             return f": {self.why}"
         text = ""
         for path in (self.log_path, *([] if self.plan["output"] else [self.output_path])):
-            with open(path, "rb") as log:
-                log.seek(max(0, os.fstat(log.fileno()).st_size - 2000))
-                text = text or printable(log.read().decode(errors="replace")).strip()
+            text = text or printable(file.read(path, 2000).decode(errors="replace")).strip()
         return ": " + "\n".join(text.splitlines()[-lines:]) if text else " without a word"
 
 

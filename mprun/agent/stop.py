@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from mprun.agent import file
+
 COUNTS = "/proc/mprun_stops"
 
 
@@ -20,8 +22,8 @@ def write(path: str) -> None:
     """Write the stops until now to `path`: a JSON array of {program, call, count}, the most frequent first."""
     with suppress(FileNotFoundError), open(COUNTS, errors="replace") as counts:
         stops = sorted(read(counts), key=lambda stop: (-stop["count"], stop["program"], stop["call"]))
-        with open(path, "w") as file:
-            json.dump(stops, file)
+        with file.create(path) as made:
+            json.dump(stops, made)
 
 
 def read(lines: Iterable[str]) -> Iterator[dict[str, Any]]:

@@ -20,7 +20,6 @@ FOLDER = "/sys/kernel/tracing"
 PRINT = "ftrace:print"
 # The size of the kernel's buffer. The oldest events are overwritten when it is full.
 BUFFER_KIB = 32 << 10
-MNT_DETACH = 2
 # A page of the buffer begins with its time, and with the length of its events in the lower bits of a word
 # (struct buffer_data_page, RB_MISSED_EVENTS).
 _HEAD_BYTES, _LENGTH_AT, _LENGTH_BITS = 16, 8, 0xFFFFF
@@ -59,7 +58,7 @@ class Trace:
             self._counts = os.open(f"{FOLDER}/per_cpu/cpu0/stats", os.O_RDONLY)
             self._pages = os.open(f"{FOLDER}/per_cpu/cpu0/trace_pipe_raw", os.O_RDONLY | os.O_NONBLOCK)
         finally:
-            namespace.call("umount2", FOLDER.encode(), MNT_DETACH)
+            namespace.call("umount2", FOLDER.encode(), namespace.MNT_DETACH)
 
     def begin(self) -> None:
         """Begin to record."""

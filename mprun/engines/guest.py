@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from mprun import invoker, landlock
+from mprun import invoker, landlock, seccomp
 from mprun.cache import cache, find_home
-from mprun.engines import seccomp
 from mprun.engines.engine import (
     ENVIRONMENT,
     PROGRAM_PATH,

@@ -531,21 +531,55 @@ HOOKS = (
         Hook(
             "fs/hostfs/hostfs_kern.c",
             f"{result} = {call};\n",
-            f"{result} = {question}({superblock}) ?: {call}; /* mprun */\n",
+            f"{result} = {question}({what}) ?: {call}; /* mprun */\n",
             "the host's files stay read-only, and new files are limited",
         )
-        for result, question, superblock, call in (
+        for result, question, what, call in (
             ("fd", "mprun_may_make", "dentry->d_sb", "file_create(name, mode & 0777)"),
             ("err", "mprun_may_make", "from->d_sb", "link_file(to_name, from_name)"),
             ("err", "mprun_may_change", "dentry->d_sb", "unlink_file(file)"),
             ("err", "mprun_may_make", "dentry->d_sb", "make_symlink(file, to)"),
             ("err", "mprun_may_make", "dentry->d_sb", "do_mkdir(file, mode)"),
             ("err", "mprun_may_change", "dentry->d_sb", "hostfs_do_rmdir(file)"),
-            ("err", "mprun_may_make", "dentry->d_sb", "do_mknod(name, mode, MAJOR(dev), MINOR(dev))"),
+            ("err", "mprun_may_make_node", "dentry->d_sb, mode", "do_mknod(name, mode, MAJOR(dev), MINOR(dev))"),
             ("err", "mprun_may_change", "old_dir->i_sb", "rename_file(old_name, new_name)"),
             ("err", "mprun_may_change", "old_dir->i_sb", "rename2_file(old_name, new_name, flags)"),
             ("err", "mprun_may_change", "inode->i_sb", "set_attr(name, &attrs, fd)"),
         )
+    ),
+    Hook(
+        "fs/hostfs/hostfs_kern.c",
+        "\terr = setattr_prepare(&nop_mnt_idmap, dentry, attr);\n",
+        "\terr = setattr_prepare(&nop_mnt_idmap, dentry, attr) ?: mprun_may_set(inode, attr); /* mprun */\n",
+        "files of the host get no set-ID bits and no other owner",
+    ),
+    Hook(
+        "kernel/signal.c",
+        "\tif (!si_fromuser(info))\n\t\treturn 0;\n\n\terror = audit_signal_info(sig, t);",
+        "\tif (!si_fromuser(info))\n\t\treturn 0;\n\n"
+        "\terror = mprun_may_reach(t) ?: audit_signal_info(sig, t); /* mprun */",
+        "a program of a run cannot stop or end the agent",
+    ),
+    Hook(
+        "fs/fcntl.c",
+        "\tif (WARN_ON_ONCE(!f_owner))\n\t\treturn;\n\n\twrite_lock_irq(&f_owner->lock);\n",
+        "\tif (WARN_ON_ONCE(!f_owner) || !mprun_may_own(pid, type)) /* mprun */\n\t\treturn;\n\n"
+        "\twrite_lock_irq(&f_owner->lock);\n",
+        "a program of a run cannot let a file send signals to the agent",
+    ),
+    Hook(
+        "kernel/ptrace.c",
+        "\tif (same_thread_group(task, current))\n\t\treturn 0;\n\trcu_read_lock();\n",
+        "\tif (same_thread_group(task, current))\n\t\treturn 0;\n"
+        "\tif (mprun_may_reach(task)) /* mprun */\n\t\treturn -EPERM;\n\trcu_read_lock();\n",
+        "a program of a run cannot trace the agent, or look into it by /proc",
+    ),
+    Hook(
+        "kernel/sys.c",
+        "\tif (current == task)\n\t\treturn 0;\n\n\ttcred = __task_cred(task);\n",
+        "\tif (current == task)\n\t\treturn 0;\n"
+        "\tif (mprun_may_reach(task)) /* mprun */\n\t\treturn -EPERM;\n\n\ttcred = __task_cred(task);\n",
+        "a program of a run cannot limit what the agent may use",
     ),
     Hook(
         "fs/hostfs/hostfs_kern.c",

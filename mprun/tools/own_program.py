@@ -75,6 +75,7 @@ def prepare(
             role="preparation",
             env=environment,
             most_log_bytes=MOST_LOG_BYTES,
+            timeout_ns=BUILD_COMPUTE_S * 1_000_000_000,
             compute_s=BUILD_COMPUTE_S,
             is_foreign=True,
         )

@@ -14,8 +14,8 @@ PACKAGE = Path(__file__).parents[2] / "mprun"
 
 # The order of rooms: each may import those above it. A room is a package, or a module directly in `mprun`.
 ROOMS = """
-    errors model text cell form codec version inside invoker landlock surroundings mininet_library plugin capabilities
-    folder cache scratch shipped traces genuine table attachment
+    errors model text cell form codec version inside invoker landlock seccomp surroundings mininet_library plugin
+    capabilities folder cache scratch shipped traces genuine table attachment
     intent plan statement schema topologies tools
     input json_schema settings
     compile

@@ -16,16 +16,25 @@ from pathlib import Path
 
 import yaml
 
+from mprun import inside
 from tests.hostile import Finding
 from tests.scenes import ONE_PATH
 
 _CONNECT = 'python3 -c "import socket; s = socket.socket({family}); s.settimeout(1); s.connect({address})"'
+# PTRACE_SEIZE
+_PTRACE = 'python3 -c "import ctypes, sys; sys.exit(ctypes.CDLL(None).ptrace(0x4206, $PPID, 0, 0) != 0)"'
+# F_SETSIG. If the signal came, the run would hang.
+_SIGIO = (
+    "python3 -c 'import fcntl, os, signal, socket, sys; a, b = socket.socketpair(); "
+    "fcntl.fcntl(a, fcntl.F_SETOWN, int(sys.argv[1])); fcntl.fcntl(a, 10, signal.SIGSTOP); "
+    'fcntl.fcntl(a, fcntl.F_SETFL, os.O_ASYNC); b.send(b"x")\' $PPID; false'
+)
 ATTEMPTS: Mapping[str, str] = {
     "mount of a folder": "mount -t hostfs none /tmp/h -o HOME && cat /tmp/h/secret",
     "mount of a folder, to write": "mount -t hostfs none /tmp/h -o HOME && echo changed >>/tmp/h/secret",
     "mount of all": "mount -t hostfs none /tmp/h && cat /tmp/hHOME/secret",
     "mount of /proc": "mount -t hostfs none /tmp/h -o /proc && ls /tmp/h/1",
-    "memory of another process": "mount -t hostfs none /tmp/h -o /proc && : <>/tmp/h/PID/mem",
+    "memory of another process": "mount -t hostfs none /tmp/h -o /proc && : <>/tmp/h/PROCESS/mem",
     "mount by a child": "unshare --mount mount -t hostfs none /tmp/h -o HOME && cat /tmp/h/secret",
     "remount of the root": "mount -o remount,rw / && touch /var/tmp/mprun_was_here",
     "remount of a shown folder": "mount -o remount,rw /run/mprun/kernel && touch /run/mprun/kernel/mprun_was_here",
@@ -48,16 +57,30 @@ ATTEMPTS: Mapping[str, str] = {
     "the trace events": "mount -t tracefs none /tmp/h && ls /tmp/h/events",
     "the trace events by a child": "unshare --mount mount -t tracefs none /tmp/h && ls /tmp/h/events",
     "the trace events where the kernel has them": "ls /sys/kernel/tracing/events || ls /sys/kernel/debug/tracing",
-    "open trace events of the agent": (
-        "found=; for one in /proc/[0-9]*/fd/*; do case $(readlink $one) in */tracing_on) found=yes; "
-        "if (echo 0 >$one) 2>/tmp/why; then exit 0; fi; esac; done; "
-        "test $found || { echo no such file; exit 0; }; cat /tmp/why; false"
+    "an open file of the agent": "for one in /proc/$PPID/fd/*; do (: <$one) && exit 0; done; false",
+    "memory of the agent": "head -c 1 /proc/$PPID/mem || grep . /proc/$PPID/environ",
+    "the mounts of the agent": "nsenter -t $PPID -m true || nsenter -t 1 -m true || ls /proc/$PPID/root/",
+    "a trace of the agent": _PTRACE,
+    "an end of the agent": "kill -9 $PPID || kill -9 1",
+    "a stop of the agent": "kill -STOP $PPID || kill -STOP 1",
+    "a stop of the agent by a file": _SIGIO,
+    "the limits of the agent": "prlimit --pid $PPID --nofile=4",
+    "a report of progress": "ls /sys/firmware/progress",
+    "a set-user-ID file": ": >RUN/set; chmod 4755 RUN/set || chmod 2755 RUN/set",
+    "a file made with a set-ID bit": (
+        "python3 -c 'import os; os.mknod(\"RUN/made\", 0o106755)'; test -u RUN/made -o -g RUN/made"
     ),
+    "a pipe with a set-ID bit": "python3 -c 'import os; os.mknod(\"RUN/fifo\", 0o14755)'",
+    "a folder with a set-ID bit": "mkdir RUN/folder; chmod g+s RUN/folder",
+    "another owner": ": >RUN/mine; chown 4242 RUN/mine || chgrp 4242 RUN/mine",
     "a module": "modprobe dummy_of_nobody",
     "kernel memory": "head -c 1 /dev/mem || head -c 1 /dev/kmem || head -c 1 /proc/kcore",
     "a TCP port of the host": _CONNECT.format(family="socket.AF_INET", address="('127.0.0.1', PORT)"),
     "a UNIX socket of the host": _CONNECT.format(family="socket.AF_UNIX", address="'HOME/socket'"),
     "a socket of virtual machines": "python3 -c 'import socket; socket.socket(socket.AF_VSOCK)'",
+    # the rest would let the agent wait for ever
+    "a pipe in place of a result": "mkfifo RUN/agent.json RUN/stops.json && false",
+    "a pipe in place of a file of the kernel": "mkfifo /tmp/pipe && mount --bind /tmp/pipe /proc/meminfo && false",
 }
 
 
@@ -92,12 +115,12 @@ def host_to_attack(kernel: Path) -> Iterator[Host]:
             secret.rmdir()
 
 
-def write_files(folder: Path, script: str) -> None:
-    """Write `topo.yaml` and `xp.yaml` with a program."""
-    entry = {"name": "it", "tool": "exec", "from": "client", "to": "server", "command": ["sh", "-c", script]}
+def write_files(folder: Path, script: str, *more: Mapping[str, object], **options: object) -> None:
+    """Write `topo.yaml` and `xp.yaml` with a program. more: further entries. options: of the program's entry."""
+    entry = {"name": "it", "tool": "exec", "from": "client", "to": "server", "command": ["sh", "-c", script], **options}
     (folder / "topo.yaml").write_text(ONE_PATH)
     (folder / "xp.yaml").write_text(
-        yaml.safe_dump({"version": 1, "probe": {"pings": 0}, "traffic": [entry], "tracepoints": ["tcp:*"]})
+        yaml.safe_dump({"version": 1, "probe": {"pings": 0}, "traffic": [entry, *more], "tracepoints": ["tcp:*"]})
     )
 
 
@@ -108,7 +131,8 @@ def script_of(host: Host) -> str:
         lines.append(f"if ({attempt}) >/tmp/out 2>&1; then echo 'got {name}'")
         lines.append(f'else echo "refused {name}: $(grep -v dmesg /tmp/out | tail -n 1)"; fi')
         lines.append("umount /tmp/h 2>/dev/null")
-    replaced = {"HOME": str(host.secret), "VICTIM": host.victim.name, "PORT": str(host.port), "PID": str(os.getpid())}
+    replaced = {"HOME": str(host.secret), "VICTIM": host.victim.name, "PORT": str(host.port)}
+    replaced |= {"RUN": inside.RUN, "PROCESS": str(os.getpid())}
     script = "\n".join([*lines, "true"])
     for word, value in replaced.items():
         script = script.replace(word, value)

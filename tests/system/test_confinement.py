@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ from mprun.scratch import scratch
 from tests.hostile import guest
 from tests.scenes import AS_NOBODY, NOBODY, RATES_ONLY
 from tests.system.conftest import Result, environment
+
+# It starts after the script's entry.
+PING = {"name": "ping", "tool": "ping", "from": "client", "to": "server", "count": 3, "start": "1s"}
 
 
 @pytest.fixture
@@ -33,8 +37,11 @@ def secret() -> Iterator[Path]:
     folder.rmdir()
 
 
-def run(mprun: Callable[..., Result], folder: Path, script: str) -> Result:
-    guest.write_files(folder, script)
+def run(
+    mprun: Callable[..., Result], folder: Path, script: str, *more: Mapping[str, object], **options: object
+) -> Result:
+    """Run a script. more: further entries. options: of the script's entry."""
+    guest.write_files(folder, script, *more, **options)
     return mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--allow-exec", "--json")
 
 
@@ -47,6 +54,41 @@ def test_no_attempt_gets_anything_of_the_host(mprun: Callable[..., Result], tmp_
         after = host.victim.stat()
     assert {name: one.harm for name, one in found.items() if one.harm} == {}
     assert (before.st_mode, before.st_mtime_ns) == (after.st_mode, after.st_mtime_ns)
+
+
+def test_who_stops_all_processes_does_not_stop_the_run(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """Only programs of the run are stopped, here the program itself. Its time ends it."""
+    script = "kill -9 1; kill -STOP 1; kill -STOP -1; kill -STOP $$"
+    result = run(mprun, tmp_path, script, PING, timeout="10s")
+    assert result.status == 1
+    assert result.summary["errors"] == ["it: did not end in time and was stopped"]
+    assert result.metric("ping.loss") == 0
+
+
+def test_a_command_reaches_no_program_of_another_entry(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """The other program has the mounts of the agent."""
+    script = "sleep 1.5; ping=$(pgrep -x ping) && kill -9 $ping || nsenter -t $ping -m true || echo refused twice"
+    result = run(mprun, tmp_path, script, PING)
+    assert (result.status, result.summary["errors"]) == (0, []), result.err
+    assert (result.run / "logs" / "it.out").read_text() == "refused twice\n"
+    assert result.metric("ping.loss") == 0
+
+
+def test_pipes_in_place_of_files_do_not_stop_the_run(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """The agent writes its results and a later program's logs, whatever is in their place."""
+    script = "mkfifo agent.json stops.json logs/ping.err; ln -s ../plan.json logs/ping.out"
+    result = run(mprun, tmp_path, script, PING)
+    assert (result.status, result.summary["errors"]) == (0, []), result.err
+    assert result.metric("ping.loss") == 0
+    written = ("agent.json", "stops.json", "logs/ping.err", "logs/ping.out")
+    assert all((result.run / name).lstat().st_mode == stat.S_IFREG | 0o644 for name in written)
+
+
+def test_what_a_command_mounts_is_its_own(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """The agent reads /proc/meminfo at the end of a run. Its folder for reports is not among a command's mounts."""
+    result = run(mprun, tmp_path, "ls /sys/firmware; mkfifo /tmp/pipe && mount --bind /tmp/pipe /proc/meminfo")
+    assert (result.status, result.summary["errors"]) == (0, []), result.err
+    assert "progress" not in (result.run / "logs" / "it.out").read_text()
 
 
 def test_one_lock_holds_without_the_other(mprun: Callable[..., Result], tmp_path: Path, secret: Path) -> None:
@@ -89,7 +131,7 @@ def test_the_filter_refuses_mounts_and_sockets_of_networks() -> None:
     program = """
 import ctypes, os, socket
 from mprun import landlock
-from mprun.engines import seccomp
+from mprun import seccomp
 landlock.restrict(None)
 seccomp.restrict(seccomp.program())
 libc = ctypes.CDLL(None, use_errno=True)
@@ -109,10 +151,36 @@ print("done")
     assert in_child(program) == "done\n"
 
 
+@pytest.mark.parametrize("name", ["program", "program_of_commands"])
+def test_both_filters_refuse_set_user_id_files(name: str, tmp_path: Path) -> None:
+    program = f"""
+import os
+from mprun import landlock, seccomp
+os.chdir({str(tmp_path)!r})
+file = os.open("file", os.O_CREAT | os.O_WRONLY, 0o644)
+landlock.restrict(None)
+seccomp.restrict(seccomp.{name}())
+for attempt in (
+    lambda: os.chmod("file", 0o4755),
+    lambda: os.fchmod(file, 0o4755),
+    lambda: os.open("new", os.O_CREAT, 0o4755),
+    lambda: os.mknod("node", 0o104755),
+):
+    try:
+        attempt()
+        print("passes")
+    except PermissionError:
+        pass
+os.chmod("file", 0o755)
+print(os.listdir(), oct(os.stat("file").st_mode))
+"""
+    assert in_child(program) == "['file'] 0o100755\n"
+
+
 # A machine without Landlock. A classic BPF filter makes landlock_create_ruleset return ENOSYS.
 WITHOUT_LANDLOCK = """
 import os, struct, sys
-from mprun.engines import seccomp
+from mprun import seccomp
 from mprun.landlock import CREATE_RULESET
 code = [(0x20, 0, 0, 0), (0x15, 0, 1, CREATE_RULESET), (0x06, 0, 0, 0x00050026), (0x06, 0, 0, 0x7FFF0000)]
 if os.geteuid() != 0:
@@ -176,6 +244,14 @@ REAL_ATTEMPTS = {
     "an order to end the run": "touch /run/mprun/orders/stop",
     "a report": "ls /run/mprun/reports/*",
     "the code of the agent": "touch /run/mprun/lib/mprun/new",
+    "an end of the agent": "kill -9 1; kill -STOP 1; false",
+    "a trace of the agent": 'python3 -c "import ctypes, sys; sys.exit(ctypes.CDLL(None).ptrace(0x4206, 1, 0, 0) != 0)"',
+    "a set-user-ID file": ": >$MPRUN_FILES/set; chmod 4755 $MPRUN_FILES/set || chmod 2755 $MPRUN_FILES/set",
+    "a file made with a set-ID bit": (
+        "python3 -c 'import os; os.open(\"made\", os.O_CREAT, 0o4755)'; "
+        "python3 -c 'import os; os.mknod(\"made\", 0o102755)'; test -e made"
+    ),
+    "a pipe in place of a result": "mkfifo agent.json; ln -s steps.jsonl stops.json; false",
 }
 REAL_NEEDS = {
     "the network": "ping -c 1 -W 1 $MPRUN_DESTINATION && ip addr add 10.99.0.1/32 dev lo",

@@ -28,11 +28,11 @@ while True:
 """
 
 
-def run(mprun: Callable[..., Result], folder: Path, *command: str) -> Result:
+def run(mprun: Callable[..., Result], folder: Path, *command: str, **options: object) -> Result:
     """Run a command together with a ping, which must not be affected."""
     flows = [
         {"name": "alive", "tool": "ping", "from": "client", "to": "server", "count": 5},
-        {"name": "it", "tool": "exec", "from": "client", "to": "server", "command": list(command)},
+        {"name": "it", "tool": "exec", "from": "client", "to": "server", "command": list(command), **options},
     ]
     (folder / "topo.yaml").write_text(ONE_PATH)
     (folder / "xp.yaml").write_text(yaml.safe_dump({"version": 1, "probe": {"pings": 0}, "traffic": flows}))
@@ -58,6 +58,33 @@ def test_a_fork_bomb_of_root_that_hides_is_ended_too(mprun: Callable[..., Result
     assert [error.split(",")[0] for error in result.summary["errors"]] == [
         f"it: had most of the {TASKS} processes and threads that a run may have at one time"
     ]
+
+
+def test_a_loop_that_starts_programs_is_ended_in_time(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """No process of the loop lives long, and no clock reading lets time pass."""
+    result = run(mprun, tmp_path, "sh", "-c", "while :; do /bin/true; done", timeout="2s")
+    assert result.status == 1
+    assert result.summary["errors"] == ["it: did not end in time and was stopped"]
+
+
+def test_tasks_start_at_once_and_then_in_turn(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """2,048 threads start in no time, and then one starts every 10 ms. To start and join costs some microseconds."""
+    script = """\
+import threading, time
+def start(count):
+    began = time.monotonic()
+    for _ in range(count):
+        thread = threading.Thread(target=int)
+        thread.start()
+        thread.join()
+    return time.monotonic() - began
+print(start(2048), start(100))
+"""
+    result = run(mprun, tmp_path, "python3", "-c", script)
+    assert result.status == 0, result.err
+    at_once_s, late_s = map(float, (result.run / "logs" / "it.out").read_text().split())
+    assert at_once_s < 0.1
+    assert late_s == pytest.approx(1, abs=0.1)
 
 
 def test_who_takes_all_memory_is_ended_and_named(mprun: Callable[..., Result], tmp_path: Path) -> None:

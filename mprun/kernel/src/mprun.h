@@ -18,14 +18,17 @@
 #ifndef _LINUX_MPRUN_H
 #define _LINUX_MPRUN_H
 
+#include <linux/pid_types.h>
 #include <linux/types.h>
 
 struct Qdisc;
 struct file;
 struct fs_context;
+struct iattr;
 struct inode;
 struct mm_id;
 struct mm_struct;
+struct pid;
 struct psched_ratecfg;
 struct qdisc_watchdog;
 struct rnd_state;
@@ -49,6 +52,8 @@ struct mprun_task {
 	unsigned int looks, calls;
 	/* the current call has had an effect outside the task */
 	bool has_moved;
+	/* the current call has started tasks */
+	bool has_born;
 	/* the most recent questions, and the index of the next one */
 	u32 questions[MPRUN_QUESTIONS];
 	unsigned int next;
@@ -121,6 +126,7 @@ void mprun_fp_leave(struct task_struct *task, struct mm_struct *mm);
 /* For hostfs: return 0, or the error with which a mount, or a change below it, is refused. */
 int mprun_may_mount(void);
 int mprun_may_change(struct super_block *sb);
+int mprun_may_set(struct inode *inode, struct iattr *attr);
 int mprun_reconfigure(struct fs_context *fc);
 
 /* For tracefs: return 0, or the error for the programs of a run. */
@@ -128,6 +134,12 @@ int mprun_may_trace(void);
 
 /* Like mprun_may_change, for a new name. */
 int mprun_may_make(struct super_block *sb);
+int mprun_may_make_node(struct super_block *sb, umode_t mode);
+
+/* For signals, traces and limits: return 0, or the error if the other task is out of the current one's reach. */
+int mprun_may_reach(struct task_struct *task);
+/* For signals of files: return true if the process or group may become the owner of a file. */
+bool mprun_may_own(struct pid *pid, enum pid_type type);
 
 /*
  * For hostfs. mprun_grow: called before a file grows to `size`; returns 0, or the error if this

@@ -95,10 +95,14 @@ bool mprun_too_many_tasks(int tasks)
 	return true;
 }
 
-/* A process that the agent starts begins an entry. init, the agent with its threads, and kernel threads have none. */
+/*
+ * A process that the agent or a kernel thread starts begins an entry. init, the agent with its threads, and kernel
+ * threads have none.
+ */
 void mprun_born(struct task_struct *task, bool is_thread)
 {
-	if (!current->mprun.entry && !is_thread && current->pid > 1 && !(current->flags & PF_KTHREAD))
+	current->mprun.has_born = current->mprun.entry && most[TASKS] < U64_MAX;
+	if (!current->mprun.entry && !is_thread && current->pid > 1 && !(task->flags & PF_KTHREAD))
 		task->mprun.entry = task->pid;
 }
 

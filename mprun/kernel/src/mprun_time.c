@@ -24,8 +24,13 @@
  *   calls, up to 16 us. This rule is for tasks that have effects while they wait, and for tasks whose
  *   looks vary widely.
  *
- * A task that becomes runnable ends a pause within 1 us. Both rules depend only on the actions of
- * tasks, so runs repeat exactly.
+ * Starting: a program that starts others without end would stop the time, because each of them is new
+ * and does little. All programs together start 2,048 tasks at once, and from then on 100 a second. To
+ * start more, a task sleeps until its turn. The agent's own starts do not count, and without a limit of
+ * tasks (mprun_limit.c) none does.
+ *
+ * A task that becomes runnable ends a pause within 1 us. All rules depend only on the
+ * actions of tasks, so runs repeat exactly.
  *
  * Computing: a program that makes no system call lets no time pass. The process that started the
  * kernel watches for this. It sends SIGXCPU to the program's process for each second of CPU time that
@@ -36,6 +41,7 @@
 #include <linux/delay.h>
 #include <linux/fdtable.h>
 #include <linux/fs.h>
+#include <linux/hrtimer.h>
 #include <linux/jhash.h>
 #include <linux/math.h>
 #include <linux/minmax.h>
@@ -52,6 +58,9 @@
 /* the time after which a pause checks whether another task can run */
 #define GRAIN_NS	(4 * CLOCK_STEP_NS)
 #define NEW_QUESTION	4
+/* the time that passes for each started task, and the number of tasks that may be ahead of it */
+#define BIRTH_NS	(10 * NSEC_PER_MSEC)
+#define FREE_BIRTHS	2048
 
 /* The time that passes with calls: none before `free`, then doubled after each `step`. */
 struct ramp {
@@ -152,6 +161,21 @@ void mprun_before_syscall(void)
 	names = 0;
 }
 
+/* Sleep until the tasks that programs have started so far are due. */
+static void space_births(void)
+{
+	static u64 due;
+	u64 now = time_travel_time;
+	ktime_t ahead;
+
+	due = max(due, now) + BIRTH_NS;
+	if (due <= now + FREE_BIRTHS * BIRTH_NS)
+		return;
+	ahead = ns_to_ktime(due - now - FREE_BIRTHS * BIRTH_NS);
+	__set_current_state(TASK_KILLABLE);
+	schedule_hrtimeout(&ahead, HRTIMER_MODE_REL);
+}
+
 void mprun_after_syscall(int nr, unsigned long first, unsigned long second)
 {
 	struct mprun_task *task = &current->mprun;
@@ -159,6 +183,10 @@ void mprun_after_syscall(int nr, unsigned long first, unsigned long second)
 
 	if (time_travel_mode != TT_MODE_INFCPU)
 		return;
+	if (task->has_born) {
+		task->has_born = false;
+		space_births();
+	}
 	begin(task);
 	count(task, nr, first, second);
 	left = max(pause_ns(&looking, task->looks), pause_ns(&calling, task->calls));

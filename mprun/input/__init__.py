@@ -28,6 +28,7 @@ with pause_collection():
     from mprun.input.experiment import check_links, read_experiment
     from mprun.input.files import Files
     from mprun.input.matrix import LinkValues, Values
+    from mprun.input.offer import check_rates
     from mprun.input.parameter import Parameters
     from mprun.input.plot import check_axes
     from mprun.input.reader import Tree, read
@@ -257,7 +258,7 @@ def _read_action(
         cross_check.check_captures(network.spec, action, document)
         cross_check.check_faults(network.spec, action, document)
         cross_check.check_tools(named, action, notes)
-        cross_check.check_rates(network.spec, named, action, notes)
+        check_rates(network.spec, named, action, notes)
         check_lengths(network.spec, named, action, notes)
         if not document.faults:
             action = fill_lengths(network.spec, replace(action, traffic=expand(action.traffic)))

@@ -6,7 +6,6 @@ Names are checked on plain values, so that a wrong unit elsewhere hides no other
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -14,7 +13,7 @@ from mprun.input.document import Document
 from mprun.input.repetition import names_of
 from mprun.input.subnet import check_addresses
 from mprun.input.traffic import owned_metrics
-from mprun.model import metric, units
+from mprun.model import metric
 from mprun.model.address import families_of
 from mprun.model.fault import Notes, Path, list_names, name_nearest
 from mprun.model.path import NamedPath, Pair, are_side_by_side, count_subflows, find_areas, pairs_of, usable_paths
@@ -27,17 +26,12 @@ from mprun.model.spec import (
     Family,
     Flow,
     HostSpec,
-    LinkSpec,
     NodeKind,
     TopologySpec,
 )
 from mprun.schema.pairing import RANGE, find_hosts, is_pattern
 from mprun.tools.tool import tool_of
 
-# Protocols whose flows may use all their paths at once.
-MULTIPATH = ("mptcp", "sctp", "quic")
-# The option of flows that offer a rate.
-RATE = "rate_bit_per_s"
 # A packet captured on any interface: the header of libpcap, and the headers of IPv6 and TCP with all options.
 WHOLE_HEADERS_BYTES = 20 + 40 + 60
 # The largest number of names that are listed completely. Of a longer list only the nearest name is shown.
@@ -291,35 +285,6 @@ def check_faults(topology: TopologySpec, experiment: ExperimentSpec, document: D
         if fault.link not in own:
             message = f"'{fault.node}' has no link '{fault.link}'{name_nearest(fault.link, own, 'links')}"
             document.fault(("faults", n, "link"), message)
-
-
-def check_rates(
-    topology: TopologySpec,
-    named: Mapping[Pair, Sequence[NamedPath]],
-    experiment: ExperimentSpec,
-    notes: Notes,
-) -> None:
-    """Warn of flows that offer more than the first and the last links of their paths carry."""
-    links = {link.name: link for link in topology.links}
-    for n, flow in enumerate(experiment.traffic):
-        offered = flow.options.get(RATE)
-        if not isinstance(offered, int):
-            continue
-        paths = usable_paths(flow, named[flow.source, flow.destination])
-        capacity = 0.0
-        for path in paths if flow.protocol in MULTIPATH else paths[:1]:
-            capacity += min(_capacity(links[name]) for name in (path.first_link, path.last_link))
-        if offered > capacity:
-            message = (
-                f"is above {units.RATE.render(round(capacity))}, what its links carry: the rest will be lost or wait"
-            )
-            notes.warn(("traffic", n, "rate"), message)
-
-
-def _capacity(link: LinkSpec) -> float:
-    """The larger rate of a link's two directions in bit/s. The tool knows which direction a flow needs."""
-    rates = [way.rate_bit_per_s or math.inf for way in (link.forward, link.reverse)]
-    return max(rates)
 
 
 def check_mptcp(

@@ -29,6 +29,7 @@ from mprun.analysis.path import read_probes, warn_of_ways
 from mprun.analysis.processor import measure_cpu
 from mprun.analysis.real_link import tell_real_links
 from mprun.analysis.series import FlowConnections, tabulate
+from mprun.analysis.shortfall import explain_shortfall
 from mprun.analysis.trace_event import tabulate_trace, warn_of_lost_events
 from mprun.analysis.verdict import Verdict, explain_expected, judge_all
 from mprun.intent import PlacedFlow
@@ -92,6 +93,7 @@ def measure(evidence: Evidence) -> Measured:
             _tell_groups(intent.traffic, results, found.metrics),
             sum_up(intent.traffic, results),
             *_use_samples(connections, sampled, found.metrics, evidence),
+            *(explain_shortfall(flow, results, sampled, evidence) for flow in intent.traffic),
             of_captures,
             _doubt(evidence),
             judge_log(kernel_log, agent.zero_ns),

@@ -33,7 +33,7 @@ _Capacity = Mapping[_Crossing, float]
 
 @dataclass(frozen=True)
 class _Stream:
-    """What a flow offers in one direction.
+    """The rate that a flow offers in one direction.
 
     `number`: of its entry. `crossings`: the directions of links that it may use. `certain`: those that it cannot avoid.
     `end_ns`: the time until which it surely runs.

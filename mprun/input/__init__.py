@@ -230,6 +230,9 @@ def _read_network(document: Document, parameters: Parameters, on_links: LinkValu
     if topology.spec is not None:
         for name in cross_check.find_lonely(topology.spec):
             document.warn(("nodes", name), "has no link: join it or remove it")
+        for warning in cross_check.find_unlimited(topology.spec):
+            document.warn((), warning)
+        cross_check.check_events(topology.spec, topology.events, document)
     return topology
 
 
@@ -253,6 +256,7 @@ def _read_action(
         cross_check.check_metrics(named, action, notes)
         cross_check.check_mptcp(network.spec, named, action, notes)
         cross_check.check_path_managers(values, named, action, notes)
+        cross_check.check_idle_path_managers(values, action, document, notes)
         cross_check.check_endpoints(network.spec, action, notes)
         cross_check.check_congestion(network.spec, action, notes)
         cross_check.check_captures(network.spec, action, document)

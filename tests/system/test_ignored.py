@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file asks for and a run cannot give is said by the run."""
+"""A run warns of changes that come after its last flow, and of packets that full sockets dropped."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 
 Only the last third of a flow counts, and only if slow start is over by then. The flow must send as fast as it can, and
 no change, middlebox or choice of ways may be on its path. A queue that dropped packets is the cause if it is shorter
-than half the BDP. If nothing was dropped, the congestion window has no reason to be small. Of TCP the samples of its
-sockets then tell what was full. Of other transports nobody samples the sockets, and the answer follows by exclusion.
+than half the BDP. Otherwise, the samples of TCP's sockets show what was full. Sockets of other transports are not
+sampled. There the buffers are the cause if no packet was lost and the rate is constant.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ SHORT_QUEUE = 0.5
 STEADY = 1.01
 # From here on a window is full.
 FULL = 0.95
-# At most this many acknowledgements, as rates of links, make up a flow.
+# A way back with this share of the rate carries all acknowledgements.
 LEAST_REVERSE = 1 / 20
-# A flow of these takes nothing from others.
+# Flows of these tools take nearly nothing from others.
 _LIGHT = ("ping",)
 _OF_SOCKETS = (
     *("snd_cwnd_packets", "unacked_packets", "notsent_bytes", "snd_wnd_bytes"),
@@ -134,7 +134,8 @@ def _find_scene(flow: PlacedFlow, results: Mapping[str, Result], evidence: Evide
     if capacity is None or any(one.ways > 1 or one.middleboxes or touched & {*one.links} for one in paths):
         return None
     path = next(one for one in paths if one.name in capacity.best_paths)
-    begin_ns, end_ns = mine[0].begin_ns, min(mine[-1].end_ns, mine[0].begin_ns + flow.duration_ns)
+    begin_ns = min(one.begin_ns for one in mine)
+    end_ns = min(max(one.end_ns for one in mine), begin_ns + flow.duration_ns)
     there, back = (list(cross(intent, flow, path, way)) for way in (is_forward, not is_forward))
     first_ns, late_ns = (begin_ns + (end_ns - begin_ns) * n / 3 for n in (1, 2))
     before, got = _rate_of(mine, first_ns, late_ns), _rate_of(mine, late_ns, end_ns)

@@ -7,6 +7,8 @@ strangers. A value of a sysctl that is no name is not tried.
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
 from collections.abc import Iterator, Sequence
 
 from mprun import inside
@@ -15,6 +17,7 @@ from mprun.capabilities import DEFAULT_SCHEDULER
 from mprun.engines.engine import find_program
 from mprun.engines.guest import Guest, booted
 from mprun.errors import HostError
+from mprun.folder import Folder
 from mprun.kernel.store import Kernel, find_kernel
 from mprun.model.fault import Path as Place
 from mprun.model.spec import Spec
@@ -34,6 +37,8 @@ done < questions
 # The link types of a capture of one interface, and of all interfaces of a node.
 ONE, ALL = "EN10MB", "LINUX_SLL2"
 _TCPDUMP = "tcpdump: "
+# The longest time in which the kernel may answer.
+MOST_S = 60
 
 
 def find_refusals(specs: Sequence[Spec]) -> tuple[dict[Place, str], dict[Place, str]]:
@@ -96,15 +101,17 @@ def _find_choices(spec: Spec) -> Iterator[tuple[Place, str, str]]:
 
 def _ask(kernel: Kernel, questions: Sequence[str]) -> list[str]:
     """Return an answer to each question, from a namespace of the kernel as a run's hosts have."""
-    with scratch("mprun-trial-", temporary()) as folder:
-        (folder / "script").write_text(_SCRIPT)
-        (folder / "questions").write_text("".join(f"{' '.join(question.split())}\n" for question in questions))
+    with scratch("mprun-trial-", temporary()) as path:
+        folder = Folder(path)
+        folder.write_text("script", _SCRIPT)
+        folder.write_text("questions", "".join(f"{' '.join(question.split())}\n" for question in questions))
         argv = ("/usr/bin/unshare", "--net", "/bin/sh", "script")
-        guest = Guest(argv=argv, cwd=inside.RUN, log=f"{inside.RUN}/answers", opened={folder: inside.RUN})
-        with (folder / "console.log").open("wb") as console, booted(kernel, guest, console) as process:
-            process.wait()
-        said = folder / "answers"
-        answers = said.read_text().splitlines() if said.exists() else []
+        guest = Guest(argv=argv, cwd=inside.RUN, log=f"{inside.RUN}/answers", opened={path: inside.RUN})
+        with folder.create("console.log") as console, booted(kernel, guest, console) as process:
+            # a filter may keep its compiler busy
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(MOST_S)
+        answers = folder.read_text("answers").splitlines() if folder.has("answers") else []
     if len(answers) != len(questions):
         raise HostError(f"the experiment kernel '{kernel.name}' gave no answers: {' '.join(answers)[-200:]}")
     return answers

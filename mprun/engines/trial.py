@@ -107,10 +107,10 @@ def _ask(kernel: Kernel, questions: Sequence[str]) -> list[str]:
         folder.write_text("questions", "".join(f"{' '.join(question.split())}\n" for question in questions))
         argv = ("/usr/bin/unshare", "--net", "/bin/sh", "script")
         guest = Guest(argv=argv, cwd=inside.RUN, log=f"{inside.RUN}/answers", opened={path: inside.RUN})
-        with folder.create("console.log") as console, booted(kernel, guest, console) as process:
-            # a filter may keep its compiler busy
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(MOST_S)
+        # a filter may keep its compiler busy
+        is_patient = contextlib.suppress(subprocess.TimeoutExpired)
+        with folder.create("console.log") as console, booted(kernel, guest, console) as process, is_patient:
+            process.wait(MOST_S)
         answers = folder.read_text("answers").splitlines() if folder.has("answers") else []
     if len(answers) != len(questions):
         raise HostError(f"the experiment kernel '{kernel.name}' gave no answers: {' '.join(answers)[-200:]}")

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from mprun.model.address import families_of
 from mprun.model.fault import Notes
-from mprun.model.path import NamedPath, Pair, find_links, name_paths, usable_paths
+from mprun.model.path import NamedPath, Pair, name_paths, usable_paths
 from mprun.model.spec import ExperimentSpec, Family, Flow, TopologySpec
 from mprun.tools.tool import LENGTH, tool_of
 
@@ -91,11 +92,19 @@ def find_mtu(topology: TopologySpec, source: str, destination: str, path: NamedP
 
 
 def _find_neighbours(topology: TopologySpec, source: str, destination: str, path: NamedPath) -> _Neighbours:
-    """The neighbours of each node over the links that a path may take."""
+    """The neighbours of each node over the links that a path may take.
+
+    The two hosts of the path have the neighbours at its ends. Other hosts have none, as hosts do not forward.
+    """
     beside: dict[str, list[tuple[str, int]]] = {}
-    for link in find_links(topology, source, destination, path):
-        for end, other in (link.ends, link.ends[::-1]):
-            beside.setdefault(end, []).append((other, link.mtu))
+    at_ends = {source: path.first_link, destination: path.last_link}
+    for link in topology.links:
+        hosts = [end for end in link.ends if topology.nodes[end] == "host"]
+        is_switched = {topology.nodes[end] for end in link.ends} == {"switch"}
+        carries = is_switched or path.family in families_of(topology.addressing_of(link))
+        if carries and all(at_ends.get(host) == link.name for host in hosts):
+            for end, other in (link.ends, link.ends[::-1]):
+                beside.setdefault(end, []).append((other, link.mtu))
     return beside
 
 

@@ -11,15 +11,16 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mprun.input.repetition import expand, names_of
 from mprun.model import units
+from mprun.model.address import families_of
 from mprun.model.fault import Notes
-from mprun.model.path import NamedPath, Pair, find_links, usable_paths
+from mprun.model.path import End, NamedPath, Pair, usable_paths
 from mprun.model.span import find_spans
-from mprun.model.spec import ExperimentSpec, Flow, LinkChange, LinkSpec, TopologySpec
+from mprun.model.spec import FAMILIES, ExperimentSpec, Family, Flow, LinkChange, TopologySpec
 from mprun.model.units import NS_PER_S
 
 # The option of flows that offer a rate.
@@ -35,11 +36,13 @@ _Capacity = Mapping[_Crossing, float]
 class _Stream:
     """The rate that a flow offers in one direction.
 
-    `number`: of its entry. `crossings`: the directions of links that it may use. `certain`: those that it cannot avoid.
+    `number`: of the flow. `entry`: the name of its group, or its own without the number of a repetition.
+    `crossings`: the directions of links that it may use. `certain`: those that it cannot avoid.
     `end_ns`: the time until which it surely runs.
     """
 
     number: int
+    entry: str
     name: str
     sender: str
     receiver: str
@@ -61,12 +64,12 @@ def check_rates(
         return
     capacity = _find_capacity(topology)
     streams = list(_find_streams(topology, named, experiment))
-    told: set[int] = set()
+    told: set[str] = set()
     for one in streams:
         is_single = experiment.traffic[one.number].protocol != "mptcp"
         most = (_find_widest if is_single else _find_most)(one.crossings, one.sender, one.receiver, capacity)
-        if one.rate > most and one.number not in told:
-            told.add(one.number)
+        if one.rate > most and one.entry not in told:
+            told.add(one.entry)
             parallel = experiment.traffic[one.number].options.get("parallel", 1)
             each = f"amounts to {_spell(one.rate)} over {parallel} connections and " if parallel != 1 else ""
             message = f"{each}is above {_spell(most)}, what its links carry: the rest will be lost or wait"
@@ -77,7 +80,7 @@ def check_rates(
             _check_together(running, capacity, told, notes)
 
 
-def _check_together(running: Sequence[_Stream], capacity: _Capacity, told: set[int], notes: Notes) -> None:
+def _check_together(running: Sequence[_Stream], capacity: _Capacity, told: set[str], notes: Notes) -> None:
     """Warn of streams that offer too much together. told: the entries with a warning, to which this adds."""
     taken = Counter[_Crossing]()
     for one in running:
@@ -86,6 +89,8 @@ def _check_together(running: Sequence[_Stream], capacity: _Capacity, told: set[i
     for one in running:
         alike.setdefault((one.sender, one.receiver, one.crossings), []).append(one)
     for (sender, receiver, crossings), streams in alike.items():
+        if told.issuperset(one.entry for one in streams):
+            continue
         offered = sum(one.rate for one in streams)
         own = dict.fromkeys(streams[0].certain, offered)
         others = {crossing: taken[crossing] - own.get(crossing, 0) for crossing in crossings}
@@ -94,12 +99,12 @@ def _check_together(running: Sequence[_Stream], capacity: _Capacity, told: set[i
         if offered <= most:
             continue
         for one in streams:
-            if one.number in told:
+            if one.entry in told:
                 continue
             beside = [
                 other.name for other in running if other is not one and (other in streams or other.certain & crossings)
             ]
-            told.add(one.number)
+            told.add(one.entry)
             notes.warn(
                 ("traffic", one.number, "rate"),
                 f"is above {_spell(max(0, most - offered + one.rate))}, what its links carry beside "
@@ -114,6 +119,7 @@ def _find_streams(
     flows = expand(experiment.traffic)
     spans = find_spans(flows)
     numbers = (n for n, flow in enumerate(experiment.traffic) for _ in names_of(flow))
+    network = _Network(topology)
     known: dict[tuple[str, str, tuple[NamedPath, ...]], tuple[frozenset[_Crossing], frozenset[_Crossing]]] = {}
     for n, flow in zip(numbers, flows, strict=True):
         offered = flow.options.get(RATE)
@@ -127,17 +133,20 @@ def _find_streams(
         for sender, receiver in _directions(flow):
             key = (sender, receiver, used)
             if key not in known:
-                crossings = frozenset[_Crossing]()
-                for path in used:
-                    links = find_links(topology, flow.source, flow.destination, path)
-                    crossings |= set(_find_ways(topology, sender, receiver, links))
+                is_forward = sender == flow.source
+                ways = [
+                    network.find_ways((sender, first), (receiver, last), path.family)
+                    for path in used
+                    for first, last in [(path.first_link, path.last_link)[:: 1 if is_forward else -1]]
+                ]
+                crossings = frozenset[_Crossing]().union(*ways)
                 known[key] = crossings, frozenset(_find_certain(crossings, sender, receiver))
             if known[key][0]:
-                certain_ns = _least_ns(flow, rate)
-                begin_ns = -1 if start_ns is None else start_ns
+                entry = flow.group or experiment.traffic[n].name
                 # a flow whose start is not known shares its links with no other for certain
-                end_ns = -1 if start_ns is None else start_ns + certain_ns
-                yield _Stream(n, flow.name, sender, receiver, rate, *known[key], begin_ns, end_ns)
+                begin_ns = -1 if start_ns is None else start_ns
+                end_ns = -1 if start_ns is None else start_ns + _least_ns(flow, rate)
+                yield _Stream(n, entry, flow.name, sender, receiver, rate, *known[key], begin_ns, end_ns)
 
 
 def _directions(flow: Flow) -> Iterator[Pair]:
@@ -168,31 +177,54 @@ def _find_capacity(topology: TopologySpec) -> _Capacity:
     return found
 
 
-def _find_ways(topology: TopologySpec, sender: str, receiver: str, links: Iterable[LinkSpec]) -> Iterator[_Crossing]:
-    """Yield what lies on a way with the fewest routers. links: those that packets may take."""
-    crossings = [(link.name, *ends) for link in links for ends in (link.ends, link.ends[::-1])]
-    ahead = _count_routers(topology, sender, crossings)
-    behind = _count_routers(topology, receiver, [(name, b, a) for name, a, b in crossings])
-    for name, a, b in crossings:
-        if a in ahead and b in behind and ahead[a] + behind[b] == ahead.get(receiver):
-            yield name, a, b
+class _Network:
+    """The links between switches and routers, and the fewest routers from an interface of a host to each node."""
 
+    def __init__(self, topology: TopologySpec) -> None:
+        self._topology = topology
+        self._links = {link.name: link for link in topology.links}
+        self._between = {family: list(self._find_between(family)) for family in FAMILIES}
+        self._counted: dict[tuple[End, Family], dict[str, int]] = {}
 
-def _count_routers(topology: TopologySpec, begin: str, crossings: Collection[_Crossing]) -> dict[str, int]:
-    """Return the fewest routers on the way to each node, with the node itself."""
-    beside: dict[str, list[str]] = {}
-    for _, a, b in crossings:
-        beside.setdefault(a, []).append(b)
-    counts = {begin: 0}
-    waiting = deque([begin])
-    while waiting:
-        node = waiting.popleft()
-        for other in beside.get(node, ()):
-            is_router = topology.nodes[other] == "router"
-            if counts[node] + is_router < counts.get(other, math.inf):
-                counts[other] = counts[node] + is_router
-                (waiting.append if is_router else waiting.appendleft)(other)
-    return counts
+    def find_ways(self, first: End, last: End, family: Family) -> frozenset[_Crossing]:
+        """Return what lies on a way with the fewest routers, from an interface of a host to one of another host."""
+        ahead, behind = self._count_routers(first, family), self._count_routers(last, family)
+        links = [*self._between[family], *dict.fromkeys((first[1], last[1]))]
+        routers = {
+            (name, a, b): ahead[a] + behind[b]
+            for name in links
+            for a, b in (self._links[name].ends, self._links[name].ends[::-1])
+            if a in ahead and b in behind
+        }
+        fewest = min(routers.values(), default=0)
+        return frozenset(crossing for crossing, count in routers.items() if count == fewest)
+
+    def _find_between(self, family: Family) -> Iterator[str]:
+        for link in self._topology.links:
+            kinds = {self._topology.nodes[end] for end in link.ends}
+            carries = kinds == {"switch"} or family in families_of(self._topology.addressing_of(link))
+            if "host" not in kinds and carries:
+                yield link.name
+
+    def _count_routers(self, begin: End, family: Family) -> dict[str, int]:
+        """Return the fewest routers on the way to each node, with the node itself."""
+        if (begin, family) in self._counted:
+            return self._counted[begin, family]
+        beside: dict[str, list[str]] = {}
+        for name in (*self._between[family], begin[1]):
+            for a, b in (self._links[name].ends, self._links[name].ends[::-1]):
+                beside.setdefault(a, []).append(b)
+        counts = {begin[0]: 0}
+        waiting = deque([begin[0]])
+        while waiting:
+            node = waiting.popleft()
+            for other in beside.get(node, ()):
+                is_router = self._topology.nodes[other] == "router"
+                if counts[node] + is_router < counts.get(other, math.inf):
+                    counts[other] = counts[node] + is_router
+                    (waiting.append if is_router else waiting.appendleft)(other)
+        self._counted[begin, family] = counts
+        return counts
 
 
 def _find_certain(crossings: Collection[_Crossing], sender: str, receiver: str) -> Iterator[_Crossing]:

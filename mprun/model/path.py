@@ -8,7 +8,7 @@ two interfaces, each is a path, as each can have a subflow, and the name of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -143,17 +143,6 @@ def find_areas(topology: TopologySpec, family: Family) -> dict[End, Hashable]:
             if topology.nodes[end] == "host" and has[link.name]:
                 areas[end, link.name] = (link.name,) if topology.nodes[other] == "host" else forwarding.find(other)
     return areas
-
-
-def find_links(topology: TopologySpec, source: str, destination: str, path: NamedPath) -> Iterator[LinkSpec]:
-    """Yield the links that a path may take. Hosts do not forward, so of the links of hosts only those at its ends."""
-    at_ends = {source: path.first_link, destination: path.last_link}
-    for link in topology.links:
-        hosts = [end for end in link.ends if topology.nodes[end] == "host"]
-        is_switched = {topology.nodes[end] for end in link.ends} == {"switch"}
-        carries = is_switched or path.family in families_of(topology.addressing_of(link))
-        if carries and all(at_ends.get(host) == link.name for host in hosts):
-            yield link
 
 
 def name_ends(topology: TopologySpec) -> dict[End, str]:

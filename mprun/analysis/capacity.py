@@ -3,9 +3,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
-from mprun.intent import Intent, PlacedFlow
+from mprun.intent import FlowPath, Intent, PlacedFlow
+from mprun.model.network import Link
+from mprun.model.spec import Direction
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A direction of a link, as packets cross it. `way`: its properties at the start."""
+
+    link: Link
+    direction: Literal["forward", "reverse"]
+    way: Direction
 
 
 @dataclass(frozen=True)
@@ -25,24 +38,17 @@ def find_capacity(intent: Intent, flow: PlacedFlow, is_forward: bool) -> Capacit
 
     is_forward: from the flow's source to its destination.
     """
-    links = {link.name: link for link in intent.links}
     changing = {change.link for change in intent.changes}
     slowest: dict[tuple[str, str], float] = {}
     of_path: dict[str, float] = {}
     for path in flow.paths:
         rates = []
-        node = flow.source
-        for name in path.links:
-            link = links[name]
-            ends = [end.node for end in link.ends]
-            along = node == ends[0]
-            node = ends[1] if along else ends[0]
-            direction = "forward" if along == is_forward else "reverse"
-            rate = (link.forward if direction == "forward" else link.reverse).rate_bit_per_s
-            if rate is not None and name in changing:
+        for one in cross(intent, flow, path, is_forward):
+            rate = one.way.rate_bit_per_s
+            if rate is not None and one.link.name in changing:
                 return None
             if rate is not None:
-                rates.append((rate, (name, direction)))
+                rates.append((rate, (one.link.name, one.direction)))
         if not rates:
             return None
         rate, bottleneck = min(rates)
@@ -51,3 +57,21 @@ def find_capacity(intent: Intent, flow: PlacedFlow, is_forward: bool) -> Capacit
         return None
     best = max(slowest.values())
     return Capacity(sum(slowest.values()), best, tuple(name for name, rate in of_path.items() if rate == best))
+
+
+def cross(intent: Intent, flow: PlacedFlow, path: FlowPath, is_forward: bool) -> Iterator[Crossing]:
+    """Yield the directions of links that packets cross on a path, from the source's link on.
+
+    is_forward: from the flow's source to its destination.
+    """
+    links = {link.name: link for link in intent.links}
+    node = flow.source
+    for name in path.links:
+        link = links[name]
+        ends = [end.node for end in link.ends]
+        along = node == ends[0]
+        node = ends[1] if along else ends[0]
+        if along == is_forward:
+            yield Crossing(link, "forward", link.forward)
+        else:
+            yield Crossing(link, "reverse", link.reverse)

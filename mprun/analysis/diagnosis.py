@@ -216,6 +216,17 @@ def explain_memory_pressure(counters: Mapping[str, int]) -> str | None:
     )
 
 
+def explain_full_sockets(counters: Mapping[str, int]) -> str | None:
+    """Explain losses of UDP in the sockets of a host; None if there are none."""
+    dropped = sum(counters.get(f"{name}RcvbufErrors", 0) for name in ("Udp", "Udp6"))
+    if not dropped:
+        return None
+    return (
+        f"dropped {dropped} UDP packets at full sockets (UdpRcvbufErrors), after all links had carried them: "
+        "its programs read too slowly; offer less, or raise net.core.rmem_default"
+    )
+
+
 def explain_refusal(interference: Interference) -> str | None:
     """Cause of a connection that was not made at all, or carried nothing; None if no middlebox is to blame."""
     return interference.blame("firewall.refused", "nat.unsolicited", "alter.mp_capable")

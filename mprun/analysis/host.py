@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from mprun.agent_report import AgentReport, Ended, HostLoad
-from mprun.analysis.diagnosis import explain_dropped_data, explain_memory_pressure
+from mprun.analysis.diagnosis import explain_dropped_data, explain_full_sockets, explain_memory_pressure
 from mprun.analysis.interference import Interference
 from mprun.analysis.observation import Host, Observation
 from mprun.intent import Intent
+from mprun.model.span import find_spans
 from mprun.model.spec import LinkChange
+from mprun.model.units import TIME
 
 # Beyond these a run in real time is marked: a timer this late holds back what a link at 10 Mbit/s sends in it,
 # and a program that waits for a CPU may be the one that sends or receives.
@@ -58,6 +60,25 @@ def warn_of_missing_packets(intent: Intent, agent: AgentReport) -> Iterator[str]
             yield f"faults: {few} at '{node}' from link '{link}': packet {max(asked)} never arrived"
 
 
+def warn_of_late_changes(intent: Intent, agent: AgentReport) -> Iterator[str]:
+    """Warn of links and addresses whose changes all came after the last flow, where only the run can tell its end."""
+    ends = [one.ended_ns for one in agent.processes.values() if one.role == "flow"]
+    is_known = all(span.end_ns is not None for span in find_spans(intent.traffic).values())
+    if is_known or not ends or not agent.complete or agent.zero_ns is None:
+        return
+    end_ns = max(ends) - agent.zero_ns
+    first: dict[tuple[str, str], int] = {}
+    for change in intent.changes:
+        first.setdefault((getattr(change, "host", ""), change.link), change.at_ns)
+    for (host, link), at_ns in first.items():
+        if at_ns >= end_ns:
+            what = f"address of '{host}' on '{link}'" if host else f"link '{link}'"
+            yield (
+                f"events: no change of {what} had an effect: the first is at {TIME.render(at_ns)}, and the last flow "
+                f"ended at {end_ns / 1e9:.3f} s; write an earlier time, or a 'duration' in place of 'size'"
+            )
+
+
 def warn_of_lost_sockets(hosts: Mapping[str, Host]) -> Iterator[str]:
     """Warn of hosts where the kernel could not tell of all sockets that closed."""
     for name, host in hosts.items():
@@ -69,7 +90,11 @@ def warn_of_counters(agent: AgentReport) -> Iterator[str]:
     """Warn of data that a host dropped, and of memory pressure there."""
     interference = Interference(agent.filtered)
     for host, counters in agent.counters.items():
-        texts = (explain_dropped_data(counters, interference), explain_memory_pressure(counters))
+        texts = (
+            explain_dropped_data(counters, interference),
+            explain_memory_pressure(counters),
+            explain_full_sockets(counters),
+        )
         yield from (f"{host}: {text}" for text in texts if text)
 
 

@@ -15,7 +15,7 @@ from mprun.tools.tool import Result
 
 # A host's counters of packets that it did not deliver (nstat(8)), and their meaning.
 HOST_LOSSES = {
-    **dict.fromkeys(("UdpRcvbufErrors", "Udp6RcvbufErrors"), "dropped in full receive buffers"),
+    **dict.fromkeys(("UdpRcvbufErrors", "Udp6RcvbufErrors"), "dropped at full sockets"),
     **dict.fromkeys(("IpReasmFails", "Ip6ReasmFails"), "whose fragments did not all arrive"),
     **dict.fromkeys(("IpOutNoRoutes", "Ip6OutNoRoutes", "Ip6InNoRoutes"), "without a route"),
     **dict.fromkeys(("UdpNoPorts", "Udp6NoPorts"), "to a port where no program listens"),

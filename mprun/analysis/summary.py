@@ -18,6 +18,7 @@ from mprun.analysis.host import (
     doubt_host,
     warn_of_counters,
     warn_of_cut_logs,
+    warn_of_late_changes,
     warn_of_lost_sockets,
     warn_of_missing_packets,
     warn_of_untaken,
@@ -30,6 +31,7 @@ from mprun.analysis.path import read_probes, warn_of_ways
 from mprun.analysis.processor import measure_cpu
 from mprun.analysis.real_link import tell_real_links
 from mprun.analysis.series import FlowConnections, tabulate
+from mprun.analysis.shortfall import explain_shortfall
 from mprun.analysis.trace_event import tabulate_trace, warn_of_lost_events
 from mprun.analysis.verdict import Verdict, explain_expected, judge_all
 from mprun.intent import PlacedFlow
@@ -93,6 +95,7 @@ def measure(evidence: Evidence) -> Measured:
             _tell_groups(intent.traffic, results, found.metrics),
             sum_up(intent.traffic, results),
             *_use_samples(connections, sampled, found.metrics, evidence),
+            *(explain_shortfall(flow, results, sampled, evidence) for flow in intent.traffic),
             of_captures,
             _doubt(evidence, results),
             judge_log(kernel_log, agent.zero_ns),
@@ -172,6 +175,7 @@ def _doubt(evidence: Evidence, results: Mapping[str, Result]) -> Findings:
             *warn_of_untaken(intent, observation),
             *warn_of_missing_packets(intent, agent),
             *account_for_losses(results, intent, agent, observation),
+            *warn_of_late_changes(intent, agent),
             *warn_of_lost_sockets(observation.hosts),
             *warn_of_ways(intent),
             *warn_of_counters(agent),

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun validate`: only the input stage. Nothing is built and nothing is written."""
+"""`mprun validate`: the input stage, and what an experiment kernel says of the names that only a kernel knows.
+
+No network is built and nothing is written.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,11 @@ def command(
     allow_outside: bool,
     as_json: bool,
 ) -> None:
-    """Check a topology and an experiment in every cell of its matrix, and print all errors."""
+    """Check a topology and an experiment in every cell of its matrix, and print all errors.
+
+    If the default experiment kernel is built, it is asked for the sysctls, congestion controls and schedulers that the
+    experiment names, and tcpdump for its filters.
+    """
     from mprun.input import load_cells
     from mprun.model.fault import InputError
     from mprun.model.permission import Permissions
@@ -49,16 +56,35 @@ def command(
         given = options.parse_parameters(params)
         allowed = Permissions(allow_exec, allow_outside)
         cells = load_cells(topology, experiment, given, None, strict, allowed)
+        asked = _ask_kernel([cell.spec for cell in cells], experiment or topology, strict)
     except InputError as error:
         if as_json:
             _print_json(error.found)
         raise
-    for warning in dict.fromkeys(warning for cell in cells for warning in cell.warnings):
+    for warning in dict.fromkeys((*(warning for cell in cells for warning in cell.warnings), *asked)):
         click.echo(f"warning: {warning}", err=True)
     if as_json:
         _print_json(())
     else:
         click.echo(f"ok: {describe(cells[0].spec)}{f', in {len(cells)} cells' if len(cells) > 1 else ''}")
+
+
+def _ask_kernel(specs: Sequence[Spec], file: str, strict: bool) -> list[str]:
+    """Return warnings of what the default kernel lacks. Raises InputError for filters that tcpdump refuses."""
+    from mprun.engines.trial import find_refusals
+    from mprun.errors import HostError
+    from mprun.model.fault import Fault, InputError
+
+    try:
+        refused, lacking = find_refusals(specs)
+    except HostError as error:
+        return [f"names that only a kernel knows were not checked: {error}"]
+    faults = [
+        Fault(file, None, place, text) for place, text in (*refused.items(), *(lacking.items() if strict else ()))
+    ]
+    if faults:
+        raise InputError(faults)
+    return [str(Fault(file, None, place, text)) for place, text in lacking.items()]
 
 
 def _print_json(faults: Sequence[Fault]) -> None:

@@ -28,6 +28,7 @@ with pause_collection():
     from mprun.input.experiment import check_links, read_experiment
     from mprun.input.files import Files
     from mprun.input.matrix import LinkValues, Values
+    from mprun.input.offer import check_rates
     from mprun.input.parameter import Parameters
     from mprun.input.plot import check_axes
     from mprun.input.reader import Tree, read
@@ -229,6 +230,9 @@ def _read_network(document: Document, parameters: Parameters, on_links: LinkValu
     if topology.spec is not None:
         for name in cross_check.find_lonely(topology.spec):
             document.warn(("nodes", name), "has no link: join it or remove it")
+        for warning in cross_check.find_unlimited(topology.spec):
+            document.warn((), warning)
+        cross_check.check_events(topology.spec, topology.events, document)
     return topology
 
 
@@ -252,12 +256,13 @@ def _read_action(
         cross_check.check_metrics(named, action, notes)
         cross_check.check_mptcp(network.spec, named, action, notes)
         cross_check.check_path_managers(values, named, action, notes)
+        cross_check.check_idle_path_managers(values, action, document, notes)
         cross_check.check_endpoints(network.spec, action, notes)
         cross_check.check_congestion(network.spec, action, notes)
         cross_check.check_captures(network.spec, action, document)
         cross_check.check_faults(network.spec, action, document)
         cross_check.check_tools(named, action, notes)
-        cross_check.check_rates(network.spec, named, action, notes)
+        check_rates(network.spec, named, action, notes)
         check_lengths(network.spec, named, action, notes)
         if not document.faults:
             action = fill_lengths(network.spec, replace(action, traffic=expand(action.traffic)))

@@ -11,33 +11,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mprun.input.document import Document
+from mprun.input.event import Event
 from mprun.input.repetition import names_of
 from mprun.input.subnet import check_addresses
 from mprun.input.traffic import owned_metrics
-from mprun.model import metric, units
+from mprun.model import metric
 from mprun.model.address import families_of
 from mprun.model.fault import Notes, Path, list_names, name_nearest
 from mprun.model.path import NamedPath, Pair, are_side_by_side, count_subflows, find_areas, pairs_of, usable_paths
 from mprun.model.spec import (
     FAMILIES,
+    HEADER_BYTES,
     MAX_ADDITIONAL_SUBFLOWS,
     MAX_ENDPOINTS,
     TITLES,
+    Direction,
     ExperimentSpec,
     Family,
     Flow,
     HostSpec,
     LinkSpec,
     NodeKind,
+    Queue,
     TopologySpec,
 )
+from mprun.model.units import RATE, TIME
 from mprun.schema.pairing import RANGE, find_hosts, is_pattern
 from mprun.tools.tool import tool_of
 
-# Protocols whose flows may use all their paths at once.
-MULTIPATH = ("mptcp", "sctp", "quic")
-# The option of flows that offer a rate.
-RATE = "rate_bit_per_s"
 # A packet captured on any interface: the header of libpcap, and the headers of IPv6 and TCP with all options.
 WHOLE_HEADERS_BYTES = 20 + 40 + 60
 # The largest number of names that are listed completely. Of a longer list only the nearest name is shown.
@@ -74,6 +75,48 @@ def find_lonely(topology: TopologySpec) -> list[str]:
     """Return the nodes without any link."""
     linked = {end for link in topology.links for end in link.ends}
     return [name for name in topology.nodes if name not in linked]
+
+
+def find_unlimited(topology: TopologySpec) -> Iterator[str]:
+    """Yield a warning for each link that has a rate in one direction only."""
+    for link in topology.links:
+        forward, reverse = link.forward.rate_bit_per_s, link.reverse.rate_bit_per_s
+        if (forward is None) != (reverse is None):
+            has, lacks = ("forward", "reverse") if reverse is None else ("reverse", "forward")
+            yield (
+                f"link '{link.name}' has a rate {has} only, and {lacks} is as fast as the machine: write "
+                f"'rate: {{{has}: {RATE.render(forward or reverse or 0)}, {lacks}: ...}}', or one rate for both"
+            )
+
+
+def check_events(topology: TopologySpec, events: Sequence[Event], document: Document) -> None:
+    """Warn of keys of events that have no effect, and of queues that do not follow a rate."""
+    links = {link.name: link for link in topology.links}
+    for n, entry in enumerate(event.entry for event in events):
+        if "step" in entry.model_fields_set and entry.over is None:
+            document.warn(("events", n, "step"), "has no effect without 'over': write 'over' too, or remove it")
+        if entry.set is None or entry.link not in links:
+            continue
+        link = links[entry.link]
+        ways = (link.forward, link.reverse)
+        for before, after in zip(ways, entry.set.over(ways), strict=True):
+            if before.rate_bit_per_s and after.rate_bit_per_s and before.rate_bit_per_s != after.rate_bit_per_s:
+                if before.queue is None or before.queue.unit != "time" or after.queue != before.queue:
+                    continue
+                document.warn(("events", n, "set", "rate"), _explain_queue(link, before.queue, before, after))
+
+
+def _explain_queue(link: LinkSpec, queue: Queue, before: Direction, after: Direction) -> str:
+    """Return what becomes of a queue of some time when the rate of its link changes."""
+    frame_bytes = link.mtu + HEADER_BYTES
+    old, new = before.rate_bit_per_s or 1, after.rate_bit_per_s or 1
+    held, wanted = (max(frame_bytes, math.ceil(queue.amount * rate / 8e9)) for rate in (old, new))
+    size = f"{wanted}bytes" if queue.counts_bytes else f"{math.ceil(wanted / frame_bytes)}packets"
+    return (
+        f"leaves the queue of '{link.name}' at {held} bytes, {TIME.render(round(queue.amount))} at {RATE.render(old)} "
+        f"and {held * 8e3 / new:.4g}ms at {RATE.render(new)}: write its size at the new rate too, as in "
+        f"'queue: {size}'"
+    )
 
 
 def check_references(
@@ -293,35 +336,6 @@ def check_faults(topology: TopologySpec, experiment: ExperimentSpec, document: D
             document.fault(("faults", n, "link"), message)
 
 
-def check_rates(
-    topology: TopologySpec,
-    named: Mapping[Pair, Sequence[NamedPath]],
-    experiment: ExperimentSpec,
-    notes: Notes,
-) -> None:
-    """Warn of flows that offer more than the first and the last links of their paths carry."""
-    links = {link.name: link for link in topology.links}
-    for n, flow in enumerate(experiment.traffic):
-        offered = flow.options.get(RATE)
-        if not isinstance(offered, int):
-            continue
-        paths = usable_paths(flow, named[flow.source, flow.destination])
-        capacity = 0.0
-        for path in paths if flow.protocol in MULTIPATH else paths[:1]:
-            capacity += min(_capacity(links[name]) for name in (path.first_link, path.last_link))
-        if offered > capacity:
-            message = (
-                f"is above {units.RATE.render(round(capacity))}, what its links carry: the rest will be lost or wait"
-            )
-            notes.warn(("traffic", n, "rate"), message)
-
-
-def _capacity(link: LinkSpec) -> float:
-    """The larger rate of a link's two directions in bit/s. The tool knows which direction a flow needs."""
-    rates = [way.rate_bit_per_s or math.inf for way in (link.forward, link.reverse)]
-    return max(rates)
-
-
 def check_mptcp(
     topology: TopologySpec,
     named: Mapping[Pair, Sequence[NamedPath]],
@@ -416,6 +430,25 @@ def check_path_managers(
             f"and announces none by itself; write {lines} under 'hosts', or 'path_manager: default' if you want that"
         )
         notes.warn(("traffic", n, "protocol"), message)
+
+
+def check_idle_path_managers(
+    values: Mapping[str, object], experiment: ExperimentSpec, document: Document, notes: Notes
+) -> None:
+    """Warn of hosts with a path manager whose flows are all TCP. A parameter may make them MPTCP in other runs."""
+    written, raw = values.get("hosts"), document.part("traffic")
+    if any("{{" in str(entry.get("protocol")) for _, entry in _mappings(raw)):
+        return
+    for key, entry in written.items() if isinstance(written, dict) else ():
+        mptcp = entry.get("mptcp") if isinstance(entry, dict) else None
+        if not isinstance(mptcp, dict) or mptcp.get("path_manager", "default") == "default":
+            continue
+        hosts = find_hosts(key, list(experiment.hosts))
+        flows = [flow for flow in experiment.traffic if {flow.source, flow.destination} & {*hosts}]
+        # a program may open MPTCP sockets by itself
+        if flows and all(flow.protocol == "tcp" and flow.tool != "exec" for flow in flows):
+            message = f"has no effect: no flow of '{key}' is over MPTCP; write 'protocol: mptcp' for one, or remove it"
+            notes.warn(("hosts", key, "mptcp", "path_manager"), message)
 
 
 def _addresses(topology: TopologySpec, host: str, family: Family) -> int:

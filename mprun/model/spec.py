@@ -158,7 +158,11 @@ Loss = Chance | GilbertElliott | FourState
 
 @dataclass(frozen=True)
 class Reorder:
-    """Packets that are sent immediately while others wait for the delay. Only every `gap`-th packet can be."""
+    """Packets that are sent immediately while others wait for the delay.
+
+    `gap`: after such a packet, gap - 1 packets wait. Then each packet is sent immediately with the probability p, until
+    one is. The share of such packets is p / (1 + (gap - 1) p) (netem_enqueue() in net/sched/sch_netem.c).
+    """
 
     probability: float
     gap: int = 1

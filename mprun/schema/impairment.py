@@ -145,11 +145,15 @@ _STATE = {
     "p14": _share("The probability to change from received to a single isolated loss. Default: 0%."),
 }
 _REORDER = {
-    "probability": _probability("The share of packets that are sent immediately."),
+    "probability": _probability(
+        "The probability p that a packet is sent immediately. With `gap`, it counts only for packets that may be."
+    ),
     "gap": Key(
-        _whole(1, 10_000, "only every Nth packet can be sent immediately"),
+        _whole(1, 10_000, "N - 1 packets follow each one that is sent immediately"),
         {"type": "integer", "minimum": 1, "maximum": 10_000},
-        "The distance N: only every Nth packet can be sent immediately. Default: 1.",
+        "The number N: after a packet that was sent immediately, N - 1 packets are delayed. Each further packet has "
+        "the probability p again. The share of packets that are sent immediately is p / (1 + (N - 1) p): 16.7 % for "
+        "p = 50% and N = 5. Default: 1.",
     ),
 }
 

@@ -33,7 +33,9 @@ class DirectionProperties(FileModel):
     """
 
     rate: RateBoth | None = Field(
-        None, description="The rate in bits per second on the wire. A link without a rate is as fast as the machine."
+        None,
+        description="The rate in bits per second on the wire. A link, or a direction of it, without a rate is as fast "
+        "as the machine.",
     )
     delay: DelayBoth | None = Field(None, description="The one-way delay of each direction.")
     rtt: Rtt | None = Field(
@@ -54,7 +56,8 @@ class DirectionProperties(FileModel):
         None,
         description=(
             "The queue in front of the rate stage, in packets, bytes (64kb is 65536), time or BDPs. "
-            "Default: one BDP of the path, at least 20 packets."
+            "It holds at least one full frame. A change of the rate leaves the packets that it holds: 50ms at 10mbit "
+            "are 250ms at 2mbit. Default: one BDP of the path, at least 20 packets."
         ),
     )
 

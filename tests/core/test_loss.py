@@ -40,7 +40,7 @@ def test_each_place_of_a_lost_packet_is_named() -> None:
     counters = {"server": {"UdpRcvbufErrors": 4, "UdpInErrors": 4, "TcpRetransSegs": 9}}
     assert account(10, Links(lost=2, held=3), counters) == [
         "packets did not arrive that no link dropped: of d (10): 3 still under way at the end; "
-        "4 dropped in full receive buffers at 'server'; 1 that nothing counts"
+        "4 dropped at full sockets at 'server'; 1 that nothing counts"
     ]
 
 

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ask an experiment kernel before a run what the run would refuse: sysctls, congestion controls, schedulers, filters.
+
+The kernel is booted once, without a network. Filters are compiled inside it too, since they are from files of
+strangers. A value of a sysctl that is no name is not tried.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator, Sequence
+
+from mprun import inside
+from mprun.agent import sysctl
+from mprun.capabilities import DEFAULT_SCHEDULER
+from mprun.engines.engine import find_program
+from mprun.engines.guest import Guest, booted
+from mprun.errors import HostError
+from mprun.folder import Folder
+from mprun.kernel.store import Kernel, find_kernel
+from mprun.model.fault import Path as Place
+from mprun.model.spec import Spec
+from mprun.scratch import scratch, temporary
+
+# Answer each question with a line: a sysctl that exists, the allowed values of a sysctl, the error of a filter.
+_SCRIPT = """\
+while IFS= read -r question; do
+    kind=${question%%:*} what=${question#*:}
+    case $kind in
+        sysctl) [ -e "$what" ] && echo yes || echo no ;;
+        list) [ -e "$what" ] && tr '\\n' ' ' < "$what"; echo ;;
+        *) tcpdump -y "$kind" -d -- "$what" 2>&1 >/dev/null | grep '^tcpdump: ' | tail -n 1 | tr '\\n' ' '; echo ;;
+    esac
+done < questions
+"""
+# The link types of a capture of one interface, and of all interfaces of a node.
+ONE, ALL = "EN10MB", "LINUX_SLL2"
+_TCPDUMP = "tcpdump: "
+# The longest time in which the kernel may answer.
+MOST_S = 60
+
+
+def find_refusals(specs: Sequence[Spec]) -> tuple[dict[Place, str], dict[Place, str]]:
+    """Return what no kernel accepts (filters) and what the default kernel lacks, by place in the experiment.
+
+    Both are empty if no default kernel is built: then only a run can tell. specs: of the cells of one experiment.
+    Raises HostError if the kernel does not start.
+    """
+    filters: dict[Place, str] = {
+        ("capture", n, "filter"): f"{ALL if one.link is None else ONE}:{one.filter}"
+        for spec in specs
+        for n, one in enumerate(spec.experiment.captures)
+        if one.filter and find_program("tcpdump")
+    }
+    named = dict(entry for spec in specs for entry in _find_sysctls(spec))
+    chosen = [entry for spec in specs for entry in _find_choices(spec)]
+    if not (filters or named or chosen):
+        return {}, {}
+    try:
+        kernel = find_kernel()
+    except HostError:
+        return {}, {}
+    lists = [f"list:{sysctl.path_of(sysctl.CHOICES[name])}" for name in (sysctl.CONGESTION, sysctl.SCHEDULER)]
+    exist = [f"sysctl:{sysctl.path_of(name)}" for name in named.values()]
+    answers = iter(_ask(kernel, [*lists, *exist, *filters.values()]))
+    has = {name: next(answers).split() for name in (sysctl.CONGESTION, sysctl.SCHEDULER)}
+    lacking = {place: f"sysctl {name}" for place, name in named.items() if next(answers) == "no"}
+    for place, name, value in chosen:
+        if value not in has[name]:
+            noun = name.rsplit(".", 1)[1].removeprefix("tcp_").replace("_", " ")
+            lacking[place] = f"{noun} '{value}' (it has: {', '.join(has[name])})"
+    said = {place: next(answers).strip().removeprefix(_TCPDUMP) for place in filters}
+    refused = {place: f"is no filter for tcpdump: {text}" for place, text in said.items() if text}
+    return refused, {place: f"kernel '{kernel.name}' has no {what}" for place, what in lacking.items()}
+
+
+def _find_sysctls(spec: Spec) -> Iterator[tuple[Place, str]]:
+    """Yield the sysctls of hosts. Those of interfaces exist only in a run."""
+    for host, settings in spec.experiment.hosts.items():
+        for name, _ in settings.sysctl:
+            words = name.split(".")
+            if not {"conf", "neigh"} & {*words} or {"all", "default"} & {*words}:
+                yield ("hosts", host, "sysctl", name), name
+
+
+def _find_choices(spec: Spec) -> Iterator[tuple[Place, str, str]]:
+    """Yield place, sysctl and value of the congestion controls and schedulers that a file names."""
+    for n, flow in enumerate(spec.experiment.traffic):
+        if flow.congestion and flow.protocol in sysctl.CONTROLLED:
+            yield ("traffic", n, "congestion"), sysctl.CONGESTION, flow.congestion
+    for host, settings in spec.experiment.hosts.items():
+        for link, value in settings.congestion:
+            yield ("hosts", host, "congestion", link), sysctl.CONGESTION, value
+        for name, value in settings.sysctl:
+            if name in sysctl.CHOICES:
+                yield ("hosts", host, "sysctl", name), name, value
+        if settings.mptcp.scheduler != DEFAULT_SCHEDULER:
+            yield ("hosts", host, "mptcp", "scheduler"), sysctl.SCHEDULER, settings.mptcp.scheduler
+
+
+def _ask(kernel: Kernel, questions: Sequence[str]) -> list[str]:
+    """Return an answer to each question, from a namespace of the kernel as a run's hosts have."""
+    with scratch("mprun-trial-", temporary()) as path:
+        folder = Folder(path)
+        folder.write_text("script", _SCRIPT)
+        folder.write_text("questions", "".join(f"{' '.join(question.split())}\n" for question in questions))
+        argv = ("/usr/bin/unshare", "--net", "/bin/sh", "script")
+        guest = Guest(argv=argv, cwd=inside.RUN, log=f"{inside.RUN}/answers", opened={path: inside.RUN})
+        # a filter may keep its compiler busy
+        is_patient = contextlib.suppress(subprocess.TimeoutExpired)
+        with folder.create("console.log") as console, booted(kernel, guest, console) as process, is_patient:
+            process.wait(MOST_S)
+        answers = folder.read_text("answers").splitlines() if folder.has("answers") else []
+    if len(answers) != len(questions):
+        raise HostError(f"the experiment kernel '{kernel.name}' gave no answers: {' '.join(answers)[-200:]}")
+    return answers

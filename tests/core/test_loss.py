@@ -15,7 +15,7 @@ from tests.intents import intent
 
 
 class Links(Observation):
-    """What the links of a network counted."""
+    """Links with given counts."""
 
     def __init__(self, lost: int = 0, held: int = 0) -> None:
         super().__init__()

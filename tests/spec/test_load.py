@@ -558,7 +558,7 @@ def test_a_rate_that_is_no_whole_number_of_bytes_is_told(tmp_path: Path) -> None
 
 
 def test_a_queue_of_more_bytes_than_the_kernel_counts_is_refused(tmp_path: Path) -> None:
-    """One second at 100 Gbit/s is 12.5 GB, and the kernel holds a limit in bytes in 32 bits."""
+    """A second at 100 Gbit/s is 12.5 GB, and the kernel holds a limit in bytes in 32 bits."""
     link = "version: 1\ntopology: multi-path\npaths:\n  - {rate: 100gbit, delay: 500ms, queue: %s}\n"
     said = "topo.yaml:4: paths[0].queue: holds 12500000000 bytes, and Linux counts 4 GB at most: write it in packets"
     assert _faults(tmp_path, link % "1s") == [said]

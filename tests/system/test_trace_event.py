@@ -12,8 +12,8 @@ import polars
 import pytest
 
 from mprun.packets.pcapng import frames
-from tests.scenes import ONE_PATH
-from tests.system.conftest import Result
+from tests.scenes import ONE_PATH, copy_kernel
+from tests.system.conftest import Result, call, environment
 
 BULK = """\
 version: 1
@@ -63,6 +63,35 @@ def test_events_change_nothing_of_a_run(mprun: Callable[..., Result], tmp_path: 
         one, other = ((made.run / "pcap" / f"{host}.pcap").read_bytes() for made in (with_events, without))
         assert list(frames(one)) == list(frames(other))
     assert with_events.summary["metrics"] == without.summary["metrics"]
+
+
+def test_samples_change_nothing_of_a_run(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """Hundreds of samples fall between the packets, and none of them takes time."""
+    sampled = run(mprun, tmp_path / "with", "sample: {sockets: 3ms, queues: 7ms, interfaces: 11ms}\n")
+    without = run(mprun, tmp_path / "without", "")
+    assert len(sampled.rows("sockets")) > 10 * len(without.rows("sockets"))
+    for host in ("client", "server"):
+        one, other = ((made.run / "pcap" / f"{host}.pcap").read_bytes() for made in (sampled, without))
+        assert len(one) > 100_000
+        assert list(frames(one)) == list(frames(other))
+
+
+def test_another_user_gets_the_same_tables(tmp_path: Path) -> None:
+    """A longer environment and another home move the objects of the kernel."""
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    (tmp_path / "xp.yaml").write_text(BULK + PROBE)
+    tables = []
+    for name in ("a", "another-user-with-a-long-name"):
+        home = tmp_path / name
+        home.mkdir()
+        copy_kernel(home / "cache")
+        env = environment(HOME=str(home), XDG_CACHE_HOME=str(home / "cache"), LONG=name * 200)
+        files = ("-t", "topo", "-x", "xp", "-o", home / "runs", "--engine", "virtual", "--json")
+        result = call(*files, cwd=tmp_path, env=env)
+        assert result.status == 0, result.err
+        tables.append(polars.read_parquet(result.run / "tables" / "trace-tcp-tcp_probe.parquet"))
+    assert tables[0].height > 1000
+    assert tables[0].equals(tables[1])
 
 
 def test_a_run_with_events_repeats_byte_for_byte(mprun: Callable[..., Result], tmp_path: Path) -> None:

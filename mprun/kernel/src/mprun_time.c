@@ -70,6 +70,9 @@ struct ramp {
 static const struct ramp looking = { .free = 256, .step = 16, .most_doublings = 9 };
 static const struct ramp calling = { .free = 65536, .step = 4096, .most_doublings = 6 };
 
+/* The system calls of all programs. Those of the agent do not count. */
+static unsigned long program_calls;
+
 /* A hash of the names in the current call so far. */
 static u32 names;
 
@@ -159,6 +162,8 @@ void mprun_before_syscall(void)
 {
 	current->mprun.has_moved = false;
 	names = 0;
+	if (!mprun_reads_free())
+		program_calls++;
 }
 
 /* Sleep until the tasks that programs have started so far are due. */
@@ -179,7 +184,7 @@ static void space_births(void)
 void mprun_after_syscall(int nr, unsigned long first, unsigned long second)
 {
 	struct mprun_task *task = &current->mprun;
-	unsigned long left;
+	unsigned long left, before;
 
 	if (time_travel_mode != TT_MODE_INFCPU)
 		return;
@@ -194,15 +199,17 @@ void mprun_after_syscall(int nr, unsigned long first, unsigned long second)
 		return;
 	/*
 	 * Pause at least once, even if another task can run. The scheduler gives the CPU to the task that has used it
-	 * least. If no time passed, this could be the task that polls, for ever.
+	 * least. If no time passed, this could be the task that polls, for ever. The agent ends no pause.
 	 */
+	before = program_calls;
 	do {
 		unsigned long pause = min_t(unsigned long, left, GRAIN_NS);
 
 		ndelay(pause);
 		left -= pause;
-	} while (left && single_task_running());
-	yield();
+		if (!left || !single_task_running())
+			yield();
+	} while (left && program_calls == before);
 	/* letting others run does not count as sleep */
 	task->slept = current->nvcsw;
 }

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Print each case of `tests/hostile` as a line: an attempt of a stranger's files, and what they get.
 
-usage: hostile.py [GROUP ...]; GROUPS are guest, links, sweeps, bundles, kernels, templates, bombs, texts, limits. Each
-case runs in a process of its own. The exit status is 1 if a case does harm, or takes more than 5 s of CPU time or 1 GB.
+usage: hostile.py [GROUP ...]; GROUPS are guest, links, sweeps, bundles, kernels, programs, templates, bombs, texts,
+limits. Each case runs in a process of its own. The exit status is 1 if a case does harm, or takes more than 5 s of CPU
+time or 1 GB.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mprun.kernel.store import find_kernel
-from tests.hostile import VERBS, Finding, archives, bombs, guest, kernels, limits, links, templates, texts
+from tests.hostile import VERBS, Finding, archives, bombs, guest, kernels, limits, links, programs, templates, texts
 from tests.scenes import copy_kernel
 
 ROOT = Path(__file__).parents[1]
@@ -52,6 +53,12 @@ def _kernels() -> Iterator[Case]:
         yield case, lambda folder, case=case: kernels.attempt(case, folder)
 
 
+def _programs() -> Iterator[Case]:
+    for case in programs.REPOSITORIES:
+        for verb in programs.VERBS:
+            yield f"{case}, {verb}", lambda folder, case=case, verb=verb: programs.attempt(case, verb, folder)
+
+
 def _templates() -> Iterator[Case]:
     for text in templates.CASES:
         yield text[:60], lambda _, text=text: templates.attempt(text)
@@ -76,6 +83,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "sweeps": _sweeps,
     "bundles": _bundles,
     "kernels": _kernels,
+    "programs": _programs,
     "templates": _templates,
     "bombs": _bombs,
     "texts": _texts,

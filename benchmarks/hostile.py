@@ -34,6 +34,7 @@ from tests.hostile import (
     limits,
     links,
     pages,
+    programs,
     templates,
     texts,
 )
@@ -64,6 +65,16 @@ def _bundles() -> Iterator[Case]:
 def _kernels() -> Iterator[Case]:
     for case in kernels.CASES:
         yield case, lambda folder, case=case: kernels.attempt(case, folder)
+
+
+def _programs() -> Iterator[Case]:
+    for case in programs.REPOSITORIES:
+        for verb in programs.VERBS:
+            yield f"{case}, {verb}", lambda folder, case=case, verb=verb: programs.attempt(case, verb, folder)
+    for name in programs.NAMES:
+        yield f"a run named {name}", lambda folder, name=name: programs.attempt_wireshark(name, folder)
+    for case in programs.BASELINES:
+        yield f"{case} for a baseline", lambda folder, case=case: programs.attempt_baseline(case, folder)
 
 
 def _templates() -> Iterator[Case]:
@@ -100,6 +111,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "sweeps": _sweeps,
     "bundles": _bundles,
     "kernels": _kernels,
+    "programs": _programs,
     "templates": _templates,
     "bombs": _bombs,
     "texts": _texts,

@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entry point of `python -m mprun` and of the command `mprun`."""
 
+import resource
 import signal
 import sys
 
 # Until the command line handles Ctrl-C, it ends Python without a traceback, since nothing has begun.
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+# With less, Python or a library ends with a segmentation fault, also in a thread.
+LEAST_STACK_BYTES = 1 << 20
+if 0 <= (stack := resource.getrlimit(resource.RLIMIT_STACK)[0]) < LEAST_STACK_BYTES:
+    print(
+        f"the stack may have only {stack >> 10} kB, and mprun needs {LEAST_STACK_BYTES >> 10} kB: see `ulimit -s`",
+        file=sys.stderr,
+    )
+    sys.exit(3)
 
 try:
     from mprun.cli import main

@@ -12,8 +12,8 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -195,6 +195,9 @@ def _stand_in(descriptors: Iterable[int]) -> None:
 # experiment kernel they map 2 GB of addresses.
 LEAST_FILES = LEAST_PROCESSES = 64
 LEAST_ADDRESSES = 2 << 30
+# The CPU time that a short run takes on a slow machine, and the CPU time to end a run in order.
+LEAST_CPU_S = 20
+END_S = 5
 
 
 def _check_limits() -> None:
@@ -212,6 +215,13 @@ def _check_limits() -> None:
     if addresses != resource.RLIM_INFINITY and addresses < LEAST_ADDRESSES:
         told = f"{addresses >> 20} MB of addresses are allowed, and mprun needs {LEAST_ADDRESSES >> 20} MB"
         raise HostError(f"only {told}: see `ulimit -v`")
+    cpu, most = resource.getrlimit(resource.RLIMIT_CPU)
+    if cpu != resource.RLIM_INFINITY:
+        if cpu < LEAST_CPU_S:
+            raise HostError(f"only {cpu} s of CPU time are allowed, and mprun needs {LEAST_CPU_S} s: see `ulimit -t`")
+        if cpu == most:
+            # at the hard limit, the machine kills mprun without a word
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu - END_S, most))
 
 
 def _is_closed(descriptor: int) -> bool:
@@ -223,7 +233,7 @@ def _is_closed(descriptor: int) -> bool:
 
 
 def listen() -> list[int]:
-    """Let INT, TERM and HUP interrupt from now on. Return a list to which each received signal is added.
+    """Let INT, TERM, HUP and XCPU interrupt from now on. Return a list to which each received signal is added.
 
     Python ignores an exception in a place where nothing can catch it (a finalizer, a callback). So an ignored signal
     is sent again a moment later.
@@ -232,6 +242,9 @@ def listen() -> list[int]:
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         came.append(number)
+        if number == signal.SIGXCPU:
+            # it comes again for each second of CPU time
+            signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     def send_again(*_: object) -> None:
@@ -243,13 +256,21 @@ def listen() -> list[int]:
         else:
             sys.__unraisablehook__(ignored)
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU):
         # a command that was started with nohup keeps ignoring the signal
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, interrupt)
     signal.signal(signal.SIGALRM, send_again)
     sys.unraisablehook = notice
     return came
+
+
+def _end_interrupted(came: Sequence[int]) -> NoReturn:
+    if signal.SIGXCPU in came:
+        click.echo("mprun has used the CPU time that is allowed: see `ulimit -t`", err=True)
+        sys.exit(HostError.exit_code)
+    click.echo("interrupted", err=True)
+    sys.exit(130)
 
 
 def main() -> None:
@@ -276,15 +297,15 @@ def main() -> None:
         sys.exit(error.exit_code)
     except MprunError as error:
         click.echo(printable(str(error)), err=True)
+        if signal.SIGXCPU in came:
+            _end_interrupted(came)
         sys.exit(error.exit_code)
     except (click.exceptions.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        sys.exit(130)
+        _end_interrupted(came)
     except BaseException as error:
         if came and not isinstance(error, SystemExit):
             # a library may turn the interruption into its own error
-            click.echo("interrupted", err=True)
-            sys.exit(130)
+            _end_interrupted(came)
         explained = explain_machine(error)
         if explained is None:
             raise

@@ -90,7 +90,7 @@ def command(
     """
     from mprun.cli.progress import Bar
     from mprun.question import bisect as question
-    from mprun.question.history import checkout_of, read_history
+    from mprun.question.history import read_history
     from mprun.question.subject import KernelTree, OwnProgram
     from mprun.question.tester import Experiment, test
 
@@ -116,15 +116,15 @@ def command(
             click.echo(f"{answer.verdict}{_tell(answer)}")
         sys.exit(STATUS[answer.verdict])
     history = read_history(tree, good, bad)
-    checkout = checkout_of(history)
+    repository = history.repository
     started = time.monotonic()
     kernels: dict[str, str] = {}
 
     def test_commit(commit: str) -> Answer:
         with Bar() as bar:
             bar.show("checking out", 0)
-            checkout.take(commit)
-            answer = test(asked, subject, checkout.path, statement, bar.show)
+            repository.take(commit)
+            answer = test(asked, subject, repository.own, statement, bar.show)
         kernels[commit] = subject.kernel
         return answer
 
@@ -135,7 +135,7 @@ def command(
         done = question.bisect(history, test_commit, tell)
     finally:
         if not subject.KEEPS_CHECKOUT:
-            checkout.remove()
+            repository.remove()
     subject.keep_only({kernels[done.before], kernels[done.after]})
     if as_json:
         emit(_report(history, done))

@@ -132,7 +132,8 @@ def _show_lines(lines: Iterable[Line], text: Mapping[str, Sequence[str]] | None)
             click.echo(f"  {function or '-'}")
             own = text.get(file, ())
             for number in numbers:
-                click.echo(f"    {number:6}  {own[number - 1] if number <= len(own) else ''}".rstrip().expandtabs(8))
+                line = printable(own[number - 1]) if number <= len(own) else ""
+                click.echo(f"    {number:6}  {line}".rstrip().expandtabs(8))
 
 
 def _join(numbers: Sequence[int]) -> Iterator[str]:

@@ -305,7 +305,7 @@ def refuse_confidence(given: float | None) -> None:
 
 def launch(page: Path) -> None:
     """Open a page in a browser. If there is none, say where the page is."""
-    if click.launch(str(page)):
+    if click.launch(str(page.absolute())):
         click.echo(f"no browser was found here: open {page.resolve().as_uri()}", err=True)
 
 

@@ -33,9 +33,11 @@ def command(name: str, parent: Path, profile: bool) -> None:
             f"Wireshark is not installed: apt-get install wireshark; the captures are in {run.path / 'pcap'}"
         )
     run.write_text("logs/hosts", "".join(f"{address} {node}\n" for address, node in run.addresses()))
-    names = run.path / "logs" / "hosts"
+    # an absolute path does not begin with `-` like an option, which may name a script
+    place = run.path.absolute()
+    names = place / "logs" / "hosts"
     chosen = [*(["-C", _install_profile()] if profile else []), *decoding(run.plan().intent.traffic)]
-    for capture in (run.path / name for name in run.captures().values()):
+    for capture in (place / name for name in run.captures().values()):
         subprocess.Popen([program, *chosen, "-H", str(names), "-N", "n", str(capture)], start_new_session=True)
 
 

@@ -12,6 +12,8 @@ import contextlib
 import importlib.util
 import os
 import py_compile
+import resource
+import signal
 import threading
 from importlib import import_module
 from pathlib import Path
@@ -106,6 +108,7 @@ def run_plan(
         is_short = NO_ROOM in run.log("console", "log")
         lacking = lacking_memory(guest.memory_mib)
         cause = _lacking_inside(run, guest) or (is_short and lacking) or fault or lacking or _find_refusal(run)
+        cause = cause or _lacking_time(process.returncode)
         ended = f"the experiment kernel ended before the run did (see {run.path}/logs/{told}.log)"
         raise RunError(f"{ended}{f'; {cause}' if cause else ''}:\n{_tail(run.log(told, 'log'))}")
 
@@ -167,6 +170,14 @@ def _lacking_inside(run: RunDirectory, guest: Guest) -> str | None:
         f"the programs of the run, with their files in /tmp, /run and /dev/shm, needed more than its "
         f"{guest.memory_mib} MiB of memory"
     )
+
+
+def _lacking_time(status: int) -> str | None:
+    """Return a message if this machine's limit of CPU time ended the experiment kernel; else None. status: its end."""
+    allowed = resource.getrlimit(resource.RLIMIT_CPU)[0]
+    if allowed == resource.RLIM_INFINITY or status not in (-signal.SIGXCPU, -signal.SIGKILL):
+        return None
+    return f"it may use {allowed} s of CPU time: see `ulimit -t`"
 
 
 def _find_refusal(run: RunDirectory) -> str | None:

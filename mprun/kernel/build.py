@@ -51,7 +51,7 @@ from mprun.kernel.store import (
     store,
 )
 from mprun.kernel.symbols import FLAGS, has_symbols, keep_symbols
-from mprun.kernel.tree import NOT_NEEDED, scan
+from mprun.kernel.tree import NOT_NEEDED, place, read_source, scan
 from mprun.scratch import scratch
 
 # The path on Debian. On other releases the linux-source package of 6.12 or later has another name. The second folder
@@ -212,8 +212,7 @@ def _build_archive(order: _Order) -> tuple[Path, bool]:
         order.progress("unpacking the source", 0)
         patterns = (f"*/{folder}/*{ending}" for folder, endings in NOT_NEEDED.items() for ending in endings)
         tree = unpack(order.source, work, [f"--exclude={pattern}" for pattern in patterns])
-        for place, content in order.our_files(tree).items():
-            (tree / place).write_bytes(content)
+        place(tree, order.our_files(tree))
         with _log() as output:
             _configure(tree, work, output, order)
             _compile(tree, output, order)
@@ -320,7 +319,7 @@ def _find_version(source: Path) -> Version | None:
 
 def _read_version(tree: Path) -> Version | None:
     try:
-        makefile = (tree / "Makefile").read_text(errors="replace")
+        makefile = read_source(tree, "Makefile")
     except OSError:
         return None
     lines = [re.search(rf"^{name} = (\d+)$", makefile, re.MULTILINE) for name in ("VERSION", "PATCHLEVEL")]
@@ -348,7 +347,8 @@ def unpack(source: Path, work: Path, words: Sequence[str]) -> Path:
     """Return the tree of a tarball, or the part that `words` (options and patterns of tar(1)) select."""
     # Debian's tarball has blocks that xz can unpack in parallel
     environment = {**os.environ, "XZ_DEFAULTS": "-T0"}
-    argv = ["tar", "-x", "-f", str(source), "-C", str(work), *words]
+    # without --force-local, tar takes a name with a colon for a file of another machine, and starts rsh(1)
+    argv = ["tar", "-x", "--force-local", "-f", str(source), "-C", str(work), *words]
     done = subprocess.run(argv, capture_output=True, text=True, env=environment)
     if done.returncode:
         said = done.stderr.strip()

@@ -71,7 +71,8 @@ def read_text(kernel: Kernel) -> Mapping[str, list[str]]:
         return {}
     with zipfile.ZipFile(path) as archive:
         names = [name for name in archive.namelist() if name.endswith(".c")]
-        return {name: archive.read(name).decode(errors="replace").splitlines() for name in names}
+        # gcc counts only line feeds
+        return {name: archive.read(name).decode(errors="replace").split("\n") for name in names}
 
 
 def _split(counts: bytes) -> Iterator[tuple[str, bytes]]:

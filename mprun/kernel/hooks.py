@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mprun.errors import HostError
+from mprun.kernel.tree import read_source
 
 
 class UnfitTree(HostError):
@@ -889,6 +890,6 @@ def _find_place(tree: Path, hook: Hook) -> str:
 
 def _read(tree: Path, name: str) -> str:
     try:
-        return (tree / name).read_text()
+        return read_source(tree, name)
     except OSError as error:
         raise UnfitTree(f"{tree}: no {name} ({error.strerror}): is this a Linux tree?") from error

@@ -14,10 +14,12 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from mprun.folder import open_regular
 
 # Folders and the endings of files in and below them that no build for this architecture reads. Leaving them out saves
 # a third of the time to unpack or copy a source. Kconfig files stay, because those of all subsystems are read.
@@ -158,26 +160,31 @@ class KeptTree:
         is_known = record.source == str(source.absolute())
         files: dict[str, tuple[State, str]] = {}
         states = scan(source)
+        # first, because a link may have become a folder
+        self._remove((record.files.keys() | record.ours) - states.keys() - ours.keys())
         for number, (name, state) in enumerate(sorted(states.items())):
             known = record.files.get(name)
             uncovered = name in record.ours and name not in ours
             if is_known and known and known[0] == state and not uncovered:
                 files[name] = known
-            elif digest := _take(source / name, None if name in ours else self.tree / name):
+            elif digest := _take(source / name, None if name in ours else _clear(self.tree, name)):
                 files[name] = (state, digest)
                 if name.rpartition("/")[2].startswith("Kconfig") and (not known or known[1] != digest):
                     (self.folder / _OPTIONS).unlink(missing_ok=True)
             if number % 1000 == 0:
                 progress(number / len(states))
-        for name in (record.files.keys() | record.ours) - files.keys() - ours.keys():
-            (self.tree / name).unlink(missing_ok=True)
-        for name, content in ours.items():
-            _write(self.tree / name, content)
+        # files that vanished while the others were copied
+        self._remove(states.keys() - files.keys() - ours.keys())
+        place(self.tree, ours)
         self._write_record(_Record(str(source.absolute()), files, frozenset(ours)))
         total = hashlib.sha256()
         for name, (_, digest) in sorted(files.items()):
             total.update(f"{name} {digest}\n".encode())
         return total.hexdigest()
+
+    def _remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            _clear(self.tree, name).unlink(missing_ok=True)
 
     def _record(self) -> _Record:
         try:
@@ -192,6 +199,36 @@ class KeptTree:
         partial = self.folder / f".{_FILES}.new"
         partial.write_text(text)
         partial.replace(self.folder / _FILES)
+
+
+def read_source(tree: Path, name: str) -> str:
+    """Return the text of a source file. Raises OSError, or UnsafeError if it is a pipe or a device."""
+    with open_regular(tree / name, tree / name, follow=True) as file:
+        return file.read().decode(errors="replace")
+
+
+def place(tree: Path, files: Mapping[str, bytes]) -> None:
+    """Write files into a tree, by their paths in it. Files that have their content are not written."""
+    for name, content in files.items():
+        _write(_clear(tree, name), content)
+
+
+def _clear(tree: Path, name: str) -> Path:
+    """Return the path of a file in a tree, and remove what is in its way.
+
+    These are a link or a file in place of one of its folders, and a folder in place of the file. So nothing is written
+    or removed through a link.
+    """
+    *folders, last = name.split("/")
+    path = tree
+    for folder in folders:
+        path = path / folder
+        if path.is_symlink() or path.is_file():
+            path.unlink()
+    path = path / last
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    return path
 
 
 def _take(source: Path, target: Path | None) -> str | None:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from mprun.errors import SpecError
 from mprun.folder import open_regular
-from mprun.question.baseline import SUFFIX, VALUE, Difference, compare, parse
-from mprun.question.history import git
+from mprun.question.baseline import MOST_BYTES, SUFFIX, VALUE, Difference, compare, parse
+from mprun.question.repository import Repository, open_repository
+from mprun.scratch import scratch
 
 # The name of the files as they are now, if they differ from the newest commit.
 NOT_COMMITTED = "now"
-MOST_BYTES = 4 << 20
 _FORMAT = "%H%x00%h%x00%cs%x00%s"
 
 
@@ -65,17 +65,24 @@ def read_past(folder: Path) -> list[Past]:
     beside = folder.parent if folder.is_file() else folder
     if not paths:
         raise SpecError(f"no baseline below {folder}: write one with `mprun baseline write -t TOPOLOGY -x EXPERIMENT`")
-    return [Past(str(path.relative_to(beside)), tuple(_read_versions(path))) for path in paths]
+    with scratch("mprun-git-") as work:
+        # a folder may contain several repositories
+        repositories = {place: open_repository(place, work) for place in {path.parent for path in paths}}
+        return [
+            Past(str(path.relative_to(beside)), tuple(_read_versions(path, repositories[path.parent])))
+            for path in paths
+        ]
 
 
-def _read_versions(path: Path) -> Iterator[Version]:
+def _read_versions(path: Path, repository: Repository) -> Iterator[Version]:
     """Yield the versions of a baseline, oldest first. Versions that cannot be read are left out."""
-    log = git(path.parent, "log", "--reverse", f"--format={_FORMAT}", "--", path.name)
+    name_inside = str(path.parent.resolve().relative_to(repository.top) / path.name)
+    log = repository.read("log", "--reverse", f"--format={_FORMAT}", "--", name_inside)
     newest: Mapping[str, str] | None = None
-    for line in log.splitlines():
+    for line in log.split("\n")[:-1]:
         commit, name, date, subject = line.split("\0")
         with contextlib.suppress(SpecError):
-            newest = parse(git(path.parent, "show", f"{commit}:./{path.name}"), path.name)
+            newest = parse(repository.read("cat-file", "blob", f"{commit}:{name_inside}", most=MOST_BYTES), path.name)
             yield Version(name, date, subject, newest)
     with open_regular(path, path) as file:
         now = parse(file.read(MOST_BYTES).decode(errors="replace"), str(path))

@@ -16,7 +16,8 @@ from mprun.errors import HostError, RunError, SpecError
 from mprun.kernel.hooks import UnfitTree
 from mprun.question.bisect import Answer, attempt, bisect, read_statement
 from mprun.question.commits import Found, Verdict, search
-from mprun.question.history import History, checkout_of, read_history
+from mprun.question.history import History, read_history
+from mprun.question.repository import Repository
 from mprun.question.subject import OwnProgram
 from mprun.statement.expression import Value
 
@@ -134,14 +135,14 @@ def test_the_users_repository_is_only_read(repository: Path, tmp_path: Path, is_
     history = read_history(tree, "v2", "v8")
     assert len(history.commits) == 6
     assert history.describe(history.commits[0]).endswith(" Set the value to 3")
-    checkout = checkout_of(history)
+    checkout = history.repository
     for commit in (history.good, history.bad, history.commits[1]):
         checkout.take(commit)
-        (checkout.path / "product").write_text("of a build")
-    assert (checkout.path / "value").read_text() == "4\n"
+        (checkout.own / "product").write_text("of a build")
+    assert (checkout.own / "value").read_text() == "4\n"
     checkout.take(history.good)
-    assert not (checkout.path / "product").exists()
-    assert checkout_of(history) == checkout
+    assert not (checkout.own / "product").exists()
+    assert read_history(tree / ".", "v2", "v8").repository == checkout
     assert (state(repository), state(tree)) == before
 
 
@@ -157,7 +158,7 @@ def test_revisions_that_do_not_fit_are_named(repository: Path, tmp_path: Path) -
     ):
         with pytest.raises(SpecError, match=message):
             read_history(repository, good, bad)
-    with pytest.raises(SpecError, match="is no git repository: name a clone with --tree"):
+    with pytest.raises(SpecError, match="is not a git repository: name a folder of a clone"):
         read_history(tmp_path, "v1", "v2")
 
 
@@ -176,12 +177,12 @@ def at(amount: float) -> Value:
 
 def test_the_end_has_the_figures_of_both_sides(repository: Path) -> None:
     history = read_history(repository, "v0", "v9")
-    checkout = checkout_of(history)
+    checkout = history.repository
     told: list[str] = []
 
     def test(commit: str) -> Answer:
         checkout.take(commit)
-        value = int((checkout.path / "value").read_text())
+        value = int((checkout.own / "value").read_text())
         if value == 4:
             return Answer("skip", reason="does not build")
         return Answer("bad" if value >= 6 else "good", {"rate": at(36.80 if value >= 6 else 36.92)})
@@ -196,7 +197,7 @@ def test_the_end_has_the_figures_of_both_sides(repository: Path) -> None:
 
 
 def test_the_side_before_is_the_nearest_good_commit_although_its_neighbour_was_skipped() -> None:
-    history = History(Path(), "good", "c63", tuple(COMMITS), LINE)
+    history = History(Repository(Path(), Path()), "good", "c63", tuple(COMMITS), LINE)
 
     def test(commit: str) -> Answer:
         number = COMMITS.index(commit) if commit in COMMITS else -1

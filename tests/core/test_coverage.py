@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from mprun.cli.coverage import command
+from mprun.cli.coverage import _show_lines, command
 from mprun.errors import RunError, SpecError
 from mprun.kernel.addition import read_additions
 from mprun.kernel.coverage import NOTES, TABLE, keep_notes, read_text, tabulate_coverage
@@ -96,7 +96,7 @@ def test_strange_counters_are_refused(kernel: Kernel, counts: bytes, said: str) 
 def test_notes_and_texts_are_kept(kernel: Kernel) -> None:
     with zipfile.ZipFile(kernel.directory / NOTES) as archive:
         assert archive.namelist() == [f"{PLACE}.gcno", f"{PLACE}.c"]
-    assert read_text(kernel)[f"{PLACE}.c"] == PROGRAM.splitlines()
+    assert read_text(kernel)[f"{PLACE}.c"] == PROGRAM.split("\n")
 
 
 def test_the_profile_adds_a_file_and_a_variable() -> None:
@@ -174,6 +174,13 @@ def test_runs_of_different_kernels_are_not_compared(parent: Path) -> None:
     result = call(parent, names(parent)[0], other.name)
     assert isinstance(result.exception, SpecError)
     assert "had different kernels" in str(result.exception)
+
+
+def test_the_text_of_a_tree_is_cleaned(capsys: pytest.CaptureFixture[str]) -> None:
+    """A tree may be a stranger's. Its text could control the terminal."""
+    line = {"file": "net/a.c", "line": 2, "function": "first", "executed": 1}
+    _show_lines([line], {"net/a.c": ["", "\tint a; /* \x1b]0;title\x07\x9b2J \u202e */"]})
+    assert capsys.readouterr().out.endswith("int a; /* \ufffd]0;title\ufffd\ufffd2J \ufffd */\n")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mprun.kernel.tree import KeptTree, scan
+from mprun.folder import UnsafeError
+from mprun.kernel.build import unpack
+from mprun.kernel.tree import KeptTree, read_source, scan
 
 OURS = {"net/mptcp/Makefile": b"mptcp-y := ours.o a.o\n", "net/mptcp/ours.c": b"int ours;\n"}
 OLD_NS = 10**18
@@ -233,3 +235,58 @@ def test_a_tree_that_does_not_compile_keeps_its_objects(source: Path, kept: Kept
         failing()
     update(kept, source)
     assert made.exists()
+
+
+def test_nothing_is_written_or_removed_through_a_link(source: Path, kept: KeptTree, tmp_path: Path) -> None:
+    """A link becomes a folder in a later version, and then a link again. It leads to a folder of the user."""
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "thesis").write_text("of the user\n")
+    link = source / "include" / "link"
+    for is_link in (True, False, True):
+        if link.is_symlink():
+            link.unlink()
+        elif link.exists():
+            subprocess.run(["rm", "-r", link], check=True)
+        if is_link:
+            link.symlink_to(victim)
+        else:
+            link.mkdir()
+            (link / "thesis").write_text("of the tree\n")
+        update(kept, source)
+        assert contents(kept.tree) | {"net/mptcp/Makefile": ""} == {
+            name: text
+            for name, text in (contents(source) | {"net/mptcp/ours.c": "int ours;\n", "net/mptcp/Makefile": ""}).items()
+            if name not in ("Documentation/x.rst", "drivers/gpu/drm/x.c")
+        }
+        if not is_link:
+            (kept.tree / "include" / "link" / "thesis.o").write_text("product")
+        assert contents(victim) == {"thesis": "of the user\n"}
+
+
+def test_our_files_are_not_written_through_a_link(source: Path, kept: KeptTree, tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir()
+    subprocess.run(["rm", "-r", source / "net" / "mptcp"], check=True)
+    (source / "net" / "mptcp").symlink_to(tmp_path / "victim")
+    update(kept, source)
+    assert contents(tmp_path / "victim") == {}
+    assert contents(kept.tree)["net/mptcp/ours.c"] == "int ours;\n"
+
+
+def test_a_pipe_in_place_of_a_source_file_is_named(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "Makefile")
+    with pytest.raises(UnsafeError, match="Makefile: is a pipe, not a regular file: remove it"):
+        read_source(tmp_path, "Makefile")
+
+
+def test_a_tarball_with_a_colon_in_its_name_is_a_file_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, tar(1) started rsh(1) with the name before the colon."""
+    (tmp_path / "linux").mkdir()
+    (tmp_path / "linux" / "Makefile").write_text("VERSION = 6\n")
+    archive = tmp_path / "nowhere.invalid:linux.tar"
+    subprocess.run(["tar", "-c", "--force-local", "-f", archive, "-C", tmp_path, "linux"], check=True)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert (unpack(Path(archive.name), tmp_path / "work", []) / "Makefile").is_file()

@@ -71,7 +71,7 @@ OPENED_ELSEWHERE = {
     "rundir.py": "the user's folder for results; a new folder in it",
     "index/database.py": "the user's cache",
     "index/entry.py": "lists the user's folder for results",
-    "question/history.py": "the user's cache",
+    "question/repository.py": "names of files in a user's git directory; mprun.folder opens them",
     "sweep/cluster.py": "a folder that it makes itself",
     "sweepdir/signature.py": "the user's cache",
     "cli": "files that the command line names",

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli.history import command
-from mprun.errors import SpecError
+from mprun.errors import RunError, SpecError
 from mprun.question.past import read_past
 
 BASELINE = """\
@@ -69,6 +69,38 @@ def test_a_version_that_cannot_be_read_is_left_out(repository: Path) -> None:
     git(repository, "commit", "--quiet", "-am", "repaired")
     (found,) = read_past(repository)
     assert [one.subject for one in found.versions] == ["first", "slower <b>", "repaired"]
+
+
+def test_a_version_whose_content_is_missing_is_an_error(repository: Path) -> None:
+    """A partial clone lacks the content of old versions. Before, such a version was left out without a word."""
+    argv = ["git", "rev-parse", "HEAD~2:labs/topo-xp.baseline"]
+    blob = subprocess.run(argv, cwd=repository, check=True, capture_output=True, text=True).stdout.strip()
+    (repository / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(RunError, match="an object is missing or damaged; mprun fetches none, so make a whole clone"):
+        read_past(repository)
+
+
+@pytest.mark.parametrize("subject", ["a\u2028b", "a\x0cb", "a\rb"])
+def test_a_subject_with_other_line_breaks_is_one_line(repository: Path, subject: str) -> None:
+    """Before, the command ended with a traceback."""
+    (repository / "labs" / "topo-xp.baseline").write_text(BASELINE.format(goodput="2.0"))
+    git(repository, "commit", "--quiet", "-am", subject)
+    (found,) = read_past(repository)
+    assert len(found.versions) == 3
+
+
+def test_sha256_shallow_and_further_work_trees(tmp_path: Path, repository: Path) -> None:
+    shallow, tree, other = tmp_path / "shallow", tmp_path / "tree", tmp_path / "sha256"
+    git(repository, "clone", "--quiet", "--depth=1", f"file://{repository}", str(shallow))
+    assert [one.subject for one in read_past(shallow)[0].versions] == ["slower <b>"]
+    git(repository, "worktree", "add", "--quiet", "--detach", str(tree), "HEAD~1")
+    assert [one.subject for one in read_past(tree)[0].versions] == ["first"]
+    git(tmp_path, "init", "--quiet", "--object-format=sha256", str(other))
+    (other / "a.baseline").write_text(BASELINE.format(goodput="1.0"))
+    git(other, "add", ".")
+    git(other, "commit", "--quiet", "-m", "only")
+    git(other, "pack-refs", "--all")
+    assert [one.subject for one in read_past(other)[0].versions] == ["only"]
 
 
 def test_without_baselines_or_repository_the_command_says_so(tmp_path: Path) -> None:

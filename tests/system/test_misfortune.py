@@ -80,6 +80,28 @@ def test_interrupted_run_is_kept_and_marked(files: Path, engine: str) -> None:
 
 
 @pytest.mark.usefixtures("leaves_nothing")
+def test_a_run_beyond_the_limit_of_cpu_time_is_kept_and_marked(files: Path) -> None:
+    """At its limit of CPU time, a process gets SIGXCPU. Before, this ended mprun without a word."""
+    words = ("-t", "topo", "-x", "long", "--engine", "virtual")
+    status, said = interrupt_when("bulk", signal.SIGXCPU, *words, cwd=files)
+    assert status == 3
+    assert "interrupted; the results so far are in runs/" in said
+    assert "mprun has used the CPU time that is allowed: see `ulimit -t`" in said
+    assert (files / "runs" / "latest" / "incomplete").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("leaves_nothing")
+def test_the_kernel_of_a_run_beyond_the_limit_of_cpu_time(files: Path) -> None:
+    prefix = ["sh", "-c", 'ulimit -t 20; exec "$@"', "sh"]
+    status, said = interrupt_when("no such text", signal.SIGINT, "-t", "topo", "-x", "long", cwd=files, prefix=prefix)
+    assert status == 1
+    assert "the experiment kernel ended before the run did" in said
+    assert "it may use 15 s of CPU time: see `ulimit -t`" in said
+    assert (files / "runs" / "latest" / "incomplete").exists()
+
+
+@pytest.mark.usefixtures("leaves_nothing")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_nothing_is_left_when_mprun_is_killed(files: Path, engine: str) -> None:
     status, _ = interrupt_when("bulk", signal.SIGKILL, "-t", "topo", "-x", "long", "--engine", engine, cwd=files)

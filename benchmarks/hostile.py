@@ -2,8 +2,8 @@
 """Print each case of `tests/hostile` as a line: an attempt of a stranger's files, and what they get.
 
 usage: hostile.py [GROUP ...]; GROUPS are guest, links, sweeps, bundles, kernels, programs, templates, bombs, texts,
-pages, exports, limits. Each case runs in a process of its own. The exit status is 1 if a case does harm, or takes more than
-5 s of CPU time or 1 GB.
+pages, exports, limits. Each case runs in a process of its own. The exit status is 1 if a case does harm, or takes
+more than 5 s of CPU time or 1 GB.
 """
 
 from __future__ import annotations

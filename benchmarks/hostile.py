@@ -57,6 +57,10 @@ def _programs() -> Iterator[Case]:
     for case in programs.REPOSITORIES:
         for verb in programs.VERBS:
             yield f"{case}, {verb}", lambda folder, case=case, verb=verb: programs.attempt(case, verb, folder)
+    for name in programs.NAMES:
+        yield f"a run named {name}", lambda folder, name=name: programs.attempt_wireshark(name, folder)
+    for case in programs.BASELINES:
+        yield f"{case} for a baseline", lambda folder, case=case: programs.attempt_baseline(case, folder)
 
 
 def _templates() -> Iterator[Case]:

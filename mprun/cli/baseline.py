@@ -94,6 +94,7 @@ def check(
     FILE is a baseline or a folder. Default: all baselines below this folder. The exit status is 1 if a value differs.
     """
     from mprun.errors import SpecError
+    from mprun.folder import open_regular
     from mprun.question import baseline
 
     paths = _find(files or (Path(),))
@@ -101,7 +102,8 @@ def check(
         raise SpecError("no baseline here: write one with `mprun baseline write -t TOPOLOGY -x EXPERIMENT`")
     checked: dict[str, list[Difference]] = {}
     for path in paths:
-        base = baseline.parse(path.read_text(), str(path))
+        with open_regular(path, path) as opened:
+            base = baseline.parse(opened.read(baseline.MOST_BYTES).decode(errors="replace"), str(path))
         named = (base["topology"], base["experiment"])
         given = {
             name.removeprefix(baseline.PARAMETER): value
@@ -177,10 +179,10 @@ def _show(name: str, differences: Sequence[Difference]) -> None:
     values = [one for one in differences if one.kind == "value"]
     if not values:
         with_other = f", with {' and '.join(because)}" if because else ""
-        click.echo(f"same     {name}{plain(with_other)}")
+        click.echo(f"same     {plain(name)}{plain(with_other)}")
         return
     click.echo(
-        f"{'changed' if not because else 'differs'}  {name}{plain(': ' + ', '.join(because)) if because else ''}"
+        f"{'changed' if not because else 'differs'}  {plain(name)}{plain(': ' + ', '.join(because)) if because else ''}"
     )
     rows = [("", "base", "now", "change"), *((f"  {row[0]}", *row[1:]) for row in tell(differences))]
     show_table([row[:1] for row in rows], list(zip(*(row[1:] for row in rows), strict=True)), 1)

@@ -15,6 +15,7 @@ from mprun.model.units import format_measured
 from mprun.provenance import list_makers
 
 SUFFIX = ".baseline"
+MOST_BYTES = 4 << 20
 HEAD = "# Values of a run. `mprun baseline check` compares them, `mprun baseline write` writes them again.\n"
 # Names of lines: a value, a parameter, and a program that made the run.
 VALUE, PARAMETER, PROGRAM = "value ", "parameter ", "program "

@@ -10,13 +10,12 @@ from pathlib import Path
 
 from mprun.errors import SpecError
 from mprun.folder import open_regular
-from mprun.question.baseline import SUFFIX, VALUE, Difference, compare, parse
+from mprun.question.baseline import MOST_BYTES, SUFFIX, VALUE, Difference, compare, parse
 from mprun.question.repository import Repository, open_repository
 from mprun.scratch import scratch
 
 # The name of the files as they are now, if they differ from the newest commit.
 NOT_COMMITTED = "now"
-MOST_BYTES = 4 << 20
 _FORMAT = "%H%x00%h%x00%cs%x00%s"
 
 

@@ -20,3 +20,14 @@ def test_a_repository_starts_no_program(case: str, verb: str, tmp_path: Path) ->
     found = programs.attempt(case, verb, tmp_path)
     assert found.harm == ""
     assert found.cpu_s < 5
+
+
+@pytest.mark.parametrize("name", programs.NAMES)
+def test_a_name_of_a_run_is_no_option_of_wireshark(name: str, tmp_path: Path) -> None:
+    assert programs.attempt_wireshark(name, tmp_path).harm == ""
+
+
+@pytest.mark.parametrize("case", programs.BASELINES)
+def test_a_baseline_of_a_stranger(case: str, tmp_path: Path) -> None:
+    """Before, a pipe or a device was read without end, and a line of a file behind a link was printed."""
+    assert programs.attempt_baseline(case, tmp_path).harm == ""

@@ -11,13 +11,13 @@ import shutil
 import subprocess
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from hashlib import sha1
 from pathlib import Path
 
 from mprun.errors import MprunError
 from mprun.question.history import read_history
-from tests.hostile import Finding, call, used_s
+from tests.hostile import Finding, call, copy_run, first_line, used_s
 
 BASELINE = """\
 engine = virtual
@@ -346,6 +346,10 @@ OTHERS: Mapping[str, Plant] = {
 }
 REPOSITORIES: Mapping[str, Plant] = {**GIT, **OTHERS}
 VERBS = ("history", "bisect")
+# Names of a run that Wireshark or a browser would take for an option.
+NAMES = ("-Xlua_script:evil.lua", "-oextcap.gui_save_on_start:TRUE", "-k", "--version")
+# Files and links with the name of a baseline.
+BASELINES = ("a pipe", "a link", "a device", "a Python topology", "a name that controls a terminal")
 
 
 def attempt(case: str, verb: str, folder: Path) -> Finding:
@@ -395,3 +399,45 @@ def _bisect(root: Path) -> str:
     except MprunError as error:
         return str(error)
     return f"{len(history.commits)} commits"
+
+
+def attempt_wireshark(name: str, folder: Path) -> Finding:
+    """Open the captures of a run with this name. Another program takes the place of Wireshark."""
+    (folder / "runs").mkdir()
+    copy_run(folder / "runs", name)
+    os.mkfifo(folder / "given")
+    (folder / "wireshark").write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" >{folder}/given\n")
+    (folder / "wireshark").chmod(0o755)
+    with _environment(PATH=f"{folder}:{os.environ['PATH']}"), chdir(folder / "runs"):
+        called = call("wireshark", "-o", ".", "--", name)
+    if called.status:
+        return Finding(first_line(called), f"status {called.status}")
+    given = (folder / "given").read_text().splitlines()
+    place = str(folder / "runs" / name)
+    strange = [word for word in given if name in word and not word.startswith(place)]
+    return Finding(given[-1].replace(f"{folder}/", ""), f"Wireshark gets {strange[0]}" if strange else "")
+
+
+def attempt_baseline(case: str, folder: Path) -> Finding:
+    """Check the baselines of a stranger's folder."""
+    root, evil = folder / "program", folder / "it_ran"
+    root.mkdir()
+    path = root / NAME
+    secret = folder / "secret"
+    secret.write_text(SECRET)
+    if case == "a pipe":
+        os.mkfifo(path)
+    elif case in ("a link", "a device"):
+        path.symlink_to(secret if case == "a link" else "/dev/zero")
+    elif case == "a Python topology":
+        (root / "topo.py").write_text(f"open({str(evil)!r}, 'w')\n")
+        (root / "xp.yaml").write_text("version: 1\n")
+        path.write_text(BASELINE.format(1).replace("topo.yaml", "topo.py"))
+    else:
+        (root / f"\x1b[2J{NAME}").write_text("no line\n")
+    called = call("baseline", "check", str(root), "-o", str(folder / "runs"))
+    if evil.exists():
+        return Finding(first_line(called), "a program ran", called.cpu_s)
+    if SECRET.strip() in called.text or "\x1b" in called.text:
+        return Finding(first_line(called), "a file outside was printed, or the terminal was controlled", called.cpu_s)
+    return Finding(first_line(called).replace(f"{folder}/", ""), "" if called.status else "it was taken", called.cpu_s)

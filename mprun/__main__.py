@@ -9,8 +9,8 @@ import sys
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-# With less, Python or a library ends with a segmentation fault, also in a thread.
-LEAST_STACK_BYTES = 1 << 20
+# With 80 kB, Python or a library may end with a segmentation fault. With 64 kB, Python does not get as far as here.
+LEAST_STACK_BYTES = 256 << 10
 if 0 <= (stack := resource.getrlimit(resource.RLIMIT_STACK)[0]) < LEAST_STACK_BYTES:
     print(
         f"the stack may have only {stack >> 10} kB, and mprun needs {LEAST_STACK_BYTES >> 10} kB: see `ulimit -s`",

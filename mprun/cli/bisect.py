@@ -83,7 +83,8 @@ def command(
 ) -> None:
     """Find the commit that changed a result, by one build and one run for each tested commit.
 
-    A commit that does not build, or into which mprun's hooks do not fit, is skipped.
+    A commit that does not build, or into which mprun's hooks do not fit, is skipped. A build runs the tree's
+    Makefiles, or COMMAND, with all your rights.
 
     Without --good and --bad, only the tree as it is now is tested. The exit status is then 0 (good), 1 (bad)
     or 125 (skip), as `git bisect run` expects. Errors have the status 128, which ends the search.

@@ -82,7 +82,8 @@ def build(
     """Build a kernel, unless the same kernel is built already.
 
     With a tree as --source, the build happens in a copy that is kept for the name. The next build compiles
-    only what has changed. The tree itself is only read.
+    only what has changed. The tree itself is only read. The build runs the Makefiles of the source with all your
+    rights.
 
     With --watch, COMMAND runs after each build, as in --watch -- mprun -t topo -x xp --kernel mine.
     """

@@ -90,9 +90,15 @@ HOOKS = (
         "reading the time without advancing it",
     ),
     Hook(
+        "arch/um/include/linux/time-internal.h",
+        "#define TIMER_MIN_DELTA  500\n",
+        "#define TIMER_MIN_DELTA  1 /* mprun */\n",
+        "a timer is not late because another one fires less than 500 ns before it",
+    ),
+    Hook(
         "arch/um/kernel/time.c",
         "\t\tif (!irqs_disabled() && !in_interrupt() && !in_softirq() &&\n",
-        "\t\tif (!irqs_disabled() && !in_interrupt() && !in_softirq() && !mprun_reads_free() && /* mprun */\n",
+        "\t\tif (!irqs_disabled() && !in_interrupt() && !in_softirq() && !mprun_is_observer() && /* mprun */\n",
         "the agent reads the clock without advancing it",
     ),
     Hook(
@@ -107,6 +113,12 @@ HOOKS = (
         "\tif (time_travel_mode != TT_MODE_INFCPU && get_current()->mm != NULL) /* mprun */\n",
         "a timer that fires during a system call does not stop the program once more",
         (("\t    get_current()->mm)\n", "\t    get_current()->mm) /* mprun: as in this tree */\n"),),
+    ),
+    Hook(
+        "arch/um/kernel/skas/syscall.c",
+        "\t\tif (IS_ERR_VALUE(ret) &&\n",
+        "\t\tif (IS_ERR_VALUE(ret) && !mprun_is_observer() && /* mprun */\n",
+        "a call of the agent that fails takes no time",
     ),
     Hook(
         "arch/um/kernel/skas/syscall.c",

@@ -24,11 +24,10 @@ def test_a_repository_starts_no_program(case: str, verb: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", programs.NAMES)
 def test_a_name_of_a_run_is_no_option_of_wireshark(name: str, tmp_path: Path) -> None:
-    """Before, a run could be named like an option with a script."""
     assert programs.attempt_wireshark(name, tmp_path).harm == ""
 
 
 @pytest.mark.parametrize("case", programs.BASELINES)
 def test_a_baseline_of_a_stranger(case: str, tmp_path: Path) -> None:
-    """Before, a pipe was waited for, and a line of a file behind a link was printed."""
+    """Before, a pipe or a device was read without end, and a line of a file behind a link was printed."""
     assert programs.attempt_baseline(case, tmp_path).harm == ""

@@ -64,7 +64,7 @@ LIMITS: Mapping[str, Limit] = {
         for count in (12, 48, 72)
     },
     **{f"{count} processes": Limit(f"ulimit -u {count}", "ulimit -u", is_user=True) for count in (8, 70)},
-    **{f"stack of {count} kB": Limit(f"ulimit -s {count}", "ulimit -s") for count in (100, 256, 1000)},
+    **{f"stack of {count} kB": Limit(f"ulimit -s {count}", "ulimit -s") for count in (100, 255)},
     **{f"{count} s of CPU time": Limit(f"ulimit -t {count}", "ulimit -t") for count in (1, 5)},
     **{f"files of {count} kB": Limit(f"ulimit -f {count}", "File too large|ulimit -f") for count in (0, 10, 300)},
     **{

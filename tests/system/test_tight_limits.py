@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.hostile import limits
 from tests.scenes import copy_kernel
+from tests.system.conftest import COMMAND, environment
 
 CORE = [
     ("disk of 256k", "run"),
@@ -17,9 +19,6 @@ CORE = [
     ("64 inodes", "sweep"),
     ("12 descriptors", "packets"),
     ("8 processes", "show"),
-    ("stack of 100 kB", "show"),
-    ("stack of 256 kB", "run"),
-    ("1 s of CPU time", "run"),
     ("files of 10 kB", "show"),
     ("files of 300 kB", "run"),
     ("400 MB of addresses", "bundle"),
@@ -39,3 +38,17 @@ def test_a_limit_is_named(limit: str, command: str, tmp_path: Path, cache: Path)
     found = limits.attempt(limit, command, tmp_path, cache)
     assert found.harm == "", found.gets
     assert found.gets
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        ("ulimit -s 100", "the stack may have only 100 kB, and mprun needs 256 kB: see `ulimit -s`\n"),
+        ("ulimit -t 1", "only 1 s of CPU time are allowed, and mprun needs 20 s: see `ulimit -t`\n"),
+    ],
+)
+def test_a_limit_that_could_end_a_run_is_refused_at_once(limit: str, message: str, tmp_path: Path) -> None:
+    """Before, a little less stack ended Python, and the limit of CPU time killed mprun, without a message."""
+    argv = ["sh", "-c", f'{limit}; exec "$@"', "sh", *COMMAND, "runs", "list"]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, env=environment())
+    assert (done.returncode, done.stderr) == (3, message)

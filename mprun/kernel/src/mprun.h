@@ -93,8 +93,8 @@ void mprun_passed(struct file *file);
 /* The task has used another second of CPU time while simulated time stood still. */
 void mprun_computed(void);
 
-/* Return true if the current task reads clocks without advancing them. So do the agent and init. */
-bool mprun_reads_free(void);
+/* Return true for the agent and init. They let no time pass by reading a clock or by a call that fails. */
+bool mprun_is_observer(void);
 
 /* The task read a clock so many times without a system call: the time for this passes. */
 void mprun_clock_read(unsigned int times);

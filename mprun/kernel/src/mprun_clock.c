@@ -74,7 +74,7 @@ void mprun_clock_write(void)
 	monotonic = ktime_get();
 	page->version++;
 	page->readings = 0;
-	page->step = mprun_reads_free() ? 0 : MPRUN_READING_NS;
+	page->step = mprun_is_observer() ? 0 : MPRUN_READING_NS;
 	page->now[CLOCK_MONOTONIC] = monotonic;
 	page->now[CLOCK_REALTIME] = ktime_mono_to_real(monotonic);
 	page->now[CLOCK_BOOTTIME] = ktime_mono_to_any(monotonic, TK_OFFS_BOOT);

@@ -7,8 +7,8 @@
  * events, and would shift every later event. Here timers fire on the step, at most 255 ns after they
  * are due. An event at a whole second therefore happens at the same nanosecond in every run.
  *
- * Observing: a reading of the clock takes 256 ns, but not for the agent. It samples sockets and queues
- * while programs run, and no sample may move their packets.
+ * Observing: a reading of the clock takes 256 ns, and a call that fails 1 us, but not for the agent. It
+ * samples sockets and queues while programs run, and no sample may move their packets.
  *
  * Polling: in time-travel=inf-cpu computing is free. A program that polls for something that only time
  * can bring would poll for ever, because the only time that passes is 256 ns for each reading of the
@@ -162,7 +162,7 @@ void mprun_before_syscall(void)
 {
 	current->mprun.has_moved = false;
 	names = 0;
-	if (!mprun_reads_free())
+	if (!mprun_is_observer())
 		program_calls++;
 }
 
@@ -214,7 +214,7 @@ void mprun_after_syscall(int nr, unsigned long first, unsigned long second)
 	task->slept = current->nvcsw;
 }
 
-bool mprun_reads_free(void)
+bool mprun_is_observer(void)
 {
 	return !current->mprun.entry && current->mm;
 }
@@ -226,7 +226,7 @@ void mprun_clock_read(unsigned int times)
 	begin(task);
 	task->looks += times;
 	task->calls += times;
-	if (!mprun_reads_free())
+	if (!mprun_is_observer())
 		ndelay(times * CLOCK_STEP_NS);
 }
 

@@ -80,7 +80,7 @@ HOOKS = (
         "arch/um/kernel/time.c",
         "\ttime_travel_add_event(&time_travel_timer_event,\n\t\t\t\t      time_travel_time + delta);\n",
         "\ttime_travel_add_event(&time_travel_timer_event,\n"
-        "\t\t\t\t      mprun_timer_moment(time_travel_time, delta)); /* mprun */\n",
+        "\t\t\t\t      mprun_timer_moment(time_travel_time, delta - 1)); /* mprun */\n",
         "timers fire when they are due, not part of a clock step later",
     ),
     Hook(

@@ -3,7 +3,7 @@
  * Simulated time.
  *
  * Timers: the clock reads in steps of 256 ns, and a timer is programmed by its distance from that
- * reading. Mainline adds the distance to the exact time. The rest below a step depends on all earlier
+ * reading. Mainline adds the distance and 1 ns to the exact time. The rest below a step depends on all earlier
  * events, and would shift every later event. Here timers fire on the step, at most 255 ns after they
  * are due. An event at a whole second therefore happens at the same nanosecond in every run.
  *

@@ -120,8 +120,6 @@ NOT_RUN = {
     "measures such delays",
     "mprun lab run --all": "all labs: twenty minutes",
     "mprun sweep -t topo -x xp --cluster tcp://SCHEDULER:8786": "needs a cluster; test_cluster makes one",
-    "mprun -t 06_multipath_quic/topo -x 06_multipath_quic/xp_multipath_rtt": "needs the tool for QUIC; test_quic runs "
-    "the lab",
     "mprun export --qlog": "the reader's runs have no qlog; test_quic exports some",
     "mprun tools install quic": "compiles for minutes, with packages of its own",
     "mprun reproduce FILE": "docs/bundles.md shows it with the file that it made there",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.conftest import ROOT
+from tests.phases import COUNTER, ROOT
 
 Mprun = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -60,7 +60,7 @@ def place(distributions: Path, environment: dict[str, str], tmp_path_factory: py
     subprocess.run(install, check=True, timeout=120, env=environment)
     # mprun's dependencies are installed already and not tested; a checkout installed in place is not copied
     (libraries,) = (place / "venv").glob("lib/python3*/site-packages")
-    (libraries / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (libraries / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n{COUNTER}\n")
     (place / "empty").mkdir()
     return place
 

@@ -37,14 +37,35 @@ def test_bad():
 def test_long():
     assert False, "not asked for"
 """
+# What stands for make(1).
+LINT = """\
+#!/bin/sh
+echo "$*" >{folder}/begun
+sleep 5
+touch {folder}/ended
+echo line 1
+echo line 2
+exit 3
+"""
 
 
-def run(folder: Path, **files: str) -> subprocess.CompletedProcess[str]:
-    """Run the phases on these files in a folder, which becomes the cache too."""
+def run(folder: Path, *words: str, **files: str) -> subprocess.CompletedProcess[str]:
+    """Run the phases on these files in a folder, which has the cache too, and programs that replace others."""
     for name, text in files.items():
         (folder / f"test_{name}.py").write_text(text)
-    argv = [sys.executable, "-m", "tests.phases", "-c", str(ROOT / "setup.cfg"), "-p", "no:cacheprovider", str(folder)]
+    argv = [
+        sys.executable,
+        "-m",
+        "tests.phases",
+        "-c",
+        str(ROOT / "setup.cfg"),
+        "-p",
+        "no:cacheprovider",
+        str(folder),
+        *words,
+    ]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder / "cache")}
+    env["PATH"] = f"{folder}:{env['PATH']}"
     return subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=100)
 
 
@@ -81,6 +102,19 @@ def test_a_run_in_real_time_beside_others_is_a_fault(tmp_path: Path) -> None:
     done = run(tmp_path, one=SHARED.split("def test_bad")[0].replace(', "time-travel=inf-cpu"', ""))
     assert done.returncode == 1
     assert done.stdout.endswith("test_one.py::test_good: runs in real time: mark it with pytest.mark.alone\n")
+
+
+def test_linters_run_beside_the_first_phase_only_and_their_output_comes_last(tmp_path: Path) -> None:
+    """The first phase sees the linters begin, and the second phase finds that they have ended."""
+    lint = tmp_path / "make"
+    lint.write_text(LINT.format(folder=tmp_path))
+    lint.chmod(0o755)
+    first = "import pathlib\ndef test_it():\n    assert 'lint' in pathlib.Path('begun').read_text()\n"
+    second = ALONE.split("def test_bad")[0]
+    done = run(tmp_path, "--lint", one=first, two=second)
+    assert re.findall(r"(\d) passed", done.stdout) == ["1", "1"]
+    assert done.stdout.endswith("in real time\nline 1\nline 2\n")
+    assert done.returncode == 1
 
 
 def test_nothing_to_run_is_no_success(tmp_path: Path) -> None:

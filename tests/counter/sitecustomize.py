@@ -23,7 +23,7 @@ def note(event: str, arguments: tuple[Any, ...]) -> None:
     words = [str(word) for word in arguments[1]]
     if any(word.startswith(BOOT) or AGENT in word for word in words):
         kind = "simulated" if "time-travel=inf-cpu" in words else "real"
-        # a run of a user who may not write here is not counted
+        # not counted: a run in a container whose file systems are read-only
         with contextlib.suppress(OSError):
             record = os.open(os.environ["MPRUN_TESTS_RUNS"], os.O_WRONLY | os.O_APPEND)
             os.write(record, f"{kind} {os.environ.get('PYTEST_CURRENT_TEST', '')}\n".encode())

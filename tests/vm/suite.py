@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tests of the suite in real time, which are marked `alone`. All of them run in a machine, except for tests that need
-what its image does not have."""
+"""The tests of the suite in real time, which are marked `alone`. All of them run in a machine, except for tests that
+need what its image does not have."""
 
 from __future__ import annotations
 

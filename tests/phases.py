@@ -4,8 +4,7 @@
     python -m tests.phases [--long] [--lint] [WORDS OF PYTEST ...]
 
 A test that is marked `alone` runs in real time or measures time, so it runs in the second phase, and nothing runs
-beside it. At the end, the slowest tests and the number of runs are printed. They are kept in the user's cache, for
-whoever wants to make the tests faster.
+beside it. At the end, the slowest tests and the number of runs are printed. They are kept in the user's cache.
 """
 
 from __future__ import annotations

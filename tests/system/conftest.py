@@ -22,8 +22,9 @@ import polars
 import pytest
 
 from mprun.scratch import scratch
-from tests.phases import COUNTER, ROOT
+from tests.phases import COUNTER
 
+ROOT = Path(__file__).parents[2]
 LAB = ROOT / "labs" / "01_multipath"
 # Three seconds of MPTCP over all paths between client and server.
 SHORT = """\

@@ -231,11 +231,13 @@ def test_what_cannot_be_debugged_is_refused_with_a_reason(run: RunDirectory, fol
     assert done.status == 3
     assert f"{kernel['version']} 000000000000, is not built here (built: " in done.err
     cache = copy_kernel(tmp_path / "cache")
-    (cache / "mprun" / "kernels" / "it" / SYMBOLS).unlink(missing_ok=True)
+    symbols = cache / "mprun" / "kernels" / "it" / SYMBOLS
+    symbols.unlink(missing_ok=True)
     done = refuse(run.path, environment(XDG_CACHE_HOME=str(cache)))
     assert done.status == 3
     assert done.err == "kernel 'default' has no symbols, which gdb needs: run `mprun kernel build --symbols`\n"
-    done = refuse(run.path, environment(PATH=str(tmp_path)))
+    symbols.touch()
+    done = refuse(run.path, environment(XDG_CACHE_HOME=str(cache), PATH=str(tmp_path)))
     assert done.status == 3
     assert done.err == "debugging a run needs gdb: apt-get install gdb\n"
 

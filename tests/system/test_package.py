@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.phases import COUNTER, ROOT
+from tests.phases import COUNTER
+from tests.system.conftest import ROOT
 
 Mprun = Callable[..., subprocess.CompletedProcess[str]]
 

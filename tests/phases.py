@@ -15,13 +15,13 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from mprun.cache import cache
+from mprun.cache import cache, locked
 from mprun.errors import HostError
 from mprun.scratch import scratch
 
@@ -39,10 +39,10 @@ class Times:
     """A plugin of pytest: the seconds that each test took, with its fixtures."""
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.seconds[report.nodeid] += report.duration  # type: ignore[assignment]
+        self.seconds[report.nodeid] += report.duration
 
 
 def run_phase(phase: Sequence[str], is_long: bool, words: Sequence[str], times: Times) -> int:
@@ -72,14 +72,13 @@ def report(seconds: Mapping[str, float], runs: Mapping[str, Counter[str]]) -> It
 
 def keep(seconds: Mapping[str, float], runs: Mapping[str, Counter[str]], folder: Path, is_whole: bool) -> None:
     """Write seconds and runs of each test. is_whole: forget the tests that did not run. Else keep what is known."""
-    path = folder / "tests.json"
-    known = {} if is_whole or not path.exists() else json.loads(path.read_text())
-    for test, took_s in seconds.items():
-        known[test] = {"seconds": round(took_s, 3), "runs": sum(counts[test] for counts in runs.values())}
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / ".tests.json.new"
-    partial.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
-    partial.replace(path)
+    path, partial = folder / "tests.json", folder / ".tests.json.new"
+    with locked(folder, lambda: None):
+        known = {} if is_whole or not path.exists() else json.loads(path.read_text())
+        for test, took_s in seconds.items():
+            known[test] = {"seconds": round(took_s, 3), "runs": sum(counts[test] for counts in runs.values())}
+        partial.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+        partial.replace(path)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -110,7 +109,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"{test}: runs in real time: mark it with pytest.mark.alone")
     # the durations serve only to make the tests faster
     with contextlib.suppress(OSError, HostError, ValueError):
-        keep(times.seconds, runs, cache("tests"), not words)
+        keep(times.seconds, runs, cache("tests"), not words and _INTERRUPTED not in found)
     failed = [status for status in found if status not in (_OK, _NONE)]
     return max(failed, default=int(bool(misplaced)) if times.seconds else _NONE)
 

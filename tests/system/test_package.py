@@ -35,8 +35,8 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment() -> dict[str, str]:
-    """Return an environment without references to the checkout."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    """Return an environment without references to the checkout, except for the counter of runs."""
+    return {**os.environ, "PYTHONPATH": str(COUNTER)}
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def place(distributions: Path, environment: dict[str, str], tmp_path_factory: py
     subprocess.run(install, check=True, timeout=120, env=environment)
     # mprun's dependencies are installed already and not tested; a checkout installed in place is not copied
     (libraries,) = (place / "venv").glob("lib/python3*/site-packages")
-    (libraries / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n{COUNTER}\n")
+    (libraries / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     (place / "empty").mkdir()
     return place
 

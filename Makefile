@@ -9,7 +9,8 @@ unexport PYTHONHOME
 help:
 	@echo "make lab     set up what is missing, run the first lab with TCP and with MPTCP"
 	@echo "make test    set up what is missing, run the tests; with LONG=1 also tests of a minute or more: the studies' labs,"
-	@echo "             a kernel of your own, each figure of docs/findings.md. All together: an hour on a busy machine"
+	@echo "             a kernel of your own, gdb, each figure of docs/findings.md; with LINT=1 make lint beside them."
+	@echo "             Ends with the slowest tests and the number of runs. All together: an hour on a busy machine"
 	@echo "make check    lint and the fast tests; one minute, for daily work"
 	@echo "make selftests  the kernel's own tests of MPTCP inside the experiment kernel; ten minutes of one CPU"
 	@echo "make setup   packages, .venv, experiment kernel: what running needs"
@@ -52,10 +53,11 @@ lab: ready
 	@./as_owner.sh .venv/bin/mprun lab run 01
 	@echo "next, in each new terminal: . .venv/bin/activate; then mprun lab list, or mprun new mine"
 
-# the kernel of a user's own is built before, with all CPUs: tests in real time could not run meanwhile
+# kernels are built before, with all CPUs: two tests could build them side by side
 test: dev
+	$(if $(LONG),.venv/bin/mprun kernel build --symbols)
 	$(if $(LONG),.venv/bin/python -m tests.system.own_kernel)
-	.venv/bin/python -m pytest -n logical --dist loadfile $(if $(LONG),,-m "not long")
+	.venv/bin/python -m tests.phases $(if $(LONG),--long) $(if $(LINT),--lint)
 
 check: lint
 	@.venv/bin/python -m pytest -q -n logical -m "not slow" tests/core tests/spec

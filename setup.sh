@@ -292,8 +292,7 @@ if [ -n "$archive" ]; then
 		echo "$digest" | ./as_owner.sh tee .venv/.archive >/dev/null
 	fi
 elif [ -n "$kernel" ]; then
-	# tests stop the kernel in gdb
-	build kernel build ${extra:+--symbols}
+	build kernel build
 	build tools install cmtsctp
 fi
 if [ "$quic" ]; then

@@ -188,6 +188,26 @@ def test_an_archive_of_the_kernel_replaces_its_packages(is_trusted: bool, tmp_pa
     assert (f"SHA-256 {digest}, which this mprun does not name" in done.stderr) is not is_trusted
 
 
+@pytest.mark.parametrize("words", [(), ("--dev",)])
+def test_tests_need_the_kernel_that_runs_need(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Each package is installed, and stand-ins replace the programs of .venv: a developer builds no second kernel."""
+    folder = _copy_scripts(tmp_path / "checkout")
+    for name in ("setup.cfg", "setup.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    programs = folder / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    calls = tmp_path / "calls"
+    for name, text in {"dpkg-query": "echo installed", "python": "exit 0", "mprun": f'echo "$*" >>{calls}'}.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    python = subprocess.run(["/usr/bin/python3", "-V"], capture_output=True, text=True, check=True).stdout.strip()
+    (folder / ".venv" / ".installed").write_text(f"{folder.resolve()}/.venv {python} \n")
+    environment = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    done = subprocess.run([folder / "setup.sh", *words], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert calls.read_text() == "kernel build\ntools install cmtsctp\n"
+
+
 def test_one_setup_at_a_time(tmp_path: Path) -> None:
     """Stand-ins replace the programs that setup.sh calls. The stand-in for dpkg-query records its start and waits."""
     folder = _copy_scripts(tmp_path / "checkout")

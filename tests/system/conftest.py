@@ -22,7 +22,7 @@ import polars
 import pytest
 
 from mprun.scratch import scratch
-from tests.system.turn import take_turn
+from tests.phases import COUNTER
 
 ROOT = Path(__file__).parents[2]
 LAB = ROOT / "labs" / "01_multipath"
@@ -59,18 +59,11 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests with an engine `real` among their parameters: in real time a test has the machine to itself."""
+    """Mark tests with an engine `real` among their parameters: they run in real time."""
     for item in items:
         parameters = getattr(item, "callspec", None)
         if parameters and "real" in parameters.params.values() and Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.alone)
-
-
-@pytest.fixture(autouse=True)
-def turn(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Wait for the machine, which a test with pytest.mark.alone has to itself."""
-    with take_turn("alone" if request.node.get_closest_marker("alone") else "shared"):
-        yield
 
 
 @dataclass(frozen=True)
@@ -106,7 +99,7 @@ def digests_of(run: Path) -> dict[str, str]:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), **changes}
+    return {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{COUNTER}", **changes}
 
 
 def call(
@@ -115,8 +108,7 @@ def call(
     """Run mprun and wait for its end."""
     argv = [*(prefix or []), *COMMAND, *map(str, arguments)]
     for _ in range(3):
-        with take_turn("alone" if "real" in arguments else "shared"):
-            done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, env=env or environment(), timeout=300)
+        done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, env=env or environment(), timeout=300)
         if "real" not in arguments or LOST_CONTROL not in done.stdout + done.stderr:
             break
     return Result(done.returncode, done.stdout, done.stderr)

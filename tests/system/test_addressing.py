@@ -131,6 +131,7 @@ events:
     assert 0.2 <= result.metric("bulk.share.path1") <= 0.45
 
 
+@pytest.mark.alone
 def test_prompt_knows_hosts_without_ipv4(mprun: Callable[..., Result], tmp_path: Path) -> None:
     from tests.system.conftest import COMMAND, environment
 

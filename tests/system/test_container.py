@@ -11,17 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.pages import ROOT
-from tests.system.conftest import LAB
+from tests.system.conftest import COMMAND, LAB, environment
 
 TAKES = ("capabilities", "seccomp", "capabilities,seccomp", "shm", "root", "capabilities,seccomp,shm,root")
 
 
 def call(kinds: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, str(ROOT / "tests" / "system" / "container.py"), kinds]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [*argv, sys.executable, "-m", "mprun", *words], cwd=cwd, env=environment, capture_output=True, text=True
-    )
+    return subprocess.run([*argv, *COMMAND, *words], cwd=cwd, env=environment(), capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ paths:
 EXPERIMENT = SHORT.replace("duration: 3s", "duration: 2s")
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def symbols() -> None:
     """Give the default kernel its symbols, if it does not have them. This takes as long as building a kernel."""
     if not has_symbols(find_kernel().directory):
@@ -84,6 +84,8 @@ def stopped_ns(output: str) -> int:
     return ns_of(match[1])
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("symbols")
 def test_a_time_shows_the_state_of_that_time_and_the_run_stays_the_same(
     run: RunDirectory, debug: Callable[..., Result]
 ) -> None:
@@ -129,6 +131,8 @@ def test_a_time_shows_the_state_of_that_time_and_the_run_stays_the_same(
     assert f"identical: {len(list(run.artifacts()))} artifacts of {run.name}, byte by byte" in done.out
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("symbols")
 def test_a_packet_is_shown_as_captured_and_the_run_continues_when_gdb_ends(
     run: RunDirectory, debug: Callable[..., Result]
 ) -> None:
@@ -150,6 +154,8 @@ def test_a_packet_is_shown_as_captured_and_the_run_continues_when_gdb_ends(
     assert "identical: " in done.out
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("symbols")
 def test_a_statement_stops_where_its_rows_first_make_it_true(run: RunDirectory, debug: Callable[..., Result]) -> None:
     """The first sample of the first path with a window above 20 packets is found, and the kernel has this window."""
     rows = read_table(run.folder, "tables/sockets.parquet").collect().iter_rows(named=True)
@@ -165,6 +171,8 @@ def test_a_statement_stops_where_its_rows_first_make_it_true(run: RunDirectory, 
     assert "identical: " in done.out
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("symbols")
 def test_a_change_in_gdb_is_a_difference(debug: Callable[..., Result]) -> None:
     change = "set var ((struct tcp_sock *)sk)->snd_cwnd = 2"
     done = debug("--at", "1s", commands=("tbreak tcp_rcv_established", "continue", change))
@@ -223,11 +231,13 @@ def test_what_cannot_be_debugged_is_refused_with_a_reason(run: RunDirectory, fol
     assert done.status == 3
     assert f"{kernel['version']} 000000000000, is not built here (built: " in done.err
     cache = copy_kernel(tmp_path / "cache")
-    (cache / "mprun" / "kernels" / "it" / SYMBOLS).unlink()
+    symbols = cache / "mprun" / "kernels" / "it" / SYMBOLS
+    symbols.unlink(missing_ok=True)
     done = refuse(run.path, environment(XDG_CACHE_HOME=str(cache)))
     assert done.status == 3
     assert done.err == "kernel 'default' has no symbols, which gdb needs: run `mprun kernel build --symbols`\n"
-    done = refuse(run.path, environment(PATH=str(tmp_path)))
+    symbols.touch()
+    done = refuse(run.path, environment(XDG_CACHE_HOME=str(cache), PATH=str(tmp_path)))
     assert done.status == 3
     assert done.err == "debugging a run needs gdb: apt-get install gdb\n"
 

@@ -87,6 +87,7 @@ def find_kernel_of(pid: int) -> int | None:
     return next((child for child in below(pid) if "rootfstype=hostfs" in command(child)), None)
 
 
+@pytest.mark.alone
 def test_a_worker_that_still_imports_ends_with_its_sweep(files: Path) -> None:
     """A worker reads its jobs after its imports. The test kills the sweep as soon as the worker exists.
 
@@ -101,6 +102,7 @@ def test_a_worker_that_still_imports_ends_with_its_sweep(files: Path) -> None:
         assert all_gone([worker]) == []
 
 
+@pytest.mark.alone
 def test_a_sweep_ends_with_all_below_it(files: Path) -> None:
     with started(files, "sweep", "-t", "topo", "-x", "cells", "-j", "1") as sweep:
         wait_until(lambda: find_kernel_of(sweep.pid) is not None)
@@ -110,6 +112,7 @@ def test_a_sweep_ends_with_all_below_it(files: Path) -> None:
         assert all_gone(everything) == []
 
 
+@pytest.mark.alone
 def test_the_kernel_of_a_worker_ends_with_the_worker(files: Path) -> None:
     with started(files, "sweep", "-t", "topo", "-x", "cells", "-j", "1") as sweep:
         wait_until(lambda: find_kernel_of(sweep.pid) is not None)
@@ -122,6 +125,7 @@ def test_the_kernel_of_a_worker_ends_with_the_worker(files: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["virtual", "real"])
 @pytest.mark.parametrize("moment", ["starting", "running"])
+@pytest.mark.alone
 def test_a_run_ends_with_all_below_it(files: Path, engine: str, moment: str) -> None:
     with started(files, "-t", "topo", "-x", "xp", "--engine", engine) as run:
         wait_until(lambda: bool(children(run.pid)) if moment == "starting" else "bulk" in progress())

@@ -208,6 +208,7 @@ def test_a_flow_that_open_vswitch_refuses_ends_the_run(mprun: Mprun, tmp_path: P
 
 
 @pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.alone
 def test_prompt_on_openflow_switches(tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(SIDE_BY_SIDE.format(openflow="{mode: multipath}"))
     terminal = Terminal("shell", "-t", "topo", "--engine", "virtual", cwd=tmp_path)

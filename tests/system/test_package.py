@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.phases import COUNTER
 from tests.system.conftest import ROOT
 
 Mprun = Callable[..., subprocess.CompletedProcess[str]]
@@ -34,8 +35,8 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment() -> dict[str, str]:
-    """Return an environment without references to the checkout."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    """Return an environment without references to the checkout, except for the counter of runs."""
+    return {**os.environ, "PYTHONPATH": str(COUNTER)}
 
 
 @pytest.fixture(scope="module")

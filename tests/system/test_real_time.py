@@ -65,11 +65,15 @@ def test_rates_on_the_hosts_kernel(mprun: Callable[..., Result]) -> None:
 
 @pytest.mark.usefixtures("files")
 def test_a_machine_that_cannot_keep_up_is_told(mprun: Callable[..., Result]) -> None:
-    """Three busy loops run for each CPU, so some program waits nearly always."""
+    """Three busy loops run on each CPU, so some program waits there at all times.
+
+    Each loop stays on its CPU. Otherwise a busy machine may give a CPU to another session alone, and share the other
+    CPUs among the loops. The kernel would count a part of the time only, because it takes the mean of the CPUs.
+    """
     if not Path("/proc/pressure/cpu").exists():
         pytest.skip("this kernel does not count who waits for a CPU")
-    spin = [sys.executable, "-c", "while True: pass"]
-    busy = [subprocess.Popen(spin) for _ in range(3 * (os.cpu_count() or 1))]
+    spin = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
+    busy = [subprocess.Popen([sys.executable, "-c", spin, str(cpu)]) for cpu in 3 * [*os.sched_getaffinity(0)]]
     try:
         result = mprun("-t", "topo", "-x", "xp", "--engine", "real", "--json")
     finally:

@@ -15,6 +15,8 @@ import pytest
 from tests.scenes import RATES_ONLY
 from tests.system.conftest import COMMAND, environment
 
+# Time is that of the wall clock while a person types, in both engines.
+pytestmark = pytest.mark.alone
 PROMPT = "mininet> "
 
 

@@ -28,7 +28,7 @@ def call_in_terminal(columns: int, folder: Path, *words: object) -> tuple[int, l
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     argv = [sys.executable, "-m", "mprun", *map(str, words)]
-    env = environment(TERM="xterm", PYTHONPATH=str(ROOT))
+    env = environment(TERM="xterm")
     env.pop("COLUMNS", None)
     process = subprocess.Popen(argv, cwd=folder, env=env, stdin=follower, stdout=follower, stderr=subprocess.DEVNULL)
     os.close(follower)

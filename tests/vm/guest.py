@@ -19,9 +19,9 @@ import pytest
 
 from mprun.engines import capability, mptcp
 from mprun.tools import tcpdump
-from tests.system.conftest import Result, call, interrupt_when, leaves_nothing, mprun, turn
+from tests.system.conftest import Result, call, interrupt_when, leaves_nothing, mprun
 
-__all__ = ["leaves_nothing", "mprun", "turn"]
+__all__ = ["leaves_nothing", "mprun"]
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("leaves_nothing")]
 
 # Two paths that lose and delay at random.

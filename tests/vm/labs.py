@@ -23,10 +23,10 @@ from mprun.lab.file import Lab
 from mprun.lab.run import Done, LabRun, Scope, run_labs
 from mprun.place import choose_place
 from mprun.programs.store import find
-from tests.system.conftest import ROOT, Result, call, leaves_nothing, mprun, turn
+from tests.system.conftest import ROOT, Result, call, leaves_nothing, mprun
 from tests.vm.guest import needs_netem
 
-__all__ = ["leaves_nothing", "mprun", "turn"]
+__all__ = ["leaves_nothing", "mprun"]
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("leaves_nothing"), needs_netem]
 
 # On 6.1 a connection of four subflows does not fill its paths with the send buffer that the kernel chooses: it gets 8.2

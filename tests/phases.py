@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tests of `make test`, in two phases: those that can share the machine, on all CPUs; then those in real time.
+
+    python -m tests.phases [--long] [--lint] [WORDS OF PYTEST ...]
+
+A test that is marked `alone` runs in real time or measures time, so it runs in the second phase, and nothing runs
+beside it. At the end, the slowest tests and the number of runs are printed. They are kept in the user's cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from mprun.cache import cache, locked
+from mprun.errors import HostError
+from mprun.scratch import scratch
+
+ROOT = Path(__file__).parents[1]
+# The folder that Python needs on its path to count runs.
+COUNTER = ROOT / "tests" / "counter"
+SLOWEST = 60
+SHARED = ("not alone", "-n", "logical", "--dist", "loadfile")
+# One worker, so that the tests have a folder for temporary files of their own here too.
+ALONE = ("alone", "-n", "1")
+_OK, _INTERRUPTED, _NONE = pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED, pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+class Times:
+    """A plugin of pytest: the seconds that each test took, with its fixtures."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid] += report.duration
+
+
+def run_phase(phase: Sequence[str], is_long: bool, words: Sequence[str], times: Times) -> int:
+    """Run the tests of a phase. A module that cannot be imported does not keep the other modules from running."""
+    which, *how = phase
+    marked = which if is_long else f"{which} and not long"
+    return pytest.main(["-m", marked, *how, "--continue-on-collection-errors", *words], plugins=[times])
+
+
+def read_runs(record: Path) -> dict[str, Counter[str]]:
+    """Return the number of runs of each test, for each kind of time."""
+    runs: dict[str, Counter[str]] = {"simulated": Counter(), "real": Counter()}
+    for line in record.read_text().splitlines():
+        kind, _, test = line.partition(" ")
+        # pytest names the part of the test too: "... (setup)"
+        runs[kind][test.rpartition(" (")[0]] += 1
+    return runs
+
+
+def report(seconds: Mapping[str, float], runs: Mapping[str, Counter[str]]) -> Iterator[str]:
+    """Return the lines of the report."""
+    yield f"the {SLOWEST} slowest of {len(seconds)} tests, with seconds and runs:"
+    for test in sorted(seconds, key=lambda one: -seconds[one])[:SLOWEST]:
+        yield f"{seconds[test]:8.1f} {sum(counts[test] for counts in runs.values()):4}  {test}"
+    yield f"{runs['simulated'].total()} runs in simulated time, {runs['real'].total()} in real time"
+
+
+def keep(seconds: Mapping[str, float], runs: Mapping[str, Counter[str]], folder: Path, is_whole: bool) -> None:
+    """Write seconds and runs of each test. is_whole: forget the tests that did not run. Else keep what is known."""
+    path, partial = folder / "tests.json", folder / ".tests.json.new"
+    with locked(folder, lambda: None):
+        known = {} if is_whole or not path.exists() else json.loads(path.read_text())
+        for test, took_s in seconds.items():
+            known[test] = {"seconds": round(took_s, 3), "runs": sum(counts[test] for counts in runs.values())}
+        partial.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+        partial.replace(path)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Return the exit status: that of pytest for the worse phase, or 1 if only the linters found a fault."""
+    parser = argparse.ArgumentParser(prog="tests.phases")
+    parser.add_argument("--long", action="store_true", help="Run the tests marked `long` too.")
+    parser.add_argument("--lint", action="store_true", help="Run `make lint` beside the first phase.")
+    given, words = parser.parse_known_args(argv)
+    times = Times()
+    with scratch("mprun-phases-") as folder, (folder / "lint").open("w+") as output:
+        record = folder / "runs"
+        record.touch()
+        # some tests run mprun as another user
+        folder.chmod(0o711)
+        record.chmod(0o666)
+        lint = ["make", "--no-print-directory", "lint"]
+        linters = subprocess.Popen(lint, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT) if given.lint else None
+        os.environ |= {"MPRUN_TESTS_RUNS": str(record), "PYTHONPATH": f"{ROOT}{os.pathsep}{COUNTER}"}
+        found = [run_phase(SHARED, given.long, words, times)]
+        misplaced = sorted(read_runs(record)["real"])
+        if linters:
+            found.append(int(linters.wait() != 0))
+        if found[0] != _INTERRUPTED:
+            found.append(run_phase(ALONE, given.long, words, times))
+        runs = read_runs(record)
+        print(*report(times.seconds, runs), (folder / "lint").read_text(), sep="\n", end="")
+    for test in misplaced:
+        print(f"{test}: runs in real time: mark it with pytest.mark.alone")
+    # the durations serve only to make the tests faster
+    with contextlib.suppress(OSError, HostError, ValueError):
+        keep(times.seconds, runs, cache("tests"), not words and _INTERRUPTED not in found)
+    failed = [status for status in found if status not in (_OK, _NONE)]
+    return max(failed, default=int(bool(misplaced)) if times.seconds else _NONE)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -492,7 +492,7 @@ def draw_bulk(start: _Start, generator: Random) -> Configuration:
     loaded_s = cell.rtt_s + queue * cell.frame_s
     seconds = _steady_seconds(product + queue, loaded_s, cell.frame_s, STEADY_TRIPS)
     bulk = _bulk("bulk", seconds, loaded_s, start=_after("idle", 1))
-    traffic = (_ping("idle", 56, cell), bulk, _quiet("bulk", loaded_s))
+    traffic = (_ping("idle", 56, cell), bulk)
     return replace(cell, traffic=traffic, buffers=TUNED_BUFFERS)
 
 
@@ -509,12 +509,6 @@ def _bulk(name: str, seconds: tuple[int, int], loaded_s: float, **more: Any) -> 
         "timeout": f"{omitted + counted + 60 + math.ceil(60 * loaded_s)}s",
         **more,
     }
-
-
-def _quiet(after: str, loaded_s: float) -> dict[str, Any]:
-    """Return a last ping, long after the transfers. By then all their packets have arrived."""
-    values = {"name": "quiet", "tool": "ping", "from": "client", "to": "server", "count": 2}
-    return {**values, "start": _after(after, 60 + 5 * loaded_s)}
 
 
 def draw_multipath(start: _Start, generator: Random) -> Configuration:
@@ -542,7 +536,7 @@ def draw_multipath(start: _Start, generator: Random) -> Configuration:
     loaded_s = max(loaded_s, other_rtt_s + queue * other_frame_s)
     seconds = _steady_seconds(product, loaded_s, frame_s, MULTIPATH_TRIPS)
     bulk = _bulk("bulk", seconds, loaded_s, protocol="mptcp")
-    return replace(cell, traffic=(bulk, _quiet("bulk", loaded_s)), buffers=TUNED_BUFFERS)
+    return replace(cell, traffic=(bulk,), buffers=TUNED_BUFFERS)
 
 
 def draw_fairness(start: _Start, generator: Random) -> Configuration:
@@ -569,8 +563,7 @@ def draw_fairness(start: _Start, generator: Random) -> Configuration:
     # cubic's HyStart would keep the windows of late flows small for many seconds
     more = {"window": f"{window}bytes", "congestion": "reno"} if has_windows else {}
     loaded_s = rtt_s + queue * frame_s
-    transfers = [_bulk(f"flow{number}", seconds, loaded_s, **more) for number in range(flows)]
-    traffic = (*transfers, _quiet(f"flow{flows - 1}", loaded_s))
+    traffic = tuple(_bulk(f"flow{number}", seconds, loaded_s, **more) for number in range(flows))
     if has_windows:
         return replace(cell, traffic=traffic, flows=flows)
     return replace(cell, traffic=traffic, flows=flows, buffers=TUNED_BUFFERS, discipline="fq_codel")
@@ -761,7 +754,7 @@ def draw_transport(start: _Start, generator: Random) -> Configuration:
         entry |= {"tool": "sctp", "receive_buffer": f"{window * 1000}bytes", "send_buffer": f"{window * 8000}bytes"}
         buffers = {}
         facts["causes"] = (BUFFERS_FULL, TIMER)
-    cell = replace(_base(start, (link,)), traffic=(entry, _quiet("bulk", rtt_s)), buffers=buffers)
+    cell = replace(_base(start, (link,)), traffic=(entry,), buffers=buffers)
     return replace(cell, facts=facts, has_captures=False, sampled_us=100_000)
 
 

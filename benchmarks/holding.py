@@ -360,7 +360,6 @@ def hold_last(evidence: Evidence) -> Iterator[Row]:
     queues = evidence.table("queues").filter(polars.col("time_ns") == polars.col("time_ns").max())
     dropped = int(queues["drops_packets"].fill_null(0).sum())
     yield exact("packets that the queues dropped", round(evidence.metric("last.loss") * packets), dropped)
-    yield exact("packets that the queues hold at the end", 0, int(queues["backlog_packets"].fill_null(0).sum()))
 
 
 def hold_changes(evidence: Evidence) -> Iterator[Row]:
@@ -423,7 +422,7 @@ def _hold_sctp_window(evidence: Evidence) -> Row:
 
 
 def hold_conservation(evidence: Evidence) -> Iterator[Row]:
-    """Compare, on every link and direction, packets sent with packets received, dropped and lost."""
+    """Compare, on every link and direction, packets sent with packets received, dropped and lost. None is left."""
     ends = evidence.table("interfaces").filter(polars.col("time_ns") == polars.col("time_ns").max())
     queues = evidence.table("queues").filter(polars.col("time_ns") == polars.col("time_ns").max())
     nodes = {node: place for place, node in enumerate(_order(evidence.cell))}
@@ -432,7 +431,7 @@ def hold_conservation(evidence: Evidence) -> Iterator[Row]:
         rows = sorted(ends.filter(polars.col("link") == link).iter_rows(named=True), key=lambda row: nodes[row["node"]])
         for way, (sender, receiver) in (("forward", rows), ("reverse", rows[::-1])):
             gone = queues.filter((polars.col("link") == link) & (polars.col("direction") == way))
-            counted = ("drops_packets", "lost_packets", "backlog_packets")
+            counted = ("drops_packets", "lost_packets")
             accounted = sum(int(gone[column].fill_null(0).sum()) for column in counted)
             unaccounted += abs(sender["tx_packets"] - receiver["rx_packets"] - accounted)
             passed += sender["tx_packets"]

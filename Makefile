@@ -20,7 +20,7 @@ help:
 	@echo "make bench   measure speed (start, network, traffic, hops, command line) and fidelity; half an hour"
 	@echo "make simulator  CPU time against ns-3 on the same networks: docs/speed.md; five minutes"
 	@echo "make fidelity  links asked against got: docs/fidelity.md"
-	@echo "make physics  drawn networks against closed forms: docs/physics.md; SEED=n draws others; ten minutes"
+	@echo "make physics  drawn networks against closed forms: docs/physics.md; SEED=n draws others; three minutes"
 	@echo "make fairness  coupled congestion control against TCP (writes docs/fairness.md); half an hour"
 	@echo "make cycle   from an edit of a kernel tree to the result of a run; fifteen minutes"
 	@echo "make soak    6 h of simulated time with each scheduler and congestion control (writes docs/soak.md), and programs"

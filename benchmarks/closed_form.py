@@ -24,6 +24,8 @@ ETHERNET_BYTES = 14
 IP_BYTES = {"ipv4": 20, "ipv6": 40}
 # RFC 768; RFC 9293; RFC 792 and RFC 4443 (echo).
 UDP_BYTES, TCP_BYTES, ECHO_BYTES = 8, 20, 8
+# RFC 9260 3 (common header), 3.3.1 (DATA without payload) and 3.3.4 (SACK without gaps).
+SCTP_BYTES, DATA_BYTES, SACK_BYTES = 12, 16, 16
 # RFC 7323: ten bytes and two of padding in every segment.
 TIMESTAMPS_BYTES = 12
 # Maximum segment size 4, SACK permitted 2, timestamps 10, padding 1, window scale 3 (RFC 9293, 2018, 7323).
@@ -154,6 +156,108 @@ def follow_s(way: Way, frame_bytes: int, probe_bytes: int) -> float:
         waits_s += wait_s
         behind_s += wait_s + hop.serialise_s(probe_bytes) - hop.serialise_s(frame_bytes)
     return waits_s
+
+
+def accepted_s(arrivals_s: Sequence[float], queue_packets: int, frame_s: float) -> list[tuple[float, float]]:
+    """Return arrival and last bit of each frame that a queue accepts. A frame that finds no free place is dropped."""
+    starts_s: list[float] = []
+    found: list[tuple[float, float]] = []
+    for arrival_s in arrivals_s:
+        if len(starts_s) - bisect_right(starts_s, arrival_s) < queue_packets:
+            starts_s.append(max(arrival_s, found[-1][1]) if found else arrival_s)
+            found.append((arrival_s, starts_s[-1] + frame_s))
+    return found
+
+
+# -- a rate that changes -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RateChange:
+    """A change of a rate, from `at_us` on.
+
+    lasts_us: the time that a temporary change lasts. None: it is permanent.
+    over_us, step_us: the time in which a ramp reaches its rate, and the time of a step. 0: it is no ramp.
+    """
+
+    at_us: int
+    rate_bit_per_s: float
+    lasts_us: int | None = None
+    over_us: int = 0
+    step_us: int = 0
+
+    @property
+    def moments_us(self) -> tuple[int, ...]:
+        """Return the times at which this change may change the rate."""
+        if self.over_us:
+            return tuple(range(self.at_us, self.at_us + self.over_us + 1, self.step_us))
+        return (self.at_us,) if self.lasts_us is None else (self.at_us, self.at_us + self.lasts_us)
+
+
+def rate_at(moment_us: int, first_bit_per_s: float, changes: Sequence[RateChange]) -> float:
+    """Return the rate at a time. changes: in the order of the file.
+
+    The temporary change that began last holds. If none lasts, the permanent change that began last holds. Of changes
+    that begin at once, the later one in the file counts as the later one (docs/links.md, "Overlapping changes").
+    """
+    begun = sorted((one for one in changes if one.at_us <= moment_us), key=lambda one: one.at_us)
+    temporary = [one for one in begun if one.lasts_us is not None and moment_us < one.at_us + one.lasts_us]
+    if temporary:
+        return temporary[-1].rate_bit_per_s
+    return _permanent_rate(moment_us, first_bit_per_s, [one for one in begun if one.lasts_us is None])
+
+
+def _permanent_rate(moment_us: int, first_bit_per_s: float, begun: Sequence[RateChange]) -> float:
+    """Return the permanent rate. A ramp begins with the permanent rate that held before it."""
+    if not begun:
+        return first_bit_per_s
+    *before, last = begun
+    if not last.over_us:
+        return last.rate_bit_per_s
+    steps = min(moment_us - last.at_us, last.over_us) // last.step_us
+    start = _permanent_rate(last.at_us, first_bit_per_s, before)
+    return start + (last.rate_bit_per_s - start) * steps * last.step_us / last.over_us
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A time of a constant rate."""
+
+    begin_us: int
+    end_us: int
+    rate_bit_per_s: float
+
+    def frames(self, frame_bytes: int) -> float:
+        """Return how many frames a busy link sends. It sends the rest of a frame at the new rate."""
+        return self.rate_bit_per_s * (self.end_us - self.begin_us) / 1e6 / 8 / frame_bytes
+
+
+def pieces(first_bit_per_s: float, changes: Sequence[RateChange], begin_us: int, end_us: int) -> list[Piece]:
+    """Return the times between two changes, from `begin_us` to `end_us`."""
+    moments = {begin_us, end_us, *(moment for one in changes for moment in one.moments_us)}
+    cuts = sorted(moment for moment in moments if begin_us <= moment <= end_us)
+    return [Piece(one, other, rate_at(one, first_bit_per_s, changes)) for one, other in pairwise(cuts)]
+
+
+# -- windows -----------------------------------------------------------------------------------------------------------
+
+
+def window_goodput_bit_per_s(packets: float, payload_bytes: int, rtt_s: float, frame_s: float) -> float:
+    """Return the payload rate of a window of `packets` in each round trip.
+
+    Every second packet is acknowledged. The first one of a pair waits for the other, `frame_s` at the bottleneck.
+    """
+    return packets * payload_bytes * 8 / (rtt_s + frame_s)
+
+
+def sctp_frame_bytes(family: str, payload_bytes: int) -> int:
+    """Return the size of a packet with a DATA chunk, which is padded to 4 bytes (RFC 9260 3 and 3.3.1)."""
+    return ETHERNET_BYTES + IP_BYTES[family] + SCTP_BYTES + DATA_BYTES + math.ceil(payload_bytes / 4) * 4
+
+
+def sack_frame_bytes(family: str) -> int:
+    """Return the size of a packet with a SACK chunk without gaps (RFC 9260 3.3.4)."""
+    return ETHERNET_BYTES + IP_BYTES[family] + SCTP_BYTES + SACK_BYTES
 
 
 # -- jitter ----------------------------------------------------------------------------------------------------------

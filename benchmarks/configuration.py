@@ -18,7 +18,8 @@ from typing import Any
 from benchmarks import closed_form as form
 from benchmarks.closed_form import Hop
 
-LEAST_RATE_MBIT, DECADES = 0.1, 4
+LEAST_RATE_BIT_PER_S, DECADES = 100_000, 4
+MOST_RATE_BIT_PER_S = LEAST_RATE_BIT_PER_S * 10**DECADES
 MOST_RTT_S = 0.7
 MTUS = (1280, 1500, 1500, 4000, 9000)
 FAMILIES = ("ipv4", "ipv6")
@@ -33,16 +34,33 @@ WITHIN = 0.02
 # The round trips in which a transfer is counted, see `_steady_seconds`. The data of an MPTCP connection may also wait
 # for a time-out of a subflow, so the count is twice as long.
 STEADY_TRIPS, MULTIPATH_TRIPS = 100, 200
+# The frames of the shortest piece of a constant rate at the least rate, so that one frame is within 1 %, and the number
+# of such pieces.
+PIECE_FRAMES, PIECES = 100, 12
+# The names of flows in one direction: their ends, and the direction in files.
+WAYS = {"there": ("client", "server"), "back": ("server", "client")}
+WORDS = {"there": "forward", "back": "reverse"}
+# Words of the warnings that name a cause.
+WINDOW_FULL, BUFFERS_FULL, TIMER = (
+    "receive window was full",
+    "buffers were full",
+    "retransmission timer (T3-rtx) expired",
+)
+QUEUE_SHORT = "the queue of 'first' forward holds"
 # The number of cells of each kind for each seed, 40 in all.
 COUNTS = {
-    "delay": 5,
-    "overload": 7,
-    "jitter": 5,
-    "loss": 4,
-    "slow start": 7,
-    "bulk": 5,
-    "multipath": 4,
-    "fairness": 3,
+    "delay": 3,
+    "overload": 4,
+    "jitter": 4,
+    "loss": 2,
+    "slow start": 4,
+    "bulk": 4,
+    "multipath": 3,
+    "fairness": 2,
+    "last": 4,
+    "events": 3,
+    "trace": 3,
+    "transport": 4,
 }
 LARGE_BUFFERS = {
     "net.ipv4.tcp_rmem": "4096 268435456 268435456",
@@ -60,7 +78,7 @@ TUNED_BUFFERS = {
 class Direction:
     """A direction of a link. loss: a share or a Gilbert-Elliott pair. jitter: a distribution and an amount."""
 
-    kbit: int
+    rate_bit_per_s: int
     delay_us: int
     queue_packets: int
     loss: float | form.GilbertElliott | None = None
@@ -68,7 +86,7 @@ class Direction:
 
     @property
     def hop(self) -> Hop:
-        return Hop(self.kbit * 1e3, self.delay_us / 1e6)
+        return Hop(self.rate_bit_per_s, self.delay_us / 1e6)
 
 
 @dataclass(frozen=True)
@@ -93,7 +111,13 @@ class Configuration:
     facts: dict[str, Any] = field(default_factory=dict)
     discipline: str = "fifo"
     flows: int = 1
-    schedules: dict[str, str] = field(default_factory=dict)
+    # files beside the two files, by name: schedules and traces
+    files: dict[str, str] = field(default_factory=dict)
+    # of the topology
+    events: tuple[dict[str, Any], ...] = ()
+    has_captures: bool = True
+    # the interval of samples of sockets; 0: mprun's default
+    sampled_us: int = 0
 
     @property
     def forward(self) -> tuple[Hop, ...]:
@@ -113,7 +137,7 @@ class Configuration:
 
     @property
     def bottleneck(self) -> Link:
-        return min(self.links, key=lambda link: link.forward.kbit)
+        return min(self.links, key=lambda link: link.forward.rate_bit_per_s)
 
     @property
     def frame_s(self) -> float:
@@ -154,13 +178,14 @@ class _Start:
     trip: float
 
     @property
-    def kbit(self) -> int:
-        return round(LEAST_RATE_MBIT * 1000 * 10 ** (DECADES * self.rate))
+    def rate_bit_per_s(self) -> int:
+        """Return any whole number. mprun rounds a link's rate to a multiple of 8, which is far below 2 %."""
+        return round(LEAST_RATE_BIT_PER_S * 10 ** (DECADES * self.rate))
 
     @property
     def frame_s(self) -> float:
         """The time of a full frame."""
-        return (self.mtu + form.ETHERNET_BYTES) * 8 / (self.kbit * 1e3)
+        return (self.mtu + form.ETHERNET_BYTES) * 8 / self.rate_bit_per_s
 
     def rtt_s(self, most_s: float = MOST_RTT_S) -> float:
         """Return the round trip, up to `most_s`. Short ones are more frequent, and the lowest 4 % of draws are 0."""
@@ -181,9 +206,9 @@ def _strata(count: int, generator: Random) -> list[float]:
     return found
 
 
-def _queue(kbit: int, rtt_s: float, frame_bytes: int, times: float) -> int:
+def _queue(rate_bit_per_s: float, rtt_s: float, frame_bytes: int, times: float) -> int:
     """`times` the bandwidth-delay product, in frames, within the limits."""
-    product = kbit * 1e3 * rtt_s / 8 / frame_bytes
+    product = rate_bit_per_s * rtt_s / 8 / frame_bytes
     return max(LEAST_QUEUE, min(MOST_QUEUE, math.ceil(product * times)))
 
 
@@ -194,37 +219,35 @@ def _split(rtt_s: float, generator: Random) -> tuple[int, int]:
     return forward_us, round(rtt_s * 1e6) - forward_us
 
 
-def _link(name: str, start: _Start, kbit: int, rtt_s: float, times: float, generator: Random) -> Link:
+def _limit(rate_bit_per_s: float) -> int:
+    """Return the rate within the range of rates."""
+    return round(max(LEAST_RATE_BIT_PER_S, min(MOST_RATE_BIT_PER_S, rate_bit_per_s)))
+
+
+def _link(name: str, start: _Start, rate_bit_per_s: int, rtt_s: float, times: float, generator: Random) -> Link:
     """Return a link.
 
     In half of all cells its reverse rate is the forward rate, otherwise a fifth to five times of it.
     """
-    back_kbit = generator.choice((kbit, round(kbit * 5 ** generator.uniform(-1, 1))))
-    back_kbit = max(100, min(1_000_000, back_kbit))
+    back_bit_per_s = generator.choice((rate_bit_per_s, _limit(rate_bit_per_s * 5 ** generator.uniform(-1, 1))))
     there_us, back_us = _split(rtt_s, generator)
-    queue = _queue(kbit, rtt_s, start.mtu + form.ETHERNET_BYTES, times)
-    return Link(name, Direction(kbit, there_us, queue), Direction(back_kbit, back_us, queue))
+    queue = _queue(rate_bit_per_s, rtt_s, start.mtu + form.ETHERNET_BYTES, times)
+    return Link(name, Direction(rate_bit_per_s, there_us, queue), Direction(back_bit_per_s, back_us, queue))
 
 
 def _series(start: _Start, rtt_s: float, times: float, generator: Random) -> tuple[Link, ...]:
     """Return a link, or two links of which the second is at least twice as fast, if the range allows it."""
-    first = _link("first", start, start.kbit, rtt_s, times, generator)
-    if generator.random() < 0.5 or start.kbit > 200_000:
+    first = _link("first", start, start.rate_bit_per_s, rtt_s, times, generator)
+    if generator.random() < 0.5 or start.rate_bit_per_s > 200_000_000:
         return (first,)
     share = generator.uniform(0.1, 0.5)
-    kbits = (first.forward.kbit, first.reverse.kbit)
     factor = generator.uniform(2, 5)
-    pair = [
-        (replace(one, delay_us=round(one.delay_us * (1 - share))), round(one.delay_us * share), round(kbit * factor))
-        for one, kbit in zip((first.forward, first.reverse), kbits, strict=True)
-    ]
-    (there, there_us, there_kbit), (back, back_us, back_kbit) = pair
-    second = Link(
-        "second",
-        replace(there, kbit=there_kbit, delay_us=there_us),
-        replace(back, kbit=back_kbit, delay_us=back_us),
-    )
-    return (Link("first", there, back), second)
+    first_ways, second_ways = [], []
+    for way in (first.forward, first.reverse):
+        second_us = round(way.delay_us * share)
+        first_ways.append(replace(way, delay_us=way.delay_us - second_us))
+        second_ways.append(replace(way, rate_bit_per_s=round(way.rate_bit_per_s * factor), delay_us=second_us))
+    return (Link("first", *first_ways), Link("second", *second_ways))
 
 
 def _base(start: _Start, links: tuple[Link, ...]) -> Configuration:
@@ -281,7 +304,7 @@ def draw_delay(start: _Start, generator: Random) -> Configuration:
 def draw_overload(start: _Start, generator: Random) -> Configuration:
     """Draw UDP faster than the bottleneck: its share, the delay behind a full queue, and pings during it."""
     # a full queue of jumbo frames at the lowest rates takes 15 s, which is longer than ping(8) waits
-    slow = start.kbit < 400
+    slow = start.rate_bit_per_s < 400_000
     start = replace(start, mtu=min(start.mtu, 1500) if slow else start.mtu)
     times = generator.choice((0.0, 0.5, 1.0, 3.0))
     cell = _base(start, _series(start, start.rtt_s(), times, generator))
@@ -313,7 +336,7 @@ def draw_overload(start: _Start, generator: Random) -> Configuration:
         "to": "server",
         "protocol": "udp",
         "length": f"{payload}bytes",
-        "rate": f"{round(start.kbit * 1e3 * offered)}bit",
+        "rate": f"{round(start.rate_bit_per_s * offered)}bit",
         "duration": f"{seconds[0] + seconds[1]}s",
         "omit": {"start": f"{seconds[0]}s"},
         "start": _after("again", drained_s),
@@ -339,12 +362,12 @@ def draw_jitter(start: _Start, generator: Random) -> Configuration:
     there_us, back_us = _split(rtt_s, generator)
     # small enough to keep every delay above zero: tables end at 4 times the amount
     amount_us = max(10, round(there_us * generator.uniform(0.05, 0.24)))
-    kbit = max(start.kbit, 1000)
-    queue = _queue(kbit, rtt_s, start.mtu + form.ETHERNET_BYTES, 1)
+    rate_bit_per_s = max(start.rate_bit_per_s, 1_000_000)
+    queue = _queue(rate_bit_per_s, rtt_s, start.mtu + form.ETHERNET_BYTES, 1)
     link = Link(
         "first",
-        Direction(kbit, there_us, queue, jitter=(distribution, amount_us)),
-        Direction(kbit, back_us, queue),
+        Direction(rate_bit_per_s, there_us, queue, jitter=(distribution, amount_us)),
+        Direction(rate_bit_per_s, back_us, queue),
     )
     cell = _base(start, (link,))
     payload = 100
@@ -357,7 +380,7 @@ def draw_jitter(start: _Start, generator: Random) -> Configuration:
 
 def draw_loss(start: _Start, generator: Random) -> Configuration:
     """Draw packets at a tenth of the rate. Each direction has its own loss."""
-    cell = _base(start, (_link("first", start, start.kbit, start.rtt_s(), 1, generator),))
+    cell = _base(start, (_link("first", start, start.rate_bit_per_s, start.rtt_s(), 1, generator),))
     (link,) = cell.links
     shares = [10 ** generator.uniform(-3, -1) for _ in range(2)]
     if start.place % 2:
@@ -368,7 +391,7 @@ def draw_loss(start: _Start, generator: Random) -> Configuration:
     back = round(shares[1], 5)
     link = replace(link, forward=replace(link.forward, loss=there), reverse=replace(link.reverse, loss=back))
     payload, packets = 200, 20_000
-    slowest = min(link.forward.kbit, link.reverse.kbit) * 1e3
+    slowest = min(link.forward.rate_bit_per_s, link.reverse.rate_bit_per_s)
     apart_s = 10 * form.udp_frame_bytes(start.family, payload) * 8 / slowest
     traffic = (
         _udp("there", payload, apart_s, packets),
@@ -391,16 +414,14 @@ def draw_slow_start(start: _Start, generator: Random) -> Configuration:
     segment = form.tcp_payload_bytes(start.family, start.mtu)
     most = round(10 ** generator.uniform(1.5, 3.5))
     found = [round(segment * generator.uniform(0.7, 10)), _largest(cell, most * segment)]
-    schedules = {f"{name}.csv": f"at,size\n0s,{size}bytes\n" for name, size in zip(("few", "many"), found, strict=True)}
+    files = {f"{name}.csv": f"at,size\n0s,{size}bytes\n" for name, size in zip(("few", "many"), found, strict=True)}
     base = {"tool": "flows", "from": "client", "to": "server", "congestion": "reno"}
     traffic = (
         _ping("idle", 56, cell),
         {"name": "few", **base, "schedule": "few.csv", "start": _after("idle", 1)},
         {"name": "many", **base, "schedule": "many.csv", "start": _after("few", 5)},
     )
-    return replace(
-        cell, traffic=traffic, buffers=LARGE_BUFFERS, facts={"few": found[0], "many": found[1]}, schedules=schedules
-    )
+    return replace(cell, traffic=traffic, buffers=LARGE_BUFFERS, facts={"few": found[0], "many": found[1]}, files=files)
 
 
 def _largest(cell: Configuration, size: int) -> int:
@@ -471,7 +492,7 @@ def draw_bulk(start: _Start, generator: Random) -> Configuration:
     loaded_s = cell.rtt_s + queue * cell.frame_s
     seconds = _steady_seconds(product + queue, loaded_s, cell.frame_s, STEADY_TRIPS)
     bulk = _bulk("bulk", seconds, loaded_s, start=_after("idle", 1))
-    traffic = (_ping("idle", 56, cell), bulk, _quiet("bulk", loaded_s))
+    traffic = (_ping("idle", 56, cell), bulk)
     return replace(cell, traffic=traffic, buffers=TUNED_BUFFERS)
 
 
@@ -490,12 +511,6 @@ def _bulk(name: str, seconds: tuple[int, int], loaded_s: float, **more: Any) -> 
     }
 
 
-def _quiet(after: str, loaded_s: float) -> dict[str, Any]:
-    """Return a last ping, long after the transfers. By then all their packets have arrived."""
-    values = {"name": "quiet", "tool": "ping", "from": "client", "to": "server", "count": 2}
-    return {**values, "start": _after(after, 60 + 5 * loaded_s)}
-
-
 def draw_multipath(start: _Start, generator: Random) -> Configuration:
     """Draw MPTCP over two paths whose round trips, with full queues, differ by a factor of 2 at most.
 
@@ -506,12 +521,12 @@ def draw_multipath(start: _Start, generator: Random) -> Configuration:
     frame_s = start.frame_s
     times = generator.uniform(0.7, 1.5)
     rtt_s = start.rtt_s(_fitting_rtt_s(start, frame_s, times, most, MULTIPATH_TRIPS))
-    first = _link("path0", start, start.kbit, rtt_s, times, generator)
-    other_kbit = max(100, min(1_000_000, round(start.kbit * 2 ** generator.uniform(-1.5, 0))))
+    first = _link("path0", start, start.rate_bit_per_s, rtt_s, times, generator)
+    other_bit_per_s = _limit(start.rate_bit_per_s * 2 ** generator.uniform(-1.5, 0))
     loaded_s = rtt_s + first.forward.queue_packets * frame_s
-    other_frame_s = frame_s * start.kbit / other_kbit
+    other_frame_s = frame_s * start.rate_bit_per_s / other_bit_per_s
     other_rtt_s = rtt_s * generator.uniform(0.7, 1.4)
-    second = _link("path1", start, other_kbit, other_rtt_s, times, generator)
+    second = _link("path1", start, other_bit_per_s, other_rtt_s, times, generator)
     # a queue that takes as long as the first path's queue
     queue = max(LEAST_QUEUE, math.ceil((loaded_s - other_rtt_s) / other_frame_s))
     second = replace(second, forward=replace(second.forward, queue_packets=queue))
@@ -521,7 +536,7 @@ def draw_multipath(start: _Start, generator: Random) -> Configuration:
     loaded_s = max(loaded_s, other_rtt_s + queue * other_frame_s)
     seconds = _steady_seconds(product, loaded_s, frame_s, MULTIPATH_TRIPS)
     bulk = _bulk("bulk", seconds, loaded_s, protocol="mptcp")
-    return replace(cell, traffic=(bulk, _quiet("bulk", loaded_s)), buffers=TUNED_BUFFERS)
+    return replace(cell, traffic=(bulk,), buffers=TUNED_BUFFERS)
 
 
 def draw_fairness(start: _Start, generator: Random) -> Configuration:
@@ -535,24 +550,212 @@ def draw_fairness(start: _Start, generator: Random) -> Configuration:
     frame_s = start.frame_s
     flows = generator.randint(2, 6)
     rtt_s = start.rtt_s(min(0.1, _fitting_rtt_s(start, frame_s, 1, MOST_PACKETS, STEADY_TRIPS)))
-    link = _link("first", start, start.kbit, rtt_s, 1, generator)
+    link = _link("first", start, start.rate_bit_per_s, rtt_s, 1, generator)
     # twice the product, shared by the flows; at least ten segments
-    window = max(10 * start.mtu, math.ceil(2 * rtt_s * start.kbit * 1e3 / 8 / flows), 1 << 16)
+    window = max(10 * start.mtu, math.ceil(2 * rtt_s * start.rate_bit_per_s / 8 / flows), 1 << 16)
     # Linux doubles what a program asks for (socket(7))
     queue = max(100 * flows, math.ceil(2 * flows * window / start.mtu) if has_windows else 0)
     link = replace(link, forward=replace(link.forward, queue_packets=queue))
     cell = _base(start, (link,))
     omitted, counted = _steady_seconds(rtt_s / frame_s, rtt_s, frame_s, STEADY_TRIPS)
-    waiting_s = 2 * flows * window * 8 / (start.kbit * 1e3) if has_windows else 0.0
+    waiting_s = 2 * flows * window * 8 / (start.rate_bit_per_s) if has_windows else 0.0
     seconds = (omitted + math.ceil(2 * waiting_s), max(counted, math.ceil(300 * flows * frame_s + 3 * waiting_s)))
     # cubic's HyStart would keep the windows of late flows small for many seconds
     more = {"window": f"{window}bytes", "congestion": "reno"} if has_windows else {}
     loaded_s = rtt_s + queue * frame_s
-    transfers = [_bulk(f"flow{number}", seconds, loaded_s, **more) for number in range(flows)]
-    traffic = (*transfers, _quiet(f"flow{flows - 1}", loaded_s))
+    traffic = tuple(_bulk(f"flow{number}", seconds, loaded_s, **more) for number in range(flows))
     if has_windows:
         return replace(cell, traffic=traffic, flows=flows)
     return replace(cell, traffic=traffic, flows=flows, buffers=TUNED_BUFFERS, discipline="fq_codel")
+
+
+def draw_last(start: _Start, generator: Random) -> Configuration:
+    """Draw UDP as the last flow. When its sender ends, its packets are under way, or wait in a queue.
+
+    Half of the cells have no capture, since a capture lets a run last longer.
+    """
+    kind = start.place % 4
+    if kind == 0:
+        # a round trip of two to eight seconds, and a load below the rate
+        links, load, packets = _series(start, 2 + 6 * start.trip, 1, generator), generator.uniform(0.3, 0.9), 200
+    else:
+        links, load = _series(start, start.rtt_s(), 1, generator), OVERLOAD
+        places = LEAST_QUEUE if kind == 3 else generator.randint(300, MOST_QUEUE)
+        first, *more = links
+        links = (replace(first, forward=replace(first.forward, queue_packets=places)), *more)
+        # the queue grows by a place for each 1 / (1 - 1 / OVERLOAD) packets: it holds all packets, or half of them
+        packets = math.floor(places * OVERLOAD / (OVERLOAD - 1) * (0.9 if kind == 1 else 2)) + 500 * (kind == 3)
+    cell = replace(_base(start, links), has_captures=bool(generator.getrandbits(1)))
+    payload = form.udp_payload_bytes(start.family, start.mtu)
+    traffic = (_udp("last", payload, cell.frame_s / load, packets),)
+    return replace(cell, traffic=traffic, facts={"payload": payload, "packets": packets})
+
+
+def _draw_loads(
+    start: _Start, rates: dict[str, list[int]], grid_ms: int, generator: Random
+) -> tuple[Configuration, int, int]:
+    """Return a link with UDP loads of both directions that exceed all rates, for PIECES times `grid_ms`.
+
+    Return the begin and the end of this time in us as well. rates: of each direction, the first rate first. Before the
+    begin, the loads cross the link and fill its queues.
+    """
+    rtt_s = start.rtt_s(PIECES * grid_ms / 1e3)
+    there_us, back_us = _split(rtt_s, generator)
+    begin_us = math.ceil(max(there_us, back_us) / 1e3 + 2 * grid_ms) * 1000
+    end_us = begin_us + PIECES * grid_ms * 1000
+    ways = []
+    traffic = []
+    for (name, ends), delay_us in zip(WAYS.items(), (there_us, back_us), strict=True):
+        found = rates[name]
+        payload = form.udp_payload_bytes(start.family, start.mtu)
+        apart_s = (start.mtu + form.ETHERNET_BYTES) * 8 / max(found) / OVERLOAD
+        entry = _udp(name, payload, apart_s, math.ceil(end_us / 1e6 / apart_s))
+        traffic.append({**entry, "from": ends[0], "to": ends[1]})
+        ways.append(Direction(found[0], delay_us, generator.randint(LEAST_QUEUE, 200)))
+    cell = replace(_base(start, (Link("first", *ways),)), traffic=tuple(traffic), has_captures=False)
+    return cell, begin_us, end_us
+
+
+def _around(start: _Start, generator: Random) -> int:
+    """Return a rate of up to four times more or less than the cell's."""
+    return _limit(start.rate_bit_per_s * 4 ** generator.uniform(-1, 1))
+
+
+def _grid_ms(start: _Start, rates: dict[str, list[int]]) -> int:
+    """Return the time of PIECE_FRAMES frames at the least rate, in whole milliseconds."""
+    return math.ceil(PIECE_FRAMES * (start.mtu + form.ETHERNET_BYTES) * 8e3 / min(min(one) for one in rates.values()))
+
+
+def draw_events(start: _Start, generator: Random) -> Configuration:
+    """Draw six to nine events of a link's rate that overlap: permanent and temporary ones, repetitions and ramps.
+
+    All times are on a grid, so that no piece of a constant rate is shorter than the grid.
+    """
+    rates: dict[str, list[int]] = {name: [start.rate_bit_per_s] for name in WAYS}
+    drawn = []
+    for _ in range(generator.randint(6, 9)):
+        names = generator.choice((["there"], ["back"], ["there", "back"], ["there", "back"]))
+        values = {name: _around(start, generator) for name in names}
+        for name, value in values.items():
+            rates[name].append(value)
+        slot, length = generator.randrange(PIECES - 1), generator.randint(1, 4)
+        drawn.append((generator.choice(("set", "for", "for", "ramp", "every")), slot, length, values))
+    grid_ms = _grid_ms(start, rates)
+    cell, begin_us, end_us = _draw_loads(start, rates, grid_ms, generator)
+    grid_us = grid_ms * 1000
+    events: list[dict[str, Any]] = []
+    changes: dict[str, list[form.RateChange]] = {name: [] for name in WAYS}
+    for kind, slot, length, values in drawn:
+        at_us, written = begin_us + slot * grid_us, {WORDS[name]: f"{value}bit" for name, value in values.items()}
+        event = {"at": f"{at_us}us", "link": "first", "set": {"rate": written}}
+        starts, lasts_us, over_us = [at_us], None, 0
+        if kind == "ramp":
+            over_us = length * grid_us
+            event.update(over=f"{over_us}us", step=f"{grid_us}us")
+        elif kind != "set":
+            lasts_us = length * grid_us
+            event["for"] = f"{lasts_us}us"
+        if kind == "every":
+            apart_us = lasts_us + grid_us
+            event.update(every=f"{apart_us}us", until=f"{end_us}us")
+            starts = list(range(at_us, end_us, apart_us))
+        events.append(event)
+        for name, value in values.items():
+            changes[name] += [form.RateChange(one, value, lasts_us, over_us, grid_us * bool(over_us)) for one in starts]
+    facts = {"changes": changes, "begin_us": begin_us, "end_us": end_us}
+    return replace(cell, events=tuple(events), facts=facts)
+
+
+def draw_trace(start: _Start, generator: Random) -> Configuration:
+    """Draw the rates of a link from a file: a trace of rates, a mahimahi trace, or a schedule."""
+    kind = ("rates", "mahimahi", "schedule")[start.place % 3]
+    count = generator.randint(4, 8)
+    rates = {name: [_around(start, generator) for _ in range(count + 1)] for name in WAYS}
+    if kind != "schedule":
+        # one file for both directions
+        rates["back"] = [rates["back"][0], *rates["there"][1:]]
+    grid_ms = _grid_ms(start, rates)
+    cell, begin_us, end_us = _draw_loads(start, rates, grid_ms, generator)
+    frame_bits, played = cell.frame_bytes * 8, {name: values[1:] for name, values in rates.items()}
+    event: dict[str, Any] = {"at": f"{begin_us}us", "link": "first"}
+    if kind == "rates":
+        text = "".join(f"{rate}bit\n" for rate in played["there"])
+        event.update(trace="trace", format="rates", interval=f"{grid_ms}ms", until=f"{end_us}us")
+    elif kind == "mahimahi":
+        # opportunities of whole milliseconds; the second interval has none, and the last one ends with one
+        counts = [math.floor(rate * grid_ms / 1e3 / frame_bits) for rate in played["there"]]
+        counts[1] = 0
+        moments = [
+            number * grid_ms + generator.randint(1, grid_ms) for number, one in enumerate(counts) for _ in range(one)
+        ]
+        text = "".join(f"{moment}\n" for moment in sorted([*moments[:-1], count * grid_ms]))
+        played = {name: [one * frame_bits * 1e3 / grid_ms for one in counts] for name in WAYS}
+        event.update(trace="trace", interval=f"{grid_ms}ms", until=f"{end_us}us")
+    else:
+        rows = zip(*played.values(), strict=True)
+        lines = [f"{number * grid_ms}ms,{there}bit,{back}bit\n" for number, (there, back) in enumerate(rows)]
+        text = "at,rate.forward,rate.reverse\n" + "".join(lines)
+        if generator.getrandbits(1):
+            event["schedule"] = "trace"
+        else:
+            text += f"{count * grid_ms}ms,,\n"
+            event.update(trace="trace", format="schedule", until=f"{end_us}us")
+    begins_us = range(begin_us, end_us, grid_ms * 1000)
+    if "until" not in event:
+        begins_us = begins_us[:count]
+    changes = {
+        name: [form.RateChange(at_us, values[number % count]) for number, at_us in enumerate(begins_us)]
+        for name, values in played.items()
+    }
+    facts = {"changes": changes, "begin_us": begin_us, "end_us": end_us}
+    return replace(cell, events=(event,), files={"trace": text}, facts=facts)
+
+
+def draw_transport(start: _Start, generator: Random) -> Configuration:
+    """Draw a transfer over one path that a small buffer or a small queue holds back. The run must name the cause.
+
+    In turn: TCP with a small receive buffer, TCP with a small queue, the kernel's SCTP with a small receive buffer, and
+    SCTP in user space with one. The bandwidth-delay product is at least 2.5 windows.
+    """
+    kind = ("receive window", "queue", "kernel's SCTP", "SCTP in user space")[start.place % 4]
+    if "SCTP" in kind:
+        start = replace(start, mtu=1500)
+    window, times = generator.randint(100, 250), generator.uniform(2.5, 5)
+    # Linux sends the packets of a millisecond at once, and waits if the window has no place for all of them. Compared
+    # with a long round trip this is little.
+    least_s = 0.1 if kind == "receive window" else 0.02
+    rtt_s = least_s * (MOST_RTT_S / least_s) ** start.trip
+    rate_bit_per_s = _limit(window * times * (start.mtu + form.ETHERNET_BYTES) * 8 / rtt_s)
+    link = _link("first", start, rate_bit_per_s, rtt_s, 1, generator)
+    # the way back carries all acknowledgements
+    link = replace(link, reverse=replace(link.reverse, rate_bit_per_s=rate_bit_per_s))
+    seconds = max(8, math.ceil(2 * STEADY_TRIPS * rtt_s))
+    entry = {"name": "bulk", "from": "client", "to": "server", "duration": f"{seconds}s"}
+    facts: dict[str, Any] = {"payload": form.tcp_payload_bytes(start.family, start.mtu)}
+    buffers = TUNED_BUFFERS
+    if kind == "receive window":
+        entry |= {"tool": "iperf3", "omit": {"start": f"{seconds // 4}s"}}
+        buffers = {**TUNED_BUFFERS, "net.ipv4.tcp_rmem": " ".join(["4096", *[str(window * start.mtu)] * 2])}
+        facts["causes"] = (WINDOW_FULL,)
+    elif kind == "queue":
+        entry |= {"tool": "iperf3", "omit": {"start": f"{seconds // 4}s"}}
+        queue = generator.randint(4, 12)
+        link = replace(link, forward=replace(link.forward, queue_packets=queue))
+        facts["causes"] = (QUEUE_SHORT,)
+    elif kind == "kernel's SCTP":
+        # the association's window is half of the socket's buffer, and the send buffer holds more
+        message = 1400
+        entry |= {"tool": "netperfmeter", "protocol": "sctp", "message": f"{message}bytes"}
+        entry["send_buffer"] = f"{window * message * 8}bytes"
+        default, most = "net.core.rmem_default", "net.core.wmem_max"
+        buffers = {default: str(2 * window * message), most: str(window * message * 8)}
+        facts |= {"causes": (BUFFERS_FULL,), "payload": message, "window_packets": window}
+    else:
+        entry |= {"tool": "sctp", "receive_buffer": f"{window * 1000}bytes", "send_buffer": f"{window * 8000}bytes"}
+        buffers = {}
+        facts["causes"] = (BUFFERS_FULL, TIMER)
+    cell = replace(_base(start, (link,)), traffic=(entry,), buffers=buffers)
+    return replace(cell, facts=facts, has_captures=False, sampled_us=100_000)
 
 
 KINDS: dict[str, Callable[[_Start, Random], Configuration]] = {
@@ -564,4 +767,8 @@ KINDS: dict[str, Callable[[_Start, Random], Configuration]] = {
     "bulk": draw_bulk,
     "multipath": draw_multipath,
     "fairness": draw_fairness,
+    "last": draw_last,
+    "events": draw_events,
+    "trace": draw_trace,
+    "transport": draw_transport,
 }

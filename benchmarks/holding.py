@@ -21,7 +21,7 @@ import polars
 from benchmarks import closed_form as form
 from benchmarks import segment
 from benchmarks.closed_form import Way
-from benchmarks.configuration import OVERLOAD, SIGMAS, WITHIN, Configuration, Direction
+from benchmarks.configuration import OVERLOAD, SIGMAS, WINDOW_FULL, WITHIN, WORDS, Configuration, Direction
 
 # A timer of the experiment kernel fires on a step of its clock of 256 ns. These are the timers of the delay and the
 # rate of each link, and the timers by which a program sends and sees an arrival.
@@ -44,8 +44,6 @@ REASONS = {
     "timeout": "the run counts timeouts of the sender. Each takes 200 ms, Linux's minimum, and a round trip",
     "small window": "the run's samples show congestion windows below rate x round trip. The link was idle meanwhile",
 }
-# The words for the names of flows in one direction.
-WORDS = {"there": "forward", "back": "reverse"}
 
 
 @dataclass(frozen=True)
@@ -192,7 +190,7 @@ def hold_overload(evidence: Evidence) -> Iterator[Row]:
         + form.follow_s(cell.forward, cell.frame_bytes, probe)
     )
     yield near("loaded round trip", "s", asked, evidence.metric("probe.rtt"))
-    rate = cell.bottleneck.forward.kbit * 1e3
+    rate = cell.bottleneck.forward.rate_bit_per_s
     arrived = form.full_queue_arrivals(facts["packets"], queue, OVERLOAD)
     yield near("packets of the load that arrived", "1", arrived, len(load))
     asked = form.goodput_bit_per_s(rate, facts["payload"], cell.mtu)
@@ -274,7 +272,7 @@ def hold_bulk(evidence: Evidence) -> Iterator[Row]:
     cell = evidence.cell
     yield hold_ping(evidence, "idle")
     payload = form.tcp_payload_bytes(cell.family, cell.mtu)
-    asked = form.goodput_bit_per_s(cell.bottleneck.forward.kbit * 1e3, payload, cell.mtu)
+    asked = form.goodput_bit_per_s(cell.bottleneck.forward.rate_bit_per_s, payload, cell.mtu)
     yield with_reason(evidence, near("TCP goodput", "bit/s", asked, evidence.metric("bulk.goodput")))
     yield from hold_counts(evidence, "bulk", 5201)
 
@@ -282,7 +280,7 @@ def hold_bulk(evidence: Evidence) -> Iterator[Row]:
 def hold_multipath(evidence: Evidence) -> Iterator[Row]:
     cell = evidence.cell
     payload = form.tcp_payload_bytes(cell.family, cell.mtu, is_multipath=True)
-    rate = sum(link.forward.kbit for link in cell.links) * 1e3
+    rate = sum(link.forward.rate_bit_per_s for link in cell.links)
     asked = form.goodput_bit_per_s(rate, payload, cell.mtu)
     yield with_reason(evidence, near("MPTCP goodput over both paths", "bit/s", asked, evidence.metric("bulk.goodput")))
     yield exact("subflows", 2, evidence.metric("bulk.subflows"))
@@ -299,7 +297,7 @@ def hold_fairness(evidence: Evidence) -> Iterator[Row]:
     yield Row("Jain's index, from table goodput", "share", index, index - 1e-6, index + 1e-6, fairness)
     if cell.discipline == "fifo":
         payload = form.tcp_payload_bytes(cell.family, cell.mtu)
-        asked = form.goodput_bit_per_s(cell.bottleneck.forward.kbit * 1e3, payload, cell.mtu)
+        asked = form.goodput_bit_per_s(cell.bottleneck.forward.rate_bit_per_s, payload, cell.mtu)
         yield near("goodput of all", "bit/s", asked, evidence.metric("total.goodput"))
     for number in range(cell.flows):
         yield from hold_counts(evidence, f"flow{number}", 5201 + number)
@@ -340,8 +338,91 @@ def hold_counts(evidence: Evidence, name: str, port: int) -> Iterator[Row]:
     yield near(f"{name}: goodput, by sequence numbers", "bit/s", counted, evidence.metric(f"{name}.goodput"), floor)
 
 
+def hold_last(evidence: Evidence) -> Iterator[Row]:
+    """Compare the loss of the last flow with what a queue of its size drops, and with the counters of the links."""
+    cell = evidence.cell
+    (entry,), packets, payload = cell.traffic, cell.facts["packets"], cell.facts["payload"]
+    apart_s = payload * 8 / int(entry["rate"].removesuffix("bit"))
+    arrivals_s = [number * apart_s for number in range(packets)]
+    accepted = form.accepted_s(arrivals_s, cell.bottleneck.forward.queue_packets, cell.frame_s)
+    lost = packets - len(accepted)
+    yield exact("packets of the last flow", packets, evidence.metric("last.packets"))
+    # an arrival and a departure at the same time may come in either order
+    yield near("loss of the last flow", "share", lost / packets, evidence.metric("last.loss"), min(lost, 1) / packets)
+    duration_s = int(entry["duration"].removesuffix("us")) / 1e6
+    arriving_s = (accepted[-1][1] - accepted[0][1]) * len(accepted) / (len(accepted) - 1)
+    asked = len(accepted) * payload * 8 / max(duration_s, arriving_s)
+    yield near("goodput of the last flow", "bit/s", asked, evidence.metric("last.goodput"))
+    beyond_s = form.one_way_s(cell.forward, cell.frame_bytes) - cell.frame_s
+    most_s = beyond_s + max(sent_s - arrival_s for arrival_s, sent_s in accepted)
+    floor = _steps_s(1, len(cell.links))
+    yield near("longest delay of the last flow", "s", most_s, evidence.metric("last.delay.max"), floor)
+    queues = evidence.table("queues").filter(polars.col("time_ns") == polars.col("time_ns").max())
+    dropped = int(queues["drops_packets"].fill_null(0).sum())
+    yield exact("packets that the queues dropped", round(evidence.metric("last.loss") * packets), dropped)
+
+
+def hold_changes(evidence: Evidence) -> Iterator[Row]:
+    """Compare the arrivals in each piece of a constant rate with what the link carries."""
+    cell, facts = evidence.cell, evidence.cell.facts
+    (link,) = cell.links
+    table = evidence.table("datagrams").select("flow", at_ns=polars.col("sent_ns") + polars.col("delay_ns"))
+    for name, direction in (("there", link.forward), ("back", link.reverse)):
+        arrived = table.filter(polars.col("flow") == name)["at_ns"].sort().to_list()
+        found = form.pieces(direction.rate_bit_per_s, facts["changes"][name], facts["begin_us"], facts["end_us"])
+        for piece in found:
+            low, high = (bisect_right(arrived, moment_us * 1000) for moment_us in (piece.begin_us, piece.end_us))
+            when = f"{piece.begin_us / 1000:g} to {piece.end_us / 1000:g} ms at {piece.rate_bit_per_s / 1e6:.6f} Mbit/s"
+            # the rest of a frame belongs to the next piece
+            asked = piece.frames(cell.frame_bytes)
+            yield Row(f"frames {WORDS[name]}, {when}", "1", asked, asked - 1, asked + 1, high - low)
+
+
+def hold_transport(evidence: Evidence) -> Iterator[Row]:
+    """Compare a transfer with the rate of its link. If it gets less, the run must name the cause."""
+    cell, causes = evidence.cell, evidence.cell.facts["causes"]
+    got = evidence.metric("bulk.goodput")
+    asked = form.goodput_bit_per_s(cell.bottleneck.forward.rate_bit_per_s, cell.facts["payload"], cell.mtu)
+    full = near("goodput", "bit/s", asked, got)
+    told = [text for text in evidence.summary["warnings"] if text.startswith("bulk: ")]
+    named = [cause for cause in causes if any(cause in text for text in told)]
+    quantity = f"causes named of {got / asked * 100:.1f} % of the link's goodput: {', '.join(named) or 'none'}"
+    yield full if full.is_held else exact(quantity, 1, len(named))
+    if WINDOW_FULL in causes:
+        yield _hold_tcp_window(evidence)
+    elif "window_packets" in cell.facts:
+        yield _hold_sctp_window(evidence)
+
+
+def _hold_tcp_window(evidence: Evidence) -> Row:
+    """Compare the goodput with the announced windows, in whole segments, of each round trip."""
+    cell, payload = evidence.cell, evidence.cell.facts["payload"]
+    rtt_s = form.round_trip_s(cell.forward, cell.reverse, cell.frame_bytes, form.tcp_frame_bytes(cell.family, 0))
+    windows = steady_sockets(evidence)["snd_wnd_bytes"].to_list()
+    packets = sum(window // payload for window in windows) / max(1, len(windows))
+    asked = form.window_goodput_bit_per_s(packets, payload, rtt_s, cell.frame_s)
+    return near("goodput of the announced windows", "bit/s", asked, evidence.metric("bulk.goodput"))
+
+
+def _hold_sctp_window(evidence: Evidence) -> Row:
+    """Compare the goodput of the second half with the window in each round trip.
+
+    A SACK leaves when the second message of a pair arrives, before the program reads this message. It therefore
+    announces the buffer without this message.
+    """
+    cell, payload = evidence.cell, evidence.cell.facts["payload"]
+    there, back = form.sctp_frame_bytes(cell.family, payload), form.sack_frame_bytes(cell.family)
+    rtt_s = form.round_trip_s(cell.forward, cell.reverse, there, back)
+    frame_s = cell.bottleneck.forward.hop.serialise_s(there)
+    asked = form.window_goodput_bit_per_s(cell.facts["window_packets"] - 1, payload, rtt_s, frame_s)
+    rows = evidence.table("goodput").select("start_s", "end_s", "goodput_bit_per_s").sort("start_s").rows()
+    half = rows[len(rows) // 2 :]
+    got = sum((end_s - start_s) * rate for start_s, end_s, rate in half) / (half[-1][1] - half[0][0])
+    return near("goodput of the second half", "bit/s", asked, got)
+
+
 def hold_conservation(evidence: Evidence) -> Iterator[Row]:
-    """Compare, on every link and direction, packets sent with packets received, dropped and lost."""
+    """Compare, on every link and direction, packets sent with packets received, dropped and lost. None is left."""
     ends = evidence.table("interfaces").filter(polars.col("time_ns") == polars.col("time_ns").max())
     queues = evidence.table("queues").filter(polars.col("time_ns") == polars.col("time_ns").max())
     nodes = {node: place for place, node in enumerate(_order(evidence.cell))}
@@ -350,11 +431,13 @@ def hold_conservation(evidence: Evidence) -> Iterator[Row]:
         rows = sorted(ends.filter(polars.col("link") == link).iter_rows(named=True), key=lambda row: nodes[row["node"]])
         for way, (sender, receiver) in (("forward", rows), ("reverse", rows[::-1])):
             gone = queues.filter((polars.col("link") == link) & (polars.col("direction") == way))
-            counted = ("drops_packets", "lost_packets", "backlog_packets")
+            counted = ("drops_packets", "lost_packets")
             accounted = sum(int(gone[column].fill_null(0).sum()) for column in counted)
             unaccounted += abs(sender["tx_packets"] - receiver["rx_packets"] - accounted)
             passed += sender["tx_packets"]
     yield exact(f"packets unaccounted for, of {passed} sent on all links", 0, unaccounted)
+    if not evidence.cell.has_captures:
+        return
     for host, census in (("client", evidence.client), ("server", evidence.server)):
         mine = ends.filter((polars.col("node") == host) & polars.col("link").is_not_null())
         sent, received = int(mine["tx_packets"].sum()), int(mine["rx_packets"].sum())
@@ -424,24 +507,28 @@ def predict_timeout(evidence: Evidence, asked: float) -> float:
     return asked * (1 - silent_ns / (end_ns - begin_ns))
 
 
-def predict_small_window(evidence: Evidence, asked: float) -> float:
-    """Return the goodput that the sampled windows allow: on each path a window per round trip, up to the rate."""
-    cell = evidence.cell
+def steady_sockets(evidence: Evidence) -> polars.DataFrame:
+    """Return the samples of the sender's sockets after the time that is omitted."""
     sockets = evidence.table("sockets").filter((polars.col("host") == "client") & polars.col("flow").is_not_null())
-    entry = next(one for one in cell.traffic if "omit" in one)
+    entry = next(one for one in evidence.cell.traffic if "omit" in one)
     omitted_ns = int(entry["omit"]["start"].removesuffix("s")) * 1_000_000_000
     since = sockets["time_ns"].min()
-    sockets = sockets.filter(polars.col("time_ns") > (since if isinstance(since, int) else 0) + omitted_ns)
+    return sockets.filter(polars.col("time_ns") > (since if isinstance(since, int) else 0) + omitted_ns)
+
+
+def predict_small_window(evidence: Evidence, asked: float) -> float:
+    """Return the goodput that the sampled windows allow: on each path a window per round trip, up to the rate."""
+    cell, sockets = evidence.cell, steady_sockets(evidence)
     paths = cell.links if cell.is_multipath else (cell.bottleneck,)
-    total_rate = sum(link.forward.kbit for link in paths)
+    total_rate = sum(link.forward.rate_bit_per_s for link in paths)
     predicted = 0.0
     for link in paths:
         mine = sockets.filter(polars.col("path") == link.name) if cell.is_multipath else sockets
         rtt_s = (link.forward.delay_us + link.reverse.delay_us) / 1e6 if cell.is_multipath else cell.rtt_s
-        product = link.forward.kbit * 1e3 * rtt_s / 8 / cell.frame_bytes
+        product = link.forward.rate_bit_per_s * rtt_s / 8 / cell.frame_bytes
         windows = mine["snd_cwnd_packets"].to_list()
         share = sum(min(1.0, window / product) if product else 1.0 for window in windows) / max(1, len(windows))
-        predicted += asked * share * link.forward.kbit / total_rate
+        predicted += asked * share * link.forward.rate_bit_per_s / total_rate
     return predicted
 
 
@@ -454,4 +541,8 @@ HOLDERS: dict[str, Callable[[Evidence], Iterator[Row]]] = {
     "bulk": hold_bulk,
     "multipath": hold_multipath,
     "fairness": hold_fairness,
+    "last": hold_last,
+    "events": hold_changes,
+    "trace": hold_changes,
+    "transport": hold_transport,
 }

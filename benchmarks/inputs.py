@@ -11,7 +11,9 @@ from benchmarks.configuration import Configuration, Link
 
 def topology(cell: Configuration) -> dict[str, Any]:
     """Return the topology file, as a tree."""
-    shared = {"version": 1, "addressing": cell.family}
+    shared: dict[str, Any] = {"version": 1, "addressing": cell.family}
+    if cell.events:
+        shared["events"] = list(cell.events)
     if cell.is_multipath:
         paths = [_written(link, cell) for link in cell.links]
         return {**shared, "topology": "multi-path", "paths": paths, "server_paths": [{"mtu": cell.mtu}]}
@@ -27,7 +29,7 @@ def topology(cell: Configuration) -> dict[str, Any]:
 def _written(link: Link, cell: Configuration) -> dict[str, Any]:
     written: dict[str, Any] = {"name": link.name, "mtu": cell.mtu}
     ways = {"forward": link.forward, "reverse": link.reverse}
-    written["rate"] = {way: f"{one.kbit}kbit" for way, one in ways.items()}
+    written["rate"] = {way: f"{one.rate_bit_per_s}bit" for way, one in ways.items()}
     written["delay"] = {way: f"{one.delay_us}us" for way, one in ways.items()}
     if cell.discipline == "fifo":
         written["queue"] = {way: f"{one.queue_packets}packets" for way, one in ways.items()}
@@ -54,6 +56,11 @@ def experiment(cell: Configuration) -> dict[str, Any]:
     host: dict[str, Any] = {"sysctl": cell.buffers} if cell.buffers else {}
     if cell.is_multipath:
         host["mptcp"] = {"path_manager": "fullmesh"}
-    hosts = {"hosts": dict.fromkeys(("client", "server"), host)} if host else {}
-    captures = [{"host": name, "snaplen": 128} for name in ("client", "server")]
-    return {"version": 1, "probe": {"pings": 0}, **hosts, "capture": captures, "traffic": list(cell.traffic)}
+    written: dict[str, Any] = {"version": 1, "probe": {"pings": 0}}
+    if host:
+        written["hosts"] = dict.fromkeys(("client", "server"), host)
+    if cell.sampled_us:
+        written["sample"] = {"sockets": f"{cell.sampled_us}us"}
+    if cell.has_captures:
+        written["capture"] = [{"host": name, "snaplen": 128} for name in ("client", "server")]
+    return {**written, "traffic": list(cell.traffic)}

@@ -27,10 +27,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 import yaml
 
-from benchmarks.configuration import MOST_PACKETS, Configuration, draw
+from benchmarks.configuration import MOST_PACKETS, PIECE_FRAMES, Configuration, draw
 from benchmarks.holding import REASONS, Row, hold
 from benchmarks.inputs import experiment, topology
 
@@ -65,7 +66,7 @@ def run_cell(cell: Configuration, folder: Path) -> Outcome:
     started = time.monotonic()
     (folder / "topo.yaml").write_text(yaml.safe_dump(topology(cell), sort_keys=False))
     (folder / "xp.yaml").write_text(yaml.safe_dump(experiment(cell), sort_keys=False))
-    for name, text in cell.schedules.items():
+    for name, text in cell.files.items():
         (folder / name).write_text(text)
     argv = [sys.executable, "-m", "mprun", "-t", "topo", "-x", "xp", "-o", str(folder / "runs"), *ENGINE]
     done = subprocess.run(argv, cwd=folder, env=_environment(), capture_output=True, text=True)
@@ -116,11 +117,23 @@ def describe(cell: Configuration) -> str:
     links = []
     for link in cell.links:
         there, back = link.forward, link.reverse
-        rate = _both(f"{there.kbit / 1e3:g}", f"{back.kbit / 1e3:g}")
+        rate = _both(f"{there.rate_bit_per_s / 1e6:.6f}", f"{back.rate_bit_per_s / 1e6:.6f}")
         delay = _both(f"{there.delay_us / 1e3:g}", f"{back.delay_us / 1e3:g}")
         links.append(f"{rate} Mbit/s, {delay} ms, {there.queue_packets} packets")
     joint = " beside " if cell.is_multipath else ", then "
-    return f"{joint.join(links)}; {cell.family}, MTU {cell.mtu}"
+    changes = f"; {_summarize(cell.events)}" if cell.events else ""
+    return f"{joint.join(links)}; {cell.family}, MTU {cell.mtu}{changes}"
+
+
+def _summarize(events: Sequence[dict[str, Any]]) -> str:
+    """Return the kinds of events, as words."""
+    (first, *more) = events
+    if not more and "set" not in first:
+        return first.get("format", "schedule" if "schedule" in first else "mahimahi") + " file"
+    kinds = [
+        "ramp" if "over" in one else "every" if "every" in one else "for" if "for" in one else "set" for one in events
+    ]
+    return "events: " + ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
 
 
 def _both(there: str, back: str) -> str:
@@ -174,7 +187,7 @@ link property alone, on a fixed grid.
 
 | quantity | range |
 | --- | --- |
-| rate | 0.1 to 1000 Mbit/s, in equal strata of its logarithm |
+| rate | 0.1 to 1000 Mbit/s, any whole number of bit/s, in equal strata of its logarithm |
 | reverse rate | equal in half of the cells, otherwise a fifth to five times the forward rate |
 | round-trip propagation | 0 to 700 ms, in strata; split evenly between the directions, or up to 1 to 4 |
 | MTU, family | 1280, 1500, 4000 or 9000 bytes; IPv4 or IPv6 |
@@ -182,6 +195,9 @@ link property alone, on a fixed grid.
 | links | one, two in series, or two paths side by side |
 | loss | 0.1 to 10 % at random, or in bursts (Gilbert and Elliott) |
 | jitter | 5 to 24 % of the delay; uniform, normal, pareto, paretonormal |
+| last flow | UDP with nothing after it: round trips of 2 to 8 s, or queues of 25 to 3000 packets |
+| changes of a rate | 6 to 9 events that overlap: `set`, `for`, `every`, `over`; traces and schedules |
+| transports | TCP with a small receive buffer or queue, the kernel's SCTP and SCTP in user space with small buffers |
 
 Some kinds of cell use a part of a range:
 
@@ -189,6 +205,11 @@ Some kinds of cell use a part of a range:
 - Cells with jitter have rates of 1 Mbit/s or more.
 - Cells of slow start have links on which a full frame takes no longer than a handshake. Otherwise Linux sends tail
   loss probes.
+- In cells of changes, a piece of a constant rate is at least {frames} frames long.
+- The window of TCP is the announced one, in whole segments. The window of the kernel's SCTP is half of the socket's
+  buffer, less a message that is not read yet. A window has 100 to 250 packets, and the bandwidth-delay product is 2.5
+  to 5 times as large. TCP with a small receive buffer has a round trip of 100 ms or more. Linux sends the packets of a
+  millisecond at once, and waits if the window has no place for all of them.
 - The round trips of two paths, with full queues, differ by a factor of 2 at most. Linux's send buffer of a connection
   holds about two windows of each subflow, which is enough up to this factor.
 
@@ -206,6 +227,10 @@ Some kinds of cell use a part of a range:
 | TCP goodput | rate x payload / frame length; timestamps take 12 bytes of each segment |
 | MPTCP goodput | the sum over both paths; the DSS option takes 24 bytes more |
 | fairness | Jain's index is 1 |
+| loss of the last flow | the packets that find no place in the queue, one arrival after another |
+| frames while a rate changes | rate x time / frame length in each piece of a constant rate, within one frame |
+| goodput of a window | window / (round trip + T), because every second packet is acknowledged |
+| other goodputs below the rate | none: the run must name the cause |
 | conservation | on each link and direction: sent = received + dropped by the queue + lost by the link's loss |
 | counts | packets, bytes and retransmissions in the captures, by sequence numbers |
 
@@ -214,8 +239,9 @@ also be late by 512 ns on each link and by 512 ns for the programs. Each of thes
 experiment kernel's clock. ping(8) prints microseconds. If a figure depends on chance, the cell measures so long that
 four standard errors are within 2 %.
 
-A goodput may differ by more if the run itself shows one of these reasons. The reason predicts the size of its effect,
-and the remaining difference must be below 2 %. At most two cells may have a reason.
+If a transport behind a small buffer or queue gets less than its link carries, the warnings of the run must name the
+cause. Another goodput may differ by more than 2 % if the run itself shows one of these reasons. The reason predicts the
+size of its effect, and the remaining difference must be below 2 %. At most two cells may have a reason.
 
 {reasons}
 
@@ -232,6 +258,7 @@ def page(seed: int, outcomes: Sequence[Outcome]) -> str:
     return TEXT.format(
         seed=seed,
         packets=f"{MOST_PACKETS:,}",
+        frames=PIECE_FRAMES,
         verdict=verdict(outcomes),
         reasons=reasons,
         configurations=configurations(outcomes),

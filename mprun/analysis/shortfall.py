@@ -4,7 +4,7 @@
 Only the last third of a flow counts, and only if slow start is over by then. The flow must send as fast as it can, and
 no change, middlebox or choice of ways may be on its path. A queue that dropped packets is the cause if it is shorter
 than half the BDP. Otherwise, the samples of TCP's sockets show what was full. Sockets of other transports are not
-sampled. There the buffers are the cause if no packet was lost and the rate is constant.
+sampled. There the buffers are the cause if no packet was lost and the rate is constant, or a timer that expired.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ MOST_HEADERS_BYTES = 100
 GROWTH, FIRST_BYTES = 1.5, 4380
 # A queue below this share of the BDP lets a flow fall short of the rate.
 SHORT_QUEUE = 0.5
-# A window that grows by less in a third of a flow does not grow.
-STEADY = 1.01
+# A window that grows by less than this share in a third of a flow does not grow.
+GROWN = 0.01
 # From here on a window is full.
 FULL = 0.95
+# The default buffers of usrsctp.
+_LIBRARY_BYTES = {"send_buffer_bytes": 1 << 18, "receive_buffer_bytes": 1 << 17}
 # A way back with this share of the rate carries all acknowledgements.
 LEAST_REVERSE = 1 / 20
 # Flows of these tools take nearly nothing from others.
@@ -109,8 +111,12 @@ def explain_shortfall(
             name = "receive window" if what == "window" else "send buffer"
             seen = f"its {name} was full in {counts[what]} of {len(samples)} samples"
             return Findings(warnings=(told + _explain_buffers(scene, seen),))
-    elif evidence.is_simulated and _has_lost_nothing(scene, drops) and scene.got < STEADY * scene.before:
-        return Findings(warnings=(told + _explain_buffers(scene, "its buffers were full, as no packet was lost"),))
+    elif evidence.is_simulated and _has_lost_nothing(scene, drops):
+        expired = round(results[flow.name].values.get("timeouts", 0))
+        if expired and _has_small_window(scene):
+            return Findings(warnings=(told + _explain_timer(scene, expired),))
+        if expired or not _has_grown(scene):
+            return Findings(warnings=(told + _explain_buffers(scene, "its buffers were full, as no packet was lost"),))
     if flow.group is not None or scene.is_disturbed:
         # losses are asked for, and notes on the members of a group, of which there may be hundreds, are not read
         return Findings()
@@ -236,6 +242,28 @@ def _has_lost_nothing(scene: _Scene, drops: Counter[tuple[str, str]]) -> bool:
     """Return whether no packet was lost or overtaken, and the links carry the acknowledgements of the whole rate."""
     has_way_back = all((one.way.rate_bit_per_s or math.inf) >= LEAST_REVERSE * scene.rate for one in scene.back)
     return has_way_back and not scene.is_disturbed and not _sum(drops, scene)
+
+
+def _has_grown(scene: _Scene) -> bool:
+    """Return whether the window grew: by more than the burst of a round trip, which counts in one third or the next."""
+    burst = scene.path.rtt_ns / (scene.end_ns - scene.begin_ns)
+    return scene.got >= (1 + max(GROWN, burst)) * scene.before
+
+
+def _has_small_window(scene: _Scene) -> bool:
+    """Return whether a flow of usrsctp had less than half of its buffers under way in a round trip."""
+    held_bytes = min(int(str(scene.flow.options.get(name, size))) for name, size in _LIBRARY_BYTES.items())
+    return scene.got * scene.path.rtt_ns / 8e9 < held_bytes / 2
+
+
+def _explain_timer(scene: _Scene, expired: int) -> str:
+    """Return the sentence for a retransmission timer that reduces the congestion window without a loss."""
+    rtt, under_way = TIME.render(scene.path.rtt_ns), _spell(scene.got * scene.path.rtt_ns / 8e9)
+    return (
+        f"its retransmission timer (T3-rtx) expired {expired} times in all, although no packet was lost. Each time its "
+        f"congestion window falls to one packet: {under_way} in a round trip of {rtt}, and the path holds "
+        f"{_spell(scene.bdp_bytes)}. Remedy: give '{scene.flow.name}' 'rto_min: 60s'"
+    )
 
 
 def _explain_buffers(scene: _Scene, seen: str) -> str:

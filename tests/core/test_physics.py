@@ -181,6 +181,89 @@ def test_full_queue_against_one_that_is_followed() -> None:
     assert sum(probed) / len(probed) == pytest.approx(form.full_queue_probe_wait_s(25, 1, GOLDEN, 0), abs=0.06)
 
 
+def test_queue_that_drops() -> None:
+    """A queue of one place, frames of 1 s every 0.4 s: those at 0.8, 1.6, 2.4 and 2.8 s find the place taken."""
+    found = form.accepted_s([number * 0.4 for number in range(8)], 1, 1)
+    assert [arrival_s for arrival_s, _ in found] == pytest.approx([0, 0.4, 1.2, 2.0])
+    assert [sent_s for _, sent_s in found] == pytest.approx([1, 2, 3, 4])
+
+
+def test_queue_that_holds_all() -> None:
+    """Three frames at once: the last one waits for the two others."""
+    assert form.accepted_s([5, 5, 5], 25, 2) == [(5, 7), (5, 9), (5, 11)]
+    assert form.accepted_s([0, 10], 25, 2) == [(0, 2), (10, 12)]
+
+
+def test_full_queue_drops_what_exceeds_the_rate() -> None:
+    packets = 4000
+    accepted = form.accepted_s([number / GOLDEN for number in range(packets)], 25, 1)
+    assert len(accepted) == pytest.approx(form.full_queue_arrivals(packets, 25, GOLDEN), abs=2)
+
+
+# -- rates that change -----------------------------------------------------------------------------------------------
+
+MBIT = 1_000_000
+
+
+def rates(*changes: form.RateChange, end: int = 30) -> list[tuple[int, float]]:
+    """Return begin and rate of each piece of a link of 1 Mbit/s, in Mbit/s. Times are small numbers."""
+    found = [(one.begin_us, one.rate_bit_per_s / MBIT) for one in form.pieces(MBIT, changes, 0, end)]
+    return [one for number, one in enumerate(found) if not number or found[number - 1][1] != one[1]]
+
+
+def lasting(at: int, rate: float, lasts: int | None = None) -> form.RateChange:
+    return form.RateChange(at, rate * MBIT, lasts)
+
+
+def ramp(at: int, rate: float, over: int, step: int) -> form.RateChange:
+    return form.RateChange(at, rate * MBIT, over_us=over, step_us=step)
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked"),
+    [
+        pytest.param([lasting(5, 2, 10), lasting(10, 3, 10)], [(0, 1), (5, 2), (10, 3), (20, 1)], id="later-one-holds"),
+        pytest.param([lasting(5, 2, 20), lasting(10, 3, 5)], [(0, 1), (5, 2), (10, 3), (15, 2), (25, 1)], id="inside"),
+        pytest.param([lasting(10, 3, 10), lasting(10, 2, 5)], [(0, 1), (10, 2), (15, 3), (20, 1)], id="order-of-file"),
+        pytest.param([lasting(10, 2), lasting(10, 3)], [(0, 1), (10, 3)], id="order-of-permanent-ones"),
+        pytest.param(
+            [lasting(5, 2, 10), lasting(10, 3, 10), lasting(12, 4)], [(0, 1), (5, 2), (10, 3), (20, 4)], id="documented"
+        ),
+        pytest.param([ramp(10, 5, 4, 1), lasting(12, 9)], [(0, 1), (11, 2), (12, 9)], id="ends-a-ramp"),
+        pytest.param(
+            [lasting(5, 7, 6), ramp(10, 5, 4, 1)], [(0, 1), (5, 7), (11, 2), (12, 3), (13, 4), (14, 5)], id="covers"
+        ),
+        pytest.param(
+            [ramp(10, 5, 4, 1), ramp(12, 1, 2, 1)], [(0, 1), (11, 2), (12, 3), (13, 2), (14, 1)], id="ramp-in-a-ramp"
+        ),
+    ],
+)
+def test_events_that_overlap(changes: list[form.RateChange], asked: list[tuple[int, float]]) -> None:
+    """The results follow from docs/links.md, "Overlapping changes"."""
+    assert rates(*changes) == asked
+
+
+def test_frames_of_a_piece() -> None:
+    """2 Mbit/s for 0.5 s are 1,000,000 bits: 100 frames of 1250 bytes."""
+    assert form.Piece(0, 500_000, 2 * MBIT).frames(1250) == pytest.approx(100)
+    (piece,) = form.pieces(MBIT, [], 250_000, 500_000)
+    assert piece.frames(1250) == pytest.approx(25)
+
+
+# -- windows ---------------------------------------------------------------------------------------------------------
+
+
+def test_window() -> None:
+    """100 messages of 1250 bytes are 1,000,000 bits. They take 99 ms, and 1 ms until the second one of a pair."""
+    assert form.window_goodput_bit_per_s(100, 1250, 0.099, 0.001) == pytest.approx(10e6)
+
+
+def test_sctp_frames() -> None:
+    """14 Ethernet, 20 IP, 12 common header, 16 DATA or SACK; 1399 bytes of payload are padded to 1400."""
+    assert form.sctp_frame_bytes("ipv4", 1399) == 1462
+    assert form.sack_frame_bytes("ipv6") == 82
+
+
 # -- chance ----------------------------------------------------------------------------------------------------------
 
 
@@ -436,14 +519,40 @@ def test_cells_cover_the_ranges(seed: int) -> None:
     assert {cell.mtu for cell in cells} == {1280, 1500, 4000, 9000}
     assert {cell.family for cell in cells} == {"ipv4", "ipv6"}
     links = [link for cell in cells for link in cell.links]
-    rates = [link.forward.kbit for link in links]
-    # strata of an eighth, and less, of four decades
-    assert min(rates) < 400
-    assert max(rates) > 250_000
-    assert all(100 <= direction.kbit <= 1_000_000 for link in links for direction in (link.forward, link.reverse))
+    rates = [direction.rate_bit_per_s for link in links for direction in (link.forward, link.reverse)]
+    # strata of a quarter, and less, of four decades
+    assert min(rates) < 400_000
+    assert max(rates) > 250_000_000
+    assert all(100_000 <= rate <= 5_000_000_000 for rate in rates)
+    # tc counts whole bytes per second: nearly all rates are rounded
+    assert sum(rate % 8 > 0 for rate in rates) > 0.7 * len(rates)
     trips = [cell.rtt_s for cell in cells if not cell.is_multipath]
     assert min(trips) < 0.01
     assert max(trips) > 0.3
     assert {len(cell.links) for cell in cells} == {1, 2}
     assert {cell.kind for cell in cells} == set(configuration.COUNTS)
-    assert min(link.forward.queue_packets for link in links) == configuration.LEAST_QUEUE
+    drawn = [link.forward.queue_packets for cell in cells if cell.kind != "transport" for link in cell.links]
+    assert min(drawn) == configuration.LEAST_QUEUE
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_cells_of_the_new_kinds(seed: int) -> None:
+    """Events overlap, each kind of file is used, and nothing follows the last flow."""
+    cells = configuration.draw(seed)
+    events = [event for cell in cells if cell.kind == "events" for event in cell.events]
+    assert {key for event in events for key in event} >= {"set", "for", "every", "over"}
+    for cell in cells:
+        if cell.kind in ("events", "trace"):
+            facts = cell.facts
+            for name, way in (("there", cell.links[0].forward), ("back", cell.links[0].reverse)):
+                found = form.pieces(way.rate_bit_per_s, facts["changes"][name], facts["begin_us"], facts["end_us"])
+                assert (found[0].begin_us, found[-1].end_us) == (facts["begin_us"], facts["end_us"])
+                # an interval of a mahimahi trace without opportunities carries nothing
+                assert all(piece.frames(cell.frame_bytes) > 99 for piece in found if piece.rate_bit_per_s)
+    traces = [cell for cell in cells if cell.kind == "trace"]
+    assert {event.get("format") for cell in traces for event in cell.events} >= {"rates", None}
+    assert all(set(cell.files) == {"trace"} for cell in traces)
+    last = [cell for cell in cells if cell.kind == "last"]
+    assert all(len(cell.traffic) == 1 and cell.traffic[0]["tool"] == "udp" for cell in last)
+    transports = {entry["tool"] for cell in cells if cell.kind == "transport" for entry in cell.traffic}
+    assert transports == {"iperf3", "netperfmeter", "sctp"}

@@ -234,6 +234,25 @@ def test_overlapping_changes_and_odd_rates_are_set_and_read_back(mprun: Callable
     assert rates == [(500, 20_000_000), (1000, 30_000_000), (2000, 8_259_000), (2200, 6_518_000), (2700, 4_777_000)]
 
 
+def test_no_packet_makes_a_change_late(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """Elsewhere poll(2) may wake a task later by a thousandth of its time-out, at the time of a packet meanwhile."""
+    write(
+        tmp_path,
+        "  - {name: l, between: [a, b], rate: 8mbit, delay: 5ms}\n",
+        "  - {at: 2s, every: 1s, until: 6s, link: l, set: {rate: 4mbit}}\n"
+        "  - {at: 2250ms, every: 1s, until: 6s, link: l, set: {rate: 8mbit}}\n",
+        "version: 1\nprobe: {pings: 0}\n"
+        "traffic: [{tool: udp, from: a, to: b, rate: 7001kbit, length: 700bytes, duration: 8s}]\n",
+    )
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    late = [step["actual_ns"] - step["asked_ns"] for step in steps(result.run) if step["step"] == "change"]
+    assert len(late) == 8
+    # the first change opens what it needs
+    assert late[0] < 20_000
+    assert max(late[1:]) <= 512
+
+
 def test_ten_changes_a_second_for_a_minute_do_not_drift(mprun: Callable[..., Result], tmp_path: Path) -> None:
     write(
         tmp_path,

@@ -86,12 +86,36 @@ def test_buffers_of_netperfmeter(run: Run) -> None:
     assert warnings_of(run(FAT, {**flow, "send_buffer": "1250000bytes"}, hosts=larger)) == []
 
 
+def test_buffers_that_are_sent_in_bursts(run: Run) -> None:
+    """A round trip is a twentieth of a third of the flow, and so is the burst that one third may have more."""
+    flow = {"name": "bulk", "tool": "netperfmeter", "protocol": "sctp", "message": "1400bytes", "duration": "20s"}
+    hosts = sysctls(*BOTH, net__core__rmem_default=638400, net__core__wmem_max=2553600)
+    path = {"rate": "23254080bit", "rtt": "324864us", "queue": "624packets"}
+    [warning] = warnings_of(run(path, {**flow, "send_buffer": "2553600bytes"}, hosts=hosts))
+    assert "its buffers were full, as no packet was lost" in warning
+
+
 def test_buffers_of_sctp_in_user_space(run: Run) -> None:
     flow = {"name": "bulk", "tool": "sctp"}
     [warning] = warnings_of(run(FAT, flow))
     assert "give 'bulk' 'send_buffer: 1250000bytes' and 'receive_buffer: 1250000bytes'" in warning
     buffers = {"send_buffer": "1250000bytes", "receive_buffer": "1250000bytes"}
     assert warnings_of(run(FAT, {**flow, **buffers})) == []
+
+
+def test_a_timer_of_sctp_in_user_space(run: Run) -> None:
+    """A round trip of half a second does not let the window grow again within the second until the timer expires."""
+    buffers = {"receive_buffer": "212000bytes", "send_buffer": "1696000bytes"}
+    flow = {"name": "bulk", "tool": "sctp", "duration": "30s", **buffers}
+    path = {"rate": "20mbit", "rtt": "506ms"}
+    [warning] = warnings_of(run(path, flow))
+    assert re.search(
+        r"its retransmission timer \(T3-rtx\) expired \d+ times in all, although no packet was lost", warning
+    )
+    assert warning.endswith("Remedy: give 'bulk' 'rto_min: 60s'")
+    # without the timer, the buffers hold the flow back
+    [warning] = warnings_of(run(path, {**flow, "rto_min": "60s"}))
+    assert "its buffers were full" in warning
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,8 @@ def _split(rtt_s: float, generator: Random) -> tuple[int, int]:
 
 def _limit(rate_bit_per_s: float) -> int:
     """Return the rate within the range of rates."""
-    return round(max(LEAST_RATE_BIT_PER_S, min(MOST_RATE_BIT_PER_S, rate_bit_per_s)))
+    limited: float = max(LEAST_RATE_BIT_PER_S, min(MOST_RATE_BIT_PER_S, rate_bit_per_s))
+    return round(limited)
 
 
 def _link(name: str, start: _Start, rate_bit_per_s: int, rtt_s: float, times: float, generator: Random) -> Link:
@@ -656,7 +657,7 @@ def draw_events(start: _Start, generator: Random) -> Configuration:
             lasts_us = length * grid_us
             event["for"] = f"{lasts_us}us"
         if kind == "every":
-            apart_us = lasts_us + grid_us
+            apart_us = (length + 1) * grid_us
             event.update(every=f"{apart_us}us", until=f"{end_us}us")
             starts = list(range(at_us, end_us, apart_us))
         events.append(event)
@@ -676,7 +677,8 @@ def draw_trace(start: _Start, generator: Random) -> Configuration:
         rates["back"] = [rates["back"][0], *rates["there"][1:]]
     grid_ms = _grid_ms(start, rates)
     cell, begin_us, end_us = _draw_loads(start, rates, grid_ms, generator)
-    frame_bits, played = cell.frame_bytes * 8, {name: values[1:] for name, values in rates.items()}
+    frame_bits = cell.frame_bytes * 8
+    played: dict[str, list[float]] = {name: [*values[1:]] for name, values in rates.items()}
     event: dict[str, Any] = {"at": f"{begin_us}us", "link": "first"}
     if kind == "rates":
         text = "".join(f"{rate}bit\n" for rate in played["there"])
@@ -730,7 +732,7 @@ def draw_transport(start: _Start, generator: Random) -> Configuration:
     # the way back carries all acknowledgements
     link = replace(link, reverse=replace(link.reverse, rate_bit_per_s=rate_bit_per_s))
     seconds = max(8, math.ceil(2 * STEADY_TRIPS * rtt_s))
-    entry = {"name": "bulk", "from": "client", "to": "server", "duration": f"{seconds}s"}
+    entry: dict[str, Any] = {"name": "bulk", "from": "client", "to": "server", "duration": f"{seconds}s"}
     facts: dict[str, Any] = {"payload": form.tcp_payload_bytes(start.family, start.mtu)}
     buffers = TUNED_BUFFERS
     if kind == "receive window":

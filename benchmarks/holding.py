@@ -332,8 +332,11 @@ def hold_counts(evidence: Evidence, name: str, port: int) -> Iterator[Row]:
     window = (begun_ns + omitted * 1_000_000_000, begun_ns + total * 1_000_000_000)
     orders = [segment.follow_data(received)] if evidence.cell.is_multipath else [stream.order for stream in received]
     counted = sum(order.between(*window) for order in orders) * 8 / (total - omitted)
-    # a fixed window may arrive in one burst, and iperf3's clock begins after the handshake: one more burst may count
-    burst = max(2 * WAKE_BYTES, int(entry.get("window", "0bytes").removesuffix("bytes")))
+    # A fixed window may arrive in one burst, and iperf3's clock begins after the handshake: one more burst may count.
+    # Linux doubles the buffer that a program asks for, so that the announced window is larger than this.
+    mine = steady_sockets(evidence).filter(polars.col("flow") == name)
+    windows = mine["snd_wnd_bytes"].to_list() if "window" in entry else []
+    burst = max([2 * WAKE_BYTES, *windows])
     floor = burst * 8 / (total - omitted)
     yield near(f"{name}: goodput, by sequence numbers", "bit/s", counted, evidence.metric(f"{name}.goodput"), floor)
 

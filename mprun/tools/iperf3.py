@@ -282,15 +282,15 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         portions = {
             f"goodput{way.suffix}": [_portion(i, way.begin_ns) for i in _steady(flow, way.intervals)] for way in ways
         }
-        is_tcp = report["start"]["test_start"]["protocol"] == "TCP"
-        ports = tuple(int(c["local_port"]) for c in report["start"]["connected"]) if is_tcp else ()
+        protocol = report["start"]["test_start"]["protocol"]
+        ports = tuple(int(c["local_port"]) for c in report["start"]["connected"]) if protocol == "TCP" else ()
         return Result(
             values,
             ports,
             tables={"goodput": _goodput_table(ways)},
             accounts=_accounts(flow, outputs, report),
             portions=portions,
-            lost_packets=0 if is_tcp else sum(int(report["end"][f"sum{way.key}"]["lost_packets"]) for way in ways),
+            lost_packets=sum(int(report["end"][f"sum{way.key}"]["lost_packets"]) for way in ways if protocol == "UDP"),
         )
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
         return Result(error=f"its report is not as expected: {type(fault).__name__} {fault}")

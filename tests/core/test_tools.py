@@ -57,7 +57,7 @@ def output(name: str) -> str:
 
 
 def flow(tool: str, protocol: str = "tcp", duration_ns: int | None = 10**10, **options: object) -> Flow:
-    assert protocol in ("tcp", "mptcp")
+    assert protocol in ("tcp", "mptcp", "sctp")
     return Flow("bulk", tool, "client", "server", protocol, 0, duration_ns, options)  # type: ignore[arg-type]
 
 
@@ -72,6 +72,13 @@ def test_iperf3_report() -> None:
     seconds = [end - start for start, end in zip(table["start_s"], table["end_s"], strict=True)]
     carried = sum(rate * s for rate, s in zip(table["goodput_bit_per_s"], seconds, strict=True))
     assert carried / sum(seconds) == pytest.approx(result.values["goodput"])
+
+
+def test_iperf3_over_sctp_has_no_lost_packets() -> None:
+    result = iperf3.parse(flow("iperf3", "sctp", 2 * 10**9), Left({"bulk": output("iperf3-3.12-sctp.json")}))
+    assert result.error is None
+    assert result.values == {"goodput": pytest.approx(14.08e6, rel=1e-3), "bytes": 3_609_672}
+    assert (result.lost_packets, result.data_ports) == (0, ())
 
 
 @pytest.mark.parametrize(

@@ -131,13 +131,15 @@ def test_the_kernels_sctp_is_told_of_as_well(mprun: Callable[..., Result], tmp_p
 def test_cmt_uses_both_paths(run: Callable[..., Result]) -> None:
     """The test starts after slow start and its losses, with 40 ms and 20 + 20 Mbit/s.
 
-    Both paths with full queues hold 442 kB, which the receiver must be able to buffer.
+    Both paths with full queues hold 442 kB, which the receiver must be able to buffer. A path loses a packet every
+    three to four seconds. Then its queue is empty for about 0.2 s, because the library sends little until the data in
+    flight fits into half of the window. In 15 s the queues were empty for 5 and 8 % of the time.
     """
     flow = "tool: sctp, duration: 10s, omit: {start: 5s}, send_buffer: 1600kb, receive_buffer: 800kb, cmt: "
     single, both = run(flow + "off"), run(flow + "on")
     assert mbit(single) == pytest.approx(payload_of(20), rel=0.01)
     assert single.metric("bulk.share.path0") > 0.999
-    assert mbit(both) == pytest.approx(payload_of(40), rel=0.02)
+    assert 0.94 * payload_of(40) <= mbit(both) <= payload_of(40)
     assert both.metric("bulk.share.path0") == pytest.approx(0.5, abs=0.03)
 
 

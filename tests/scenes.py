@@ -20,6 +20,18 @@ paths:
   - {rate: 20mbit, queue: 30packets}
   - {rate: 20mbit, queue: 30packets}
 """
+# A baseline of one metric, in bit/s.
+BASELINE = """\
+engine = virtual
+experiment = xp.yaml
+kernel = 6.12.117-mprun
+mprun = 0.1.0
+plan = 0123456789abcdef
+seed = 1
+status = passed
+topology = topo.yaml
+value bulk.goodput = {goodput} bit/s
+"""
 # A user without any rights, and a command prefix that becomes them.
 NOBODY = 65534
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]

@@ -13,19 +13,9 @@ from click.testing import CliRunner
 from mprun.cli.history import command
 from mprun.errors import RunError, SpecError
 from mprun.question.past import read_past
+from tests import scenes
 
-BASELINE = """\
-engine = virtual
-experiment = xp.yaml
-kernel = 6.12.117-mprun
-mprun = 0.1.0
-plan = 0123456789abcdef
-seed = 1
-status = passed
-topology = topo.yaml
-value bulk.goodput = {goodput} bit/s
-value bulk.subflows = 2 1
-"""
+BASELINE = scenes.BASELINE + "value bulk.subflows = 2 1\n"
 
 
 def git(folder: Path, *words: str) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import random
 import resource
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,20 @@ VERBS: dict[str, tuple[str, ...]] = {
 }
 # The commands that draw figures, which takes two seconds.
 DRAWING = ("report", "bundle")
+
+
+@contextmanager
+def environment(**values: str) -> Iterator[None]:
+    """Set variables of the environment during the block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 @dataclass(frozen=True)

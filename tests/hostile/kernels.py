@@ -6,19 +6,17 @@ A kernel runs with the rights of its user. In each case, the programs of the arc
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mprun.bundle.archive import Content, write_archive
 from mprun.bundle.installation import digest_of, export
 from mprun.kernel import build, store
 from mprun.kernel.recipe import guest_digest, recipe_digest
-from tests.hostile import Finding, archives, call, files_of, first_line
+from tests.hostile import Finding, archives, call, environment, files_of, first_line
 
 # The name that an archive of a release has.
 NAME = "mprun-0.1.0-x86_64.mprun-kernel.zip"
@@ -116,22 +114,9 @@ CASES: dict[str, tuple[Make, str]] = {
 }
 
 
-@contextlib.contextmanager
-def _environment(**values: str) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
-
-
 def write_valid(archive: Path, folder: Path) -> None:
     """Write a valid archive of a kernel, whose programs leave the file `it_ran`. folder: for the maker's cache."""
-    with _environment(XDG_CACHE_HOME=str(folder / "maker")):
+    with environment(XDG_CACHE_HOME=str(folder / "maker")):
         place = store.store() / DIGEST[:16]
         place.mkdir(parents=True)
         for name in store.PROGRAMS:
@@ -155,7 +140,7 @@ def attempt(case: str, folder: Path) -> Finding:
     temporary = folder / "tmp"
     temporary.mkdir()
     before = set(files_of(folder))
-    with _environment(XDG_CACHE_HOME=str(folder / "cache"), TMPDIR=str(temporary)):
+    with environment(XDG_CACHE_HOME=str(folder / "cache"), TMPDIR=str(temporary)):
         called = call("kernel", "import", str(archive), *(("--trust", trust) if trust else ()))
     told = first_line(called).rpartition(f"{NAME}: ")[2].replace(f"{folder}/", "")
     if (folder / "it_ran").exists():

@@ -10,41 +10,18 @@ import os
 import shutil
 import subprocess
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import chdir, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import chdir
 from hashlib import sha1
 from pathlib import Path
 
 from mprun.errors import MprunError
 from mprun.question.history import read_history
-from tests.hostile import Finding, call, copy_run, first_line, used_s
+from tests.hostile import Finding, call, copy_run, environment, first_line, used_s
+from tests.scenes import BASELINE
 
-BASELINE = """\
-engine = virtual
-experiment = xp.yaml
-kernel = 6.12.117-mprun
-mprun = 0.1.0
-plan = 0123456789abcdef
-seed = 1
-status = passed
-topology = topo.yaml
-value bulk.goodput = {} bit/s
-"""
 NAME = "topo-xp.baseline"
 SECRET = "of the user\n"
-
-
-@contextmanager
-def _environment(**values: str) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
 
 
 def git(root: Path, *words: str, given: bytes = b"") -> str:
@@ -61,7 +38,7 @@ def make_repository(root: Path, *, signed: bool = True) -> Path:
     root.mkdir(parents=True)
     git(root, "init", "-q", "-b", "main")
     for number in range(3):
-        (root / NAME).write_text(BASELINE.format(number))
+        (root / NAME).write_text(BASELINE.format(goodput=number))
         git(root, "add", "-A")
         git(root, "commit", "-q", "-m", f"Version {number}")
         git(root, "tag", f"v{number}")
@@ -278,14 +255,20 @@ def _large(root: Path, _: Path) -> None:
     _write_tree(root, [("100644", NAME, name)], "v2")
 
 
-def _fifo(name: str) -> Plant:
+def _replace(name: str, make: Callable[[Path], object]) -> Plant:
+    """Make something in the place of a file of the git directory. BLOB: the object of the first baseline."""
+
     def plant(root: Path, _: Path) -> None:
         path = root / ".git" / name.replace("BLOB", _object_of(root, f"v1:{NAME}"))
         path.unlink(missing_ok=True)
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.mkfifo(path)
+        make(path)
 
     return plant
+
+
+def _fifo(name: str) -> Plant:
+    return _replace(name, os.mkfifo)
 
 
 def _object_of(root: Path, revision: str) -> str:
@@ -294,13 +277,7 @@ def _object_of(root: Path, revision: str) -> str:
 
 
 def _damage(name: str, content: str) -> Plant:
-    def plant(root: Path, _: Path) -> None:
-        path = root / ".git" / name.replace("BLOB", _object_of(root, f"v1:{NAME}"))
-        path.unlink(missing_ok=True)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
-
-    return plant
+    return _replace(name, lambda path: path.write_text(content))
 
 
 def _link(name: str, target: str) -> Plant:
@@ -364,7 +341,7 @@ def attempt(case: str, verb: str, folder: Path) -> Finding:
     REPOSITORIES[case](root, evil)
     (folder / "it_ran").unlink(missing_ok=True)
     before, begun_s = _state(root), used_s()
-    with _environment(XDG_CACHE_HOME=str(folder / "cache"), TMPDIR=str(folder / "tmp")):
+    with environment(XDG_CACHE_HOME=str(folder / "cache"), TMPDIR=str(folder / "tmp")):
         said = _history(root, folder) if verb == "history" else _bisect(root)
     said = said.strip().partition("\n")[0].replace(f"{folder}/", "")[:160]
     used = used_s() - begun_s
@@ -408,7 +385,7 @@ def attempt_wireshark(name: str, folder: Path) -> Finding:
     os.mkfifo(folder / "given")
     (folder / "wireshark").write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" >{folder}/given\n")
     (folder / "wireshark").chmod(0o755)
-    with _environment(PATH=f"{folder}:{os.environ['PATH']}"), chdir(folder / "runs"):
+    with environment(PATH=f"{folder}:{os.environ['PATH']}"), chdir(folder / "runs"):
         called = call("wireshark", "-o", ".", "--", name)
     if called.status:
         return Finding(first_line(called), f"status {called.status}")
@@ -432,7 +409,7 @@ def attempt_baseline(case: str, folder: Path) -> Finding:
     elif case == "a Python topology":
         (root / "topo.py").write_text(f"open({str(evil)!r}, 'w')\n")
         (root / "xp.yaml").write_text("version: 1\n")
-        path.write_text(BASELINE.format(1).replace("topo.yaml", "topo.py"))
+        path.write_text(BASELINE.format(goodput=1).replace("topo.yaml", "topo.py"))
     else:
         (root / f"\x1b[2J{NAME}").write_text("no line\n")
     called = call("baseline", "check", str(root), "-o", str(folder / "runs"))

@@ -53,8 +53,9 @@ lab: ready
 	@./as_owner.sh .venv/bin/mprun lab run 01
 	@echo "next, in each new terminal: . .venv/bin/activate; then mprun lab list, or mprun new mine"
 
-# kernels are built before, with all CPUs: two tests could build them side by side
-test: dev
+# kernels and tools are built before, with all CPUs: two tests could build them side by side
+test:
+	@./setup.sh --dev --quic
 	$(if $(LONG),.venv/bin/mprun kernel build --symbols)
 	$(if $(LONG),.venv/bin/python -m tests.system.own_kernel)
 	.venv/bin/python -m tests.phases $(if $(LONG),--long) $(if $(LINT),--lint)

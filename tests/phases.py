@@ -56,10 +56,15 @@ def read_runs(record: Path) -> dict[str, Counter[str]]:
     """Return the number of runs of each test, for each kind of time."""
     runs: dict[str, Counter[str]] = {"simulated": Counter(), "real": Counter()}
     for line in record.read_text().splitlines():
-        kind, _, test = line.partition(" ")
+        kind, _, test = line.partition("\t")[0].partition(" ")
         # pytest names the part of the test too: "... (setup)"
         runs[kind][test.rpartition(" (")[0]] += 1
     return runs
+
+
+def read_misplaced(record: Path) -> list[str]:
+    """Return the tests that have started a run in real time, each with the end of the command that started it."""
+    return sorted({line.removeprefix("real ") for line in record.read_text().splitlines() if line.startswith("real ")})
 
 
 def report(seconds: Mapping[str, float], runs: Mapping[str, Counter[str]]) -> Iterator[str]:
@@ -98,7 +103,7 @@ def main(argv: Sequence[str]) -> int:
         linters = subprocess.Popen(lint, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT) if given.lint else None
         os.environ |= {"MPRUN_TESTS_RUNS": str(record), "PYTHONPATH": f"{ROOT}{os.pathsep}{COUNTER}"}
         found = [run_phase(SHARED, given.long, words, times)]
-        misplaced = sorted(read_runs(record)["real"])
+        misplaced = read_misplaced(record)
         if linters:
             found.append(int(linters.wait() != 0))
         if found[0] != _INTERRUPTED:
@@ -106,7 +111,8 @@ def main(argv: Sequence[str]) -> int:
         runs = read_runs(record)
         print(*report(times.seconds, runs), (folder / "lint").read_text(), sep="\n", end="")
     for test in misplaced:
-        print(f"{test}: runs in real time: mark it with pytest.mark.alone")
+        name, _, command = test.partition("\t")
+        print(f"{name.rpartition(' (')[0]}: runs in real time (... {command}): mark it with pytest.mark.alone")
     # the durations serve only to make the tests faster
     with contextlib.suppress(OSError, HostError, ValueError):
         keep(times.seconds, runs, cache("tests"), not words and _INTERRUPTED not in found)

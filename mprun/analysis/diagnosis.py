@@ -216,9 +216,14 @@ def explain_memory_pressure(counters: Mapping[str, int]) -> str | None:
     )
 
 
+def count_full_sockets(counters: Mapping[str, int]) -> int:
+    """Return the number of UDP packets that a host dropped at full sockets (nstat(8))."""
+    return sum(counters.get(f"{name}RcvbufErrors", 0) for name in ("Udp", "Udp6"))
+
+
 def explain_full_sockets(counters: Mapping[str, int]) -> str | None:
     """Explain losses of UDP in the sockets of a host; None if there are none."""
-    dropped = sum(counters.get(f"{name}RcvbufErrors", 0) for name in ("Udp", "Udp6"))
+    dropped = count_full_sockets(counters)
     if not dropped:
         return None
     return (

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from mprun.agent_report import AgentReport
+from mprun.analysis.diagnosis import count_full_sockets
 from mprun.analysis.interference import Interference
 from mprun.analysis.observation import Observation
 from mprun.intent import Intent
@@ -13,9 +14,9 @@ from mprun.model.network import Link
 from mprun.model.spec import LinkChange
 from mprun.tools.tool import Result
 
-# A host's counters of packets that it did not deliver (nstat(8)), and their meaning.
+# A host's counters of packets that it did not deliver (nstat(8)), and their meaning. Full sockets have a warning of
+# their own.
 HOST_LOSSES = {
-    **dict.fromkeys(("UdpRcvbufErrors", "Udp6RcvbufErrors"), "dropped at full sockets"),
     **dict.fromkeys(("IpReasmFails", "Ip6ReasmFails"), "whose fragments did not all arrive"),
     **dict.fromkeys(("IpOutNoRoutes", "Ip6OutNoRoutes", "Ip6InNoRoutes"), "without a route"),
     **dict.fromkeys(("UdpNoPorts", "Udp6NoPorts"), "to a port where no program listens"),
@@ -34,7 +35,9 @@ def account_for_losses(
     missing = {name: result.lost_packets for name, result in results.items() if result.lost_packets}
     counters = observation.counters
     asked = sum(packets for come in agent.faults.values() for packets in come.values())
-    rest = sum(missing.values()) - counters.count_lost() - sum(counters.find_untaken().values()) - asked
+    at_sockets = sum(count_full_sockets(counted) for counted in agent.counters.values())
+    told = counters.count_lost() + sum(counters.find_untaken().values()) + asked + at_sockets
+    rest = sum(missing.values()) - told
     states: list[Link | LinkChange] = [
         *intent.links,
         *(change for change in intent.changes if isinstance(change, LinkChange)),

@@ -39,8 +39,11 @@ def missing(recipe: Recipe) -> str | None:
     oldest = ".".join(map(str, recipe.oldest_cargo))
     if cargo is None:
         return f"building it needs cargo {oldest} or later: {remedy}"
-    if _numbers(_version(cargo)) < recipe.oldest_cargo:
-        return f"{_version(cargo)} is too old, building it needs {oldest} or later: {remedy}"
+    version = _version(cargo)
+    if not version:
+        return f"`{cargo} --version` fails; building it needs cargo {oldest} or later: {remedy}"
+    if _numbers(version) < recipe.oldest_cargo:
+        return f"{version} is too old, building it needs {oldest} or later: {remedy}"
     lacking = [package for tool, package in recipe.needs if not shutil.which(tool)]
     if lacking:
         return f"building it needs {', '.join(lacking)}: apt-get install {' '.join(lacking)}"
@@ -138,7 +141,7 @@ def _failure(argv: list[str], log: Path) -> str:
 
 
 def _version(cargo: str) -> str:
-    """Return cargo's version, such as `cargo 1.85.0 (...)`."""
+    """Return cargo's version, such as `cargo 1.85.0 (...)`; empty if it fails, as rustup without a toolchain does."""
     return subprocess.run([cargo, "--version"], capture_output=True, text=True).stdout.strip()
 
 

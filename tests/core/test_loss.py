@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mprun.agent_report import AgentReport
+from mprun.analysis.counter import Counters
 from mprun.analysis.loss import account_for_losses
 from mprun.analysis.observation import Observation
 from mprun.model.spec import Direction, LinkChange
@@ -14,13 +15,26 @@ from mprun.tools.tool import Result
 from tests.intents import intent
 
 
+class Counted(Counters):
+    """Counters of links with given counts."""
+
+    def __init__(self, lost: int, held: int) -> None:
+        super().__init__()
+        self.lost, self.held = lost, held
+
+    def count_lost(self) -> int:
+        return self.lost
+
+    def count_held(self) -> int:
+        return self.held
+
+
 class Links(Observation):
     """Links with given counts."""
 
     def __init__(self, lost: int = 0, held: int = 0) -> None:
         super().__init__()
-        self.counters._lost = {("path0", "forward"): lost}
-        self.counters._held = {("path0", "forward"): held}
+        self.counters = Counted(lost, held)
 
 
 def account(
@@ -37,11 +51,17 @@ def test_losses_that_links_count_need_no_word() -> None:
 
 
 def test_each_place_of_a_lost_packet_is_named() -> None:
-    counters = {"server": {"UdpRcvbufErrors": 4, "UdpInErrors": 4, "TcpRetransSegs": 9}}
+    counters = {"server": {"IpReasmFails": 4, "UdpInErrors": 4, "TcpRetransSegs": 9}}
     assert account(10, Links(lost=2, held=3), counters) == [
         "packets did not arrive that no link dropped: of d (10): 3 still under way at the end; "
-        "4 dropped at full sockets at 'server'; 1 that nothing counts"
+        "4 whose fragments did not all arrive at 'server'; 1 that nothing counts"
     ]
+
+
+def test_losses_at_full_sockets_have_a_warning_of_their_own() -> None:
+    assert account(10, Links(lost=2), {"server": {"UdpRcvbufErrors": 8}}) == []
+    (text,) = account(10, Links(lost=2), {"server": {"UdpRcvbufErrors": 7}})
+    assert text.endswith("of d (10): 1 that nothing counts")
 
 
 def test_a_middlebox_explains_what_it_refused() -> None:

@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 # An experiment kernel has the first word in its command line, and the agent of the real engine the second.
-BOOT, AGENT = "MPRUN_BOOT=", "mprun.agent.main"
+BOOT, AGENT = "MPRUN_BOOT=", "import mprun.agent.main as agent"
 
 
 def note(event: str, arguments: tuple[Any, ...]) -> None:
@@ -26,7 +26,9 @@ def note(event: str, arguments: tuple[Any, ...]) -> None:
         # not counted: a run in a container whose file systems are read-only
         with contextlib.suppress(OSError):
             record = os.open(os.environ["MPRUN_TESTS_RUNS"], os.O_WRONLY | os.O_APPEND)
-            os.write(record, f"{kind} {os.environ.get('PYTEST_CURRENT_TEST', '')}\n".encode())
+            # the end of the command tells whoever asks why a run is in real time
+            how = " ".join(words)[-200:].replace("\n", " ") if kind == "real" else ""
+            os.write(record, f"{kind} {os.environ.get('PYTEST_CURRENT_TEST', '')}\t{how}\n".encode())
             os.close(record)
 
 

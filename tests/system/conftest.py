@@ -21,6 +21,7 @@ from typing import Any
 import polars
 import pytest
 
+from mprun.programs.store import find
 from mprun.scratch import scratch
 from tests.phases import COUNTER
 
@@ -46,6 +47,12 @@ LOST_CONTROL = "control socket has closed unexpectedly"
 # A host that is busy elsewhere, as a shared machine of a CI, may take the processors away while a test compares what
 # the real engine measures with what it must measure. A defect shows in all three attempts.
 measures_real_time = pytest.mark.flaky(reruns=2, only_rerun="AssertionError")
+
+
+def needs_tool(*names: str) -> pytest.MarkDecorator:
+    """Return the mark of a test that needs tools which `mprun tools install` builds, as `make test` does."""
+    lacking = [name for name in names if find(name) is None]
+    return pytest.mark.skipif(bool(lacking), reason=f"not built: mprun tools install {' '.join(lacking)}")
 
 
 # Tests that run in parallel have their own directories for mprun's files in the system's temporary directory.

@@ -11,7 +11,7 @@ import polars
 import pytest
 
 from mprun.model.units import format_measured
-from tests.system.conftest import ROOT, call
+from tests.system.conftest import ROOT, call, needs_tool
 
 PAGE = (ROOT / "docs" / "findings.md").read_text()
 FILES = dict(re.findall(r"```yaml\n# (\w+\.yaml)\n(.*?)```", PAGE, re.DOTALL))
@@ -49,9 +49,17 @@ def test_the_figure_is_measured_again(metric: str, words: str, figure: str, file
     ("words", "told"),
     [
         ("-t dying -x megabyte -p dies=60ms", "did not end in time"),
-        ("-t dead -x quic -p back=3.4s -p stack=tquic", "no answer came over it to 8 packets with PATH_CHALLENGE"),
-        ("-t far -x quic -p delay=200ms", "too many gaps in stream buffer"),
-        ("-t far -x quic -p delay=100ms -p stack=tquic", "its validation was not over"),
+        *(
+            pytest.param(words, told, marks=needs_tool("quic"))
+            for words, told in (
+                (
+                    "-t dead -x quic -p back=3.4s -p stack=tquic",
+                    "no answer came over it to 8 packets with PATH_CHALLENGE",
+                ),
+                ("-t far -x quic -p delay=200ms", "too many gaps in stream buffer"),
+                ("-t far -x quic -p delay=100ms -p stack=tquic", "its validation was not over"),
+            )
+        ),
     ],
 )
 def test_the_run_fails_as_described(words: str, told: str, files: Path) -> None:

@@ -19,9 +19,8 @@ from pathlib import Path
 import pytest
 
 from mprun.lab.file import read_lab
-from mprun.programs.store import find
 from tests.labs import FOLDERS
-from tests.system.conftest import call, environment
+from tests.system.conftest import call, environment, needs_tool
 
 BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 # Transfers of two minutes.
@@ -54,9 +53,7 @@ def script_of(folder: Path) -> str:
 
 def needs(folder: Path) -> list[pytest.MarkDecorator]:
     """Return marks that skip a lab if this machine lacks a program for it. The labs of the studies take long."""
-    lacking = [name for name in PROGRAMS.get(folder.name, ()) if find(name) is None]
-    long = [] if is_tutorial(folder) else [pytest.mark.long]
-    return [*long, pytest.mark.skipif(bool(lacking), reason=f"not built: mprun tools install {' '.join(lacking)}")]
+    return [*([] if is_tutorial(folder) else [pytest.mark.long]), needs_tool(*PROGRAMS.get(folder.name, ()))]
 
 
 @pytest.mark.parametrize(

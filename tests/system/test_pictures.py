@@ -11,13 +11,12 @@ import pytest
 
 from docs.generate import pictures
 from mprun.lab.file import read_lab
-from mprun.programs.store import find
 from tests.labs import FOLDERS
+from tests.system.conftest import needs_tool
 
 # Pages load quickly, and a picture of a line for each path is small.
 MOST_BYTES = 40_000
 TUTORIAL = [folder for folder in FOLDERS if folder.name < "10"]
-QUIC = pytest.mark.skipif(find("quic") is None, reason="mprun-quic is not built: mprun tools install quic")
 
 
 def texts(svg: bytes) -> list[str]:
@@ -37,7 +36,10 @@ def test_each_lab_of_the_tutorial_has_small_pictures_that_its_page_shows(folder:
 @pytest.mark.long
 @pytest.mark.parametrize(
     "folder",
-    [pytest.param(one, id=one.name, marks=[QUIC] if one.name.endswith("quic") else []) for one in TUTORIAL],
+    [
+        pytest.param(one, id=one.name, marks=needs_tool(*(["quic"] if one.name.endswith("quic") else [])))
+        for one in TUTORIAL
+    ],
 )
 def test_pictures_are_those_of_the_runs(folder: Path) -> None:
     """Another version of matplotlib places texts and lines elsewhere. Then only the texts are compared."""

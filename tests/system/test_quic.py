@@ -16,10 +16,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mprun.programs.store import find
 from mprun.tools.quic_connection import STACKS
 from tests.scenes import RATES_ONLY
-from tests.system.conftest import ROOT, Result, digests_of, environment, measures_real_time
+from tests.system.conftest import ROOT, Result, digests_of, environment, measures_real_time, needs_tool
 
 LABS = ROOT / "labs" / "06_multipath_quic"
 FAST = ROOT / "labs" / "01_multipath" / "topo.yaml"
@@ -29,12 +28,10 @@ CEILING = 20e6 * 1437 / 1514
 
 def needs(stack: str) -> pytest.MarkDecorator:
     """Return the mark of a test that needs the program of a stack."""
-    program = STACKS[stack]
-    reason = f"{program.executable} is not built: mprun tools install {program.tool}"
-    return pytest.mark.skipif(find(program.tool) is None, reason=reason)
+    return needs_tool(STACKS[stack].tool)
 
 
-needs_tool = needs("tquic")
+needs_tquic = needs("tquic")
 needs_noq = needs("noq")
 on_each_stack = pytest.mark.parametrize("stack", [pytest.param(name, marks=needs(name)) for name in STACKS])
 
@@ -81,7 +78,7 @@ def test_two_paths_are_filled(mprun: Callable[..., Result], tmp_path: Path, stac
     assert result.metric("get.share.path0") == pytest.approx(0.5, abs=0.03)
 
 
-@needs_tool
+@needs_tquic
 def test_small_requests_tell_the_schedulers_apart(mprun: Callable[..., Result]) -> None:
     """lowest-rtt uses only the path of 40 ms. Round robin sends a part of each answer over the path of 80 ms."""
     results = {}
@@ -98,7 +95,7 @@ def test_small_requests_tell_the_schedulers_apart(mprun: Callable[..., Result]) 
     assert in_turn.metric("get.share.path1") == pytest.approx(0.47, abs=0.05)
 
 
-@needs_tool
+@needs_tquic
 def test_each_direction_takes_the_path_that_its_sender_prefers(mprun: Callable[..., Result]) -> None:
     result = mprun("-t", LABS / "topo_three_paths", "-x", LABS / "asymmetric", "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
@@ -391,7 +388,7 @@ def test_a_video_that_no_path_carries_alone_plays_over_both(
     ]
 
 
-@needs_tool
+@needs_tquic
 def test_what_is_installed_is_listed_and_not_built_again(mprun: Callable[..., Result]) -> None:
     again = mprun("tools", "install", "quic")
     assert again.status == 0, again.err
@@ -422,8 +419,12 @@ def test_a_build_without_its_compilers_names_their_packages(mprun: Callable[...,
     assert result.status == 3
     assert result.err.startswith("quic: building it needs cargo 1.75 or later: apt-get install cargo")
     cargo = programs / "cargo"
-    cargo.write_text("#!/bin/sh\necho 'cargo 1.65.0'\n")
+    cargo.write_text("#!/bin/sh\nexit 1\n")
     cargo.chmod(0o755)
+    broken = mprun("tools", "install", "quic", env=changed)
+    assert broken.status == 3
+    assert broken.err.startswith(f"quic: `{cargo} --version` fails; building it needs cargo 1.75 or later: ")
+    cargo.write_text("#!/bin/sh\necho 'cargo 1.65.0'\n")
     old = mprun("tools", "install", "quic", env=changed)
     assert old.status == 3
     assert "cargo 1.65.0 is too old, building it needs 1.75 or later" in old.err

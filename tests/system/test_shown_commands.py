@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.pages import PAGES, ROOT, commands_in_blocks, commands_in_sentences
-from tests.system.conftest import LAB, SHORT, call, environment
+from tests.system.conftest import LAB, SHORT, call, environment, needs_tool
 from tests.system.test_findings import ROWS
 from tests.system.test_pages import PAGES as FOLLOWED
 
@@ -280,7 +280,11 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ASSIGNED)
+# Pages whose commands need a tool.
+TOOLS = {"docs/gallery.md": ["quic"], "docs/quic.md": ["noq"]}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=needs_tool(*TOOLS.get(name, ()))) for name in ASSIGNED])
 def test_commands_of_the_page_work(name: str, reader: Path, env: dict[str, str], tmp_path: Path) -> None:
     place = tmp_path / "place"
     if name in FILES:

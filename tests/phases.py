@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tests of `make test`, in two phases: those that can share the machine, on all CPUs; then those in real time.
 
-    python -m tests.phases [--long] [--lint] [WORDS OF PYTEST ...]
+    python -m tests.phases [--long] [--lint] [--fresh] [WORDS OF PYTEST ...]
 
 A test that is marked `alone` runs in real time or measures time, so it runs in the second phase, and nothing runs
-beside it. At the end, the slowest tests and the number of runs are printed. They are kept in the user's cache.
+beside it. The first phase takes runs that a test has made before from a store (`tests.stored_runs`). At the end, the
+slowest tests and the number of runs are printed. They are kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import argparse
 import contextlib
 import json
 import os
+import random
+import shutil
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -24,6 +27,7 @@ import pytest
 from mprun.cache import cache, locked
 from mprun.errors import HostError
 from mprun.scratch import scratch
+from tests.stored_runs import FOLDER, SEED, prune
 
 ROOT = Path(__file__).parents[1]
 # The folder that Python needs on its path to count runs.
@@ -54,12 +58,17 @@ def run_phase(phase: Sequence[str], is_long: bool, words: Sequence[str], times: 
 
 def read_runs(record: Path) -> dict[str, Counter[str]]:
     """Return the number of runs of each test, for each kind of time."""
-    runs: dict[str, Counter[str]] = {"simulated": Counter(), "real": Counter()}
+    runs: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for line in record.read_text().splitlines():
         kind, _, test = line.partition("\t")[0].partition(" ")
         # pytest names the part of the test too: "... (setup)"
         runs[kind][test.rpartition(" (")[0]] += 1
     return runs
+
+
+def read_different(record: Path) -> list[str]:
+    """Return what differs between runs in the store and the same runs when they were made again."""
+    return [line.removeprefix("differs ") for line in record.read_text().splitlines() if line.startswith("differs ")]
 
 
 def read_misplaced(record: Path) -> list[str]:
@@ -71,8 +80,22 @@ def report(seconds: Mapping[str, float], runs: Mapping[str, Counter[str]]) -> It
     """Return the lines of the report."""
     yield f"the {SLOWEST} slowest of {len(seconds)} tests, with seconds and runs:"
     for test in sorted(seconds, key=lambda one: -seconds[one])[:SLOWEST]:
-        yield f"{seconds[test]:8.1f} {sum(counts[test] for counts in runs.values()):4}  {test}"
+        yield f"{seconds[test]:8.1f} {runs['simulated'][test] + runs['real'][test]:4}  {test}"
     yield f"{runs['simulated'].total()} runs in simulated time, {runs['real'].total()} in real time"
+    if "taken" in runs or "made" in runs:
+        yield (
+            f"{runs['taken'].total()} runs taken from the store, {runs['made'].total()} kept there; "
+            f"{runs['checked'].total()} in the store made again (seed {os.environ[SEED]})"
+        )
+
+
+def find_store() -> Path | None:
+    """Return the folder of the store of runs; None if it cannot be written."""
+    with contextlib.suppress(OSError, HostError):
+        folder = cache("tests") / "runs"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder if os.access(folder, os.W_OK) else None
+    return None
 
 
 def keep(seconds: Mapping[str, float], runs: Mapping[str, Counter[str]], folder: Path, is_whole: bool) -> None:
@@ -81,7 +104,7 @@ def keep(seconds: Mapping[str, float], runs: Mapping[str, Counter[str]], folder:
     with locked(folder, lambda: None):
         known = {} if is_whole or not path.exists() else json.loads(path.read_text())
         for test, took_s in seconds.items():
-            known[test] = {"seconds": round(took_s, 3), "runs": sum(counts[test] for counts in runs.values())}
+            known[test] = {"seconds": round(took_s, 3), "runs": runs["simulated"][test] + runs["real"][test]}
         partial.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
         partial.replace(path)
 
@@ -91,6 +114,7 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="tests.phases")
     parser.add_argument("--long", action="store_true", help="Run the tests marked `long` too.")
     parser.add_argument("--lint", action="store_true", help="Run `make lint` beside the first phase.")
+    parser.add_argument("--fresh", action="store_true", help="Take no run from the store of runs.")
     given, words = parser.parse_known_args(argv)
     times = Times()
     with scratch("mprun-phases-") as folder, (folder / "lint").open("w+") as output:
@@ -102,8 +126,12 @@ def main(argv: Sequence[str]) -> int:
         lint = ["make", "--no-print-directory", "lint"]
         linters = subprocess.Popen(lint, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT) if given.lint else None
         os.environ |= {"MPRUN_TESTS_RUNS": str(record), "PYTHONPATH": f"{ROOT}{os.pathsep}{COUNTER}"}
+        store = None if given.fresh else find_store()
+        if store:
+            os.environ |= {FOLDER: str(store), SEED: str(random.randrange(1_000_000))}
         found = [run_phase(SHARED, given.long, words, times)]
-        misplaced = read_misplaced(record)
+        os.environ.pop(FOLDER, None)
+        misplaced, different = read_misplaced(record), read_different(record)
         if linters:
             found.append(int(linters.wait() != 0))
         if found[0] != _INTERRUPTED:
@@ -113,11 +141,19 @@ def main(argv: Sequence[str]) -> int:
     for test in misplaced:
         name, _, command = test.partition("\t")
         print(f"{name.rpartition(' (')[0]}: runs in real time (... {command}): mark it with pytest.mark.alone")
+    for test in different:
+        print(
+            f"{test.partition(' (')[0]}: a run in the store differs: {test.partition(chr(9))[2]}; the store is emptied"
+        )
+    if store and different:
+        shutil.rmtree(store)
+    elif store and store.exists():
+        prune(store)
     # the durations serve only to make the tests faster
     with contextlib.suppress(OSError, HostError, ValueError):
         keep(times.seconds, runs, cache("tests"), not words and _INTERRUPTED not in found)
     failed = [status for status in found if status not in (_OK, _NONE)]
-    return max(failed, default=int(bool(misplaced)) if times.seconds else _NONE)
+    return max(failed, default=int(bool(misplaced or different)) if times.seconds else _NONE)
 
 
 if __name__ == "__main__":

@@ -106,6 +106,20 @@ def test_a_run_in_real_time_beside_others_is_a_fault(tmp_path: Path) -> None:
     )
 
 
+def test_a_difference_in_the_store_is_a_fault_and_empties_it(tmp_path: Path) -> None:
+    kept = tmp_path / "cache" / "mprun" / "tests" / "runs" / "entry"
+    kept.mkdir(parents=True)
+    good = "import os\ndef test_good():\n    open(os.environ['MPRUN_TESTS_RUNS'], 'a').write('{}')\n"
+    done = run(tmp_path, one=good.format("taken t.py::test_good (call)\\tkey\\n"))
+    assert done.returncode == 0, done.stdout
+    assert "1 runs taken from the store, 0 kept there; 0 in the store made again (seed " in done.stdout
+    assert kept.exists()
+    done = run(tmp_path, one=good.format("differs t.py::test_good (call)\\tkey agent.json\\n"))
+    assert done.returncode == 1
+    assert done.stdout.endswith("t.py::test_good: a run in the store differs: key agent.json; the store is emptied\n")
+    assert not kept.exists()
+
+
 def test_linters_run_beside_the_first_phase_only_and_their_output_comes_last(tmp_path: Path) -> None:
     """The first phase sees the linters begin, and the second phase finds that they have ended."""
     lint = tmp_path / "make"

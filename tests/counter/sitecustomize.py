@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Count the runs of a call of `make test`. Python imports this module whenever it starts with this folder on its path.
+"""Count the runs of a call of `make test`, and install the store of runs (`tests.stored_runs`).
+
+Python imports this module whenever it starts with this folder on its path.
 
 Each process that starts an engine appends a line to the file that `tests.phases` names: the kind of the run's time, and
 the test that pytest has noted in the environment.
@@ -32,5 +34,21 @@ def note(event: str, arguments: tuple[Any, ...]) -> None:
             os.close(record)
 
 
+class Finder:
+    """Import the virtual engine with the store of runs (PEP 302)."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        if name == "mprun.engines.virtual":
+            # not here: a package that was installed from its wheel
+            with contextlib.suppress(ImportError):
+                from tests.stored_runs import find_engine
+
+                return find_engine(name, path)
+        return None
+
+
 if "MPRUN_TESTS_RUNS" in os.environ:
     sys.addaudithook(note)
+if "MPRUN_TESTS_STORE" in os.environ:
+    sys.meta_path.insert(0, Finder)

@@ -16,6 +16,8 @@ import pytest
 from tests.system.conftest import COMMAND, LAB, Result, environment, wait_until
 from tests.system.test_sweep import SWEEP, assert_equal
 
+pytestmark = pytest.mark.fresh
+
 pytest.importorskip("distributed", reason="dask.distributed is not installed: pip install 'mprun[cluster]'")
 
 START_S = 60

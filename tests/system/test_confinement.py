@@ -21,6 +21,8 @@ from tests.hostile import guest
 from tests.scenes import AS_NOBODY, NOBODY, RATES_ONLY
 from tests.system.conftest import Result, environment
 
+pytestmark = pytest.mark.fresh
+
 # It starts after the script's entry.
 PING = {"name": "ping", "tool": "ping", "from": "client", "to": "server", "count": 3, "start": "1s"}
 

@@ -13,6 +13,8 @@ import pytest
 from tests.pages import ROOT
 from tests.system.conftest import COMMAND, LAB, environment
 
+pytestmark = pytest.mark.fresh
+
 TAKES = ("capabilities", "seccomp", "capabilities,seccomp", "shm", "root", "capabilities,seccomp,shm,root")
 
 

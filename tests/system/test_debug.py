@@ -21,6 +21,8 @@ from mprun.rundir import RunDirectory, read_table
 from tests.scenes import copy_kernel
 from tests.system.conftest import COMMAND, SHORT, Result, call, environment
 
+pytestmark = pytest.mark.fresh
+
 TOPOLOGY = """\
 version: 1
 topology: multi-path

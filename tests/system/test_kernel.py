@@ -22,6 +22,8 @@ from mprun.kernel.store import find_kernel
 from mprun.plan import Plan
 from mprun.rundir import RunDirectory
 
+pytestmark = pytest.mark.fresh
+
 TOPOLOGY = "version: 1\nnodes: {a: {kind: host}, b: {kind: host}}\nlinks: [{between: [a, b]}]\n"
 EXPERIMENT = "version: 1\ntraffic: [{name: it, tool: ping, from: a, to: b, count: 1}]\nprobe: {pings: 0}\n"
 SECOND_NS = 10**9

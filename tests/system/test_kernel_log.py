@@ -15,6 +15,8 @@ import yaml
 from tests.scenes import ONE_PATH
 from tests.system.conftest import Result
 
+pytestmark = pytest.mark.fresh
+
 # More operations on semaphores than a kernel can hold in one piece of memory: kvmalloc() warns of the size. With
 # `panic_on_warn` the kernel dies of its warning.
 WARN = """

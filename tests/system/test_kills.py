@@ -22,6 +22,8 @@ from tests.descendants import below, children, command, end, wait_gone
 from tests.scenes import RATES_ONLY
 from tests.system.conftest import COMMAND, ROOT, environment, wait_until
 
+pytestmark = pytest.mark.fresh
+
 # After a kill, all started processes must end within this time.
 GONE_S = 1.0
 # As long as any test may last, so that a run never ends by itself.

@@ -16,6 +16,8 @@ from mprun.rundir import RunDirectory
 from tests.scenes import ONE_PATH
 from tests.system.conftest import Result
 
+pytestmark = pytest.mark.fresh
+
 # Four nodes (client, router, server, the wires) and two processes: the ping, which needs no server, and the command.
 TASKS = 1000 + 4 * (4 + 2)
 BOMB = "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass\n"

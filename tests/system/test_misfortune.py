@@ -29,6 +29,8 @@ from tests.system.conftest import (
     wait_until,
 )
 
+pytestmark = pytest.mark.fresh
+
 ENGINES = ("virtual", "real")
 XP = """\
 version: 1

@@ -13,7 +13,7 @@ import pytest
 from tests.system.conftest import LAB, call
 from tests.system.own_kernel import NAME, build_own_kernel
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.fresh]
 Ask = Callable[..., str]
 EXPERIMENT = """\
 version: 1

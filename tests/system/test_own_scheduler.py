@@ -14,6 +14,8 @@ from tests.system.conftest import call, environment
 from tests.system.own_kernel import CACHE, LAB, SOLUTION, build_own_kernel
 from tests.system.test_lab_pages import check_page, script_of
 
+pytestmark = pytest.mark.fresh
+
 TEMPLATE = "mprun kernel template scheduler own.c\n"
 BUILD = "mprun kernel build --name mine --with-scheduler own.c"
 

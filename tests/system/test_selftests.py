@@ -19,6 +19,8 @@ from mprun.selftests.source import list_scripts
 from tests.system.conftest import Result as Called
 from tests.system.conftest import call, environment
 
+pytestmark = pytest.mark.fresh
+
 TAP = "echo TAP version 13; echo 1..2; echo ok 1 - first"
 FAILING = {
     "fails": f"{TAP}; echo not ok 2 - second; exit 1",

@@ -21,6 +21,8 @@ from mprun.rundir import RunDirectory
 from tests.scenes import ONE_PATH
 from tests.system.conftest import Result
 
+pytestmark = pytest.mark.fresh
+
 PROGRAMS = Path(__file__).parents[1] / "programs"
 READINGS = 100_000
 # A reading is a system call at the latest after so many readings (kernel/src/mprun_clock.h).

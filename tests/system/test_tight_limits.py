@@ -13,6 +13,8 @@ from tests.hostile import limits
 from tests.scenes import copy_kernel
 from tests.system.conftest import COMMAND, environment
 
+pytestmark = pytest.mark.fresh
+
 CORE = [
     ("disk of 256k", "run"),
     ("disk of 256k", "export"),

@@ -13,6 +13,8 @@ from benchmarks.programs import SPINNER, SPINNERS, WAIT_S, check_late
 from tests.scenes import ONE_PATH
 from tests.system.conftest import Result
 
+pytestmark = pytest.mark.fresh
+
 
 def run(mprun: Callable[..., Result], folder: Path, command: Sequence[str], **more: str) -> Result:
     entry = {"name": "it", "tool": "exec", "from": "client", "to": "server", "command": list(command), **more}

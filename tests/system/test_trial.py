@@ -6,8 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.scenes import ONE_PATH
 from tests.system.conftest import Result
+
+pytestmark = pytest.mark.fresh
 
 EXPERIMENT = """\
 version: 1

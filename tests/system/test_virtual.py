@@ -20,6 +20,8 @@ from mprun.scratch import scratch
 from tests.scenes import AS_NOBODY, NOBODY, copy_kernel, give_to_nobody
 from tests.system.conftest import LAB, Result, call, digests_of, environment
 
+pytestmark = pytest.mark.fresh
+
 # The goodput of 20 Mbit/s on the wire: 1448 bytes of payload in a frame of 1514.
 TCP_CEILING = 20e6 * 1448 / 1514
 

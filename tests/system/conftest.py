@@ -23,7 +23,9 @@ import pytest
 
 from mprun.programs.store import find
 from mprun.scratch import scratch
+from tests import forked
 from tests.phases import COUNTER
+from tests.stored_runs import FRESH
 
 ROOT = Path(__file__).parents[2]
 LAB = ROOT / "labs" / "01_multipath"
@@ -38,6 +40,7 @@ traffic:
 capture:
   - {host: client, snaplen: 100}
 """
+TIMEOUT_S = 300
 COMMAND = [sys.executable, "-m", "mprun"]
 # The host's own kernel may deliver the first bytes of a subflow that has just joined only after a retransmission, a
 # quarter of a second later (seen with 6.18, 1 of 200 runs). iperf3 3.12 gives up before. mprun reports the run as an
@@ -112,10 +115,18 @@ def environment(**changes: str) -> dict[str, str]:
 def call(
     *arguments: object, cwd: Path, prefix: list[str] | None = None, env: Mapping[str, str] | None = None
 ) -> Result:
-    """Run mprun and wait for its end."""
+    """Run mprun and wait for its end.
+
+    Most calls are forked from a process that has imported mprun (`tests.forked`). Tests that are marked `fresh`, calls
+    of the real engine, and calls with an environment of their own start Python.
+    """
+    if not (prefix or env or "real" in arguments or os.environ.get(FRESH)):
+        return Result(*forked.call([*map(str, arguments)], cwd, environment(), TIMEOUT_S))
     argv = [*(prefix or []), *COMMAND, *map(str, arguments)]
     for _ in range(3):
-        done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, env=env or environment(), timeout=300)
+        done = subprocess.run(
+            argv, cwd=cwd, capture_output=True, text=True, env=env or environment(), timeout=TIMEOUT_S
+        )
         if "real" not in arguments or LOST_CONTROL not in done.stdout + done.stderr:
             break
     return Result(done.returncode, done.stdout, done.stderr)

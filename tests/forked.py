@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start `mprun` as a process of its own without the half second in which Python imports modules.
+
+    python -m tests.forked SOCKET
+
+A server has imported all modules of mprun, and forks a process for each call. That process has the directory, the
+environment and the output of the call, as `python -m mprun` has. It ends as every Python program does.
+
+The server makes nothing but imports: it starts no thread and reads no file of a test, so that a fork is safe and two
+calls share nothing.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import contextlib
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+# Modules that run inside an engine or that read a command line when they are imported.
+NOT_IMPORTED = ("mprun.agent", "mprun.guest", "mprun.kernel.gdb", "mprun.__main__")
+LIBRARIES = (
+    "polars",
+    "matplotlib.figure",
+    "matplotlib.backends.backend_svg",
+    "matplotlib.backends.backend_pdf",
+    "jinja2",
+)
+
+
+def call(words: Sequence[str], cwd: Path, env: Mapping[str, str], timeout_s: float) -> tuple[int, str, str]:
+    """Run `mprun` with the given words. Return its status, as subprocess does, its output and its errors."""
+    with (
+        tempfile.TemporaryFile("w+") as out,
+        tempfile.TemporaryFile("w+") as err,
+        socket.socket(socket.AF_UNIX) as connection,
+    ):
+        connection.connect(_start_server(os.getpid()))
+        request = json.dumps({"words": list(words), "cwd": str(cwd), "env": dict(env)}).encode()
+        files = array.array("i", [out.fileno(), err.fileno()])
+        connection.sendmsg([len(request).to_bytes(4)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
+        connection.sendall(request)
+        answers = connection.makefile()
+        pid = int(answers.readline())
+        connection.settimeout(timeout_s)
+        try:
+            status = os.waitstatus_to_exitcode(int(answers.readline()))
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            raise
+        out.seek(0)
+        err.seek(0)
+        return status, out.read(), err.read()
+
+
+@cache
+def _start_server(client: int) -> str:
+    """Start the server of this process, and return the path of its socket."""
+    folder = tempfile.TemporaryDirectory(prefix="mprun-forked-")
+    path = f"{folder.name}/socket"
+    server = subprocess.Popen([sys.executable, "-m", __name__, path], stdin=subprocess.PIPE)
+    while not os.path.exists(path):
+        assert server.poll() is None, "the server ended"
+        time.sleep(0.01)
+
+    def stop() -> None:
+        # not in a child that has inherited this function
+        if os.getpid() == client:
+            server.kill()
+            server.wait()
+            folder.cleanup()
+
+    atexit.register(stop)
+    return path
+
+
+def _import_all() -> None:
+    import mprun
+
+    for name in LIBRARIES:
+        importlib.import_module(name)
+    for module in pkgutil.walk_packages(mprun.__path__, "mprun."):
+        if not module.name.startswith(NOT_IMPORTED):
+            # a module for a library that is not installed
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module.name)
+
+
+def serve(path: str) -> None:
+    """Fork a process for each connection. Return in the process that is to become a call."""
+    _import_all()
+    # who waits for the socket finds a server that listens
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(f"{path}.new")
+    listener.listen()
+    os.rename(f"{path}.new", path)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            break
+        connection.close()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    listener.close()
+    head, files, _, _ = socket.recv_fds(connection, 4, 2)
+    request = json.loads(connection.makefile("rb").read(int.from_bytes(head)))
+    child = os.fork()
+    if child:
+        # who has waited for too long has gone
+        with contextlib.suppress(BrokenPipeError):
+            connection.sendall(f"{child}\n".encode())
+            connection.sendall(f"{os.waitpid(child, 0)[1]}\n".encode())
+        os._exit(0)
+    connection.close()
+    with open(os.devnull) as nothing:
+        for number, file in enumerate((nothing.fileno(), *files)):
+            os.dup2(file, number)
+    for file in files:
+        os.close(file)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    tempfile.tempdir = None
+    sys.path[0] = request["cwd"]
+    sys.argv = ["mprun", *request["words"]]
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
+    runpy.run_module("mprun", run_name="__main__", alter_sys=True)

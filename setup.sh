@@ -9,7 +9,7 @@
 # --no-kernel: nothing is built, which is enough for the linters, and for the real engine.
 #
 # Nothing is compiled either if an archive of the kernel lies beside this script (NAME.mprun-kernel.zip) and its SHA-256 is
-# one that mprun/bundle/trusted.txt names, or TRUST in the environment. A kernel runs with the rights of its user.
+# one that mprun/bundles/trusted.txt names, or TRUST in the environment. A kernel runs with the rights of its user.
 set -eu
 unset CDPATH
 cd "$(dirname "$0")"
@@ -87,7 +87,7 @@ find_archive() {
 	for file in *.mprun-kernel.zip; do
 		[ -f "$file" ] || continue
 		digest=$(sha256sum "$file" | cut -d ' ' -f 1)
-		if [ "$digest" = "${TRUST:-}" ] || grep -q "^$digest\b" mprun/bundle/trusted.txt; then
+		if [ "$digest" = "${TRUST:-}" ] || grep -q "^$digest\b" mprun/bundles/trusted.txt; then
 			echo "$file"
 			return
 		fi

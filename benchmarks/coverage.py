@@ -14,8 +14,8 @@ from functools import partial
 
 import numpy
 
-from mprun.analysis import statistics
-from mprun.analysis.statistics import Interval
+from mprun.metrics import statistics
+from mprun.metrics.statistics import Interval
 
 DRAWS = 10_000
 # The bootstrap is expensive because of its 2000 resamples.

@@ -41,16 +41,16 @@ MOST_BYTES = 1 << 30
 # cases of one process; to start it costs as much as two cases
 BATCH = 25
 LOADED = (
-    *("mprun.input", "mprun.compile", "mprun.runner", "mprun.report.report", "polars"),
+    *("mprun.inputs", "mprun.compile", "mprun.runs.runner", "mprun.reports.run_page", "polars"),
     *(
-        "mprun.sweepdir.directory",
-        "mprun.sweepdir.operands",
-        "mprun.packets.dissection",
-        "mprun.bundle.pack",
+        "mprun.sweeps.sweep_directory",
+        "mprun.sweeps.operands",
+        "mprun.captures.dissection",
+        "mprun.bundles.pack",
         "matplotlib.figure",
     ),
     *("mprun.cli.plan", "mprun.cli.show", "mprun.cli.report", "mprun.cli.compare", "mprun.cli.export"),
-    *("mprun.cli.packets", "mprun.cli.runs", "mprun.cli.bundle", "mprun.report.run_figures", "mprun.analysis.summary"),
+    *("mprun.cli.packets", "mprun.cli.runs", "mprun.cli.bundle", "mprun.reports.run_figures", "mprun.metrics.summary"),
 )
 WORDS = (
     *(b"{{ ", b" }}", b"[", b"{", b"]", b"}", b": ", b"- ", b"&a ", b"*a", b"!!x"),

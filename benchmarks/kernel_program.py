@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mprun.engines.engine import ENVIRONMENT
+from mprun.engines.agent_process import ENVIRONMENT
 from mprun.engines.guest import Guest, booted
 from mprun.kernel.store import find_kernel
 

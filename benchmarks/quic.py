@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from mprun.programs import store
+from mprun.workloads.built import program_store
 
 # the names of the tools
 STACKS = {"tquic": "quic", "noq": "noq"}
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(argv)
-    programs = {stack: store.find(name) for stack, name in STACKS.items()}
+    programs = {stack: program_store.find(name) for stack, name in STACKS.items()}
     results: dict[str, list[dict[str, float]]] = {stack: [] for stack in STACKS}
     with tempfile.TemporaryDirectory(prefix="mprun-quic-") as folder:
         for _ in range(given.repeats):

@@ -16,11 +16,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from mprun.report.sweep import make_sweep_report
-from mprun.rundir import RunDirectory
-from mprun.sweep.study import name_folder
-from mprun.sweepdir.directory import SweepDirectory
-from mprun.sweepdir.summary import write_summary
+from mprun.reports.sweep_page import make_sweep_report
+from mprun.runs.run_directory import RunDirectory
+from mprun.sweeps.study import name_folder
+from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.sweeps.sweep_summary import write_summary
 
 ROOT = Path(__file__).parents[1]
 LAB = ROOT / "labs" / "01_multipath"

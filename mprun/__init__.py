@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mprun.results import load as load
-    from mprun.results import run as run
+    from mprun.api import load as load
+    from mprun.api import run as run
 
 
 def __getattr__(name: str) -> object:
     """Import `load` and `run` on their first use. The agent also imports this package, and imports take time there."""
     if name not in ("load", "run"):
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    from mprun import results
+    from mprun import api
 
-    return getattr(results, name)
+    return getattr(api, name)

@@ -31,7 +31,7 @@ from functools import cache
 from pathlib import Path
 
 # Modules that run inside an engine or that read a command line when they are imported.
-NOT_IMPORTED = ("mprun.agent", "mprun.guest", "mprun.kernel.gdb", "mprun.__main__")
+NOT_IMPORTED = ("mprun.agent", "mprun.agent.programs", "mprun.kernel.gdb", "mprun.__main__")
 LIBRARIES = (
     "polars",
     "matplotlib.figure",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mprun.intent import Ends, FlowPath, Intent, PlacedFlow
+from mprun.model.intent import Ends, FlowPath, Intent, PlacedFlow
 from mprun.model.network import Interface, Link
 from mprun.model.spec import Direction
 

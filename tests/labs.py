@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.lab.file import FILE, Step, read_lab
+from mprun.labs.definition import FILE, Step, read_lab
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = sorted(path.parent for path in ROOT.glob(f"labs/*/{FILE}"))

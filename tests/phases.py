@@ -24,9 +24,9 @@ from pathlib import Path
 
 import pytest
 
-from mprun.cache import cache, locked
 from mprun.errors import HostError
-from mprun.scratch import scratch
+from mprun.host.cache import cache, locked
+from mprun.host.scratch import scratch
 from tests.stored_runs import FOLDER, SEED, prune
 
 ROOT = Path(__file__).parents[1]

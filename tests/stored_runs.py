@@ -35,8 +35,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mprun.kernel.store import Kernel
-    from mprun.plan import Plan
-    from mprun.rundir import RunDirectory
+    from mprun.model.plan import Plan
+    from mprun.runs.run_directory import RunDirectory
 
 # Variables of the environment: the folder of the store, the file to which each process appends what it did, the seed of
 # the choice of runs that are made again, and whether the current test is marked `fresh`.
@@ -45,13 +45,13 @@ TEST = "PYTEST_CURRENT_TEST"
 # One of this many copies is made again.
 SHARE = 20
 MOST_BYTES = 4 << 30
-# Files about the time of the host, which no run repeats (`mprun.rundir`).
+# Files about the time of the host, which no run repeats (`mprun.runs.run_directory`).
 OF_HOST = frozenset({"wall.json", "stops.json"})
 # Functions that repeat a run in order to compare it.
 REPEATING = frozenset({"run_again"})
 PACKAGE = Path(__file__).parents[1] / "mprun"
 # The folders with the code that carries out plans.
-OF_CODE = ("agent", "guest", "engines", "kernel", "programs")
+OF_CODE = ("agent", "engines", "kernel", "workloads/built")
 RunPlan = Callable[..., None]
 
 
@@ -74,7 +74,7 @@ def storing(run_plan: RunPlan) -> RunPlan:
 
     Runs with a shell or gdb, in real time or under sudo do not use the store.
     """
-    from mprun.invoker import is_root_for_user
+    from mprun.host.invoking_user import is_root_for_user
 
     @functools.wraps(run_plan)
     def take_or_run(plan: Plan, run: RunDirectory, kernel: Kernel, *more: Any, **options: Any) -> None:
@@ -114,13 +114,13 @@ def storing(run_plan: RunPlan) -> RunPlan:
 
 def key_of(plan: Plan, kernel: Kernel) -> str:
     """Return a digest of everything that the result of an engine depends on."""
-    from mprun.engines import engine
+    from mprun.engines import agent_process
 
-    parts: list[bytes] = [plan.to_text().encode(), repr(sorted(engine.environment(None).items())).encode()]
+    parts: list[bytes] = [plan.to_text().encode(), repr(sorted(agent_process.environment(None).items())).encode()]
     parts += [path.read_bytes() for path in sorted(kernel.directory.iterdir()) if path.suffix != ".json"]
-    for folder in sorted(engine.find_built(plan, as_user=True).values()):
+    for folder in sorted(agent_process.find_built(plan, as_user=True).values()):
         parts += [path.read_bytes() for path in sorted(Path(folder).rglob("*")) if path.is_file()]
-    total = hashlib.sha256(f"{os.geteuid()} {of_machine(engine.PROGRAM_PATH)} {of_code()}".encode())
+    total = hashlib.sha256(f"{os.geteuid()} {of_machine(agent_process.PROGRAM_PATH)} {of_code()}".encode())
     for part in parts:
         total.update(hashlib.sha256(part).digest())
     return total.hexdigest()[:32]
@@ -152,7 +152,7 @@ def of_code(package: Path = PACKAGE) -> str:
 
 def _code(package: Path) -> list[Path]:
     own = [path for name in OF_CODE for path in (package / name).rglob("*") if path.is_file() and _is_source(path)]
-    inside = [path for path in own if path.suffix == ".py" and path.relative_to(package).parts[0] in OF_CODE[:2]]
+    inside = [path for path in own if path.suffix == ".py" and path.is_relative_to(package / "agent")]
     return sorted({*own, *_imported(inside, package)})
 
 
@@ -182,7 +182,7 @@ def _imported(todo: Iterable[Path], package: Path) -> set[Path]:
 @contextlib.contextmanager
 def opened(key: str) -> Iterator[Path]:
     """Lock an entry, so that only one process makes it, and return its folder. Raises OSError."""
-    from mprun.cache import locked
+    from mprun.host.cache import locked
 
     entry = Path(os.environ[FOLDER]) / key
     with locked(entry, lambda: None, of_root=True):

@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory
 from PIL import Image
 
 from docs.generate.pictures import run_step
-from mprun.lab.catalog import open_lab
-from mprun.lab.file import Lab, Step
+from mprun.labs.catalog import open_lab
+from mprun.labs.definition import Lab, Step
 
 PAGE = Path(__file__).parents[1] / "gallery.md"
 # The window in pixels, and the number of colours of a picture.

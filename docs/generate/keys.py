@@ -15,9 +15,9 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from docs.generate.markdown import LICENSE, anchor, code, table, words
-from mprun.json_schema import SCHEMAS
+from mprun.inputs.json_schema import SCHEMAS
+from mprun.inputs.keys.field import NAME_PATTERN
 from mprun.model import units
-from mprun.schema.field import NAME_PATTERN
 
 Schema = Mapping[str, Any]
 

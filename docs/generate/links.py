@@ -6,8 +6,8 @@ from __future__ import annotations
 import inspect
 
 from docs.generate.markdown import LICENSE, code, table
-from mprun.input.profile import columns, describe_profiles
-from mprun.traces import TRACES, generate
+from mprun.inputs.profile import columns, describe_profiles
+from mprun.inputs.traces import TRACES, generate
 
 
 def page() -> str:

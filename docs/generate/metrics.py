@@ -7,8 +7,8 @@ from typing import cast
 
 from docs.generate.markdown import LICENSE, code, table
 from mprun.model.metric import OF_FLOWS, OF_PATH, OF_TOTAL, SYMBOLS, TOTAL, Metric, Metrics
-from mprun.tools import TOOLS
-from mprun.tools.tool import Tool, load
+from mprun.workloads import TOOLS
+from mprun.workloads.tool import Tool, load
 
 _BOUNDS = {"rate": "36mbit", "time": "40ms", "ratio": "45%", "count": "2", "size": "10mb"}
 

@@ -18,12 +18,12 @@ from tempfile import TemporaryDirectory
 
 import matplotlib
 
-from mprun.lab.catalog import open_lab
-from mprun.lab.file import Lab
-from mprun.report.chart import WIDE, paint
-from mprun.report.report import charts_of
-from mprun.rundir import RunDirectory, find
-from mprun.shipped import find_labs
+from mprun.host.packaged import find_labs
+from mprun.labs.catalog import open_lab
+from mprun.labs.definition import Lab
+from mprun.reports.chart import WIDE, paint
+from mprun.reports.run_page import charts_of
+from mprun.runs.run_directory import RunDirectory, find
 
 _SHOWN = re.compile(r"\]\((pictures/(\w+)\.([\w-]+)\.svg)\)")
 _MADE = re.compile(rb"<!-- make pictures, matplotlib (\S+) -->")

@@ -12,15 +12,15 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from mprun.lab.catalog import open_lab
-from mprun.lab.figure import JudgedFigure, judge_figure
-from mprun.lab.file import Lab
-from mprun.lab.grade import digests_of, grade
-from mprun.lab.page import Result, name_folder, table, write_page
-from mprun.lab.run import measured_by, wall_s_of_run
-from mprun.lab.sweep_run import find_sweep, measured_by_sweep, wall_s_of
+from mprun.labs.catalog import open_lab
+from mprun.labs.definition import Lab
+from mprun.labs.grade import digests_of, grade
+from mprun.labs.steps import measured_by, wall_s_of_run
+from mprun.labs.study_figure import JudgedFigure, judge_figure
+from mprun.labs.study_page import Result, name_folder, table, write_page
+from mprun.labs.sweep_run import find_sweep, measured_by_sweep, wall_s_of
 from mprun.model.permission import NO_COMMANDS
-from mprun.place import choose_place
+from mprun.runs.place import choose_place
 
 STUDIES = Path(__file__).parents[1] / "studies"
 # The page of the study by the number of its lab.

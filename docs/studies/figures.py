@@ -15,9 +15,9 @@ from pathlib import Path
 
 import polars
 
-from mprun.report.chart import WIDE, paint
-from mprun.report.figure import Axis, Chart, Panel, Series
-from mprun.results import Sweep, load
+from mprun.api import Sweep, load
+from mprun.reports.chart import WIDE, paint
+from mprun.reports.figure import Axis, Chart, Panel, Series
 
 
 def draw_completions(sweep: Sweep) -> Chart:

@@ -17,8 +17,9 @@ import struct
 from contextlib import ExitStack
 from pathlib import Path
 
-from mprun import inside, landlock, seccomp
 from mprun.agent.namespace import CLONE_NEWNS, call
+from mprun.model import engine_paths
+from mprun.safety import landlock, seccomp
 
 MS_RDONLY, MS_NOSUID, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 1, 2, 1 << 12, 1 << 13, 1 << 14, 1 << 18
 # mount_setattr(2), from Linux 5.12 on; the number is the same on all architectures.
@@ -34,9 +35,9 @@ OF_NETWORK = (10, 11, 12, 13)
 
 NET_SYSCTLS = "/proc/sys/net"
 # Paths that stay writable: network settings of the command's own node, and the run's directory and folder in memory.
-WRITABLE = (NET_SYSCTLS, "/run", inside.RUN)
+WRITABLE = (NET_SYSCTLS, "/run", engine_paths.RUN)
 # Of the run: the messages between mprun and its agent. Of the machine: home folders and root's secrets.
-HIDDEN = (inside.REPORTS, inside.ORDERS, "/home", "/root", "/etc/ssh", "/etc/ssl/private")
+HIDDEN = (engine_paths.REPORTS, engine_paths.ORDERS, "/home", "/root", "/etc/ssh", "/etc/ssl/private")
 HIDDEN_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-")
 TEMPORARY = ("/tmp", "/var/tmp")
 TEMPORARY_SIZE = "size=256m"

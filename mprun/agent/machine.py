@@ -15,10 +15,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mprun.agent import kernel_log, namespace
-from mprun.agent.build import Builder, BuildError
 from mprun.agent.cpu import CpuSampler
-from mprun.agent.host import HostWatch
-from mprun.agent.network import PlannedNetwork
+from mprun.agent.machine_load import HostWatch
+from mprun.agent.mininet_network import PlannedNetwork
+from mprun.agent.network_commands import Builder, BuildError
 from mprun.agent.observer import Observer
 from mprun.agent.process import RunningProcess
 from mprun.agent.record import KERNEL_LOG, TRACE, Recorder

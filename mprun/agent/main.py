@@ -25,10 +25,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
-from mprun.agent import file, limit, memory, namespace, stop, sysctl
-from mprun.agent.build import BuildError
-from mprun.agent.host import HostWatch
+from mprun.agent import limit, memory, namespace, program_stops, run_file, sysctl
 from mprun.agent.machine import SECOND_NS, Machine, Running
+from mprun.agent.machine_load import HostWatch
+from mprun.agent.network_commands import BuildError
 from mprun.agent.openvswitch import EARLIEST_NS
 from mprun.agent.process import NoProcess, ProcessError
 from mprun.agent.schedule import Sampling, Schedule
@@ -552,14 +552,14 @@ def perform(run: Run, shell: str | None) -> int:
     finally:
         tidy_up(run)
         run.result["zero_ns"] = run.zero_ns
-        with file.create(f"{run.directory}/agent.json") as made:
+        with run_file.create(f"{run.directory}/agent.json") as made:
             json.dump(run.result, made)
-        stop.write(f"{run.directory}/stops.json")
+        program_stops.write(f"{run.directory}/stops.json")
         if os.path.exists("/proc/mprun_coverage"):
             # few kernels count lines
-            from mprun.agent import coverage
+            from mprun.agent import line_counts
 
-            coverage.write(f"{run.directory}/coverage.counts")
+            line_counts.write(f"{run.directory}/line_counts.counts")
     return 0 if run.result["complete"] and run.result["error"] is None else 1
 
 

@@ -15,7 +15,7 @@ import socket
 import struct
 import time
 
-from mprun.agent import event, record
+from mprun.agent import mptcp_event, record
 from mprun.agent.message import INET_DIAG_INFO, INET_DIAG_SKMEMINFO, SOCK_DIAG_BY_FAMILY, TCPDIAG_GETSOCK, attribute
 from mprun.agent.record import Recorder
 from mprun.agent.rtnetlink import Netlink, NetlinkError
@@ -50,8 +50,8 @@ class Observer:
         self._diag = Netlink(NETLINK_SOCK_DIAG)
         self._tells_progress = True
         self._has_mptcp = False
-        self._mptcp = Netlink(event.NETLINK_GENERIC)
-        event.subscribe(self._mptcp)
+        self._mptcp = Netlink(mptcp_event.NETLINK_GENERIC)
+        mptcp_event.subscribe(self._mptcp)
         for link in (self._closed, self._mptcp):
             _enlarge(link)
             link.socket.setblocking(False)
@@ -81,7 +81,7 @@ class Observer:
 
     def _record_waiting(self, kind: int, link: Netlink) -> bool:
         """Record the waiting datagrams. Return True if there were any."""
-        datagrams = event.waiting(link)
+        datagrams = mptcp_event.waiting(link)
         if datagrams:
             self._recorder.write(kind, self._source, time.monotonic_ns(), datagrams)
         return bool(datagrams)

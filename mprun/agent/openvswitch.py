@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mprun.agent.network import NamespaceNode, run
+from mprun.agent.mininet_network import NamespaceNode, run
 from mprun.agent.readback import differences_groups, differences_ports
 
 # Open vSwitch counts the processors every 10 s from boot on, and has none before the first count (count_cpu_cores() in

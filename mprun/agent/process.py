@@ -13,9 +13,9 @@ from functools import partial
 from subprocess import DEVNULL, Popen, SubprocessError
 from typing import Any
 
-from mprun.agent import computing, file, limit
+from mprun.agent import computing, limit, run_file
+from mprun.agent.mininet_network import NamespaceNode
 from mprun.agent.namespace import inside
-from mprun.agent.network import NamespaceNode
 
 # Socket states as /proc/net/tcp and /proc/net/udp print them.
 LISTEN_STATE, UNCONNECTED_STATE = "0A", "07"
@@ -47,7 +47,7 @@ class LimitedLog:
         self._left = most_bytes
         self.most_bytes = most_bytes * MOST_TIMES
         self.printed_bytes = 0
-        self._file = file.create(path, "wb")
+        self._file = run_file.create(path, "wb")
         self._source, self.target = os.pipe()
         self._thread = threading.Thread(target=self._copy, daemon=True)
 
@@ -134,7 +134,7 @@ class RunningProcess:
         """Return the descriptor of a log, whose size is limited if the plan says so."""
         most_bytes = self.plan["most_log_bytes"]
         if most_bytes is None:
-            return opened.enter_context(file.create(path, "wb")).fileno()
+            return opened.enter_context(run_file.create(path, "wb")).fileno()
         self._limited[os.path.basename(path)] = LimitedLog(path, most_bytes)
         return self._limited[os.path.basename(path)].target
 
@@ -158,7 +158,7 @@ class RunningProcess:
             os.makedirs(os.path.dirname(f"{directory}/{name}"), exist_ok=True)
         for wanted in self.plan["files"]:
             os.makedirs(os.path.dirname(wanted["path"]), exist_ok=True)
-            with file.create(wanted["path"]) as made:
+            with run_file.create(wanted["path"]) as made:
                 if wanted["size_bytes"] is None:
                     made.write(wanted["text"])
                 else:
@@ -192,7 +192,7 @@ class RunningProcess:
         if ready["kind"] == "socket":
             return os.path.exists(ready["value"])
         if ready["kind"] == "output":
-            return bool(ready["value"].encode() in file.read(self.log_path))
+            return bool(ready["value"].encode() in run_file.read(self.log_path))
         return self._listens(ready["kind"], int(ready["value"]))
 
     def _is_taken(self) -> bool:
@@ -250,7 +250,7 @@ class RunningProcess:
             return f": {self.why}"
         text = ""
         for path in (self.log_path, *([] if self.plan["output"] else [self.output_path])):
-            text = text or printable(file.read(path, 2000).decode(errors="replace")).strip()
+            text = text or printable(run_file.read(path, 2000).decode(errors="replace")).strip()
         return ": " + "\n".join(text.splitlines()[-lines:]) if text else " without a word"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shape of `agent.json`, which the agent writes and `mprun.agent_report` reads.
+"""The shape of `agent.json`, which the agent writes and `mprun.runs.agent_report` reads.
 
 Typed dictionaries cost the agent no time to load: no value of them is made but the dictionary itself.
 """

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from mprun.agent.network import NamespaceNode, run
+from mprun.agent.mininet_network import NamespaceNode, run
 
 _PLACE = re.compile(r"^\S*?:(\d+):\d+-\d+: (.*)$", re.MULTILINE)
 _LIST = ["nft", "-j", "list", "ruleset"]

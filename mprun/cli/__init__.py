@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from mprun.errors import HostError, MprunError, explain_machine
-from mprun.text import printable
+from mprun.safety.text import printable
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_metrics
 from mprun.cli.output import emit
-from mprun.text import plain
+from mprun.host import invoking_user
+from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from mprun.model.permission import Consent
-    from mprun.question.baseline import Difference
+    from mprun.questions.baseline import Difference
 
 
 @click.group("baseline")
@@ -62,7 +62,7 @@ def write(
     consent: Consent,
 ) -> None:
     """Run an experiment once, and write its values to a file."""
-    from mprun.question.baseline import SUFFIX, spell
+    from mprun.questions.baseline import SUFFIX, spell
 
     given = options.parse_parameters(params)
     beside, stem = Path(experiment).parent, f"{Path(topology).stem}-{Path(experiment).stem}"
@@ -70,7 +70,7 @@ def write(
     files = tuple(os.path.relpath(name, path.parent) for name in (topology, experiment))
     lines = _measure(path, (files[0], files[1]), given, seed, kernel, parent, consent, asked)
     path.write_text(spell(lines))
-    invoker.give(path)
+    invoking_user.give(path)
     click.echo(f"{path}: {sum(name.startswith('value ') for name in lines)} values")
 
 
@@ -94,8 +94,8 @@ def check(
     FILE is a baseline or a folder. Default: all baselines below this folder. The exit status is 1 if a value differs.
     """
     from mprun.errors import SpecError
-    from mprun.folder import open_regular
-    from mprun.question import baseline
+    from mprun.questions import baseline
+    from mprun.safety.folder import open_regular
 
     paths = _find(files or (Path(),))
     if not paths:
@@ -128,7 +128,7 @@ def check(
 
 def _find(files: Sequence[Path]) -> list[Path]:
     """Return baselines, and those below folders, sorted."""
-    from mprun.question.baseline import SUFFIX
+    from mprun.questions.baseline import SUFFIX
 
     found: list[Path] = []
     for path in files:
@@ -148,12 +148,12 @@ def _measure(
     is_check: bool = False,
 ) -> dict[str, str]:
     """Run once, and return the lines of the baseline. files: as seen from the folder of the baseline."""
-    from mprun import runner
     from mprun.cli.progress import Bar
-    from mprun.input import load
+    from mprun.inputs import load
     from mprun.model.permission import Permissions
-    from mprun.place import choose_place_of
-    from mprun.question.baseline import choose_metrics, record
+    from mprun.questions.baseline import choose_metrics, record
+    from mprun.runs import runner
+    from mprun.runs.place import choose_place_of
 
     allowed = Permissions(consent.commands, False)
     loaded = load(path.parent / files[0], path.parent / files[1], given, seed, allowed=allowed)
@@ -172,8 +172,8 @@ def _measure(
 
 def _show(name: str, differences: Sequence[Difference]) -> None:
     """Print whether a baseline holds, and its differences as a table."""
-    from mprun.cli.table import show_table
-    from mprun.question.baseline import explain, tell
+    from mprun.cli.terminal_table import show_table
+    from mprun.questions.baseline import explain, tell
 
     because = explain(differences)
     values = [one for one in differences if one.kind == "value"]

@@ -16,15 +16,15 @@ from mprun.cli.output import emit
 from mprun.errors import MprunError
 from mprun.model.metric import SYMBOLS
 from mprun.model.units import find_prefix
-from mprun.text import plain
+from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from mprun.model.engine import EngineChoice
+    from mprun.model.engine_name import EngineChoice
     from mprun.model.permission import Consent
-    from mprun.question.bisect import Answer, Bisected
-    from mprun.question.history import History
-    from mprun.question.subject import Subject
-    from mprun.statement.expression import Value
+    from mprun.questions.bisect import Answer, Bisected
+    from mprun.questions.built_version import Subject
+    from mprun.questions.revisions import History
+    from mprun.statements.expression import Value
 
 # The exit status of each verdict, as `git bisect run` expects it. From 128 on, it ends the search.
 STATUS = {"good": 0, "bad": 1, "skip": 125}
@@ -90,10 +90,10 @@ def command(
     or 125 (skip), as `git bisect run` expects. Errors have the status 128, which ends the search.
     """
     from mprun.cli.progress import Bar
-    from mprun.question import bisect as question
-    from mprun.question.history import read_history
-    from mprun.question.subject import KernelTree, OwnProgram
-    from mprun.question.tester import Experiment, test
+    from mprun.questions import bisect as question
+    from mprun.questions.built_version import KernelTree, OwnProgram
+    from mprun.questions.revisions import read_history
+    from mprun.questions.version_test import Experiment, test
 
     if (good is None) != (bad is None):
         raise click.UsageError("name both --good and --bad, or neither")

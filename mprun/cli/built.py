@@ -11,7 +11,7 @@ from mprun.cli.output import emit
 
 if TYPE_CHECKING:
     from mprun.kernel.store import Kernel
-    from mprun.programs.store import Installed
+    from mprun.workloads.built.program_store import Installed
 
 
 def tell(built: Kernel | Installed, is_new: bool, as_json: bool) -> None:

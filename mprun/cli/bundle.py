@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
+from mprun.host import invoking_user
 
 
 @click.command("bundle")
@@ -35,14 +35,14 @@ def command(name: str, parent: Path, target: Path | None, licence: str | None, w
     A bundle contains inputs, plan, kernel recipe, versions, metrics and figures. It is a zip file and an
     RO-Crate. `mprun reproduce FILE` repeats its runs.
     """
-    from mprun.bundle.licence import find_licence
-    from mprun.bundle.pack import pack
+    from mprun.bundles.licence import find_licence
+    from mprun.bundles.pack import pack
     from mprun.cli.operand import find_either
     from mprun.cli.progress import Bar
-    from mprun.report.report import make_report
-    from mprun.report.sweep import make_sweep_report
-    from mprun.rundir import readable
-    from mprun.sweepdir.directory import SweepDirectory
+    from mprun.reports.run_page import make_report
+    from mprun.reports.sweep_page import make_sweep_report
+    from mprun.runs.run_directory import readable
+    from mprun.sweeps.sweep_directory import SweepDirectory
 
     url = "" if licence is None else find_licence(licence)
     found = find_either(parent, name)
@@ -54,5 +54,5 @@ def command(name: str, parent: Path, target: Path | None, licence: str | None, w
         )
         bar.show("packing", 1.0)
         path = pack(found, target, url, with_pcaps)
-    invoker.give(report.parent)
+    invoking_user.give(report.parent)
     click.echo(path)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from mprun.analysis.calibration import Row
-    from mprun.model.engine import EngineChoice
+    from mprun.metrics.calibration import Row
+    from mprun.model.engine_name import EngineChoice
 
 from mprun.cli import options
 from mprun.cli.output import emit
@@ -41,12 +41,12 @@ def command(
     The exit status is 0 if every value agrees with the topology within its tolerance, and 1 otherwise.
     `calibrate: true` in an experiment makes the same measurement before the run.
     """
-    from mprun import runner
     from mprun.cli.progress import Bar
     from mprun.compile import allocate
-    from mprun.input import load
+    from mprun.inputs import load
     from mprun.model.permission import Permissions
-    from mprun.place import choose_place
+    from mprun.runs import runner
+    from mprun.runs.place import choose_place
 
     allowed = Permissions(allow_exec, allow_outside)
     given = options.parse_parameters(params)

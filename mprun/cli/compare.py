@@ -16,7 +16,7 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_axes, complete_metrics, complete_runs
 from mprun.cli.output import emit
-from mprun.report.effect import (
+from mprun.reports.effect import (
     is_dull,
     is_news,
     label_of,
@@ -26,14 +26,14 @@ from mprun.report.effect import (
     say_expected,
     say_held,
 )
-from mprun.text import plain
+from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from mprun.analysis.comparison import Compared, Expected
     from mprun.cli.operand import Operand
-    from mprun.report.comparison import Pair
-    from mprun.report.verdict import Check
-    from mprun.sweepdir.operands import Operands
+    from mprun.metrics.comparison import Compared, Expected
+    from mprun.reports.comparison_page import Pair
+    from mprun.reports.test_results import Check
+    from mprun.sweeps.operands import Operands
 
 MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown": " "}
 # The lines that differ in a file, without --all.
@@ -95,12 +95,12 @@ def command(
     Differences have confidence intervals if each side has more than one run. The exit status is 1 if an
     expectation holds less often in B than in A, if a metric is outside --within, or if a sweep lacks runs.
     """
-    from mprun.analysis.statistics import CONFIDENCE
     from mprun.cli.operand import open_operands
+    from mprun.metrics.statistics import CONFIDENCE
     from mprun.model.units import QuantityError, parse_ratio
-    from mprun.report.comparison import measure
-    from mprun.sweepdir.directory import LATEST
-    from mprun.sweepdir.operands import read_halves, read_operands
+    from mprun.reports.comparison_page import measure
+    from mprun.sweeps.operands import read_halves, read_operands
+    from mprun.sweeps.sweep_directory import LATEST
 
     if first is None:
         first, second = _find_last(parent) if axis is None else (LATEST, None)
@@ -146,9 +146,9 @@ def command(
 def write_comparison(parent: Path, pairs: Sequence[Pair], named: Sequence[Operand], faults: Sequence[str] = ()) -> Path:
     """Write the page of a comparison. Return its path. named: the sides; a single sweep for its halves."""
     from mprun.cli.progress import Bar
-    from mprun.report.comparison import make_comparison
-    from mprun.report.side import name_sides
-    from mprun.rundir import RunDirectory
+    from mprun.reports.comparison_page import make_comparison
+    from mprun.reports.distinct_names import name_sides
+    from mprun.runs.run_directory import RunDirectory
 
     if len(named) == 1:
         names = [name.rpartition(" ")[2] for name in pairs[0].operands.names]
@@ -172,7 +172,7 @@ def name_operands(operands: Operands, named: Sequence[Operand]) -> Operands:
 
 def _find_last(parent: Path) -> tuple[str, str]:
     """Return the last two runs. Raises UsageError if there are fewer."""
-    from mprun.rundir import list_runs
+    from mprun.runs.run_directory import list_runs
 
     runs = list_runs(parent)
     if len(runs) < 2:
@@ -198,7 +198,7 @@ def _is_outside(one: Compared, bound: float) -> bool:
 
 
 def _checks(pair: Pair, bound: float | None) -> list[Any]:
-    from mprun.report.verdict import Check, say_expectation
+    from mprun.reports.test_results import Check, say_expectation
 
     checks = [
         Check(_label_of(one), say_expectation(one.expectation), not one.is_worse, say_held(one))
@@ -344,7 +344,7 @@ def _say_incomplete(operands: Operands) -> list[str]:
 
 
 def _refuse_incomplete(text: str) -> Check:
-    from mprun.report.verdict import Check
+    from mprun.reports.test_results import Check
 
     return Check("sweeps", "all runs exist", False, text, is_error=True)
 

@@ -54,31 +54,31 @@ def complete_kernels(_context: click.Context, _parameter: click.Parameter, incom
 
 def complete_tools(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the tools that `mprun tools install` can build."""
-    from mprun.programs import PROGRAMS
+    from mprun.workloads.built import PROGRAMS
 
     return _offer(incomplete, {name: recipe.description for name, recipe in PROGRAMS.items()})
 
 
 def complete_runs(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the runs in the directory of `-o`, newest first, and the steps of the lab that is named or is here."""
-    from mprun import rundir
+    from mprun.runs import run_directory
 
-    runs = rundir.list_runs(Path(context.params.get("parent") or "runs"))
+    runs = run_directory.list_runs(Path(context.params.get("parent") or "runs"))
     found = dict.fromkeys(("latest", *(run.name for run in reversed(runs))), "") if runs else {}
     return _offer(incomplete, found | dict.fromkeys(_list_steps(incomplete), "the newest run of this step"))
 
 
 def _list_steps(incomplete: str) -> list[str]:
     """Return `01/xp_tcp` and so on after `01/`, or the steps of the lab in the current folder."""
-    from mprun.shipped import find_labs
+    from mprun.host.packaged import find_labs
 
     lab, slash, _ = incomplete.rpartition("/")
     folder = find_labs().get(lab.split("_")[0].zfill(2), Path(lab)) if slash else Path()
     if not (folder / "lab.yaml").is_file():
         return []
     from mprun.errors import MprunError
-    from mprun.input.document import Document
-    from mprun.input.reader import read
+    from mprun.inputs.document import Document
+    from mprun.inputs.reader import read
 
     steps: object = []
     with contextlib.suppress(MprunError, OSError):
@@ -90,7 +90,7 @@ def _list_steps(incomplete: str) -> list[str]:
 
 def complete_labs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the labs by number, and by name after its first letter."""
-    from mprun.shipped import find_labs
+    from mprun.host.packaged import find_labs
 
     labs = find_labs()
     names = {folder.name: "" for folder in labs.values()}
@@ -100,8 +100,8 @@ def complete_labs(_context: click.Context, _parameter: click.Parameter, incomple
 def complete_parameters(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the parameters of the files of -t and -x, and the properties that the experiment's matrix varies."""
     from mprun.errors import MprunError
-    from mprun.input.document import Document
-    from mprun.input.reader import read
+    from mprun.inputs.document import Document
+    from mprun.inputs.reader import read
 
     found: dict[str, str] = {}
     for role in ("topology", "experiment"):
@@ -119,31 +119,33 @@ def complete_parameters(context: click.Context, _parameter: click.Parameter, inc
 
 def complete_metrics(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the metrics of the run, or of the first run of the sweep, that is named first. Default: the newest run."""
-    from mprun import rundir
     from mprun.errors import MprunError
-    from mprun.sweepdir import directory
+    from mprun.runs import run_directory
+    from mprun.sweeps import sweep_directory
 
     parent = Path(context.params.get("parent") or "runs")
     named = _first_argument(context) or "latest"
     found: dict[str, str] = {}
     with contextlib.suppress(MprunError, OSError):
-        found = dict.fromkeys(rundir.find(parent, named).read("summary.json")["metrics"], "")
+        found = dict.fromkeys(run_directory.find(parent, named).read("summary.json")["metrics"], "")
     with contextlib.suppress(MprunError, OSError):
         found |= {
-            name: "" for kept in islice(directory.find(parent, named).runs(), 1) for name in kept.summary["metrics"]
+            name: ""
+            for kept in islice(sweep_directory.find(parent, named).runs(), 1)
+            for name in kept.summary["metrics"]
         }
     return _offer(incomplete, found)
 
 
 def complete_values(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the parameters and metrics of the newest run, after the last comma of a list of names."""
-    from mprun import rundir
     from mprun.errors import MprunError
+    from mprun.runs import run_directory
 
     before, comma, last = incomplete.rpartition(",")
     names = ["name", "status", "engine", "seed"]
     with contextlib.suppress(MprunError, OSError):
-        run = rundir.find(Path(context.params.get("parent") or "runs"), "latest")
+        run = run_directory.find(Path(context.params.get("parent") or "runs"), "latest")
         names += run.read("environment.json").get("parameters", {})
         names += run.read("summary.json")["metrics"]
     return _offer(incomplete, {f"{before}{comma}{name}": "" for name in names if name.startswith(last)})
@@ -151,11 +153,13 @@ def complete_values(context: click.Context, _parameter: click.Parameter, incompl
 
 def complete_counters(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the names of the kernel's counters in the run that is named first. Default: the newest run."""
-    from mprun import rundir
     from mprun.errors import MprunError
+    from mprun.runs import run_directory
 
     with contextlib.suppress(MprunError, OSError):
-        run = rundir.find(Path(context.params.get("parent") or "runs"), str(context.params.get("name") or "latest"))
+        run = run_directory.find(
+            Path(context.params.get("parent") or "runs"), str(context.params.get("name") or "latest")
+        )
         report = run.agent_report()
         names = {name for part in (report.counters, report.counters_before) for node in part.values() for name in node}
         return _offer(incomplete, dict.fromkeys(sorted(names), ""))
@@ -165,10 +169,10 @@ def complete_counters(context: click.Context, _parameter: click.Parameter, incom
 def complete_axes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the axes of the sweep that is named first."""
     from mprun.errors import MprunError
-    from mprun.sweepdir import directory
+    from mprun.sweeps import sweep_directory
 
     with contextlib.suppress(MprunError, OSError):
-        sweep = directory.find(Path(context.params.get("parent") or "runs"), _first_argument(context))
+        sweep = sweep_directory.find(Path(context.params.get("parent") or "runs"), _first_argument(context))
         return _offer(incomplete, dict.fromkeys(sweep.record["axes"], ""))
     return []
 

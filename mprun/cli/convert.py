@@ -83,11 +83,11 @@ def _convert(
 ) -> Mapping[str, str]:
     """Return the YAML text of each file of the older format, after all files are checked."""
     from mprun.errors import SpecError
-    from mprun.input import load_trees
-    from mprun.input.legacy.conversion import convert
-    from mprun.input.legacy.entry import Role, is_older
-    from mprun.input.reader import find, read
-    from mprun.input.rendering import render
+    from mprun.inputs import load_trees
+    from mprun.inputs.older.conversion import convert
+    from mprun.inputs.older.lines import Role, is_older
+    from mprun.inputs.reader import find, read
+    from mprun.inputs.rendering import render
 
     network = read(topology, "topology", allowed, legacy_queue)
     if legacy_queue and network.root is not None and not network.older_keys:

@@ -24,17 +24,17 @@ def export(target: Path, names: tuple[str, ...]) -> None:
     The labs have no answers. The default is all labs. The kernel is an archive as `mprun kernel export` writes it, so
     students compile nothing. README.md and handout.pdf say what to type.
     """
-    from mprun import invoker
-    from mprun.course.contents import export_course
-    from mprun.course.text import GRADE
+    from mprun.host import invoking_user
+    from mprun.host.packaged import find_labs
     from mprun.kernel.store import find_kernel
-    from mprun.lab.catalog import open_lab
-    from mprun.shipped import find_labs
+    from mprun.labs.catalog import open_lab
+    from mprun.labs.course.contents import export_course
+    from mprun.labs.course.first_page import GRADE
 
     wanted = names or [str(folder) for folder in find_labs().values()]
     labs = list({lab.folder.resolve(): lab for lab in map(open_lab, wanted)}.values())
     course = export_course(labs, find_kernel(), target)
-    invoker.give(target)
+    invoking_user.give(target)
     count = len(labs)
     size = f"{course.size_bytes / 1e6:.1f} MB"
     click.echo(f"{target}: {count} lab{'s' * (count != 1)}, {len(course.files)} files, {size}")

@@ -14,12 +14,12 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit
-from mprun.cli.table import show_table
+from mprun.cli.terminal_table import show_table
 from mprun.errors import SpecError
-from mprun.text import printable
+from mprun.safety.text import printable
 
 if TYPE_CHECKING:
-    from mprun.rundir import RunDirectory
+    from mprun.runs.run_directory import RunDirectory
 
 # A line of the kernel: file, line, function, and how often it was executed.
 Line = Mapping[str, Any]
@@ -75,7 +75,7 @@ def command(
 
 def _read(run: RunDirectory) -> list[Line]:
     """Return the counted lines of a run's kernel, by file and line. Raises SpecError if there are none."""
-    from mprun.kernel.coverage import TABLE
+    from mprun.kernel.line_coverage import TABLE
 
     table = dict(run.tables()).get(TABLE)
     if table is None:
@@ -101,7 +101,7 @@ def _subtract(lines: Iterable[Line], run: RunDirectory, other: RunDirectory) -> 
 
 def _read_text(run: RunDirectory) -> Mapping[str, Sequence[str]]:
     """Return the lines of the files of a run's kernel, by file. Raises SpecError if the kernel is not here any more."""
-    from mprun.kernel.coverage import read_text
+    from mprun.kernel.line_coverage import read_text
     from mprun.kernel.store import list_kernels
 
     digest = run.read("environment.json")["kernel"].get("digest")

@@ -16,8 +16,8 @@ from mprun.cli import options
 from mprun.cli.output import emit
 
 if TYPE_CHECKING:
-    from mprun.surroundings import Surroundings
-    from mprun.tools.tool import Program
+    from mprun.host.machine_kind import Surroundings
+    from mprun.workloads.tool import Program
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def command(as_json: bool) -> None:
 
     The exit status is 0 if at least one engine can run an experiment, and 3 if none can.
     """
-    from mprun.surroundings import identify
+    from mprun.host.machine_kind import identify
 
     here = identify()
     checks = [
@@ -66,12 +66,13 @@ def command(as_json: bool) -> None:
 
 
 def _all_checks(here: Surroundings) -> Iterator[Check]:
-    from mprun import landlock, place
     from mprun.engines import capability
-    from mprun.engines.engine import find_library, find_program, unshare_command
+    from mprun.engines.agent_process import find_library, find_program, unshare_command
     from mprun.errors import HostError
     from mprun.kernel import build, store
-    from mprun.tools import https, iperf3, probe, tcpdump, tshark
+    from mprun.runs import place
+    from mprun.safety import landlock
+    from mprun.workloads import https, iperf3, probe, tcpdump, tshark
 
     try:
         yield Check("Mininet", "both", True, str(find_library().mininet))
@@ -129,8 +130,8 @@ def _all_checks(here: Surroundings) -> Iterator[Check]:
 
 def _configuration() -> Iterator[Check]:
     """Check the user's own configuration, if it exists."""
-    from mprun import settings
     from mprun.errors import SpecError
+    from mprun.inputs import settings
 
     path = settings.configuration_path()
     try:
@@ -144,31 +145,31 @@ def _configuration() -> Iterator[Check]:
 
 def _mptcp_checks(has_namespaces: bool) -> Iterator[Check]:
     """Check MPTCP in this kernel: what it supports. A run that needs more is refused."""
-    from mprun.engines import mptcp
+    from mprun.engines import host_mptcp
 
     serves = "MPTCP in the real engine"
     yield Check("mptcp: version", serves, True, "1 (RFC 8684)")
-    yield Check("mptcp: path managers", serves, True, ", ".join(mptcp.find_path_managers()))
+    yield Check("mptcp: path managers", serves, True, ", ".join(host_mptcp.find_path_managers()))
     if not has_namespaces:
         return
-    choice = mptcp.find_schedulers()
-    yield Check("mptcp: schedulers", serves, not choice.takes_any_name, mptcp.describe_schedulers(choice))
-    limits = mptcp.find_limits()
+    choice = host_mptcp.find_schedulers()
+    yield Check("mptcp: schedulers", serves, not choice.takes_any_name, host_mptcp.describe_schedulers(choice))
+    limits = host_mptcp.find_limits()
     says = "unknown" if limits is None else f"{limits[0]} additional subflows, {limits[1]} accepted addresses"
     yield Check("mptcp: limits", serves, limits is not None, says, "" if limits else "apt-get install iproute2")
 
 
 def _built_tools() -> Iterator[Check]:
     from mprun.errors import HostError
-    from mprun.programs import PROGRAMS, store
+    from mprun.workloads.built import PROGRAMS, program_store
 
     for name, recipe in PROGRAMS.items():
         try:
-            found = store.find(name)
+            found = program_store.find(name)
             says = found.version if found else "not built"
         except HostError as error:
             found, says = None, str(error)
-        lacking = None if found else store.missing(recipe)
+        lacking = None if found else program_store.missing(recipe)
         yield Check(
             recipe.executable, f"flows of tool {name}", bool(found), says, lacking or f"mprun tools install {name}"
         )
@@ -176,7 +177,7 @@ def _built_tools() -> Iterator[Check]:
 
 def _program(name: str, program: Program, serves: str) -> Check:
     from mprun.engines import capability
-    from mprun.engines.engine import find_program
+    from mprun.engines.agent_process import find_program
 
     found = find_program(name) is not None
     says = capability.version_of(name, program) if found else "not installed"

@@ -13,16 +13,16 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.errors import MprunError, SpecError
-from mprun.folder import Folder
 from mprun.model.fault import name_nearest
-from mprun.text import slug, untaken
+from mprun.safety.folder import Folder
+from mprun.safety.text import slug, untaken
 
 if TYPE_CHECKING:
     from polars import LazyFrame
 
-    from mprun.report.paper import Format
-    from mprun.rundir import RunDirectory
-    from mprun.sweepdir.directory import SweepDirectory
+    from mprun.reports.paper import Format
+    from mprun.runs.run_directory import RunDirectory
+    from mprun.sweeps.sweep_directory import SweepDirectory
 
 
 @click.command("export")
@@ -67,7 +67,7 @@ def command(
     trace with all events, and one for each path if the flow's QUIC library writes the paths.
     """
     from mprun.cli.operand import find_either
-    from mprun.rundir import RunDirectory, readable
+    from mprun.runs.run_directory import RunDirectory, readable
 
     if not kinds:
         raise click.UsageError("write one of --csv, --sqlite, --markdown, --latex and --qlog")
@@ -97,11 +97,11 @@ def _write_paper(
     found: RunDirectory | SweepDirectory, form: Format, metrics: Sequence[str], confidence: float | None
 ) -> str:
     """Return the metrics of a run or a sweep as a table. Raises SpecError for a metric that it does not have."""
-    from mprun.analysis.statistics import CONFIDENCE
-    from mprun.report import paper
-    from mprun.report.metrics import choose_main, choose_metrics, list_metrics
-    from mprun.rundir import RunDirectory
-    from mprun.sweepdir.summary import read_summary
+    from mprun.metrics.statistics import CONFIDENCE
+    from mprun.reports import paper
+    from mprun.reports.metrics import choose_main, choose_metrics, list_metrics
+    from mprun.runs.run_directory import RunDirectory
+    from mprun.sweeps.sweep_summary import read_summary
 
     if isinstance(found, RunDirectory):
         summary = found.read("summary.json")
@@ -125,9 +125,9 @@ def _check(metrics: Sequence[str], known: Sequence[str]) -> list[str]:
 
 def _write_tables(found: RunDirectory | SweepDirectory, kind: str, folder: Path | None) -> Iterator[Path]:
     """Write all tables, and yield the files. Raises MprunError if there are none."""
-    from mprun.cell import insert, write_csv
-    from mprun.rundir import RunDirectory
-    from mprun.table import writing
+    from mprun.runs.run_directory import RunDirectory
+    from mprun.runs.table import writing
+    from mprun.safety.cell import insert, write_csv
 
     target = database = None
     taken: set[str] = set()
@@ -156,8 +156,8 @@ def _write_tables(found: RunDirectory | SweepDirectory, kind: str, folder: Path 
 
 def _write_qlogs(found: RunDirectory | SweepDirectory, folder: Path | None) -> Iterator[Path]:
     """Write the qlog of each end for viewers, and yield the files. Raises MprunError if there is none."""
-    from mprun.rundir import RunDirectory
-    from mprun.tools.qlog import QlogError, read, render
+    from mprun.runs.run_directory import RunDirectory
+    from mprun.workloads.qlog import QlogError, read, render
 
     if not isinstance(found, RunDirectory):
         raise SpecError(f"{found.path} is a sweep, and qlog is of a run: name one of its runs")
@@ -193,13 +193,13 @@ def _tables_of_run(run: RunDirectory) -> Iterator[tuple[str, LazyFrame]]:
 
 
 def _tables_of_sweep(found: SweepDirectory) -> Iterator[tuple[str, LazyFrame]]:
-    from mprun.results import read_sweep
+    from mprun.api import read_sweep
 
     options.tell_incomplete(found)
     sweep = read_sweep(found)
     yield "cells", sweep.cells.lazy()
     yield "statistics", sweep.statistics.lazy()
     if found.has("tables/faults.parquet"):
-        from mprun.rundir import read_table
+        from mprun.runs.run_directory import read_table
 
         yield "faults", read_table(found.folder, "tables/faults.parquet")

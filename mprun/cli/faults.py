@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_metrics
 from mprun.cli.output import emit
-from mprun.text import plain
+from mprun.host import invoking_user
+from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mprun.model.permission import Consent
     from mprun.model.spec import FaultAction
-    from mprun.question.faults import Base, Measured
-    from mprun.question.outcome import Group, Outcome
-    from mprun.question.packet import Fault, Packet
-    from mprun.sweep.worker import Keep
-    from mprun.sweepdir.directory import SweepDirectory
+    from mprun.questions.faults import Base, Measured
+    from mprun.questions.outcome import Group, Outcome
+    from mprun.questions.packet_choice import Fault, Packet
+    from mprun.sweeps.sweep_directory import SweepDirectory
+    from mprun.sweeps.worker import Keep
 
 DEFAULT_FIRST = 200
 DEFAULT_BY = "50ms"
@@ -109,18 +109,18 @@ def command(
     The expectations of the experiment decide what fails. The runs are a sweep, whose table `faults` has a row for each
     packet. The same command resumes a study that was interrupted.
     """
-    from mprun import runner
     from mprun.cli.progress import Bar
     from mprun.cli.sweep import start_executor
     from mprun.cli.sweep_progress import SweepBar
     from mprun.errors import SpecError
-    from mprun.input import load
+    from mprun.inputs import load
+    from mprun.inputs.keys.experiment import MPTCP_OPTION
     from mprun.model.permission import Permissions
-    from mprun.place import choose_place_of
-    from mprun.question import faults
-    from mprun.question.packet import Fault, pair, sample
-    from mprun.schema.experiment import MPTCP_OPTION
-    from mprun.sweep import execution
+    from mprun.questions import faults
+    from mprun.questions.packet_choice import Fault, pair, sample
+    from mprun.runs import runner
+    from mprun.runs.place import choose_place_of
+    from mprun.sweeps import execution
 
     if by is not None and action not in ("delay", "duplicate"):
         raise click.UsageError(f"--by is for 'delay' and 'duplicate', not for '{action}'")
@@ -153,7 +153,7 @@ def command(
     with closing(start_executor(cells, places, address)) as executor:
         inputs = runner.read_inputs(loaded.sources)
         sweep, _ = execution.find_or_create(parent, cells, kernels, inputs, False)
-        invoker.give_at_exit(sweep.path)
+        invoking_user.give_at_exit(sweep.path)
         with sweep.held():
             sweep.note_command(sys.argv[1:])
             work = execution.Execution(sweep, cells, keep, 0, consent)
@@ -183,7 +183,7 @@ def _list_packets(chosen: Sequence[Packet], as_json: bool) -> None:
     if as_json:
         emit([_packet(one) for one in chosen])
         return
-    from mprun.cli.table import show_table
+    from mprun.cli.terminal_table import show_table
 
     rows = [("packet", "way", "path", "kind", "time")]
     rows += [(one.label, one.way, one.path, one.kind, f"{one.at_ns / 1e9:.6f} s") for one in chosen]
@@ -201,10 +201,10 @@ def _conclude(
     took_s: float,
 ) -> None:
     """Write the table and the figure, and print the summary."""
-    from mprun.question import faults
-    from mprun.question.outcome import find_outliers, group
-    from mprun.report.chart import WIDE, paint
-    from mprun.report.fault_figure import FaultyPacket, draw_faults
+    from mprun.questions import faults
+    from mprun.questions.outcome import find_outliers, group
+    from mprun.reports.chart import WIDE, paint
+    from mprun.reports.fault_figure import FaultyPacket, draw_faults
 
     measured: Measured = "completed_ns" if metric is None else "value"
     outliers = find_outliers(outcomes, without, measured)
@@ -237,8 +237,8 @@ def _conclude(
 
 
 def _show_kinds(outcomes: Sequence[Outcome], measured: Measured, metric: str | None, unit: str) -> None:
-    from mprun.cli.table import show_table
-    from mprun.question.outcome import by_kind
+    from mprun.cli.terminal_table import show_table
+    from mprun.questions.outcome import by_kind
 
     factor = 1e-9 if metric is None else 1.0
     kinds, numbers = [("kind of packet",)], [["packets", "not passed", "least", "median", "most"]]

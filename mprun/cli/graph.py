@@ -13,7 +13,7 @@ from mprun.cli import options
 from mprun.cli.completion import complete_files
 
 if TYPE_CHECKING:
-    from mprun.report.drawing import Drawing
+    from mprun.reports.drawing import Drawing
 
 SUFFIXES = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot"}
 
@@ -54,9 +54,9 @@ def command(
     to TOPOLOGY.svg or TOPOLOGY.png in the current directory instead.
     """
     from mprun.compile import allocate, resolve
-    from mprun.input import load
+    from mprun.inputs import load
     from mprun.model.permission import Permissions
-    from mprun.report.drawing import draw
+    from mprun.reports.drawing import draw
 
     language = language or _language_of(output)
     allowed = Permissions(allow_exec, allow_outside)
@@ -89,8 +89,8 @@ def _language_of(output: str | None) -> str:
 
 
 def _render(drawing: Drawing, language: str) -> bytes:
-    from mprun.report import graphviz
-    from mprun.report.dot import to_dot
+    from mprun.reports import graphviz
+    from mprun.reports.dot import to_dot
 
     dot = to_dot(drawing)
     return dot.encode() if language == "dot" else graphviz.render(dot, "png" if language == "png" else "svg")

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from mprun import invoker
 from mprun.cli.sweep_progress import SweepBar
+from mprun.host import invoking_user
 from mprun.model.permission import Consent
-from mprun.sweep import execution
-from mprun.sweep.executor import Executor
-from mprun.sweep.growth import GrowingSweep
-from mprun.sweep.study import Cell
-from mprun.sweep.worker import Keep
-from mprun.sweepdir.directory import Kept, SweepDirectory
+from mprun.sweeps import execution
+from mprun.sweeps.executor import Executor
+from mprun.sweeps.growth import GrowingSweep
+from mprun.sweeps.study import Cell
+from mprun.sweeps.sweep_directory import Kept, SweepDirectory
+from mprun.sweeps.worker import Keep
 
 RunCells = Callable[[Sequence[Cell]], list[Kept]]
 
@@ -33,7 +33,7 @@ def growing_sweep(
     with ExitStack() as stack:
 
         def hold(sweep: SweepDirectory) -> None:
-            invoker.give_at_exit(sweep.path)
+            invoking_user.give_at_exit(sweep.path)
             stack.enter_context(sweep.held())
             sweep.note_command(sys.argv[1:])
 

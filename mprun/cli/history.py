@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mprun import invoker
 from mprun.cli.output import emit
-from mprun.text import plain
+from mprun.host import invoking_user
+from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mprun.question.past import Past
-    from mprun.report.page import HistoryRow
-    from mprun.report.past import Line
+    from mprun.questions.history import Past
+    from mprun.reports.history_page import Line
+    from mprun.reports.page import HistoryRow
 
 
 @click.command("history")
@@ -38,9 +38,9 @@ def command(folder: Path, target: Path, as_json: bool) -> None:
 
     The page is one file without scripts of other sites. Nothing is run.
     """
-    from mprun.folder import Folder
-    from mprun.question.past import read_past
-    from mprun.report.past import make_page
+    from mprun.questions.history import read_past
+    from mprun.reports.history_page import make_page
+    from mprun.safety.folder import Folder
 
     found = read_past(folder)
     if as_json:
@@ -58,9 +58,9 @@ def command(folder: Path, target: Path, as_json: bool) -> None:
     rows = [row for past in found for row in _rows(past)]
     rows.sort(key=lambda row: row.date or "9", reverse=True)
     title = f"Values of {folder.resolve().name}"
-    invoker.make_folder(target.parent)
+    invoking_user.make_folder(target.parent)
     Folder(target.parent).write_text(target.name, make_page(title, lines, rows))
-    invoker.give(target)
+    invoking_user.give(target)
     commits = len({one.name for past in found for one in past.versions})
     changed = sum(not line.is_constant for line in lines)
     what = f"{len(found)} baseline{'s' if len(found) > 1 else ''}, {commits} commits"
@@ -69,7 +69,7 @@ def command(folder: Path, target: Path, as_json: bool) -> None:
 
 def _lines(past: Past) -> Iterator[Line]:
     from mprun.model.metric import UNITS
-    from mprun.report.past import Line
+    from mprun.reports.history_page import Line
 
     commits = [one.name for one in past.versions]
     for name, values in past.values().items():
@@ -80,8 +80,8 @@ def _lines(past: Past) -> Iterator[Line]:
 
 
 def _rows(past: Past) -> Iterator[HistoryRow]:
-    from mprun.question.baseline import tell
-    from mprun.report.page import HistoryRow
+    from mprun.questions.baseline import tell
+    from mprun.reports.page import HistoryRow
 
     for one, differences in past.changes():
         values = [

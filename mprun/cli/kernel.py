@@ -167,12 +167,12 @@ def export(file: Path, name: str) -> None:
 
     The archive contains the changes of mprun, and names the source and the command that build the kernel again.
     """
-    from mprun import invoker
-    from mprun.bundle.installation import export as write
+    from mprun.bundles.installation import export as write
+    from mprun.host import invoking_user
     from mprun.kernel import store
 
     digest = write(store.find_kernel(name), file)
-    invoker.give(file)
+    invoking_user.give(file)
     click.echo(f"{file}: {file.stat().st_size / 1e6:.1f} MB, SHA-256 {digest}")
     click.echo(f"on another machine: mprun kernel import {file.name} --trust {digest}")
 
@@ -187,7 +187,7 @@ def import_(file: Path, trust: str | None, name: str) -> None:
     A kernel runs with your rights. So the archive must be one that this mprun names, or have the digest that you give
     with --trust. Take the digest from its maker, and not from the place of the archive.
     """
-    from mprun.bundle.installation import take_in
+    from mprun.bundles.installation import take_in
     from mprun.errors import SpecError
     from mprun.kernel.store import NAME_PATTERN
 
@@ -295,7 +295,7 @@ def test(
     """
     from mprun.cli import selftests
     from mprun.kernel import store
-    from mprun.selftests.known import read_known
+    from mprun.kernel.selftests.known import read_known
 
     if as_tap and as_json:
         raise click.UsageError("use --tap or --json, not both")

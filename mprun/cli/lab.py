@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_labs
 from mprun.cli.output import emit, emit_csv
+from mprun.host import invoking_user
 
 if TYPE_CHECKING:
-    from mprun.analysis.claim import Judgement
-    from mprun.lab.file import Lab, Step
-    from mprun.lab.grade import Grade
-    from mprun.lab.run import Done, LabRun, Scope
-    from mprun.model.engine import EngineChoice
+    from mprun.inputs.keys.lab_definition import Profile
+    from mprun.labs.definition import Lab, Step
+    from mprun.labs.grade import Grade
+    from mprun.labs.steps import Done, LabRun, Scope
+    from mprun.metrics.claim_check import Judgement
+    from mprun.model.engine_name import EngineChoice
     from mprun.model.permission import Consent
-    from mprun.schema.lab import Profile
-    from mprun.statement.evaluation import Comparison
-    from mprun.sweep.execution import State
+    from mprun.statements.evaluation import Comparison
+    from mprun.sweeps.execution import State
 
 _MARKS = {"held": ("✓", "green"), "failed": ("✗", "red"), "open": ("?", "yellow")}
 _VERDICTS = {
@@ -62,8 +62,8 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the labs as JSON.")
 def list_(as_json: bool) -> None:
     """List the labs."""
-    from mprun.lab.catalog import open_lab
-    from mprun.shipped import find_labs
+    from mprun.host.packaged import find_labs
+    from mprun.labs.catalog import open_lab
 
     labs = [open_lab(str(folder)) for folder in find_labs().values()]
     if as_json:
@@ -83,7 +83,7 @@ def show(name: str | None, profile: Profile) -> None:
 
     The default is the lab of the current directory.
     """
-    from mprun.lab.catalog import open_here, open_lab
+    from mprun.labs.catalog import open_here, open_lab
 
     lab = open_here() if name is None else open_lab(name)
     click.echo(f"{click.style(lab.title, bold=True)}  ({lab.folder})\n\n{options.wrap(lab.aim, '  ')}\n")
@@ -112,7 +112,7 @@ def start(name: str, directory: Path | None) -> None:
 
     The default for DIRECTORY is the lab's name, in the current directory.
     """
-    from mprun.lab.catalog import copy_lab, open_lab
+    from mprun.labs.catalog import copy_lab, open_lab
 
     lab = open_lab(name)
     made = copy_lab(lab, directory or Path(lab.name))
@@ -172,10 +172,10 @@ def run(
     with the measurements. Runs that exist already are not repeated, so the same command resumes a lab.
     """
     from mprun.cli.progress import Bar
-    from mprun.lab.catalog import open_here, open_lab
-    from mprun.lab.run import Scope, run_labs
-    from mprun.place import choose_place
-    from mprun.shipped import find_labs
+    from mprun.host.packaged import find_labs
+    from mprun.labs.catalog import open_here, open_lab
+    from mprun.labs.steps import Scope, run_labs
+    from mprun.runs.place import choose_place
 
     if names and all_:
         raise click.UsageError("name the labs to run, or write --all, not both")
@@ -203,7 +203,7 @@ def run(
         def report(done: Done) -> None:
             over.append(done)
             if done.directory is not None:
-                invoker.give(done.directory)
+                invoking_user.give(done.directory)
 
         def look() -> None:
             bar.show("running", len(over) / max(runs, 1), f"{len(over)} of {runs} runs")
@@ -229,7 +229,7 @@ def run(
 
 def _show_work(labs: Sequence[Lab], scope: Scope, as_json: bool) -> None:
     """Print the steps and sweeps of labs, with the command and the number of runs of each."""
-    from mprun.lab.work import work_of
+    from mprun.labs.work import work_of
 
     work = {lab.name: work_of(lab, scope) for lab in labs}
     if as_json:
@@ -284,15 +284,15 @@ def _choose_kernel(labs: Sequence[Lab], asked: str | None) -> str:
 
 def _write_page(parent: Path, result: LabRun) -> Path | None:
     """Write the page of the published figures. Return None if the lab or its profile has no figures."""
-    from mprun.lab.page import write_page
+    from mprun.labs.study_page import write_page
 
     if not result.figures:
         return None
     page = write_page(parent, result.lab, result.figures, result.results, result.walls_s)
-    invoker.give(page.parent)
+    invoking_user.give(page.parent)
     for sweep in result.lab.sweeps:
         if sweep.name in result.results:
-            invoker.give(result.results[sweep.name].path)
+            invoking_user.give(result.results[sweep.name].path)
     return page
 
 
@@ -309,8 +309,8 @@ def check(name: str | None, folders: tuple[Path, ...], profile: Profile, as_json
     directory. A run counts as a step of the lab if it was made from the lab's own files and parameters. In a
     copy, these are the files of mprun, not the changed files of the copy.
     """
-    from mprun.lab.catalog import find_original, open_here, open_lab
-    from mprun.lab.grade import digests_of, grade
+    from mprun.labs.catalog import find_original, open_here, open_lab
+    from mprun.labs.grade import digests_of, grade
 
     if as_json and as_csv:
         raise click.UsageError("use --json or --csv, not both")
@@ -365,7 +365,7 @@ def _left_to_json(lab: Lab, left: Sequence[tuple[Step, str]]) -> list[dict[str, 
 
 def _show_left(lab: Lab, grade: Grade) -> None:
     """Print the steps without a run, with the command of each. Print nothing if every step was run."""
-    from mprun.lab.grade import NOT_RUN
+    from mprun.labs.grade import NOT_RUN
 
     if not grade.left:
         return
@@ -429,8 +429,8 @@ def _show_figures(result: LabRun, page: Path | None) -> None:
 
 def _say_files(lab: Lab) -> list[str]:
     """Return lines that say whose files a lab has: the files of mprun or of the user."""
-    from mprun.lab.catalog import is_shipped
-    from mprun.lab.file import FILE
+    from mprun.labs.catalog import is_shipped
+    from mprun.labs.definition import FILE
 
     here = Path.cwd()
     if not is_shipped(lab):

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit
-from mprun.text import plain
+from mprun.host import invoking_user
+from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from mprun.model.permission import Consent
-    from mprun.question.minimise import Failure
+    from mprun.questions.minimise import Failure
 
 DEFAULT_BUDGET = 500
 
@@ -67,10 +67,10 @@ def command(
     """
     from mprun.cli.operand import find_exact_run
     from mprun.cli.progress import Bar
-    from mprun.place import choose_place
-    from mprun.provenance import find_kernel
-    from mprun.question.bisect import read_statement
-    from mprun.question.minimise import minimise, write_files
+    from mprun.questions.bisect import read_statement
+    from mprun.questions.minimise import minimise, write_files
+    from mprun.runs.place import choose_place
+    from mprun.runs.provenance import find_kernel
 
     run = find_exact_run(parent, name)
     options.refuse_existing(folder)
@@ -82,10 +82,10 @@ def command(
 
     with Bar() as bar:
         done = minimise(run, place, statement, consent, budget, bar.show, tell)
-    invoker.make_folder(folder)
+    invoking_user.make_folder(folder)
     head = f"# Smallest case of: {plain(run.title)}\n"
     paths = write_files(done.tree, folder, head)
-    invoker.give(folder)
+    invoking_user.give(folder)
     if as_json:
         emit(
             {

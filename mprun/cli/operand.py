@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mprun.errors import SpecError
-from mprun.scratch import scratch
+from mprun.host.scratch import scratch
 
 if TYPE_CHECKING:
-    from mprun.rundir import RunDirectory
-    from mprun.sweepdir.directory import SweepDirectory
+    from mprun.runs.run_directory import RunDirectory
+    from mprun.sweeps.sweep_directory import SweepDirectory
 
 # The parts of a run's name that are not for people.
 _TIME_AND_DIGEST = re.compile(r"^\d{8}-\d{6}-|-[0-9a-f]{8}(-sweep)?$")
@@ -41,10 +41,10 @@ def find_either(parent: Path, name: str) -> RunDirectory | SweepDirectory:
 
 def find_run(parent: Path, name: str) -> RunDirectory:
     """Return a run by any of its names, or the newest run of a lab's step. Raises SpecError."""
-    from mprun import rundir
+    from mprun.runs import run_directory
 
     try:
-        return rundir.find(parent, name)
+        return run_directory.find(parent, name)
     except SpecError:
         if step := _find_step(parent, name):
             return step[0]
@@ -68,10 +68,10 @@ def open_operands(parent: Path, names: Sequence[str]) -> Iterator[list[Operand]]
 
 
 def _find(parent: Path, name: str) -> Operand:
-    from mprun.sweepdir import directory
+    from mprun.sweeps import sweep_directory
 
     try:
-        found = directory.find_either(parent, name)
+        found = sweep_directory.find_either(parent, name)
     except SpecError:
         step = _find_step(parent, name)
         if step is None:
@@ -82,13 +82,13 @@ def _find(parent: Path, name: str) -> Operand:
 
 def _find_step(parent: Path, name: str) -> tuple[RunDirectory, str] | None:
     # few operands are steps, and reading labs is expensive
-    from mprun.lab.step_run import find_step_run
+    from mprun.labs.step_run import find_step_run
 
     return find_step_run(parent, name)
 
 
 def _find_bundle(name: str, opened: contextlib.ExitStack) -> Operand:
-    from mprun.bundle.reproduce import open_bundle
+    from mprun.bundles.reproduction import open_bundle
 
     folder = opened.enter_context(scratch("mprun-bundle-"))
     title = _TIME_AND_DIGEST.sub("", Path(name).name.partition(".")[0])

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mprun import invoker
 from mprun.cli.completion import complete_files, complete_kernels, complete_parameters
 from mprun.errors import SpecError
-from mprun.model.engine import ENGINE_CHOICES
-from mprun.text import printable
+from mprun.host import invoking_user
+from mprun.model.engine_name import ENGINE_CHOICES
+from mprun.safety.text import printable
 
 if TYPE_CHECKING:
-    from mprun.report.verdict import Check
-    from mprun.rundir import RunDirectory
-    from mprun.sweep.worker import Keep
-    from mprun.sweepdir.directory import SweepDirectory
+    from mprun.reports.test_results import Check
+    from mprun.runs.run_directory import RunDirectory
+    from mprun.sweeps.sweep_directory import SweepDirectory
+    from mprun.sweeps.worker import Keep
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -129,7 +129,7 @@ class ResultFolder(click.Path):
 
 def note_unconfined() -> None:
     """Print a note if this machine cannot keep programs of a run from the user's files."""
-    from mprun.place import tell_unconfined
+    from mprun.runs.place import tell_unconfined
 
     if note := tell_unconfined():
         click.echo(f"note: {note}", err=True)
@@ -264,7 +264,7 @@ def write_verdicts(title: str, checks: Iterable[Check], junit: Path | None, tap:
     """Write the files of --junit and --tap."""
     if junit is None and tap is None:
         return
-    from mprun.report.verdict import to_junit, to_tap
+    from mprun.reports.test_results import to_junit, to_tap
 
     found = list(checks)
     if junit is not None:
@@ -311,7 +311,7 @@ def launch(page: Path) -> None:
 
 def need_run(found: RunDirectory | SweepDirectory, option: str) -> RunDirectory:
     """Return a run. Raise SpecError for a sweep, which an option of `mprun show` cannot show."""
-    from mprun.rundir import RunDirectory
+    from mprun.runs.run_directory import RunDirectory
 
     if not isinstance(found, RunDirectory):
         raise SpecError(f"{found.path} is a sweep, and '{option}' shows a run: name one of its runs")
@@ -321,8 +321,8 @@ def need_run(found: RunDirectory | SweepDirectory, option: str) -> RunDirectory:
 def restore_tables(run: RunDirectory) -> None:
     """Make the tables of a run again if they are missing."""
     if not run.has_tables:
-        from mprun import runner
-        from mprun.rundir import readable
+        from mprun.runs import runner
+        from mprun.runs.run_directory import readable
 
         try:
             with readable(run.path):
@@ -330,12 +330,12 @@ def restore_tables(run: RunDirectory) -> None:
         except OSError as error:
             click.echo(f"the tables of the run are missing and cannot be made again: {error}", err=True)
         else:
-            invoker.give(run.path / "tables")
+            invoking_user.give(run.path / "tables")
 
 
 def tell_incomplete(sweep: SweepDirectory) -> None:
     """Print a warning if a sweep is incomplete: its figures are no final result."""
-    from mprun.sweepdir.summary import find_missing
+    from mprun.sweeps.sweep_summary import find_missing
 
     missing = find_missing(sweep.record, sweep.runs())
     if missing is not None:

@@ -10,7 +10,7 @@ from dataclasses import asdict, is_dataclass
 
 import click
 
-from mprun.cell import write_rows
+from mprun.safety.cell import write_rows
 
 
 def emit(value: object) -> None:

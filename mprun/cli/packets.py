@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit
-from mprun.text import printable
+from mprun.host import invoking_user
+from mprun.safety.text import printable
 
 # The number of connections of a capture that are shown: the ones with the most payload.
 MOST_SHOWN = 10
@@ -40,17 +40,17 @@ def command(name: str, parent: Path, pairs: tuple[tuple[str, str], ...], as_json
     once. FROM and TO are names of captures. `mprun export` writes the tables as CSV, and docs/captures.md describes
     them.
     """
-    from mprun import rundir
+    from mprun.captures.dissection import dissect
     from mprun.cli.operand import find_run
     from mprun.cli.progress import Bar
-    from mprun.packets.dissection import dissect
+    from mprun.runs import run_directory
 
     run = find_run(parent, name)
-    with rundir.readable(run.path), Bar() as bar:
+    with run_directory.readable(run.path), Bar() as bar:
         found = dissect(
             run, bar.show, [(one.removesuffix(".pcap"), other.removesuffix(".pcap")) for one, other in pairs]
         )
-    invoker.give(run.path)
+    invoking_user.give(run.path)
     if as_json:
         value = {"packets": found.packets, "connections": found.connections, "subflows": found.subflows}
         emit({"directory": str(run.path), **value, "one_way_delays": found.delays, "warnings": found.warnings})

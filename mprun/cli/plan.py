@@ -10,7 +10,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_files
-from mprun.plan import Plan
+from mprun.model.plan import Plan
 
 
 @click.command("plan")
@@ -51,7 +51,7 @@ def command(
     The plan does not depend on this machine: it is the plan for the virtual engine on Debian 12. Its digest
     is the same on every machine.
     """
-    from mprun.plan import render
+    from mprun.model.plan import render
 
     if diff:
         _show_difference(*diff)
@@ -59,7 +59,7 @@ def command(
     if not topology or not experiment:
         raise click.UsageError("give -t and -x, or --diff A B")
     from mprun.compile import allocate, compile_plan
-    from mprun.input import load
+    from mprun.inputs import load
     from mprun.model.permission import Permissions
 
     allowed = Permissions(allow_exec, allow_outside)
@@ -74,7 +74,7 @@ def _show_difference(first: str, second: str) -> None:
     """Print the difference. The exit status is 1 if the plans differ, as for diff(1)."""
     import difflib
 
-    from mprun.plan import render
+    from mprun.model.plan import render
 
     one, other = (render(_read_plan(name)).splitlines() for name in (first, second))
     lines = list(difflib.unified_diff(one, other, first, second, lineterm="", n=1))
@@ -87,11 +87,11 @@ def _show_difference(first: str, second: str) -> None:
 
 
 def _read_plan(name: str) -> Plan:
-    from mprun import rundir
-    from mprun.folder import Folder
+    from mprun.runs import run_directory
+    from mprun.safety.folder import Folder
 
     path = Path(name)
-    with rundir.readable(path):
+    with run_directory.readable(path):
         if path.is_file():
-            return rundir.read_as(Folder(path.parent), path.name, "run", Plan.from_json)
-        return rundir.find(options.DEFAULT_PARENT, name).plan()
+            return run_directory.read_as(Folder(path.parent), path.name, "run", Plan.from_json)
+        return run_directory.find(options.DEFAULT_PARENT, name).plan()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
+from mprun.host import invoking_user
 
 
 @click.command("report")
@@ -38,13 +38,13 @@ def command(names: tuple[str, ...], parent: Path, is_shown: bool, confidence: fl
 
 
 def _report_one(parent: Path, name: str, confidence: float | None) -> Path:
-    from mprun.analysis.statistics import CONFIDENCE
     from mprun.cli.operand import find_either
     from mprun.cli.progress import Bar
-    from mprun.report.report import make_report
-    from mprun.report.sweep import make_sweep_report
-    from mprun.rundir import RunDirectory, readable
-    from mprun.sweepdir.directory import SweepDirectory
+    from mprun.metrics.statistics import CONFIDENCE
+    from mprun.reports.run_page import make_report
+    from mprun.reports.sweep_page import make_sweep_report
+    from mprun.runs.run_directory import RunDirectory, readable
+    from mprun.sweeps.sweep_directory import SweepDirectory
 
     found = find_either(parent, name)
     if isinstance(found, RunDirectory):
@@ -57,17 +57,17 @@ def _report_one(parent: Path, name: str, confidence: float | None) -> Path:
             path = make_sweep_report(found, bar.show, confidence or CONFIDENCE)
         else:
             path = make_report(found, bar.show)
-    invoker.give(path.parent)
+    invoking_user.give(path.parent)
     return path
 
 
 def _report_several(parent: Path, names: Sequence[str], confidence: float | None) -> Path:
-    from mprun.analysis.statistics import CONFIDENCE
     from mprun.cli.compare import name_operands, write_comparison
     from mprun.cli.operand import open_operands
-    from mprun.report.comparison import measure
-    from mprun.rundir import RunDirectory
-    from mprun.sweepdir.operands import read_operands
+    from mprun.metrics.statistics import CONFIDENCE
+    from mprun.reports.comparison_page import measure
+    from mprun.runs.run_directory import RunDirectory
+    from mprun.sweeps.operands import read_operands
 
     with open_operands(parent, names) as named:
         first, *others = named

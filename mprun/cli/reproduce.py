@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun import invoker
 from mprun.cli import options
 from mprun.cli.output import emit
-from mprun.model.engine import ENGINE_NAMES
+from mprun.host import invoking_user
+from mprun.host.scratch import scratch
+from mprun.model.engine_name import ENGINE_NAMES
 from mprun.model.scalar import spell_scalar, spell_values
-from mprun.scratch import scratch
-from mprun.text import plain
+from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from mprun.analysis.comparison import Compared
-    from mprun.bundle.reproduce import Outcome
-    from mprun.model.engine import EngineName
+    from mprun.bundles.reproduction import Outcome
+    from mprun.metrics.comparison import Compared
+    from mprun.model.engine_name import EngineName
     from mprun.model.permission import Consent
 
 MOST_SHOWN = 20
@@ -66,7 +66,7 @@ def command(
     Only the resolved inputs of the bundle are used, and they are compiled again. The exit status is 1 if the
     result differs.
     """
-    from mprun.bundle.reproduce import choose_engine, open_bundle, reproduce
+    from mprun.bundles.reproduction import choose_engine, open_bundle, reproduce
     from mprun.cli.progress import Bar
 
     with scratch("mprun-bundle-") as folder:
@@ -81,7 +81,7 @@ def command(
             options.note_unconfined()
         with Bar() as bar:
             outcome = reproduce(bundle, parent, chosen, kernel, consent, bar.show, jobs)
-    invoker.give(outcome.path)
+    invoking_user.give(outcome.path)
     if as_json:
         emit(_to_json(outcome))
     else:
@@ -132,7 +132,7 @@ def _show(outcome: Outcome) -> None:
 
 def _show_main(compared: Sequence[Compared]) -> None:
     """Print the metrics that the experiment shows or expects: in the bundle, here, and the difference."""
-    from mprun.cli.table import show_table
+    from mprun.cli.terminal_table import show_table
 
     if not compared:
         return

@@ -14,11 +14,11 @@ from mprun.cli import options
 from mprun.cli.output import emit
 
 if TYPE_CHECKING:
-    from mprun.engines.engine import Shell
-    from mprun.model.engine import EngineChoice
+    from mprun.engines.agent_process import Shell
+    from mprun.model.engine_name import EngineChoice
     from mprun.model.permission import Consent
     from mprun.model.spec import Spec
-    from mprun.rundir import RunDirectory
+    from mprun.runs.run_directory import RunDirectory
 
 # The columns of a terminal from which on a run ends with a figure.
 WIDE = 100
@@ -59,12 +59,12 @@ def command(
     as_json: bool,
 ) -> None:
     """Run an experiment on a topology and write all results to runs/latest."""
-    from mprun import runner
     from mprun.cli.progress import Bar
     from mprun.cli.show_run import show_summary
-    from mprun.input import load
+    from mprun.inputs import load
     from mprun.model.permission import Permissions
-    from mprun.place import choose_place_of
+    from mprun.runs import runner
+    from mprun.runs.place import choose_place_of
 
     allowed = Permissions(consent.commands, allow_outside)
     loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, allowed)
@@ -81,7 +81,7 @@ def command(
         run, summary = runner.run_request(request, parent, bar.show)
     linked = _link(run, loaded.spec, Path(experiment).parent)
     if junit or tap:
-        from mprun.report.verdict import checks_of_run
+        from mprun.reports.test_results import checks_of_run
 
         options.write_verdicts(run.title, checks_of_run(run.title, summary), junit, tap)
     if as_json:
@@ -106,8 +106,8 @@ def command(
 def _plot(run: RunDirectory, width: int) -> None:
     """Print the first figure of the run over time: by default, the rate of the first flow."""
     from mprun.errors import MprunError
-    from mprun.report.report import charts_of
-    from mprun.report.spark import to_text
+    from mprun.reports.run_page import charts_of
+    from mprun.reports.text_chart import to_text
 
     # a figure that cannot be drawn does not hide the summary
     with contextlib.suppress(MprunError):
@@ -118,7 +118,7 @@ def _plot(run: RunDirectory, width: int) -> None:
 
 def _open_report(run: RunDirectory) -> None:
     from mprun.cli.progress import Bar
-    from mprun.report.report import make_report
+    from mprun.reports.run_page import make_report
 
     with Bar() as bar:
         page = make_report(run, bar.show)
@@ -127,7 +127,7 @@ def _open_report(run: RunDirectory) -> None:
 
 def _link(run: RunDirectory, spec: Spec, folder: Path) -> list[str]:
     """Make the experiment's links to files of this run, if the current folder is the experiment's."""
-    from mprun.schema.experiment import name_link
+    from mprun.inputs.keys.experiment import name_link
 
     links = {name_link(key, spec.topology.name, spec.experiment.name): file for key, file in spec.experiment.links}
     if not links or folder.resolve() != Path.cwd():

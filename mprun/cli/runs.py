@@ -13,7 +13,7 @@ from mprun.cli import options, runs_list, show, wireshark
 from mprun.cli.completion import complete_runs
 
 if TYPE_CHECKING:
-    from mprun.model.engine import EngineChoice
+    from mprun.model.engine_name import EngineChoice
     from mprun.model.permission import Consent
 
 
@@ -46,8 +46,8 @@ def rerun(name: str, engine: EngineChoice, kernel: str | None, parent: Path, con
     from mprun.cli.operand import find_run
     from mprun.cli.progress import Bar
     from mprun.cli.show_run import show_summary
-    from mprun.place import refuse_host_kernel
-    from mprun.repetition import repeat
+    from mprun.runs.place import refuse_host_kernel
+    from mprun.runs.repetition import repeat
 
     original = find_run(parent, name)
     if engine == "auto":
@@ -67,13 +67,13 @@ def rerun(name: str, engine: EngineChoice, kernel: str | None, parent: Path, con
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def rm(names: tuple[str, ...], parent: Path, yes: bool) -> None:
     """Remove runs and sweeps. Removing a sweep removes all its runs."""
-    from mprun import rundir
-    from mprun.sweepdir import directory
+    from mprun.runs import run_directory
+    from mprun.sweeps import sweep_directory
 
-    for found in [directory.find_either(parent, name) for name in names]:
-        is_sweep = isinstance(found, directory.SweepDirectory)
+    for found in [sweep_directory.find_either(parent, name) for name in names]:
+        is_sweep = isinstance(found, sweep_directory.SweepDirectory)
         if yes or click.confirm(f"remove {'sweep ' if is_sweep else ''}{found.path}?"):
-            if isinstance(found, directory.SweepDirectory):
-                directory.remove(found)
+            if isinstance(found, sweep_directory.SweepDirectory):
+                sweep_directory.remove(found)
             else:
-                rundir.remove(found)
+                run_directory.remove(found)

@@ -14,11 +14,11 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_values
 from mprun.cli.output import emit
-from mprun.text import plain
+from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from mprun.index.entry import Kind, Scan
-    from mprun.index.selection import Cell, Listing, Request, Row
+    from mprun.runs.index.listed import Kind, Scan
+    from mprun.runs.index.selection import Cell, Listing, Request, Row
 
 # The number of damaged runs, or of other folders, that are named.
 MOST_NAMED = 5
@@ -80,8 +80,8 @@ def command(
     `bulk.goodput > 10mbit`. A name is a parameter, an axis of a matrix, a metric, or name, status, engine or seed. A
     run that lacks a value is left out.
     """
-    from mprun.index.entry import scan
-    from mprun.index.selection import Request
+    from mprun.runs.index.listed import scan
+    from mprun.runs.index.selection import Request
 
     if as_json and page is not None:
         raise click.UsageError("--json conflicts with --html: remove one of the two")
@@ -106,8 +106,8 @@ def command(
 
 def _ask(parent: Path, found: Scan, is_deep: bool, request: Request, for_page: bool) -> Listing:
     """Return the list. A page whose columns nobody has chosen has the main ones."""
-    from mprun.index.database import Index, ask
-    from mprun.index.selection import select
+    from mprun.runs.index.database import Index, ask
+    from mprun.runs.index.selection import select
 
     kinds: Sequence[Kind] = ("run", "sweep", "run of sweep") if is_deep else ("run", "sweep")
     lacking = "" if is_deep or all(one.kind == "run" for one in found.found) else "; --all adds the runs of sweeps"
@@ -115,7 +115,7 @@ def _ask(parent: Path, found: Scan, is_deep: bool, request: Request, for_page: b
     def question(index: Index) -> Listing:
         asked = request
         if for_page and not request.columns:
-            from mprun.report.listing import choose_columns
+            from mprun.reports.listing_page import choose_columns
 
             asked = replace(request, columns=choose_columns(index.parameter_names(), index.metric_names()))
         return select(index, asked, lacking)
@@ -159,7 +159,7 @@ def _show(listing: Listing, parent: Path) -> None:
         for row in listing.rows:
             click.echo(f"{row.entry.status:10} {row.entry.engine:8} {row.entry.name}")
     else:
-        from mprun.cli.table import show_table
+        from mprun.cli.terminal_table import show_table
 
         first = [["status", "engine", "name"]]
         first += [[row.entry.status, row.entry.engine, row.entry.name] for row in listing.rows]
@@ -168,7 +168,7 @@ def _show(listing: Listing, parent: Path) -> None:
 
 
 def _spell(cell: Cell) -> str:
-    from mprun.index.selection import spell
+    from mprun.runs.index.selection import spell
 
     return plain(spell(cell))
 
@@ -182,9 +182,9 @@ def _name(faults: Sequence[str]) -> None:
 
 
 def _write_page(page: Path, parent: Path, listing: Listing, request: Request) -> None:
-    from mprun import invoker
-    from mprun.report.listing import write_listing
+    from mprun.host import invoking_user
+    from mprun.reports.listing_page import write_listing
 
     write_listing(page, parent, listing, request)
-    invoker.give(page)
+    invoking_user.give(page)
     click.echo(page)

@@ -23,7 +23,7 @@ def command(which: str | None, directory: Path | None) -> None:
         raise click.UsageError(
             "name one schema, `topology`, `experiment`, `lab` or `config`, or write all with --write DIR"
         )
-    from mprun.json_schema import SCHEMAS, render
+    from mprun.inputs.json_schema import SCHEMAS, render
 
     if directory is None:
         assert which is not None

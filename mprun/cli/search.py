@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun import invoker
 from mprun.cli import options
 from mprun.cli.output import emit
-from mprun.text import plain
+from mprun.host import invoking_user
+from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from mprun.model.permission import Consent
     from mprun.model.search import Search
-    from mprun.question.search import Found, Tested
-    from mprun.sweep.worker import Keep
-    from mprun.sweepdir.directory import SweepDirectory
+    from mprun.questions.search import Found, Tested
+    from mprun.sweeps.sweep_directory import SweepDirectory
+    from mprun.sweeps.worker import Keep
 
 DEFAULT_BUDGET = 128
 
@@ -78,15 +78,15 @@ def command(
     `search` in the experiment says what varies, which statement should hold, and which control runs must pass at the
     same point. The runs are a sweep, whose table `search` has a row for each point. The same command resumes a search.
     """
-    from mprun import runner
     from mprun.cli.growing import growing_sweep
     from mprun.cli.sweep import start_executor
     from mprun.errors import SpecError
-    from mprun.input import load_search
+    from mprun.inputs import load_search
     from mprun.model.permission import Permissions
-    from mprun.question.proposal import load_optimiser
-    from mprun.question.search import cells_of, find_violation
-    from mprun.sweep import execution
+    from mprun.questions.proposal import load_optimiser
+    from mprun.questions.search import cells_of, find_violation
+    from mprun.runs import runner
+    from mprun.sweeps import execution
 
     load_optimiser()
     options.refuse_existing(folder)
@@ -122,10 +122,10 @@ def command(
 
 def _write(search: Search, found: Found, sweep: SweepDirectory, folder: Path, consent: Consent) -> tuple[Path, ...]:
     """Write the table, the figure and the files of the worst point. Return the files."""
-    from mprun.question.minimise import write_files
-    from mprun.question.search import TABLE, read_case, tabulate
-    from mprun.report.chart import WIDE, paint
-    from mprun.report.search_figure import TestedPoint, draw_search
+    from mprun.questions.minimise import write_files
+    from mprun.questions.search import TABLE, read_case, tabulate
+    from mprun.reports.chart import WIDE, paint
+    from mprun.reports.search_figure import TestedPoint, draw_search
 
     runs = {kept.cell: kept.run for kept in sweep.runs()}
     paths = {cell: str(run.path.relative_to(sweep.path)) for cell, run in runs.items()}
@@ -139,16 +139,16 @@ def _write(search: Search, found: Found, sweep: SweepDirectory, folder: Path, co
         sweep.folder.write_bytes(f"{chart.name}.svg", paint(chart, WIDE, ("svg",))["svg"])
     if worst is None or worst.run is None:
         return ()
-    invoker.make_folder(folder)
+    invoking_user.make_folder(folder)
     head = f"# The worst point of a search: {plain(search.violate)}\n"
     written = write_files(read_case(runs[worst.run], consent), folder, head)
-    invoker.give(folder)
+    invoking_user.give(folder)
     return written
 
 
 def _show(search: Search, found: Found, sweep: SweepDirectory, files: tuple[Path, ...], took_s: float) -> None:
-    from mprun.cli.table import show_table
-    from mprun.question.search import spell_edges
+    from mprun.cli.terminal_table import show_table
+    from mprun.questions.search import spell_edges
 
     runs = sum(1 for _ in sweep.runs())
     parts = [f"{found.count('holds')} hold", f"{found.count('violated')} violated"]

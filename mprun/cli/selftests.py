@@ -11,17 +11,17 @@ from typing import Any
 
 import click
 
-from mprun import invoker
 from mprun.cli.output import emit
 from mprun.cli.progress import Bar
 from mprun.errors import HostError, SpecError
+from mprun.host import invoking_user
+from mprun.kernel.selftests import packetdrill, tc
+from mprun.kernel.selftests.judgement import Verdict, find_changes, judge
+from mprun.kernel.selftests.known import Known, read_known
+from mprun.kernel.selftests.render import render_junit, render_tap
+from mprun.kernel.selftests.script_run import DEFAULT_SCRIPTS, check_scheduler, run_scripts
+from mprun.kernel.selftests.test_source import Script, list_scripts, prepare
 from mprun.kernel.store import Kernel
-from mprun.selftests import packetdrill, tc
-from mprun.selftests.known import Known, read_known
-from mprun.selftests.render import render_junit, render_tap
-from mprun.selftests.run import DEFAULT_SCRIPTS, check_scheduler, run_scripts
-from mprun.selftests.source import Script, list_scripts, prepare
-from mprun.selftests.verdict import Verdict, find_changes, judge
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def run(
     if junit is not None and not junit.absolute().parent.is_dir():
         raise HostError(f"{junit} cannot be written: the folder does not exist")
     tested = [_test(kernel, order, order.output / kernel.name if kernels[1:] else order.output) for kernel in kernels]
-    invoker.give(order.output)
+    invoking_user.give(order.output)
     passed = all(one.passed for one in tested)
     found = {one.kernel.name: one.verdicts for one in tested}
     if junit is not None:
@@ -76,7 +76,7 @@ def run(
             junit.write_bytes(render_junit(found))
         except OSError as error:
             raise HostError(f"{junit} cannot be written: {error.strerror}") from error
-        invoker.give(junit)
+        invoking_user.give(junit)
     changes = {one.kernel.name: find_changes(tested[0].verdicts, one.verdicts) for one in tested[1:]}
     if as_json:
         reports = [_to_json(one, order) for one in tested]

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from mprun.model.engine import EngineChoice
+    from mprun.model.engine_name import EngineChoice
 
 from mprun.cli import options
 from mprun.errors import Interrupted
-from mprun.scratch import scratch
+from mprun.host.scratch import scratch
 
 
 @click.command("shell")
@@ -42,10 +42,10 @@ def command(
     Commands are, for example, `client ping server`, `client ip route`, `nodes`, `links`, `dump` and `exit`.
     Nothing remains after `exit`.
     """
-    from mprun import runner
-    from mprun.input import load
+    from mprun.inputs import load
     from mprun.model.permission import Permissions
-    from mprun.place import choose_place
+    from mprun.runs import runner
+    from mprun.runs.place import choose_place
 
     if not sys.stdin.isatty():
         sys.exit(_from_pipe([sys.executable, "-P", "-m", "mprun", *sys.argv[1:]]))

@@ -12,11 +12,11 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_counters, complete_runs
 from mprun.cli.output import emit
-from mprun.report.metrics import order_metrics
-from mprun.rundir import RunDirectory, readable
+from mprun.reports.metrics import order_metrics
+from mprun.runs.run_directory import RunDirectory, readable
 
 if TYPE_CHECKING:
-    from mprun.sweepdir.directory import SweepDirectory
+    from mprun.sweeps.sweep_directory import SweepDirectory
 
 
 @click.command("show")
@@ -80,7 +80,7 @@ def command(
 
 
 def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_all: bool, as_json: bool) -> None:
-    from mprun.sweepdir.directory import SweepDirectory
+    from mprun.sweeps.sweep_directory import SweepDirectory
 
     if isinstance(found, RunDirectory):
         options.refuse_confidence(confidence)
@@ -88,9 +88,9 @@ def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_a
     if as_json:
         emit({"directory": str(found.path), **summary})
     elif isinstance(found, SweepDirectory):
-        from mprun.analysis.cells import INCOMPLETE
-        from mprun.analysis.statistics import CONFIDENCE
         from mprun.cli.show_sweep import show_sweep
+        from mprun.metrics.cells import INCOMPLETE
+        from mprun.metrics.statistics import CONFIDENCE
 
         asked = found.record.get("show", ())
         show_sweep(summary, found, confidence=confidence or CONFIDENCE, asked=asked)
@@ -105,7 +105,7 @@ def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_a
 
 
 def _read_sweep(sweep: SweepDirectory) -> dict[str, Any]:
-    from mprun.sweepdir.summary import read_summary
+    from mprun.sweeps.sweep_summary import read_summary
 
     return read_summary(sweep)
 
@@ -115,11 +115,11 @@ def _show_figures(run: RunDirectory, metrics: Mapping[str, Any]) -> Mapping[str,
     tools.
     """
     from mprun.errors import SpecError
-    from mprun.input import load
-    from mprun.input.traffic import owned_metrics
-    from mprun.report.report import gather
-    from mprun.report.run_figures import draw_run
-    from mprun.report.spark import to_text
+    from mprun.inputs import load
+    from mprun.inputs.traffic import owned_metrics
+    from mprun.reports.run_figures import draw_run
+    from mprun.reports.run_page import gather
+    from mprun.reports.text_chart import to_text
 
     try:
         spec = load(*run.resolved_inputs).spec

@@ -11,10 +11,10 @@ import click
 from mprun.cli import options
 from mprun.cli.output import emit
 from mprun.errors import SpecError
-from mprun.rundir import RunDirectory
+from mprun.runs.run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from mprun.sweepdir.directory import SweepDirectory
+    from mprun.sweeps.sweep_directory import SweepDirectory
 
 MOST_ROWS = 15
 

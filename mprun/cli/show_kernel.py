@@ -11,12 +11,12 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit
-from mprun.cli.table import show_table
+from mprun.cli.terminal_table import show_table
 from mprun.errors import SpecError
-from mprun.rundir import RunDirectory
+from mprun.runs.run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from mprun.sweepdir.directory import SweepDirectory
+    from mprun.sweeps.sweep_directory import SweepDirectory
 
 COLOURS = {"emerg": "red", "alert": "red", "crit": "red", "err": "red", "warn": "yellow"}
 ALL_THAT_GREW = "*"

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from mprun.cli import options
+from mprun.inputs.keys.own_result import own_metrics
 from mprun.model.units import format_measured
-from mprun.report.metrics import choose_main, find_repeated, format_bound
-from mprun.rundir import RunDirectory
-from mprun.schema.own_result import own_metrics
+from mprun.reports.metrics import choose_main, find_repeated, format_bound
+from mprun.runs.run_directory import RunDirectory
 
 MARKS = {
     "passed": ("passed", "green"),
@@ -77,8 +77,8 @@ def _find_own(run: RunDirectory) -> set[str]:
 def _find_meanings(run: RunDirectory) -> dict[str, str]:
     """Return the meaning of each metric of a run by its name; nothing if this mprun cannot read its inputs."""
     from mprun.errors import MprunError
-    from mprun.input import load
-    from mprun.input.traffic import owned_metrics
+    from mprun.inputs import load
+    from mprun.inputs.traffic import owned_metrics
     from mprun.model.metric import find_metric, metrics_of
 
     try:

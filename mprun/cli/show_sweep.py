@@ -8,17 +8,17 @@ from typing import Any
 
 import click
 
-from mprun.analysis.cells import INCOMPLETE, Kind
-from mprun.analysis.statistics import CONFIDENCE
 from mprun.cli import options
 from mprun.cli.show_run import MARKS
-from mprun.cli.table import show_table
+from mprun.cli.terminal_table import show_table
+from mprun.metrics.cells import INCOMPLETE, Kind
+from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.scalar import spell_scalar, spell_values
 from mprun.model.units import format_measured
-from mprun.report.messages import join_messages
-from mprun.report.metrics import choose_metrics, format_bound, format_mean, list_metrics
-from mprun.sweepdir.directory import SweepDirectory
-from mprun.sweepdir.summary import tell_progress
+from mprun.reports.messages import join_messages
+from mprun.reports.metrics import choose_metrics, format_bound, format_mean, list_metrics
+from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.sweeps.sweep_summary import tell_progress
 
 # The number of metrics that fit next to each other.
 MOST_SHOWN = 3

@@ -13,16 +13,16 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit
-from mprun.cli.table import show_table
+from mprun.cli.terminal_table import show_table
 from mprun.errors import SpecError
 from mprun.model.fault import name_nearest
-from mprun.model.trace_event import event_of
-from mprun.rundir import RunDirectory
+from mprun.model.trace_event_name import event_of
+from mprun.runs.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     import polars
 
-    from mprun.sweepdir.directory import SweepDirectory
+    from mprun.sweeps.sweep_directory import SweepDirectory
 
 
 def show_trace(found: RunDirectory | SweepDirectory, pattern: str, as_json: bool) -> None:

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_metrics
 from mprun.cli.output import emit
+from mprun.host import invoking_user
 
 if TYPE_CHECKING:
-    from mprun.model.engine import EngineChoice
+    from mprun.model.engine_name import EngineChoice
     from mprun.model.permission import Consent
-    from mprun.sweep.estimate import Estimate
-    from mprun.sweep.executor import Executor
-    from mprun.sweep.study import Cell
-    from mprun.sweep.worker import Keep
-    from mprun.sweepdir.directory import SweepDirectory
+    from mprun.sweeps.estimate import Estimate
+    from mprun.sweeps.executor import Executor
+    from mprun.sweeps.study import Cell
+    from mprun.sweeps.sweep_directory import SweepDirectory
+    from mprun.sweeps.worker import Keep
 
 
 @click.command("sweep")
@@ -86,11 +86,11 @@ def command(
 
     The same command resumes a sweep that was interrupted. -p also fixes an axis of the matrix.
     """
-    from mprun import runner
     from mprun.cli.sweep_progress import SweepBar
-    from mprun.input import load_cells
+    from mprun.inputs import load_cells
     from mprun.model.permission import Permissions
-    from mprun.sweep import execution, study
+    from mprun.runs import runner
+    from mprun.sweeps import execution, study
 
     allowed = Permissions(consent.commands, allow_outside)
     given = options.parse_parameters(params)
@@ -107,7 +107,7 @@ def command(
     # a cluster that cannot be used leaves no directory behind
     with closing(start_executor(cells, places, address)) as executor:
         sweep, is_new = execution.find_or_create(parent, cells, kernels, inputs, anew)
-        invoker.give_at_exit(sweep.path)
+        invoking_user.give_at_exit(sweep.path)
         if not as_json:
             click.echo(f"{'sweep' if is_new else 'resuming'}: {sweep.path}", err=True)
         with sweep.held():
@@ -116,7 +116,7 @@ def command(
             with SweepBar() as bar:
                 summary = work.run(executor, bar.show, bar.say)
     if junit or tap:
-        from mprun.report.verdict import checks_of_sweep
+        from mprun.reports.test_results import checks_of_sweep
 
         options.write_verdicts(sweep.name, checks_of_sweep(summary), junit, tap)
     if as_json:
@@ -134,13 +134,13 @@ def command(
 def start_executor(cells: Sequence[Cell], places: int, address: str | None) -> Executor:
     """Return the executor on this machine, or on the cluster at an address."""
     if address is None:
-        from mprun.sweep.local import LocalExecutor
+        from mprun.sweeps.local import LocalExecutor
 
         return LocalExecutor(places)
     from mprun.engines.capability import programs_needed
-    from mprun.engines.table import ENGINES
+    from mprun.engines.registry import ENGINES
     from mprun.errors import SpecError
-    from mprun.sweep.cluster import ClusterExecutor, Needs
+    from mprun.sweeps.cluster import ClusterExecutor, Needs
 
     if not all(ENGINES[cell.runs_in].IS_SIMULATED for cell in cells):
         raise SpecError("a cluster runs only cells of the virtual engine, as its machines differ")
@@ -151,7 +151,7 @@ def start_executor(cells: Sequence[Cell], places: int, address: str | None) -> E
 
 def _show_cells(cells: Sequence[Cell], places: int, parent: Path, begun: SweepDirectory | None) -> None:
     from mprun.model.scalar import spell_scalar
-    from mprun.sweep.estimate import estimate
+    from mprun.sweeps.estimate import estimate
 
     names = list(dict.fromkeys(name for cell in cells for name, _ in cell.values))
     rows = [[spell_scalar(dict(cell.values).get(name, "")) for name in names] for cell in cells]

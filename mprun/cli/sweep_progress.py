@@ -11,7 +11,7 @@ from mprun.cli.progress import Live, Pace, say_time
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from mprun.sweep.execution import State
+    from mprun.sweeps.execution import State
 
 MOST_RUNNING = 3
 BAR_WIDTH = 30

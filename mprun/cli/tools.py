@@ -31,10 +31,10 @@ def install(name: str, jobs: int | None, as_json: bool) -> None:
     """Build a tool, unless the same tool is built already."""
     from mprun.cli import built
     from mprun.cli.progress import Bar
-    from mprun.programs import store
+    from mprun.workloads.built import program_store
 
     with Bar() as bar:
-        tool, fresh = store.install(name, jobs or len(os.sched_getaffinity(0)), bar.show)
+        tool, fresh = program_store.install(name, jobs or len(os.sched_getaffinity(0)), bar.show)
     built.tell(tool, fresh, as_json)
 
 
@@ -43,13 +43,13 @@ def install(name: str, jobs: int | None, as_json: bool) -> None:
 def list_(as_json: bool) -> None:
     """List the tools that can be built, and the versions that are built."""
     from mprun.errors import HostError
-    from mprun.programs import PROGRAMS, store
+    from mprun.workloads.built import PROGRAMS, program_store
 
     faults: dict[str, str] = {}
 
-    def find(name: str) -> store.Installed | None:
+    def find(name: str) -> program_store.Installed | None:
         try:
-            return store.find(name)
+            return program_store.find(name)
         except HostError as error:
             faults[name] = str(error)
             return None

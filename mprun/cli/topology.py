@@ -22,7 +22,7 @@ def command() -> None:
 def list_(as_json: bool) -> None:
     """List the generators, including generators of installed packages."""
 
-    from mprun.input.generator import COLLECTION
+    from mprun.inputs.generator import COLLECTION
 
     generators = COLLECTION.describe()
     if as_json:
@@ -42,7 +42,7 @@ def profiles(as_json: bool) -> None:
     Values are spelled as in a topology file. Forward is the uplink. `-` stands for a property that the profile does
     not set. Other keys of a link override its profile.
     """
-    from mprun.input.profile import columns, describe_profiles
+    from mprun.inputs.profile import columns, describe_profiles
 
     described = describe_profiles()
     if as_json:
@@ -72,10 +72,10 @@ def expand(topology: str, params: tuple[str, ...], allow_exec: bool, allow_outsi
     """
     from yaml.nodes import MappingNode
 
-    from mprun.input import load_topology
-    from mprun.input.reader import parse
-    from mprun.input.rendering import render
-    from mprun.input.writer import write_topology
+    from mprun.inputs import load_topology
+    from mprun.inputs.reader import parse
+    from mprun.inputs.rendering import render
+    from mprun.inputs.writer import write_topology
     from mprun.model.permission import Permissions
 
     spec = load_topology(topology, options.parse_parameters(params), Permissions(allow_exec, allow_outside))

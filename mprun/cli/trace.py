@@ -12,7 +12,7 @@ from mprun.cli.output import emit
 from mprun.errors import HostError, SpecError
 
 if TYPE_CHECKING:
-    from mprun.input.trace_import import Imported
+    from mprun.inputs.trace_import import Imported
 
 FORMATS = ("mahimahi", "rates", "csv")
 
@@ -29,7 +29,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the traces as JSON, with the paths of their files.")
 def list_(as_json: bool) -> None:
     """List the traces that come with mprun. None was measured."""
-    from mprun.traces import TRACES
+    from mprun.inputs.traces import TRACES
 
     if as_json:
         emit([{"name": one.name, "meaning": one.meaning, "file": str(one.file)} for one in TRACES.values()])
@@ -68,9 +68,9 @@ def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, fram
     the columns that --column names. A rate below 104bit becomes 104bit, and the command reports the number of such
     rates.
     """
-    from mprun.input.reader import read_text
+    from mprun.inputs.keys.trace_file import TraceError
+    from mprun.inputs.reader import read_text
     from mprun.model.units import LEAST_LINK_RATE, RATE, TIME
-    from mprun.schema.trace import TraceError
 
     if (form == "csv") != bool(columns):
         raise click.UsageError("--column is for --format csv, which needs a column 'time' and at least one other")
@@ -90,9 +90,9 @@ def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, fram
 
 def _import(text: str, form: str, columns: tuple[str, ...], interval: str, frame: int) -> Imported:
     """Return the schedule of a text. Raises TraceError for the text and SpecError for options."""
-    from mprun.input.trace_import import import_csv, import_rates, parse_column
+    from mprun.inputs.keys.trace_file import read_mahimahi, read_rates
+    from mprun.inputs.trace_import import import_csv, import_rates, parse_column
     from mprun.model.units import INTERVAL
-    from mprun.schema.trace import read_mahimahi, read_rates
 
     try:
         interval_ns = INTERVAL.parse(interval)

@@ -48,7 +48,7 @@ def command(
     If the default experiment kernel is built, it is asked for the sysctls, congestion controls and schedulers that the
     experiment names, and tcpdump for its filters.
     """
-    from mprun.input import load_cells
+    from mprun.inputs import load_cells
     from mprun.model.fault import InputError
     from mprun.model.permission import Permissions
 

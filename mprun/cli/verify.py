@@ -12,7 +12,7 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit
-from mprun.text import plain
+from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from mprun.model.permission import Consent
@@ -32,9 +32,9 @@ def command(name: str, kernel: str | None, parent: Path, consent: Consent, as_js
     from mprun.cli.operand import find_run
     from mprun.cli.progress import Bar
     from mprun.errors import RunError
-    from mprun.model.engine import DEFAULT_ENGINE
-    from mprun.repetition import first_difference, repeat
-    from mprun.scratch import scratch
+    from mprun.host.scratch import scratch
+    from mprun.model.engine_name import DEFAULT_ENGINE
+    from mprun.runs.repetition import first_difference, repeat
 
     original = find_run(parent, name)
     before = original.read("environment.json")

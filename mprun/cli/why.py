@@ -14,18 +14,18 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit
-from mprun.text import plain
+from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mprun.input import Loaded
+    from mprun.inputs import Loaded
     from mprun.model.permission import Consent
-    from mprun.question.why import Explained
-    from mprun.rundir import RunDirectory
-    from mprun.sweep.study import Cell
-    from mprun.sweep.worker import Keep
-    from mprun.sweepdir.directory import SweepDirectory
+    from mprun.questions.why import Explained
+    from mprun.runs.run_directory import RunDirectory
+    from mprun.sweeps.study import Cell
+    from mprun.sweeps.sweep_directory import SweepDirectory
+    from mprun.sweeps.worker import Keep
 
 DEFAULT_RUNS = 20
 DEFAULT_STEPS = 6
@@ -84,16 +84,16 @@ def command(
     from mprun.cli.growing import growing_sweep
     from mprun.cli.operand import find_exact_run
     from mprun.errors import SpecError
-    from mprun.input import load
-    from mprun.place import choose_place
-    from mprun.provenance import find_kernel
-    from mprun.question.bisect import read_statement
-    from mprun.question.minimise import find_failure, read_files, write_files
-    from mprun.question.outcome import find_end
-    from mprun.question.why import Question, explain
-    from mprun.scratch import scratch
-    from mprun.sweep import execution, study
-    from mprun.sweep.local import LocalExecutor
+    from mprun.host.scratch import scratch
+    from mprun.inputs import load
+    from mprun.questions.bisect import read_statement
+    from mprun.questions.minimise import find_failure, read_files, write_files
+    from mprun.questions.outcome import find_end
+    from mprun.questions.why import Question, explain
+    from mprun.runs.place import choose_place
+    from mprun.runs.provenance import find_kernel
+    from mprun.sweeps import execution, study
+    from mprun.sweeps.local import LocalExecutor
 
     run = find_exact_run(parent, name)
     end_ns = find_end(run.agent_report())
@@ -133,9 +133,9 @@ def command(
 
 
 def _write(explained: Explained, sweep: SweepDirectory, failure: str, end_ns: int) -> None:
-    from mprun.question.why import TABLE, tabulate
-    from mprun.report.chart import WIDE, paint
-    from mprun.report.why_figure import Share, draw_why
+    from mprun.questions.why import TABLE, tabulate
+    from mprun.reports.chart import WIDE, paint
+    from mprun.reports.why_figure import Share, draw_why
 
     sweep.write_table(tabulate(explained), TABLE)
     shares = [Share(one.at_ns / 1e9, one.share, *one.interval) for one in explained.moments]
@@ -147,7 +147,7 @@ def _write(explained: Explained, sweep: SweepDirectory, failure: str, end_ns: in
 
 
 def _show(explained: Explained, run: RunDirectory, sweep: SweepDirectory, end_ns: int, took_s: float) -> None:
-    from mprun.cli.table import show_table
+    from mprun.cli.terminal_table import show_table
 
     runs = sum(one.count for one in explained.moments)
     click.echo(f"{runs} runs, {took_s:.0f} s")
@@ -171,9 +171,9 @@ def _show(explained: Explained, run: RunDirectory, sweep: SweepDirectory, end_ns
 
 def _show_packets(run: RunDirectory, from_ns: int, to_ns: int) -> None:
     """List the packets of the run in the interval."""
-    from mprun.packets.dissection import dissect
-    from mprun.question.packet import find_headings, list_packets
-    from mprun.rundir import read_table
+    from mprun.captures.dissection import dissect
+    from mprun.questions.packet_choice import find_headings, list_packets
+    from mprun.runs.run_directory import read_table
 
     if not run.captures():
         click.echo("the run has no captures, so no packets are listed: write 'capture' in the experiment")

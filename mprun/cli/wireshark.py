@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
+from mprun.host import invoking_user
 
 
 @click.command("wireshark")
@@ -24,7 +24,7 @@ def command(name: str, parent: Path, profile: bool) -> None:
     """Open the captures of a run in Wireshark, with host names."""
     from mprun.cli.operand import find_run
     from mprun.errors import HostError
-    from mprun.tools.tshark import decoding
+    from mprun.workloads.tshark import decoding
 
     run = find_run(parent, name)
     program = shutil.which("wireshark")
@@ -43,13 +43,13 @@ def command(name: str, parent: Path, profile: bool) -> None:
 
 def _install_profile() -> str:
     """Install our profile in Wireshark's folder unless a profile of that name exists. Return the name."""
-    from mprun.cache import find_base
-    from mprun.shipped import PROFILE
+    from mprun.host.cache import find_base
+    from mprun.host.packaged import PROFILE
 
     target = find_base("XDG_CONFIG_HOME", ".config") / "wireshark" / "profiles" / PROFILE.name
     if not target.exists():
         made = next(path for path in reversed([target, *target.parents]) if not path.exists())
         shutil.copytree(PROFILE, target)
-        invoker.give(made)
+        invoking_user.give(made)
         click.echo(f"added a profile to Wireshark: {target}")
     return target.name

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mprun import plan
 from mprun.compile.multipath import group_ways
+from mprun.model import plan
 from mprun.model.address import Address, InterfaceAddress
 from mprun.model.network import Interface, Neighbour, Node, Route
+from mprun.model.plan import Command, sysctl
 from mprun.model.spec import HostSpec
-from mprun.plan import Command, sysctl
 
 # These are set before interfaces exist, so that new interfaces have them. IPv6 is off if no interface has an IPv6
 # address. Otherwise, router solicitations would be in every capture.

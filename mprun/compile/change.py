@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 
-from mprun.capabilities import Capabilities
 from mprun.compile.addressing import congestion_of, interface_commands, loss_commands
 from mprun.compile.endpoint import endpoint_commands
 from mprun.compile.variation import is_wire_varied
 from mprun.compile.wire import change_commands
+from mprun.model.capabilities import Capabilities
 from mprun.model.network import Network
+from mprun.model.plan import Change, Command
 from mprun.model.spec import AddressChange, Direction, LinkChange, Spec
-from mprun.plan import Change, Command
 
 
 def plan_changes(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator[Change]:

@@ -19,15 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mprun import inside
-from mprun.capabilities import DEFAULT_SCHEDULER, Capabilities
+from mprun.model import engine_paths
 from mprun.model.address import InterfaceAddress, family_of
+from mprun.model.capabilities import DEFAULT_SCHEDULER, Capabilities
 from mprun.model.network import Interface, Network, Node, Path
 from mprun.model.path import are_side_by_side, count_subflows, pairs_of, usable_paths
+from mprun.model.plan import Command, Process, Ready, sysctl
 from mprun.model.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, Flow, HostSpec
-from mprun.plan import Command, Process, Ready, sysctl
 
-PATH_MANAGER = "mprun.guest.path_manager"
+PATH_MANAGER = "mprun.agent.programs.path_manager"
 
 
 def is_used(experiment: ExperimentSpec, node: str) -> bool:
@@ -65,7 +65,7 @@ def mptcp_commands(
         return
     flows = _flows_of(experiment, node.name)
     subflows, accepted = settings.subflows, settings.add_addr_accepted
-    # without a given limit, allow as many subflows as the flows can have; `mprun.input.cross_check` refuses clients
+    # without a given limit, allow as many subflows as the flows can have; `mprun.inputs.cross_check` refuses clients
     # that would open more than the kernel allows
     if subflows is None:
         needed = max(_most_subflows(network, experiment, flow) for flow in flows) - 1
@@ -123,7 +123,7 @@ def path_managers(network: Network, experiment: ExperimentSpec) -> Iterator[Proc
             name=f"path_manager.{name}",
             node=name,
             argv=tuple(argv),
-            env={"PYTHONPATH": inside.LIBRARY},
+            env={"PYTHONPATH": engine_paths.LIBRARY},
             role="server",
             ready=Ready("output", "ready"),
         )

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mprun import inside
+from mprun.model import engine_paths
 from mprun.model.address import Address
 from mprun.model.network import Interface, Network, Node, Path
+from mprun.model.plan import Command, Process, Ready
 from mprun.model.spec import AlteredOption, Firewall, Middlebox, Nat, Proxy, SequenceRewriter, StrippedOption
-from mprun.plan import Command, Process, Ready
 
 # Above the ports of iperf3 servers, and below the ports of clients.
 RELAY_PORT = 3129
-RELAY = f"{inside.PROGRAMS}/relay.py"
+RELAY = f"{engine_paths.PROGRAMS}/relay.py"
 
 # Subtypes of the option (RFC 8684 8.1), for which nft 1.0.6 has no words. nft finds only the first MPTCP option of a
 # segment. Linux sends these subtypes alone or first.

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from mprun.model.network import Node, Route
+from mprun.model.plan import Command, sysctl
 from mprun.model.spec import Family
-from mprun.plan import Command, sysctl
 
 # Source, destination, protocol, source port, destination port.
 _FIELDS = str(0x01 | 0x02 | 0x04 | 0x10 | 0x20)

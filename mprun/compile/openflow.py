@@ -15,18 +15,18 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
-from mprun import inside
+from mprun.model import engine_paths
 from mprun.model.network import Interface, Network, Switch
 from mprun.model.ofctl import group_id, rename_ports
+from mprun.model.plan import Command, Process, Ready
 from mprun.model.spec import HashedBy, LinkSpec, OpenFlow, TopologySpec
-from mprun.plan import Command, Process, Ready
 
 # The folder of Open vSwitch's sockets. It accepts sockets of controllers only below this folder.
 FOLDER = "/var/run/openvswitch"
 DATABASE = f"{FOLDER}/conf.db"
 SOCKET = f"{FOLDER}/db.sock"
 # The path of mprun's controller in a run.
-CONTROLLER = f"{inside.PROGRAMS}/controller.py"
+CONTROLLER = f"{engine_paths.PROGRAMS}/controller.py"
 INTERFACE_NAME_BYTES = 15
 # Names that have another use in the namespace of the switches.
 _TAKEN = re.compile(r"lo|ovs-system|ovs-netdev|.*-eth\d+")

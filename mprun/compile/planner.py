@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 
-from mprun.capabilities import REFERENCE, Capabilities
 from mprun.compile.addressing import address_commands, congestion_of, namespace_commands
 from mprun.compile.change import plan_changes
 from mprun.compile.endpoint import mptcp_commands, path_managers, subflows_wanted
@@ -17,17 +16,18 @@ from mprun.compile.sharing import share_processes
 from mprun.compile.variation import is_wire_varied, vary_starts
 from mprun.compile.wire import WIRES, link_commands, shaping_commands, start_commands
 from mprun.errors import HostError, SpecError
-from mprun.intent import Ends, FlowPath, Intent, PlacedFlow
-from mprun.intent.document import CODEC
-from mprun.intent.failure import WATCH_EVERY_NS, find_watches
+from mprun.model.capabilities import REFERENCE, Capabilities
+from mprun.model.intent import Ends, FlowPath, Intent, PlacedFlow
+from mprun.model.intent.failure import WATCH_EVERY_NS, find_watches
+from mprun.model.intent.intent_file import CODEC
 from mprun.model.network import Network, Path
 from mprun.model.path import usable_paths
+from mprun.model.plan import ROOT, Command, Node, Plan, PlannedFault, Process, sysctl
 from mprun.model.span import find_spans
 from mprun.model.spec import Flow, LinkChange, Series, Spec
-from mprun.plan import ROOT, Command, Node, Plan, PlannedFault, Process, sysctl
-from mprun.tools import tcpdump
-from mprun.tools.probe import probe
-from mprun.tools.tool import Endpoints, Work, tool_of
+from mprun.workloads import tcpdump
+from mprun.workloads.probe import probe
+from mprun.workloads.tool import Endpoints, Work, tool_of
 
 FIRST_PORT = 5201
 # The series of how far receivers have the data of MPTCP connections, sampled while a path does not work.

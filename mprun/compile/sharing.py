@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
+from mprun.model.plan import Process
 from mprun.model.spec import Flow
-from mprun.plan import Process
-from mprun.tools.tool import Work, tool_of
+from mprun.workloads.tool import Work, tool_of
 
 Join = Callable[[Sequence[Process]], Process]
 

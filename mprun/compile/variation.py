@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mprun.capabilities import Capabilities
+from mprun.model.capabilities import Capabilities
 from mprun.model.network import Network
 from mprun.model.spec import Flow, Spec
 

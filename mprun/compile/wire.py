@@ -20,9 +20,9 @@ import math
 from collections.abc import Iterator
 
 from mprun.model.network import Interface, Link
+from mprun.model.plan import ROOT, Command
 from mprun.model.spec import DEFAULT_MTU, Chance, Direction, FourState, GilbertElliott, Jitter, LinkChange, Queue
 from mprun.model.units import MOST_QUEUE_BYTES, RATE, TIME, render_ratio
-from mprun.plan import ROOT, Command
 
 # Names of users never begin with an underscore.
 WIRES = "_wires"

@@ -14,17 +14,17 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from mprun import invoker
-from mprun.agent import event, rtnetlink, sysctl
-from mprun.capabilities import SIMULATED_SLACK_NS, Capabilities, SchedulerChoice
+from mprun.agent import mptcp_event, rtnetlink, sysctl
 from mprun.compile.planner import KERNEL_WIDE
-from mprun.engines import mptcp
-from mprun.engines.engine import ENVIRONMENT, find_program, unshare_command
+from mprun.engines import host_mptcp
+from mprun.engines.agent_process import ENVIRONMENT, find_program, unshare_command
 from mprun.errors import HostError
+from mprun.host import invoking_user
+from mprun.model.capabilities import SIMULATED_SLACK_NS, Capabilities, SchedulerChoice
+from mprun.model.plan import Plan
 from mprun.model.spec import Spec
-from mprun.plan import Plan
-from mprun.tools import probe, tcpdump
-from mprun.tools.tool import Program, programs_of
+from mprun.workloads import probe, tcpdump
+from mprun.workloads.tool import Program, programs_of
 
 _PTRACE_TRACEME = 0
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -81,7 +81,7 @@ def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
         kernel_wide=None if virtual else _kernel_wide_values(),
         is_simulated=virtual,
         timer_slack_ns=SIMULATED_SLACK_NS if virtual else REAL_TIME_SLACK_NS,
-        schedulers=None if virtual else mptcp.find_schedulers(mptcp.schedulers_asked(spec)),
+        schedulers=None if virtual else host_mptcp.find_schedulers(host_mptcp.schedulers_asked(spec)),
         buffers_captures=virtual or "tcpdump" not in needed or can_buffer_captures(),
         versions=versions,
     )
@@ -101,7 +101,7 @@ def version_of(name: str, program: Program, as_user: bool = False) -> str:
     that may not gain them (capabilities(7)), as in a container. It then has a digest in place of its version.
     """
     argv = [find_program(name, as_user) or name, program.version]
-    become = invoker.become if as_user and invoker.is_root_for_user() else None
+    become = invoking_user.become if as_user and invoking_user.is_root_for_user() else None
     try:
         done = subprocess.run(argv, capture_output=True, text=True, env=ENVIRONMENT, preexec_fn=become)
     except PermissionError:
@@ -175,9 +175,9 @@ def _kernel_has(kind: str) -> bool:
 
 def kernel_switches() -> bool:
     """Return whether this kernel has Open vSwitch's datapath. The question loads its module."""
-    link = rtnetlink.Netlink(event.NETLINK_GENERIC)
+    link = rtnetlink.Netlink(mptcp_event.NETLINK_GENERIC)
     try:
-        return event.find_family(link, "ovs_datapath") is not None
+        return mptcp_event.find_family(link, "ovs_datapath") is not None
     finally:
         link.close()
 
@@ -224,7 +224,7 @@ def missing_sysctls(plan: Plan, schedulers: SchedulerChoice) -> list[str]:
     for setting in dict.fromkeys(settings):
         name, value = setting.split("=", 1)
         if name == sysctl.SCHEDULER and Path(sysctl.path_of("net.mptcp.enabled")).exists():
-            lacking += filter(None, [mptcp.lacking_scheduler(value, schedulers)])
+            lacking += filter(None, [host_mptcp.lacking_scheduler(value, schedulers)])
             continue
         has = sysctl.choices_of(name)
         if not Path(sysctl.path_of(name)).exists():

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import mprun
-from mprun import invoker
-from mprun.engines.engine import die_with, end, terminal_lent
+from mprun.engines.agent_process import die_with, end, terminal_lent
 from mprun.errors import HostError, RunError
+from mprun.host import invoking_user
+from mprun.host.scratch import scratch
 from mprun.kernel.store import Kernel
 from mprun.kernel.symbols import find_symbols
-from mprun.scratch import scratch
 
 PACKAGE = "apt-get install gdb"
 # The signals that User-Mode Linux uses itself.
@@ -90,7 +90,7 @@ def attached(debugger: Debugger, kernel: Kernel, process: int) -> Iterator[Hold]
     with scratch("mprun-gdb-") as folder, terminal_lent() if is_interactive else nullcontext():
         (folder / "facts").write_text(json.dumps(debugger.facts))
         (folder / "start").write_text("\n".join(_start(debugger, kernel, process, folder / "facts")) + "\n")
-        invoker.give(folder)
+        invoking_user.give(folder)
         gdb = subprocess.Popen(
             [debugger.program, "-q", *_options(debugger), "-x", str(folder / "start"), *_commands(debugger)],
             stdin=None if is_interactive else subprocess.DEVNULL,
@@ -105,7 +105,7 @@ def attached(debugger: Debugger, kernel: Kernel, process: int) -> Iterator[Hold]
 
 def _before_exec(parent: int) -> None:
     """Give up root's rights from sudo: gdb executes what the user's settings say."""
-    invoker.become()
+    invoking_user.become()
     die_with(parent)
 
 

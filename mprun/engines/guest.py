@@ -17,9 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from mprun import invoker, landlock, seccomp
-from mprun.cache import cache, find_home
-from mprun.engines.engine import (
+from mprun.engines.agent_process import (
     ENVIRONMENT,
     PROGRAM_PATH,
     die_with,
@@ -30,8 +28,11 @@ from mprun.engines.engine import (
 )
 from mprun.engines.tracing import expect_debugger, leave_stopped
 from mprun.errors import HostError
+from mprun.host import invoking_user
+from mprun.host.cache import cache, find_home
+from mprun.host.scratch import scratch, temporary
 from mprun.kernel.store import Kernel
-from mprun.scratch import scratch, temporary
+from mprun.safety import landlock, seccomp
 
 # The time at which every simulated run boots: 2023-11-14 22:13:20 UTC.
 START_NS = 1_700_000_000_000_000_000
@@ -40,7 +41,7 @@ _FILTER = seccomp.program()
 # The folders of home directories. OWN below: the folders that each run has for itself (kernel/guest/init.c).
 HOMES = ("/home", "/root")
 # Files of this machine and devices that the kernel's process may open. It may also open the files that it is given, and
-# programs with their data. The host refuses all other files, whatever a program inside does (landlock.py).
+# programs with their data. The host refuses all other files, whatever a program inside does (safety/landlock.py).
 MACHINE_FILES = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/tty")
 OWN = ("/dev", "/run", "/tmp")
@@ -132,8 +133,8 @@ def _hand_over(folders: Sequence[Path]) -> None:
     Raises HostError if this user cannot write there.
     """
     for folder in folders:
-        invoker.give(folder)
-        if not invoker.can_write(folder):
+        invoking_user.give(folder)
+        if not invoking_user.can_write(folder):
             raise HostError(
                 f"{folder}: under sudo the experiment kernel runs as the user who called sudo, who cannot write there: "
                 "give another directory with -o, or run without sudo"
@@ -269,10 +270,10 @@ def _own_cpu() -> Iterator[int]:
         taken = cpus[os.getpid() % len(cpus)]
         # even if the cache cannot be written, its kernels can be used
         with contextlib.suppress(OSError):
-            invoker.make_folder(folder)
+            invoking_user.make_folder(folder)
             for cpu in [*cpus[1:], cpus[0]]:
                 lock = locks.enter_context((folder / str(cpu)).open("w"))
-                invoker.give(folder / str(cpu))
+                invoking_user.give(folder / str(cpu))
                 with contextlib.suppress(BlockingIOError):
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     taken = cpu
@@ -303,7 +304,7 @@ def _before_exec(parent: int, cpu: int, rules: int | None, for_debugger: bool) -
     """
     os.sched_setaffinity(0, {cpu})
     place_as_linked()
-    invoker.become()
+    invoking_user.become()
     # only now: a change of user would undo it
     die_with(parent)
     landlock.restrict(rules)

@@ -15,20 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from mprun import inside
 from mprun.agent import sysctl
-from mprun.capabilities import Capabilities
-from mprun.engines.capability import (
-    TRIALS,
-    forbidden_congestion_control,
-    kernel_switches,
-    missing_qdiscs,
-    missing_sysctls,
-    refused_rules,
-    without_sctp,
-)
-from mprun.engines.debugger import Debugger
-from mprun.engines.engine import (
+from mprun.engines.agent_process import (
     Channel,
     Progress,
     Shell,
@@ -43,11 +31,23 @@ from mprun.engines.engine import (
     unshare_command,
     watch,
 )
+from mprun.engines.capability import (
+    TRIALS,
+    forbidden_congestion_control,
+    kernel_switches,
+    missing_qdiscs,
+    missing_sysctls,
+    refused_rules,
+    without_sctp,
+)
+from mprun.engines.debugger import Debugger
 from mprun.errors import HostError, RunError
 from mprun.kernel.store import Kernel
-from mprun.model.engine import EngineName
-from mprun.plan import Plan
-from mprun.rundir import RunDirectory
+from mprun.model import engine_paths
+from mprun.model.capabilities import Capabilities
+from mprun.model.engine_name import EngineName
+from mprun.model.plan import Plan
+from mprun.runs.run_directory import RunDirectory
 
 NAME: EngineName = "real"
 IS_SIMULATED = False
@@ -114,11 +114,11 @@ def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None, l
     # root could write to these mounts, so they become read-only; a user may not remount them, and need not
     is_root = os.geteuid() == 0
     places = [
-        (run.path.resolve(), inside.RUN, True),
-        (talk.reports.path, inside.REPORTS, True),
-        (talk.orders.path, inside.ORDERS, not is_root),
-        (library.package, f"{inside.LIBRARY}/mprun", not is_root),
-        (library.mininet, f"{inside.LIBRARY}/mininet", not is_root),
+        (run.path.resolve(), engine_paths.RUN, True),
+        (talk.reports.path, engine_paths.REPORTS, True),
+        (talk.orders.path, engine_paths.ORDERS, not is_root),
+        (library.package, f"{engine_paths.LIBRARY}/mprun", not is_root),
+        (library.mininet, f"{engine_paths.LIBRARY}/mininet", not is_root),
         *((outside, place, not is_root) for place, outside in find_built(plan).items()),
     ]
     lines = ["set -e", "base=$(mktemp -d)", "mount -n -t tmpfs -o mode=755 run $base"]
@@ -130,8 +130,8 @@ def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None, l
     lines += ["mkdir -p $base/lock", "mount -n --move $base /run", "rmdir $base"]
     foreign = any(process.is_foreign for process in plan.processes)
     options = ["--lifeline", str(lifeline), *(["--confine"] if foreign else [])]
-    agent = agent_command(shell, options, inside.REPORTS, inside.ORDERS)
-    return "\n".join([*lines, f"cd {inside.RUN}", f"exec {shlex.join(agent)}"])
+    agent = agent_command(shell, options, engine_paths.REPORTS, engine_paths.ORDERS)
+    return "\n".join([*lines, f"cd {engine_paths.RUN}", f"exec {shlex.join(agent)}"])
 
 
 def missing(plan: Plan, capabilities: Capabilities) -> str | None:

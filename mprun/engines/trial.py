@@ -11,17 +11,17 @@ import contextlib
 import subprocess
 from collections.abc import Iterator, Sequence
 
-from mprun import inside
 from mprun.agent import sysctl
-from mprun.capabilities import DEFAULT_SCHEDULER
-from mprun.engines.engine import find_program
+from mprun.engines.agent_process import find_program
 from mprun.engines.guest import Guest, booted
 from mprun.errors import HostError
-from mprun.folder import Folder
+from mprun.host.scratch import scratch, temporary
 from mprun.kernel.store import Kernel, find_kernel
+from mprun.model import engine_paths
+from mprun.model.capabilities import DEFAULT_SCHEDULER
 from mprun.model.fault import Path as Place
 from mprun.model.spec import Spec
-from mprun.scratch import scratch, temporary
+from mprun.safety.folder import Folder
 
 # Answer each question with a line: a sysctl that exists, the allowed values of a sysctl, the error of a filter.
 _SCRIPT = """\
@@ -106,7 +106,9 @@ def _ask(kernel: Kernel, questions: Sequence[str]) -> list[str]:
         folder.write_text("script", _SCRIPT)
         folder.write_text("questions", "".join(f"{' '.join(question.split())}\n" for question in questions))
         argv = ("/usr/bin/unshare", "--net", "/bin/sh", "script")
-        guest = Guest(argv=argv, cwd=inside.RUN, log=f"{inside.RUN}/answers", opened={path: inside.RUN})
+        guest = Guest(
+            argv=argv, cwd=engine_paths.RUN, log=f"{engine_paths.RUN}/answers", opened={path: engine_paths.RUN}
+        )
         # a filter may keep its compiler busy
         is_patient = contextlib.suppress(subprocess.TimeoutExpired)
         with folder.create("console.log") as console, booted(kernel, guest, console) as process, is_patient:

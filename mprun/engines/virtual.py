@@ -19,13 +19,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
-from mprun import inside
 from mprun.agent import shaping
-from mprun.capabilities import Capabilities
-from mprun.engines.capability import tc_knows
-from mprun.engines.computing import Computing
-from mprun.engines.debugger import Debugger, attached
-from mprun.engines.engine import (
+from mprun.engines.agent_process import (
     Channel,
     Library,
     Progress,
@@ -37,15 +32,20 @@ from mprun.engines.engine import (
     find_library,
     watch,
 )
+from mprun.engines.capability import tc_knows
+from mprun.engines.debugger import Debugger, attached
 from mprun.engines.guest import MEMORY_MIB, Bounds, Guest, booted, lacking_memory
+from mprun.engines.standstill import Computing
 from mprun.errors import HostError, RunError
+from mprun.host.machine_kind import identify
 from mprun.kernel import store
 from mprun.kernel.log import find_reports, read_console
 from mprun.kernel.store import Kernel
-from mprun.model.engine import EngineName
-from mprun.plan import Plan
-from mprun.rundir import RunDirectory
-from mprun.surroundings import identify
+from mprun.model import engine_paths
+from mprun.model.capabilities import Capabilities
+from mprun.model.engine_name import EngineName
+from mprun.model.plan import Plan
+from mprun.runs.run_directory import RunDirectory
 
 NAME: EngineName = "virtual"
 IS_SIMULATED = True
@@ -119,14 +119,14 @@ def _guest(plan: Plan, run: RunDirectory, talk: Channel, kernel: Kernel, shell: 
     _compile_agent(library)
     return Guest(
         argv=agent_command(shell, [] if real_time else ["--simulated"], REPORTS, ORDERS),
-        cwd=inside.RUN,
-        log=None if shell else f"{inside.RUN}/logs/agent.log",
-        opened={run.path: inside.RUN, talk.reports.path: REPORTS},
+        cwd=engine_paths.RUN,
+        log=None if shell else f"{engine_paths.RUN}/logs/agent.log",
+        opened={run.path: engine_paths.RUN, talk.reports.path: REPORTS},
         shown={
             talk.orders.path: ORDERS,
-            kernel.directory: inside.KERNEL,
-            library.package: f"{inside.LIBRARY}/mprun",
-            library.mininet: f"{inside.LIBRARY}/mininet",
+            kernel.directory: engine_paths.KERNEL,
+            library.package: f"{engine_paths.LIBRARY}/mprun",
+            library.mininet: f"{engine_paths.LIBRARY}/mininet",
             **{outside: place for place, outside in find_built(plan, as_user=True).items()},
         },
         environment=environment(shell),
@@ -198,7 +198,7 @@ def _compile_agent(library: Library) -> None:
 
     Inside, nothing can be written, so each run would compile them again.
     """
-    folders = [library.package / "agent", library.package / "guest", library.package]
+    folders = [library.package / name for name in (".", "agent", "agent/programs", "host", "model", "safety")]
     for path in (path for folder in folders for path in folder.glob("*.py")):
         compiled = Path(importlib.util.cache_from_source(str(path)))
         if not compiled.exists() or compiled.stat().st_mtime < path.stat().st_mtime:

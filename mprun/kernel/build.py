@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
-from mprun import genuine
-from mprun.cache import Progress, locked
 from mprun.errors import HostError, SpecError
+from mprun.host.cache import Progress, locked
+from mprun.host.scratch import scratch
 from mprun.kernel.addition import NOTHING, Addition
-from mprun.kernel.coverage import keep_notes
 from mprun.kernel.fit import check_hooks, check_options, later_names
 from mprun.kernel.hooks import UnfitTree, our_files
+from mprun.kernel.line_coverage import keep_notes
 from mprun.kernel.make import make, run
 from mprun.kernel.recipe import (
     FRAGMENT,
@@ -52,7 +52,7 @@ from mprun.kernel.store import (
 )
 from mprun.kernel.symbols import FLAGS, has_symbols, keep_symbols
 from mprun.kernel.tree import NOT_NEEDED, place, read_source, scan
-from mprun.scratch import scratch
+from mprun.safety import unchanged_program
 
 # The path on Debian. On other releases the linux-source package of 6.12 or later has another name. The second folder
 # has the source that setup.sh fetches if there is no such package.
@@ -329,7 +329,7 @@ def _read_version(tree: Path) -> Version | None:
 
 def _write_facts(folder: Path, facts: Mapping[str, object]) -> None:
     """Write the facts about a kernel, with the current digests of its programs."""
-    facts = {**facts, FILES: genuine.digest_files(folder, PROGRAMS)}
+    facts = {**facts, FILES: unchanged_program.digest_files(folder, PROGRAMS)}
     partial = folder / ".kernel.json.new"
     partial.write_text(json.dumps(facts, indent=1) + "\n")
     partial.replace(folder / FACTS)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mprun.text import printable
+from mprun.safety.text import printable
 
 # syslog(2), by number, with the names of dmesg(1)
 LEVELS = ("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug")

@@ -16,12 +16,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from mprun import genuine, invoker
-from mprun.cache import cache, locked
 from mprun.errors import HostError, SpecError
+from mprun.host import invoking_user
+from mprun.host.cache import cache, locked
 from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES
 from mprun.kernel.recipe import FRAGMENT, GUEST, SOURCES, contents_of, guest_digest, recipe_digest, version_in
 from mprun.kernel.tree import KeptTree
+from mprun.safety import unchanged_program
 
 DEFAULT_NAME = "default"
 
@@ -137,7 +138,7 @@ def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
         link = store() / found[0].name
     if damage := find_damage(link):
         raise HostError(f"the {what} is damaged ({damage}); run `{how}`")
-    if strange := genuine.find_stranger(link, PROGRAMS, (0, invoker.user())):
+    if strange := unchanged_program.find_stranger(link, PROGRAMS, (0, invoking_user.user())):
         raise HostError(f"{strange}: remove {link.resolve()} and run `{how}`")
     return _load(link)
 
@@ -180,7 +181,7 @@ def find_damage(folder: Path, programs: Sequence[str] = PROGRAMS) -> str | None:
             return f"{FACTS} has no '{lacking[0]}'"
     except (OSError, ValueError, TypeError):
         return f"{FACTS} cannot be read"
-    return genuine.find_change(folder.resolve(), facts[FILES], programs)
+    return unchanged_program.find_change(folder.resolve(), facts[FILES], programs)
 
 
 def _load(link: Path) -> Kernel:

@@ -13,10 +13,11 @@ import re
 import shutil
 from pathlib import Path
 
-from mprun import genuine, invoker
 from mprun.errors import HostError, RunError
+from mprun.host import invoking_user
 from mprun.kernel.make import run
 from mprun.kernel.store import ADDED, DEFAULT_NAME, SYMBOLS, Kernel
+from mprun.safety import unchanged_program
 
 # What make(1) adds to each call of the compiler.
 FLAGS = ("KCFLAGS=-g",)
@@ -42,7 +43,7 @@ def find_symbols(kernel: Kernel) -> Path:
     if not path.is_file():
         more = ", with the options and files of its first build" if (kernel.directory / ADDED).exists() else ""
         raise HostError(f"kernel '{kernel.name}' has no symbols, which gdb needs: run `{command}`{more}")
-    if strange := genuine.find_stranger(kernel.directory, (SYMBOLS,), (0, invoker.user())):
+    if strange := unchanged_program.find_stranger(kernel.directory, (SYMBOLS,), (0, invoking_user.user())):
         raise HostError(f"{strange}: remove {path} and run `{command}`")
     return path
 

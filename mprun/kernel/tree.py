@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mprun.folder import open_regular
+from mprun.safety.folder import open_regular
 
 # Folders and the endings of files in and below them that no build for this architecture reads. Leaving them out saves
 # a third of the time to unpack or copy a source. Kconfig files stay, because those of all subsystems are read.

@@ -135,8 +135,9 @@ TOTAL = "total"
 
 
 def delays(name: str, what: str) -> Metrics:
-    """The metrics of a series of delays, as `mprun.tools.tool.summarize_delays` fills them. what: the meaning of one
-    delay.
+    """The metrics of a series of delays, as `mprun.workloads.tool.summarize_delays` fills them.
+
+    what: the meaning of one delay.
     """
     meanings = {
         "mean": f"mean {what}",

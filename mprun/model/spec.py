@@ -571,7 +571,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Attachment:
-    """A file or folder that goes into a run, as an archive (`mprun.attachment`).
+    """A file or folder that goes into a run, as an archive (`mprun.inputs.attachment`).
 
     `name`: under which programs find it.
     `sha256`, `size_bytes`: of the archive.
@@ -606,7 +606,7 @@ class ExperimentSpec:
     `links`: names of links to files of the newest run, each with a pattern relative to the run.
     `samples`: the interval of each series that the file names, in ns.
     `plots`: of the report; empty for all plots with data.
-    `across`: statements that must hold across the cells of a sweep (`mprun.statement.expression`).
+    `across`: statements that must hold across the cells of a sweep (`mprun.statements.expression`).
     `attachments`: the files that go into the run.
     `show`: the metrics that the table of a sweep shows; empty for the main ones.
     `faults`: the faults of single packets.

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accounts of flows, for people: `mprun.tools.account` writes them from the data that the metrics come from."""
+"""Accounts of flows, for people: `mprun.workloads.account` writes them from the data that the metrics come from."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from mprun.tools.account import tell_iperf3, tell_requests
+from mprun.workloads.account import tell_iperf3, tell_requests
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
 

@@ -12,13 +12,13 @@ import pytest
 from mprun.agent import message, rtnetlink
 from mprun.compile import allocate, compile_plan, resolve
 from mprun.errors import SpecError
-from mprun.input import load
-from mprun.input.writer import write_topology
+from mprun.inputs import load
+from mprun.inputs.writer import write_topology
 from mprun.model.network import Network
+from mprun.model.plan import Plan
 from mprun.model.spec import Spec
-from mprun.plan import Plan
-from mprun.report.drawing import draw
-from mprun.rundir import RunDirectory
+from mprun.reports.drawing import draw
+from mprun.runs.run_directory import RunDirectory
 
 PAIR = "nodes: {a: {kind: host}, r: {kind: router}, b: {kind: host}}\n"
 

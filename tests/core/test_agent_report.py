@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from mprun import agent_report
 from mprun.agent import result
-from mprun.agent_report import AgentReport, read_report
-from mprun.codec import Fault
+from mprun.model.codec import Fault
+from mprun.runs import agent_report
+from mprun.runs.agent_report import AgentReport, read_report
 
 REPORT = json.loads((Path(__file__).parents[1] / "outputs" / "run" / "agent.json").read_text())
 

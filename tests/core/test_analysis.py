@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from mprun import agent_report
-from mprun.agent_report import AgentReport, Ended, HostLoad
-from mprun.analysis.capacity import Capacity, find_capacity
-from mprun.analysis.connection import Connection, SendingEnd, Subflow, find_brief, find_connections, find_refused
-from mprun.analysis.diagnosis import (
+from mprun.captures.pcapng import Captured
+from mprun.metrics.capacity import Capacity, find_capacity
+from mprun.metrics.connection import Connection, SendingEnd, Subflow, find_brief, find_connections, find_refused
+from mprun.metrics.diagnosis import (
     explain_dropped_data,
     explain_memory_pressure,
     explain_missing_subflows,
@@ -21,13 +20,14 @@ from mprun.analysis.diagnosis import (
     explain_settings,
     has_fallen_back,
 )
-from mprun.analysis.evidence import Evidence
-from mprun.analysis.interference import Interference, on_paths
-from mprun.analysis.observation import NAMES, Event, Host, Observation, SocketState
-from mprun.analysis.summary import measure
-from mprun.intent import PlacedFlow
+from mprun.metrics.evidence import Evidence
+from mprun.metrics.interference import Interference, on_paths
+from mprun.metrics.observation import NAMES, Event, Host, Observation, SocketState
+from mprun.metrics.summary import measure
+from mprun.model.intent import PlacedFlow
 from mprun.model.spec import Capture, Direction, Endpoint, Expectation, LinkChange, Mptcp
-from mprun.packets.pcapng import Captured
+from mprun.runs import agent_report
+from mprun.runs.agent_report import AgentReport, Ended, HostLoad
 from tests.intents import flow, intent, link, path
 
 PATHS = [path(f"path{n}", source=f"10.0.{n}.1", destination="10.1.0.1") for n in range(2)]

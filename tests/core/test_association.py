@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from mprun.intent import Ends
-from mprun.packets.connection import Trace
-from mprun.packets.packet import Place, packet_schema, read_packets, shape_packets
-from mprun.packets.stream import REINJECTION, RETRANSMISSION
-from mprun.tools import tshark
-from mprun.tools.tshark import FIELDS
+from mprun.captures.packet import Place, packet_schema, read_packets, shape_packets
+from mprun.captures.stream import REINJECTION, RETRANSMISSION
+from mprun.captures.tcp_connection import Trace
+from mprun.model.intent import Ends
+from mprun.workloads import tshark
+from mprun.workloads.tshark import FIELDS
 from tests.intents import flow
 
 PATHS = {("10.0.0.1", "10.1.0.1"): "path0", ("10.0.1.1", "10.1.1.1"): "path1"}

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from mprun import attachment
-from mprun.attachment import examine, examine_archive, is_hidden, keep
+from mprun.agent.programs import unpack
 from mprun.compile import allocate, compile_plan
 from mprun.errors import RunError, SpecError
-from mprun.guest import files
-from mprun.input import document, load, load_cells
-from mprun.input.writer import write_experiment
+from mprun.inputs import attachment, document, load, load_cells
+from mprun.inputs.attachment import examine, examine_archive, is_hidden, keep
+from mprun.inputs.writer import write_experiment
 from mprun.model.spec import Attachment
 from tests.core.test_own_result import LAB
 
@@ -85,14 +84,14 @@ def test_members_are_in_order_and_links_stay_links(tree: Path) -> None:
 def test_unpacking_and_keeping_what_a_build_made(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "kept.tar").write_bytes(archive_of(tree))
     folder, kept = tmp_path / "copy", tmp_path / "products"
-    files.unpack(str(folder), [str(tmp_path / "kept.tar")])
+    unpack.unpack(str(folder), [str(tmp_path / "kept.tar")])
     assert (folder / "tree" / "lib64" / "data").read_bytes() == b"\0" * 3000
     assert os.access(folder / "tree" / "bin" / "again", os.X_OK)
-    assert {path.lstat().st_mtime for path in folder.rglob("*")} == {float(files.TIME_S)}
+    assert {path.lstat().st_mtime for path in folder.rglob("*")} == {float(unpack.TIME_S)}
     (folder / "tree" / "new").mkdir()
     (folder / "tree" / "new" / "made").write_text("made")
     (folder / "tree" / "bin" / "run").write_text("changed")
-    files.keep(str(folder), str(kept), [str(tmp_path / "kept.tar")])
+    unpack.keep(str(folder), str(kept), [str(tmp_path / "kept.tar")])
     found = {path.relative_to(kept).as_posix() for path in kept.rglob("*") if path.is_file()}
     assert found == {"tree/new/made", "tree/bin/run"}
 
@@ -101,7 +100,7 @@ def test_unpacking_and_keeping_what_a_build_made(tree: Path, tmp_path: Path) -> 
 def test_a_member_that_leads_out_is_not_unpacked(name: str, tmp_path: Path) -> None:
     member = tarfile.TarInfo(name)
     with pytest.raises(ValueError, match="leads out of its folder"):
-        files.place_of(str(tmp_path), member)
+        unpack.place_of(str(tmp_path), member)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -118,7 +117,7 @@ def test_no_member_is_written_through_a_link(count: int, tmp_path: Path) -> None
             for member in some:
                 archive.addfile(member, io.BytesIO())
     with pytest.raises(OSError, match="No such file"):
-        files.unpack(str(tmp_path / "copy"), [str(tmp_path / f"{n}.tar") for n in range(len(archives))])
+        unpack.unpack(str(tmp_path / "copy"), [str(tmp_path / f"{n}.tar") for n in range(len(archives))])
     assert not list(outside.iterdir())
 
 
@@ -129,7 +128,7 @@ def test_only_files_folders_and_symbolic_links_are_unpacked(kind: bytes, tmp_pat
     with tarfile.open(tmp_path / "bad.tar", "w") as archive:
         archive.addfile(member)
     with pytest.raises((ValueError, tarfile.TarError)):
-        files.unpack(str(tmp_path / "copy"), [str(tmp_path / "bad.tar")])
+        unpack.unpack(str(tmp_path / "copy"), [str(tmp_path / "bad.tar")])
     assert not list((tmp_path / "copy").iterdir())
 
 
@@ -137,7 +136,7 @@ def test_a_compressed_archive_is_not_unpacked(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "bad.tar", "w:gz") as archive:
         archive.addfile(tarfile.TarInfo("file"))
     with pytest.raises(tarfile.ReadError):
-        files.unpack(str(tmp_path / "copy"), [str(tmp_path / "bad.tar")])
+        unpack.unpack(str(tmp_path / "copy"), [str(tmp_path / "bad.tar")])
 
 
 def test_what_cannot_go_into_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mprun.errors import SpecError
-from mprun.question.baseline import choose_metrics, compare, explain, parse, record, spell, tell, to_markdown
+from mprun.questions.baseline import choose_metrics, compare, explain, parse, record, spell, tell, to_markdown
 
 SUMMARY: dict[str, Any] = {
     "status": "passed",

@@ -14,12 +14,12 @@ from click.testing import CliRunner
 from mprun.cli.bisect import STATUS, command
 from mprun.errors import HostError, RunError, SpecError
 from mprun.kernel.hooks import UnfitTree
-from mprun.question.bisect import Answer, attempt, bisect, read_statement
-from mprun.question.commits import Found, Verdict, search
-from mprun.question.history import History, read_history
-from mprun.question.repository import Repository
-from mprun.question.subject import OwnProgram
-from mprun.statement.expression import Value
+from mprun.questions.bisect import Answer, attempt, bisect, read_statement
+from mprun.questions.built_version import OwnProgram
+from mprun.questions.commits import Found, Verdict, search
+from mprun.questions.repository import Repository
+from mprun.questions.revisions import History, read_history
+from mprun.statements.expression import Value
 
 COMMITS = [f"c{number:02}" for number in range(64)]
 LINE = {commit: (COMMITS[number - 1] if number else "good",) for number, commit in enumerate(COMMITS)}

@@ -12,20 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from mprun.bundle.archive import _check, unpack, write_archive
-from mprun.bundle.crate import Description, describe
-from mprun.bundle.licence import find_licence
-from mprun.bundle.reproduce import _record as reproduced_record
-from mprun.bundle.reproduce import _Task as Task
-from mprun.bundle.reproduce import choose_engine, open_bundle
+from mprun.bundles.archive import _check, unpack, write_archive
+from mprun.bundles.crate import Description, describe
+from mprun.bundles.licence import find_licence
+from mprun.bundles.reproduction import _record as reproduced_record
+from mprun.bundles.reproduction import _Task as Task
+from mprun.bundles.reproduction import choose_engine, open_bundle
 from mprun.errors import SpecError
-from mprun.folder import Folder
-from mprun.input import load_cells
+from mprun.inputs import load_cells
 from mprun.kernel.store import Kernel
-from mprun.place import Place
-from mprun.sweep.execution import find_or_create
-from mprun.sweep.study import make_cells
-from mprun.sweepdir.directory import SweepDirectory
+from mprun.runs.place import Place
+from mprun.safety.folder import Folder
+from mprun.sweeps.execution import find_or_create
+from mprun.sweeps.study import make_cells
+from mprun.sweeps.sweep_directory import SweepDirectory
 from tests.hostile import archives
 from tests.hostile.archives import SUMMARY, run_files, sealed, sweep_files
 

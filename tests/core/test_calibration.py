@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
-from mprun.agent_report import Arrivals, Delays
-from mprun.analysis.calibration import binomial_interval, judge, say_row
-from mprun.capabilities import REFERENCE, Capabilities
 from mprun.compile import allocate
-from mprun.compile.calibration import compile_calibration
+from mprun.compile.packet_trains import compile_calibration
 from mprun.compile.wire import correlate
-from mprun.input import load
+from mprun.inputs import load
+from mprun.inputs.keys.impairment import JITTER_SCHEMA
+from mprun.metrics.calibration import binomial_interval, judge, say_row
+from mprun.model.capabilities import REFERENCE, Capabilities
 from mprun.model.distribution import SHAPES
 from mprun.model.fault import InputError
 from mprun.model.network import Network
+from mprun.model.plan import Plan, Train
 from mprun.model.spec import Chance, Distribution, FourState, GilbertElliott
-from mprun.plan import Plan, Train
-from mprun.schema.impairment import JITTER_SCHEMA
+from mprun.runs.agent_report import Arrivals, Delays
 
 ROOT = Path(__file__).parents[2]
 # Where iproute2 keeps the tables of netem's distributions, by distribution and version.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from mprun.analysis.change import tabulate_changes
+from mprun.metrics.network_change import tabulate_changes
 
 
 def test_a_row_for_each_property() -> None:

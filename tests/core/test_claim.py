@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from mprun.analysis.claim import Columns, Measured, judge
-from mprun.analysis.counter import OF_INTERFACES, OF_QUEUES
-from mprun.analysis.lateness import Allowance
-from mprun.analysis.observation import OF_SOCKETS
-from mprun.packets.connection import CONNECTION_COLUMNS, SUBFLOW_COLUMNS
-from mprun.statement.claim import Claim, column_unit
-from mprun.statement.expression import parse
+from mprun.captures.tcp_connection import CONNECTION_COLUMNS, SUBFLOW_COLUMNS
+from mprun.metrics.claim_check import Columns, Measured, judge
+from mprun.metrics.counter import OF_INTERFACES, OF_QUEUES
+from mprun.metrics.lateness import Allowance
+from mprun.metrics.observation import OF_SOCKETS
+from mprun.statements.claim import Claim, column_unit
+from mprun.statements.expression import parse
 
 TABLES: dict[str, Columns] = {
     "requests": {

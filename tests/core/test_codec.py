@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from mprun.codec import Fault
 from mprun.errors import MprunError
-from mprun.plan import FORMAT, Plan
+from mprun.model.codec import Fault
+from mprun.model.plan import FORMAT, Plan
 
 PLAN = json.loads((Path(__file__).parents[1] / "outputs" / "run" / "plan.json").read_text())
 

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mprun.analysis.across import judge_across
-from mprun.analysis.cells import Cell, Row, column_of, sum_up, tabulate
-from mprun.analysis.comparison import (
+from mprun.metrics.across import judge_across
+from mprun.metrics.cells import Cell, Row, column_of, sum_up, tabulate
+from mprun.metrics.comparison import (
     Compared,
     Side,
     compare,
@@ -20,13 +20,13 @@ from mprun.analysis.comparison import (
     differing_lines,
     unmatched,
 )
-from mprun.analysis.findings import Metric
-from mprun.analysis.statistics import Difference, Interval
-from mprun.analysis.summary import RunSummary
-from mprun.analysis.verdict import Verdict
-from mprun.report.effect import order_by_effect, say_briefly, say_change
-from mprun.report.verdict import Check, checks_of_run, checks_of_sweep, to_junit, to_tap
-from mprun.tools import iperf3, reqres
+from mprun.metrics.expectation import Verdict
+from mprun.metrics.findings import Metric
+from mprun.metrics.statistics import Difference, Interval
+from mprun.metrics.summary import RunSummary
+from mprun.reports.effect import order_by_effect, say_briefly, say_change
+from mprun.reports.test_results import Check, checks_of_run, checks_of_sweep, to_junit, to_tap
+from mprun.workloads import iperf3, reqres
 
 
 def summary(value: float | None, seed: int = 1, held: bool = True) -> RunSummary:

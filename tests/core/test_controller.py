@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mprun.guest import controller
-from mprun.guest.controller import Agenda, Switch, fields_of, match_of, output
+from mprun.agent.programs import controller
+from mprun.agent.programs.controller import Agenda, Switch, fields_of, match_of, output
 
 ONE, OTHER = b"\2\0\0\0\0\1", b"\2\0\0\0\0\2"
 TCP = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40, 0, 0, 64, 6, 0, bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]))

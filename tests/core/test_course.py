@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mprun.bundle.installation import digest_of
+from mprun.bundles.installation import digest_of
 from mprun.cli.course import command
-from mprun.course import handout
-from mprun.course.contents import Course, export_course
-from mprun.course.text import Facts, LabFacts, write_readme
 from mprun.errors import HostError, SpecError
 from mprun.kernel import store
 from mprun.kernel.recipe import recipe_digest
-from mprun.lab.catalog import open_lab
+from mprun.labs.catalog import open_lab
+from mprun.labs.course import handout
+from mprun.labs.course.contents import Course, export_course
+from mprun.labs.course.first_page import Facts, LabFacts, write_readme
 from tests.core.test_store import put
 
 ARCHIVE = "mprun-0.1.0-x86_64.mprun-kernel.zip"

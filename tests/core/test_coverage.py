@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 from mprun.cli.coverage import _show_lines, command
 from mprun.errors import RunError, SpecError
 from mprun.kernel.addition import read_additions
-from mprun.kernel.coverage import NOTES, TABLE, keep_notes, read_text, tabulate_coverage
+from mprun.kernel.line_coverage import NOTES, TABLE, keep_notes, read_text, tabulate_coverage
 from mprun.kernel.store import Kernel
-from mprun.rundir import RunDirectory
+from mprun.runs.run_directory import RunDirectory
 
 PROGRAM = """\
 static int choose(int number)

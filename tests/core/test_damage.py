@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mprun.api import Run, load
 from mprun.errors import MprunError
-from mprun.results import Run, load
 from tests.hostile import DRAWING, VERBS, call, call_verb, copy_run, damage
 
 pytestmark = pytest.mark.slow

@@ -12,15 +12,15 @@ from typing import Any
 import polars as pl
 import pytest
 
+from mprun.captures.delay import DUPLICATE, LOST, RECEIVED, UNKNOWN, find_delays, match_equal, summarize
+from mprun.captures.identity import identify, identity_schema, kept_bytes
+from mprun.captures.packet import packet_schema
+from mprun.captures.pair import Pair, choose_pairs
+from mprun.captures.pcapng import COOKED, ETHERNET, NANOSECOND_MAGIC, Conversion, Interface
 from mprun.errors import SpecError
 from mprun.model.network import Interface as NetworkInterface
 from mprun.model.network import Node
 from mprun.model.spec import Capture
-from mprun.packets.delay import DUPLICATE, LOST, RECEIVED, UNKNOWN, find_delays, match_equal, summarize
-from mprun.packets.identity import identify, identity_schema, kept_bytes
-from mprun.packets.packet import packet_schema
-from mprun.packets.pair import Pair, choose_pairs
-from mprun.packets.pcapng import COOKED, ETHERNET, NANOSECOND_MAGIC, Conversion, Interface
 from tests.intents import flow, intent
 
 CLIENT, SERVER, NAT = "10.0.0.1", "10.1.0.1", "10.1.0.2"

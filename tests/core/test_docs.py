@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from docs.generate import pages
 from mprun.cli import COMMANDS, group
 from mprun.compile import allocate, compile_plan
-from mprun.input import load, load_cells
-from mprun.lab.file import read_lab
+from mprun.inputs import load, load_cells
+from mprun.labs.definition import read_lab
 from tests.core.test_imports import ROOMS
 from tests.pages import NAMED, PAGES, ROOT, blocks_of, commands_in_blocks, commands_in_sentences
 
@@ -137,5 +137,5 @@ def test_every_key_has_a_meaning_and_an_example() -> None:
 
 def test_the_design_has_a_row_for_each_room() -> None:
     text = (ROOT / "docs" / "design.md").read_text()
-    rooms = re.findall(r"^\| `(\w+)` \|", text.split("## Rooms")[1].split("\n## ")[0], re.MULTILINE)
+    rooms = re.findall(r"^\| `([\w.]+)` \|", text.split("## Rooms")[1].split("\n## ")[0], re.MULTILINE)
     assert [room for room in ROOMS if not room.startswith("__")] == rooms

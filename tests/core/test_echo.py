@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import socket
 
-from mprun.guest.echo import Echo
+from mprun.agent.programs.echo import Echo
 
 
 class OneRequest(Echo):

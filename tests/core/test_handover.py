@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mprun.analysis.diagnosis import explain_handover
-from mprun.analysis.handover import Handover, Progress, find_handover, find_handover_of
-from mprun.intent.failure import Failure, find_failures, find_watches
+from mprun.metrics.diagnosis import explain_handover
+from mprun.metrics.handover import Handover, Progress, find_handover, find_handover_of
+from mprun.model.intent.failure import Failure, find_failures, find_watches
 from mprun.model.spec import AddressChange, Chance, Change, Direction, GilbertElliott, LinkChange, Loss
-from mprun.tools.tool import Movement
+from mprun.workloads.tool import Movement
 from tests.intents import flow, intent, path
 
 MS = 1_000_000

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from mprun.engines import engine
-from mprun.folder import Folder, UnsafeError
-from mprun.rundir import RunDirectory
-from mprun.sweep.execution import tell_strange
-from mprun.sweepdir import signature
-from mprun.sweepdir.directory import SweepDirectory
+from mprun.engines import agent_process
+from mprun.runs.run_directory import RunDirectory
+from mprun.safety.folder import Folder, UnsafeError
+from mprun.sweeps import signature
+from mprun.sweeps.execution import tell_strange
+from mprun.sweeps.sweep_directory import SweepDirectory
 from tests.hostile import DRAWING, RUN, VERBS, bombs, call, call_verb, copy_run, links, make_sweep, texts
 from tests.hostile.links import SECRET
 
@@ -104,7 +104,7 @@ def test_what_a_guest_puts_in_the_way_is_replaced(tmp_path: Path) -> None:
 
 def test_no_report_is_read_from_what_a_guest_puts_in_its_place(tmp_path: Path) -> None:
     """Before, the watchdog opened a pipe and waited for its writer, so it checked nothing else."""
-    with engine._Report(Folder(tmp_path)) as report:
+    with agent_process._Report(Folder(tmp_path)) as report:
         assert report.read() == b""
         os.mkfifo(tmp_path / "progress")
         assert report.read() == b""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.bundle.installation import digest_of
+from mprun.bundles.installation import digest_of
 from tests.hostile import call, kernels
 
 # These cases take seconds to make. `make hostile` tries them.

@@ -21,14 +21,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from mprun import rundir
 from mprun.cli.runs import command
 from mprun.errors import SpecError
-from mprun.index.database import VERSION, Index, ask
-from mprun.index.entry import Kind, Measured, scan
-from mprun.index.selection import Listing, Request, select
 from mprun.model.scalar import Scalar
-from mprun.report.page import ListedRun, ListingPage, render
+from mprun.reports.page import ListedRun, ListingPage, render
+from mprun.runs import run_directory
+from mprun.runs.index.database import VERSION, Index, ask
+from mprun.runs.index.listed import Kind, Measured, scan
+from mprun.runs.index.selection import Listing, Request, select
 from tests.hostile import RUN, copy_run, make_sweep
 from tests.hostile.texts import EVIL, OBEYED
 
@@ -234,7 +234,7 @@ def test_the_order_is_that_of_the_runs(tmp_path: Path) -> None:
     (folder / "20260101-000000-a-xp-00000000-sweep").mkdir()
     (folder / "20260101-000000-a-xp-00000000-sweep" / "sweep.json").touch()
     names = [row.entry.name for row in list_runs(folder).rows]
-    assert names == [*(run.name for run in rundir.list_runs(folder)), "20260101-000000-a-xp-00000000-sweep"]
+    assert names == [*(run.name for run in run_directory.list_runs(folder)), "20260101-000000-a-xp-00000000-sweep"]
     assert [name.split("-")[2] for name in names] == ["b", "c", "a", "a"]
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mprun.bundle import installation
-from mprun.bundle.installation import digest_of, export, take_in
+from mprun.bundles import installation
+from mprun.bundles.installation import digest_of, export, take_in
 from mprun.cli.kernel import command
 from mprun.errors import HostError, SpecError
 from mprun.kernel import store

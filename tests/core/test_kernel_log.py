@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mprun.analysis.kernel import join_log, judge_log, tabulate_log
 from mprun.kernel.log import Message, count_lost, find_reports, find_traces, read_console, read_records
+from mprun.metrics.kernel_messages import join_log, judge_log, tabulate_log
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
 # Time zero of the recorded runs.

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mprun.folder import UnsafeError
 from mprun.kernel.build import unpack
 from mprun.kernel.tree import KeptTree, read_source, scan
+from mprun.safety.folder import UnsafeError
 
 OURS = {"net/mptcp/Makefile": b"mptcp-y := ours.o a.o\n", "net/mptcp/ours.c": b"int ours;\n"}
 OLD_NS = 10**18

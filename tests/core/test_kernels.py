@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mprun.capabilities import Capabilities, SchedulerChoice
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
 from mprun.engines.capability import missing_sysctls
-from mprun.engines.mptcp import (
+from mprun.engines.host_mptcp import (
     NO_SCHEDULER,
     describe_schedulers,
     judge_schedulers,
@@ -19,11 +18,12 @@ from mprun.engines.mptcp import (
     parse_limits,
     schedulers_asked,
 )
-from mprun.input import load
+from mprun.inputs import load
 from mprun.kernel.store import Kernel
+from mprun.model.capabilities import Capabilities, SchedulerChoice
+from mprun.model.plan import Plan
 from mprun.model.spec import Capture, Spec
-from mprun.plan import Plan
-from mprun.tools import tcpdump
+from mprun.workloads import tcpdump
 from tests.scenes import ONE_PATH
 
 LAB = Path(__file__).parents[2] / "labs" / "01_multipath"

@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli.graph import command as graph
-from mprun.input import load_cells
-from mprun.lab.catalog import ORIGIN, copy_lab, find_original
-from mprun.lab.file import read_lab
-from mprun.lab.grade import grade
+from mprun.inputs import load_cells
+from mprun.labs.catalog import ORIGIN, copy_lab, find_original
+from mprun.labs.definition import read_lab
+from mprun.labs.grade import grade
 from tests.hostile import RUN
 from tests.labs import FOLDERS
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.landlock import readable_by_all
+from mprun.safety.landlock import readable_by_all
 
 
 @pytest.fixture

@@ -124,7 +124,7 @@ def test_faults_of_schemas_are_found(text: str, kinds: set[str], tmp_path: Path)
 
 
 def test_modules_that_docstrings_name_exist() -> None:
-    """A docstring names modules and their parts as in `mprun.report.chart` and `mprun.report.chart.paint`."""
+    """A docstring names modules and their parts as in `mprun.reports.chart` and `mprun.reports.chart.paint`."""
     named = [
         (path, name)
         for path in (ROOT / "mprun").rglob("*.py")
@@ -147,6 +147,6 @@ def _exists(name: str) -> bool:
 
 
 def test_a_module_that_does_not_exist_is_found() -> None:
-    assert _exists("mprun.report.chart.paint")
-    assert not _exists("mprun.report.series")
-    assert not _exists("mprun.report.chart.colour_in")
+    assert _exists("mprun.reports.chart.paint")
+    assert not _exists("mprun.reports.series")
+    assert not _exists("mprun.reports.chart.colour_in")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from mprun.analysis.limitation import Cause, ConnectionState, Limits, Sample, SubflowState, explain_rate, find_cause
+from mprun.metrics.limitation import Cause, ConnectionState, Limits, Sample, SubflowState, explain_rate, find_cause
 
 BEST = ("fast",)
 LIMITS = Limits("client", "server", "default", 0)

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mprun.agent_report import AgentReport
-from mprun.analysis.counter import Counters
-from mprun.analysis.loss import account_for_losses
-from mprun.analysis.observation import Observation
+from mprun.metrics.counter import Counters
+from mprun.metrics.loss import account_for_losses
+from mprun.metrics.observation import Observation
 from mprun.model.spec import Direction, LinkChange
-from mprun.tools.tool import Result
+from mprun.runs.agent_report import AgentReport
+from mprun.workloads.tool import Result
 from tests.intents import intent
 
 

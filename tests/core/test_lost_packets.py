@@ -11,13 +11,23 @@ from typing import Any
 import pytest
 
 from mprun.compile import allocate, compile_plan
-from mprun.input import load
-from mprun.input.writer import write_experiment
-from mprun.intent import Intent
+from mprun.inputs import load
+from mprun.inputs.writer import write_experiment
+from mprun.model.intent import Intent
+from mprun.model.plan import PlannedFault, render
 from mprun.model.spec import Capture, PacketFault
-from mprun.plan import PlannedFault, render
-from mprun.question.outcome import Outcome, by_kind, find_outliers, group
-from mprun.question.packet import Arrival, Fault, Packet, find_headings, list_packets, pair, sample, tell_kind, watch
+from mprun.questions.outcome import Outcome, by_kind, find_outliers, group
+from mprun.questions.packet_choice import (
+    Arrival,
+    Fault,
+    Packet,
+    find_headings,
+    list_packets,
+    pair,
+    sample,
+    tell_kind,
+    watch,
+)
 
 TOPOLOGY = """\
 version: 1
@@ -226,6 +236,6 @@ def outcome(
 
 
 def _heading(node: str, link: str) -> Any:
-    from mprun.question.packet import Heading
+    from mprun.questions.packet_choice import Heading
 
     return Heading(Arrival(node, link), "path0", "forward")

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from mprun.input.configuration import read_configuration
+from mprun.inputs.user_configuration import read_configuration
 from tests.pages import PAGES, ROOT
 
 SCRIPTS = ("setup.sh", "as_owner.sh", "provision.sh", ".ci/run", ".ci/fresh", ".ci/dist")
@@ -167,8 +167,8 @@ def test_setup_refuses_where_nothing_could_work(tmp_path: Path) -> None:
 def test_an_archive_of_the_kernel_replaces_its_packages(is_trusted: bool, tmp_path: Path) -> None:
     """Stand-ins replace apt: no package is installed, and none is known."""
     folder = _copy_scripts(tmp_path / "checkout")
-    (folder / "mprun" / "bundle").mkdir(parents=True)
-    shutil.copy(ROOT / "mprun" / "bundle" / "trusted.txt", folder / "mprun" / "bundle")
+    (folder / "mprun" / "bundles").mkdir(parents=True)
+    shutil.copy(ROOT / "mprun" / "bundles" / "trusted.txt", folder / "mprun" / "bundles")
     archive = folder / "own.mprun-kernel.zip"
     archive.write_bytes(b"not read")
     digest = hashlib.sha256(b"not read").hexdigest()

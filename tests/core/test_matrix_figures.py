@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from mprun.model.spec import Plot
-from mprun.report.chart import COLUMN, paint
-from mprun.report.sweep_figures import Study, choose, draw, draw_sweep, lacking
+from mprun.reports.chart import COLUMN, paint
+from mprun.reports.sweep_figures import Study, choose, draw, draw_sweep, lacking
 
 pytestmark = pytest.mark.slow
 

@@ -12,10 +12,10 @@ import pytest
 from mprun.agent import message, rtnetlink
 from mprun.compile import allocate, compile_plan
 from mprun.compile.multipath import group_ways
-from mprun.input import load
-from mprun.input.writer import write_topology
+from mprun.inputs import load
+from mprun.inputs.writer import write_topology
 from mprun.model.network import Network
-from mprun.plan import Plan
+from mprun.model.plan import Plan
 from tests.core.test_topologies import SAMPLES, write
 
 PING = "version: 1\ntraffic: [{tool: ping, from: %s, to: %s, count: 1}]\n"

@@ -15,11 +15,11 @@ import pytest
 from mprun.agent import record
 from mprun.agent.message import HEADER, attribute
 from mprun.agent.record import Recorder, read_entries
-from mprun.agent_report import AgentReport
-from mprun.analysis.connection import Connection, SendingEnd, Subflow
-from mprun.analysis.limitation import ConnectionState
-from mprun.analysis.observation import NAMES, TCP_INFO, Observation, observe
-from mprun.analysis.series import FlowConnections, tabulate
+from mprun.metrics.connection import Connection, SendingEnd, Subflow
+from mprun.metrics.limitation import ConnectionState
+from mprun.metrics.observation import NAMES, TCP_INFO, Observation, observe
+from mprun.metrics.series import FlowConnections, tabulate
+from mprun.runs.agent_report import AgentReport
 from tests import intents
 from tests.intents import flow
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from mprun.analysis.claim import Columns, Measured
-from mprun.analysis.onset import MOST_TIMES, find_onset_ns
-from mprun.statement.expression import ExpressionError, parse
+from mprun.metrics.claim_check import Columns, Measured
+from mprun.metrics.first_time import MOST_TIMES, find_onset_ns
+from mprun.statements.expression import ExpressionError, parse
 
 TABLES: dict[str, Columns] = {
     "queues": {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that a stranger may have made are opened only by mprun.folder.
+"""Files that a stranger may have made are opened only by mprun.safety.folder.
 
 Modules that open files in another way are listed here, each with the reason why a stranger cannot have made the file.
 """
@@ -29,7 +29,7 @@ FILES_OPENED = {"file", "BytesIO"}
 
 
 def is_harmless(call: ast.Call, method: str) -> bool:
-    """Return whether a call belongs to mprun.folder or to a file that it opened."""
+    """Return whether a call belongs to mprun.safety.folder or to a file that it opened."""
     assert isinstance(call.func, ast.Attribute)
     receiver = ast.unparse(call.func.value).rpartition(".")[2]
     if method in TEXTS:
@@ -41,46 +41,46 @@ def is_harmless(call: ast.Call, method: str) -> bool:
 
 # The room or the module, and what it opens.
 OPENED_ELSEWHERE = {
-    "folder.py": "the one module",
+    "safety/folder.py": "the one module",
     "agent": "inside the engine: what its guest may see",
     "guest": "inside the engine: what its guest may see",
     "kernel": "the user's cache",
-    "bundle/installation.py": "the user's cache, mprun's own list, and a folder that it has unpacked",
-    "question/past.py": "names of files below a folder of the user; mprun.folder opens them",
+    "bundles/installation.py": "the user's cache, mprun's own list, and a folder that it has unpacked",
+    "questions/history.py": "names of files below a folder of the user; mprun.safety.folder opens them",
     "programs": "the user's cache",
     "selftests": "the user's cache, and the folder for the output",
-    "cache.py": "the user's cache",
-    "genuine.py": "the user's cache, and programs in it",
-    "scratch.py": "a folder that it makes itself",
-    "invoker.py": "folders on the command line",
-    "version.py": "mprun's own code",
-    "shipped.py": "what comes with mprun",
-    "surroundings.py": "/proc",
-    "landlock.py": "names files of this machine in rules, and reads none",
+    "host/cache.py": "the user's cache",
+    "safety/unchanged_program.py": "the user's cache, and programs in it",
+    "host/scratch.py": "a folder that it makes itself",
+    "host/invoking_user.py": "folders on the command line",
+    "host/version.py": "mprun's own code",
+    "host/packaged.py": "what comes with mprun",
+    "host/machine_kind.py": "/proc",
+    "safety/landlock.py": "names files of this machine in rules, and reads none",
     "engines/guest.py": "a folder that it makes itself, and /proc",
-    "engines/computing.py": "/proc",
+    "engines/standstill.py": "/proc",
     "engines/debugger.py": "a folder that it makes itself, and /proc",
     "engines/capability.py": "/proc and /sys",
     "engines/virtual.py": "mprun's own code",
-    "attachment.py": "the user's own files, of which it lists and opens regular ones and follows no link",
-    "input/reader.py": "the folder of the file that a user named, to list what is in it",
-    "lab/catalog.py": "a lab's folder for a copy, links as they are",
-    "lab/grade.py": "lists folders of runs",
-    "course/contents.py": "lists the links of a copy that it has made",
-    "sweepdir/directory.py": "the user's folder for results; a new folder in it",
-    "rundir.py": "the user's folder for results; a new folder in it",
-    "index/database.py": "the user's cache",
-    "index/entry.py": "lists the user's folder for results",
-    "question/repository.py": "names of files in a user's git directory; mprun.folder opens them",
-    "sweep/cluster.py": "a folder that it makes itself",
-    "sweepdir/signature.py": "the user's cache",
+    "inputs/attachment.py": "the user's own files, of which it lists and opens regular ones and follows no link",
+    "inputs/reader.py": "the folder of the file that a user named, to list what is in it",
+    "labs/catalog.py": "a lab's folder for a copy, links as they are",
+    "labs/grade.py": "lists folders of runs",
+    "labs/course/contents.py": "lists the links of a copy that it has made",
+    "sweeps/sweep_directory.py": "the user's folder for results; a new folder in it",
+    "runs/run_directory.py": "the user's folder for results; a new folder in it",
+    "runs/index/database.py": "the user's cache",
+    "runs/index/listed.py": "lists the user's folder for results",
+    "questions/repository.py": "names of files in a user's git directory; mprun.safety.folder opens them",
+    "sweeps/cluster.py": "a folder that it makes itself",
+    "sweeps/signature.py": "the user's cache",
     "cli": "files that the command line names",
-    "results.py": "the text of a figure, as CSV",
-    "bundle/archive.py": "members of an archive that mprun.folder has opened",
+    "api.py": "the text of a figure, as CSV",
+    "bundles/archive.py": "members of an archive that mprun.safety.folder has opened",
 }
 # Rooms that may use only the calls named here.
 ONLY = {
-    "rundir.py": {
+    "runs/run_directory.py": {
         "path.mkdir",
         "parent.iterdir",
         "shutil.rmtree",
@@ -88,14 +88,14 @@ ONLY = {
         "temporary.unlink",
         "link.unlink",
     },
-    "sweepdir/directory.py": {"parent.glob", "shutil.rmtree", "tempfile.mkdtemp", "parent.iterdir", "link.unlink"},
-    "sweep/cluster.py": {"directory.mkdir"},
-    "bundle/archive.py": {"archive.open"},
-    "results.py": {"polars.read_csv"},
-    "index/entry.py": {"os.scandir"},
-    "input/reader.py": {"folder.iterdir"},
-    "lab/grade.py": {"folder.glob"},
-    "course/contents.py": {"copy.rglob"},
+    "sweeps/sweep_directory.py": {"parent.glob", "shutil.rmtree", "tempfile.mkdtemp", "parent.iterdir", "link.unlink"},
+    "sweeps/cluster.py": {"directory.mkdir"},
+    "bundles/archive.py": {"archive.open"},
+    "api.py": {"polars.read_csv"},
+    "runs/index/listed.py": {"os.scandir"},
+    "inputs/reader.py": {"folder.iterdir"},
+    "labs/grade.py": {"folder.glob"},
+    "labs/course/contents.py": {"copy.rglob"},
     "engines/virtual.py": {"folder.glob"},
 }
 

@@ -17,19 +17,19 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
-from mprun.analysis.comparison import Compared
 from mprun.cli import group
-from mprun.lab.catalog import open_lab
-from mprun.lab.grade import digest_of_step
+from mprun.labs.catalog import open_lab
+from mprun.labs.grade import digest_of_step
+from mprun.metrics.comparison import Compared
 from mprun.model.metric import Metric
-from mprun.report.chart import COLUMN, WIDE, paint
-from mprun.report.effect import judge
-from mprun.report.effect_figure import draw_effects
-from mprun.report.figure import Mark, Series, to_csv
-from mprun.report.overlay import Subject, average_steps, overlay, sum_steps
-from mprun.report.run_data import RunData
-from mprun.report.side import name_sides
-from mprun.rundir import RunDirectory
+from mprun.reports.chart import COLUMN, WIDE, paint
+from mprun.reports.distinct_names import name_sides
+from mprun.reports.effect import judge
+from mprun.reports.effect_figure import draw_effects
+from mprun.reports.figure import Mark, Series, to_csv
+from mprun.reports.overlay import Subject, average_steps, overlay, sum_steps
+from mprun.reports.run_data import RunData
+from mprun.runs.run_directory import RunDirectory
 from tests.hostile import make_sweep
 
 pytestmark = pytest.mark.slow

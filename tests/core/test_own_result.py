@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from mprun.errors import SpecError
-from mprun.input import load
-from mprun.input.writer import write_experiment
-from mprun.schema.own_result import MetricEntry, TableEntry
-from mprun.tools import exec as tool
-from mprun.tools.tool import metrics_of
+from mprun.inputs import load
+from mprun.inputs.keys.own_result import MetricEntry, TableEntry
+from mprun.inputs.writer import write_experiment
+from mprun.workloads import exec as tool
+from mprun.workloads.tool import metrics_of
 from tests.core.test_tools import Left, flow
 
 LAB = Path(__file__).parents[2] / "labs" / "01_multipath" / "topo.yaml"

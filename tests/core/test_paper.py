@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mprun.cell import Number
-from mprun.report import paper
-from mprun.report.metrics import choose_metrics
+from mprun.reports import paper
+from mprun.reports.metrics import choose_metrics
+from mprun.safety.cell import Number
 
 
 def metric(mean: float, unit: str, low: float | None = None, high: float | None = None) -> dict[str, Any]:

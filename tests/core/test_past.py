@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from mprun.cli.history import command
 from mprun.errors import RunError, SpecError
-from mprun.question.past import read_past
+from mprun.questions.history import read_past
 from tests import scenes
 
 BASELINE = scenes.BASELINE + "value bulk.subflows = 2 1\n"

@@ -8,8 +8,17 @@ from collections.abc import Callable
 
 import pytest
 
+from mprun.captures.pcapng import (
+    COOKED,
+    ETHERNET,
+    NANOSECOND_MAGIC,
+    Conversion,
+    Frame,
+    Interface,
+    Portions,
+    read_packet,
+)
 from mprun.errors import MprunError
-from mprun.packets.pcapng import COOKED, ETHERNET, NANOSECOND_MAGIC, Conversion, Frame, Interface, Portions, read_packet
 
 INTERFACES = {101: Interface("client-eth0", "path0", "path0: 20 Mbit/s"), 1: Interface("lo")}
 

@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from mprun import settings
 from mprun.cli import group
 from mprun.errors import HostError, MprunError, SpecError
-from mprun.input import load
-from mprun.model.engine import EngineChoice, EngineName
+from mprun.inputs import load, settings
+from mprun.model.engine_name import EngineChoice, EngineName
 from mprun.model.permission import Consent
-from mprun.place import choose_place, refuse_commands
+from mprun.runs.place import choose_place, refuse_commands
 
 RUN = Path(__file__).parents[1] / "outputs" / "run"
 TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit}]\n"

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from mprun.codec import canonical_json
 from mprun.compile import allocate, compile_plan, resolve
-from mprun.input import load
-from mprun.input.writer import write_experiment, write_topology
-from mprun.intent.document import read_intent, write_intent
-from mprun.lab.file import Step
-from mprun.plan import Plan, render
+from mprun.inputs import load
+from mprun.inputs.writer import write_experiment, write_topology
+from mprun.labs.definition import Step
+from mprun.model.codec import canonical_json
+from mprun.model.intent.intent_file import read_intent, write_intent
+from mprun.model.plan import Plan, render
 from tests.labs import PAIRS
 
 CASES = sorted((Path(__file__).parents[1] / "golden" / "plans").iterdir())
@@ -84,7 +84,7 @@ def test_resolved_files_mean_the_same(case: Path, tmp_path: Path) -> None:
 
 
 def test_capabilities_do_not_change_the_digest() -> None:
-    from mprun.capabilities import Capabilities
+    from mprun.model.capabilities import Capabilities
 
     folder = CASES[-1]
     spec = load(folder / "topo", folder / "xp").spec

@@ -13,23 +13,23 @@ import polars
 import pytest
 
 from docs.generate.studies import BEGIN, END, PAGES, STUDIES, insert
-from mprun.analysis.cells import Cell
-from mprun.analysis.cells import Row as SweepRow
-from mprun.analysis.claim import Measured, Swept
-from mprun.analysis.findings import Metrics
-from mprun.analysis.summary import RunSummary
 from mprun.errors import SpecError
-from mprun.folder import Folder
-from mprun.index.entry import scan
-from mprun.lab.figure import JudgedFigure, judge_figure, say_sides
-from mprun.lab.file import Lab, read_lab
-from mprun.lab.page import draw, name_folder, table, write_page
-from mprun.lab.published import COLUMNS, FILE, find_rows, read_published
-from mprun.report.binned import Binning, draw_binned
-from mprun.report.classes import draw_classes
-from mprun.report.figure import to_csv
-from mprun.report.published import Pair, draw_pairs
-from mprun.statement.evaluation import Comparison
+from mprun.labs.definition import Lab, read_lab
+from mprun.labs.published_values import COLUMNS, FILE, find_rows, read_published
+from mprun.labs.study_figure import JudgedFigure, judge_figure, say_sides
+from mprun.labs.study_page import draw, name_folder, table, write_page
+from mprun.metrics.cells import Cell
+from mprun.metrics.cells import Row as SweepRow
+from mprun.metrics.claim_check import Measured, Swept
+from mprun.metrics.findings import Metrics
+from mprun.metrics.summary import RunSummary
+from mprun.reports.binned import Binning, draw_binned
+from mprun.reports.classes import draw_classes
+from mprun.reports.figure import to_csv
+from mprun.reports.published_figure import Pair, draw_pairs
+from mprun.runs.index.listed import scan
+from mprun.safety.folder import Folder
+from mprun.statements.evaluation import Comparison
 from tests.labs import FOLDERS, ROOT
 
 STUDIED = [folder for folder in FOLDERS if (folder / FILE).exists()]

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from mprun.analysis.qlog import read_qlogs
-from mprun.intent import Ends, FlowPath, PlacedFlow
+from mprun.metrics.qlog_tables import read_qlogs
+from mprun.model.intent import Ends, FlowPath, PlacedFlow
 from mprun.model.spec import Flow
-from mprun.tools import qlog, quic
-from mprun.tools.tool import Outputs, SocketSample
+from mprun.workloads import qlog, quic
+from mprun.workloads.tool import Outputs, SocketSample
 
 MS = 1_000_000
 STACK = {"client": ["client"], "server": ["server"]}
@@ -312,7 +312,7 @@ def test_a_stack_that_did_not_do_it_is_an_error_in_words(files: dict[str, bytes]
 
 def test_paths_of_a_stack_of_the_user_follow_from_its_packets() -> None:
     from mprun.compile import allocate
-    from mprun.input import load
+    from mprun.inputs import load
     from tests.core.test_quic import LAB
 
     intent = allocate(load(LAB / "topo.yaml", LAB / "xp_multipath_rtt.yaml").spec)

@@ -11,19 +11,19 @@ from statistics import median
 
 import pytest
 
-from mprun.agent_report import AgentReport, Ended
-from mprun.analysis.evidence import Evidence
-from mprun.analysis.handover import find_handover_of
-from mprun.analysis.observation import Observation
-from mprun.analysis.summary import Measured, measure
-from mprun.capabilities import REFERENCE
 from mprun.compile import allocate, compile_plan
-from mprun.input import load
+from mprun.inputs import load
+from mprun.metrics.evidence import Evidence
+from mprun.metrics.handover import find_handover_of
+from mprun.metrics.observation import Observation
+from mprun.metrics.summary import Measured, measure
+from mprun.model.capabilities import REFERENCE
+from mprun.model.plan import Plan
 from mprun.model.spec import Flow
-from mprun.plan import Plan
-from mprun.programs import PROGRAMS, store
-from mprun.tools import quic
-from mprun.tools.tool import Endpoints, Outputs, SocketSample
+from mprun.runs.agent_report import AgentReport, Ended
+from mprun.workloads import quic
+from mprun.workloads.built import PROGRAMS, program_store
+from mprun.workloads.tool import Endpoints, Outputs, SocketSample
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
 LAB = Path(__file__).parents[2] / "labs" / "06_multipath_quic"
@@ -273,6 +273,6 @@ def test_a_recipe_is_its_sources() -> None:
 
 def test_what_is_not_built_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert store.find("quic") is None
-    assert store.find_executable("mprun-quic") is None
-    assert store.find_executable("ping") is None
+    assert program_store.find("quic") is None
+    assert program_store.find_executable("mprun-quic") is None
+    assert program_store.find_executable("ping") is None

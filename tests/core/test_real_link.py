@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mprun.analysis.real_link import tell_real_links
 from mprun.compile import allocate, compile_plan
-from mprun.input import load
-from mprun.intent import Intent
+from mprun.inputs import load
+from mprun.metrics.real_link import tell_real_links
+from mprun.model.intent import Intent
 
 XP = "version: 1\nprobe: {pings: 0}\ntraffic:\n  - {tool: ping, from: client, to: server, count: 1}\n"
 PATH = "version: 1\ntopology: multi-path\npaths:\n  - "

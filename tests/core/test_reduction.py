@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mprun.errors import SpecError
-from mprun.input import load, read_plain
-from mprun.input.writer import spell_file
-from mprun.question.minimise import Failure, find_failure, shows
-from mprun.question.reduction import Tree, cut, ddmin, reduce, round_off
+from mprun.inputs import load, read_plain
+from mprun.inputs.writer import spell_file
+from mprun.questions.minimise import Failure, find_failure, shows
+from mprun.questions.reduction import Tree, cut, ddmin, reduce, round_off
 
 
 @pytest.mark.parametrize("needed", [set(), {3}, {0, 63}, {5, 6, 7}, {1, 20, 40, 60}])

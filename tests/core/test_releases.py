@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 import mprun
+from mprun.api import Run
 from mprun.cli import group
-from mprun.input import load_cells
-from mprun.lab.file import read_lab
-from mprun.question.baseline import parse
-from mprun.results import Run
+from mprun.inputs import load_cells
+from mprun.labs.definition import read_lab
+from mprun.questions.baseline import parse
 from tests.pages import ROOT
 
 RELEASES = sorted((ROOT / "tests" / "golden" / "release").iterdir())

@@ -18,20 +18,20 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli import group
-from mprun.input import load
+from mprun.inputs import load
 from mprun.model.spec import Plot, PlotForm
 from mprun.model.units import format_measured
 from mprun.model.wording import say_change
-from mprun.report import figure, palette
-from mprun.report.chart import COLUMN, WIDE, paint
-from mprun.report.figure import TIME, Axis, Chart, Form, Mark, Panel, Series, to_csv
-from mprun.report.gallery import Gallery
-from mprun.report.metrics import choose_main, find_repeated, format_mean
-from mprun.report.page import Page, Picture, Verdict, render
-from mprun.report.run_data import Association, RunData
-from mprun.report.run_figures import draw_run, lacking
-from mprun.report.spark import to_text
-from mprun.tools.tool import summarize_delays
+from mprun.reports import figure, palette
+from mprun.reports.chart import COLUMN, WIDE, paint
+from mprun.reports.figure import TIME, Axis, Chart, Form, Mark, Panel, Series, to_csv
+from mprun.reports.gallery import Gallery
+from mprun.reports.metrics import choose_main, find_repeated, format_mean
+from mprun.reports.page import Page, Picture, Verdict, render
+from mprun.reports.run_data import Association, RunData
+from mprun.reports.run_figures import draw_run, lacking
+from mprun.reports.text_chart import to_text
+from mprun.workloads.tool import summarize_delays
 from tests.hostile import copy_run
 
 pytestmark = pytest.mark.slow

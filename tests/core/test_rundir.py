@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli.runs import command as runs_command
-from mprun.rundir import RunDirectory, make_frame
-from mprun.scratch import scratch
+from mprun.host.scratch import scratch
+from mprun.runs.run_directory import RunDirectory, make_frame
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from mprun.analysis.connection import ports_towards
-from mprun.analysis.observation import Event, Host, SocketState
 from mprun.compile import allocate, compile_plan
 from mprun.errors import HostError, RunError
-from mprun.input import load
+from mprun.inputs import load
+from mprun.metrics.connection import ports_towards
+from mprun.metrics.observation import Event, Host, SocketState
 from mprun.model.spec import Flow, Protocol
-from mprun.programs import PROGRAMS, gcc
-from mprun.programs.recipe import CRecipe
-from mprun.tools import netperfmeter, sctp
-from mprun.tools.tool import Portion
+from mprun.workloads import netperfmeter, sctp
+from mprun.workloads.built import PROGRAMS, gcc
+from mprun.workloads.built.source import CRecipe
+from mprun.workloads.tool import Portion
 from tests.core.test_tools import Left, output
 
 SECOND_NS = 10**9

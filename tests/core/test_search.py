@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from mprun.input import load_search
+from mprun.inputs import load_search
+from mprun.inputs.keys.search import read_axis
 from mprun.model.fault import InputError
 from mprun.model.search import Choice, Span
-from mprun.question.proposal import Edge, Point, Stage, explore
-from mprun.question.search import find_below_floor
-from mprun.schema.search import read_axis
-from mprun.statement.evaluation import find_margin
-from mprun.statement.expression import Reference, UnknownName, Value, parse
+from mprun.questions.proposal import Edge, Point, Stage, explore
+from mprun.questions.search import find_below_floor
+from mprun.statements.evaluation import find_margin
+from mprun.statements.expression import Reference, UnknownName, Value, parse
 
 TOPOLOGY = """\
 version: 1

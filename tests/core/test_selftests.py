@@ -8,14 +8,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mprun import inside
 from mprun.errors import HostError, SpecError
-from mprun.selftests import packetdrill, tap, tc
-from mprun.selftests.known import Known, find_known, read_known
-from mprun.selftests.render import render_junit, render_tap
-from mprun.selftests.run import DEFAULT_SCRIPTS, Result
-from mprun.selftests.source import Script, list_scripts
-from mprun.selftests.verdict import Change, Verdict, find_changes, judge
+from mprun.kernel.selftests import packetdrill, tap, tc
+from mprun.kernel.selftests.judgement import Change, Verdict, find_changes, judge
+from mprun.kernel.selftests.known import Known, find_known, read_known
+from mprun.kernel.selftests.render import render_junit, render_tap
+from mprun.kernel.selftests.script_run import DEFAULT_SCRIPTS, Result
+from mprun.kernel.selftests.test_source import Script, list_scripts
+from mprun.model import engine_paths
 
 # diag.sh of 6.12 with iproute2 6.1, shortened
 DIAG_6_12 = """\
@@ -81,8 +81,8 @@ def test_groups_of_a_script_run_by_themselves(tmp_path: Path) -> None:
         ("./mptcp_join.sh", "-f"),
         ("./mptcp_join.sh", "-e"),
     ]
-    assert {script.folder for script in found} == {f"{inside.ROOT}/selftests/net/mptcp"}
-    assert found[0].shown == {tmp_path: f"{inside.ROOT}/selftests"}
+    assert {script.folder for script in found} == {f"{engine_paths.ROOT}/selftests/net/mptcp"}
+    assert found[0].shown == {tmp_path: f"{engine_paths.ROOT}/selftests"}
 
 
 def test_scripts_of_a_suite_start_in_their_own_folders(tmp_path: Path) -> None:
@@ -92,11 +92,11 @@ def test_scripts_of_a_suite_start_in_their_own_folders(tmp_path: Path) -> None:
         path.touch()
     found = packetdrill.list_suite(tmp_path / "suite", tmp_path / "program")
     assert [script.label for script in found] == ["packetdrill/tcp/sack/first", "packetdrill/top"]
-    assert found[0].folder == f"{inside.ROOT}/suite/tcp/sack"
-    assert found[0].command == (f"{inside.ROOT}/guest/packetdrill.sh", "first.pkt")
+    assert found[0].folder == f"{engine_paths.ROOT}/suite/tcp/sack"
+    assert found[0].command == (f"{engine_paths.ROOT}/guest/packetdrill.sh", "first.pkt")
     assert found[0].shown == {
-        tmp_path / "suite": f"{inside.ROOT}/suite",
-        tmp_path / "program": f"{inside.ROOT}/program",
+        tmp_path / "suite": f"{engine_paths.ROOT}/suite",
+        tmp_path / "program": f"{engine_paths.ROOT}/program",
     }
     (tmp_path / "empty").mkdir()
     with pytest.raises(SpecError, match=r"empty: no file \*\.pkt in this folder or below it"):
@@ -110,7 +110,7 @@ def test_the_kernels_own_packetdrill_scripts_have_its_runner(tmp_path: Path) -> 
     (folder / "ksft_runner.sh").touch()
     (script,) = packetdrill.list_own(tmp_path, tmp_path / "program")
     assert (script.label, script.command) == ("packetdrill/tcp_inq", ("./ksft_runner.sh", "tcp_inq.pkt"))
-    assert script.folder == f"{inside.ROOT}/selftests/net/packetdrill"
+    assert script.folder == f"{engine_paths.ROOT}/selftests/net/packetdrill"
 
 
 def test_a_folder_without_the_program_is_refused(tmp_path: Path) -> None:

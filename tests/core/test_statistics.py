@@ -8,7 +8,7 @@ import math
 import numpy
 import pytest
 
-from mprun.analysis import statistics
+from mprun.metrics import statistics
 
 # Ten draws and their t interval: mean 5.5, stdev 3.0277, t(9, 97.5 %) = 2.2622, t(9, 99.5 %) = 3.2498.
 TEN = [1.0, 2, 3, 4, 5, 6, 7, 8, 9, 10]

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from mprun import cache, invoker
 from mprun.cli.kernel import command
 from mprun.errors import HostError, SpecError
+from mprun.host import cache, invoking_user
 from mprun.kernel import build, store
 from mprun.kernel.addition import NOTHING, Addition
 from mprun.kernel.recipe import LATER_OPTIONS, asked_options, guest_digest, recipe_digest, version_in
@@ -193,14 +193,14 @@ def test_under_sudo_the_cache_is_that_of_who_asked(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("os.lchown", lambda path, uid, gid: given.update({str(path): (uid, gid)}))
     monkeypatch.setattr("os.geteuid", lambda: 1234)
     assert cache.cache("kernels") == Path("/root/.cache/mprun/kernels")
-    invoker.make_folder(tmp_path / "mine")
+    invoking_user.make_folder(tmp_path / "mine")
     assert given == {}
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert cache.cache("kernels") == Path("/home/1234/.cache/mprun/kernels")
     (tmp_path / "there").mkdir()
-    invoker.make_folder(tmp_path / "there" / "a" / "b")
+    invoking_user.make_folder(tmp_path / "there" / "a" / "b")
     (tmp_path / "there" / "a" / "b" / "file").touch()
-    invoker.give(tmp_path / "there" / "a" / "b")
+    invoking_user.give(tmp_path / "there" / "a" / "b")
     assert given == {str(tmp_path / "there" / name): (1234, 1234) for name in ("a", "a/b", "a/b/file")}
 
 

@@ -44,7 +44,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine) -> Run:
     folder = tmp_path / "kernel"
     folder.mkdir()
     (folder / "linux").write_bytes(b"a kernel")
-    monkeypatch.setattr("mprun.engines.engine.find_built", lambda plan, as_user: {})
+    monkeypatch.setattr("mprun.engines.agent_process.find_built", lambda plan, as_user: {})
     monkeypatch.setenv(stored_runs.FOLDER, str(tmp_path / "store"))
     monkeypatch.setenv(stored_runs.RECORD, str(tmp_path / "record"))
     monkeypatch.setenv(stored_runs.SEED, "0")
@@ -135,7 +135,7 @@ def test_a_line_of_the_agent_changes_the_key_and_one_of_the_analysis_does_not(tm
     copy = tmp_path / "mprun"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("target", "__pycache__"))
     digests = [of_code(copy)]
-    for name in ("analysis/summary.py", "agent/main.py", "seccomp.py", "programs/exchange/src/lib.rs"):
+    for name in ("metrics/summary.py", "agent/main.py", "safety/seccomp.py", "workloads/built/exchange/src/lib.rs"):
         of_code.cache_clear()
         with (copy / name).open("a") as file:
             file.write("// one line more\n" if name.endswith(".rs") else "# one line more\n")

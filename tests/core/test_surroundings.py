@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mprun.errors import HostError
-from mprun.surroundings import TRACE_REMEDY, Surroundings, identify, refuse_other_systems
+from mprun.host.machine_kind import TRACE_REMEDY, Surroundings, identify, refuse_other_systems
 from tests.pages import ROOT
 
 OSRELEASE = "proc/sys/kernel/osrelease"
@@ -98,7 +98,7 @@ def test_the_remedy_for_ptrace_is_that_of_the_machine(tmp_path: Path) -> None:
 
 
 def test_every_section_that_a_machine_names_exists() -> None:
-    source = (ROOT / "mprun" / "surroundings.py").read_text()
+    source = (ROOT / "mprun" / "host" / "machine_kind.py").read_text()
     named = set(re.findall(r"docs/machines\.md, (\w[\w ]*\w)", source))
     headings = {line[3:] for line in (ROOT / "docs" / "machines.md").read_text().splitlines() if line[:3] == "## "}
     assert len(named) >= 4

@@ -16,18 +16,18 @@ import polars
 import pytest
 
 from mprun.errors import Interrupted, RunError, SpecError
-from mprun.input import load, load_cells
+from mprun.inputs import load, load_cells
 from mprun.model.permission import NO_COMMANDS
-from mprun.report.sweep import gather
-from mprun.sweep import study
-from mprun.sweep.cluster import differences
-from mprun.sweep.estimate import estimate
-from mprun.sweep.execution import Execution, find_or_create, find_unfinished, places_for
-from mprun.sweep.local import LocalExecutor
-from mprun.sweep.study import Cell
-from mprun.sweep.worker import Job, Outcome, settle
-from mprun.sweepdir.directory import SweepDirectory, remove, title_of
-from mprun.sweepdir.summary import read_summary, read_table, tell_progress
+from mprun.reports.sweep_page import gather
+from mprun.sweeps import study
+from mprun.sweeps.cluster import differences
+from mprun.sweeps.estimate import estimate
+from mprun.sweeps.execution import Execution, find_or_create, find_unfinished, places_for
+from mprun.sweeps.local import LocalExecutor
+from mprun.sweeps.study import Cell
+from mprun.sweeps.sweep_directory import SweepDirectory, remove, title_of
+from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
+from mprun.sweeps.worker import Job, Outcome, settle
 from tests.hostile import RUN
 
 TOPOLOGY = """\
@@ -241,7 +241,7 @@ TWO_BY_THREE = "matrix: {cc: [cubic, reno]}\nrepeat: {runs: 3}\n"
 # A worker that is done as soon as it has a job.
 ECHO = """\
 import pickle, sys
-from mprun.sweep.worker import Outcome
+from mprun.sweeps.worker import Outcome
 while True:
     try:
         pickle.load(sys.stdin.buffer)
@@ -526,7 +526,7 @@ def test_no_more_workers_than_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         started.append(subprocess.Popen([sys.executable, "-c", ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
         return started[-1]
 
-    monkeypatch.setattr("mprun.sweep.local._start", start)
+    monkeypatch.setattr("mprun.sweeps.local._start", start)
     (cell,) = make_cells(tmp_path, "")
     job = Job(cell.spec, (), "virtual", "default", tmp_path, "pcaps", NO_COMMANDS)
     executor = LocalExecutor(8)

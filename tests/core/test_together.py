@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from mprun.agent_report import AgentReport, Ended
-from mprun.analysis.evidence import Evidence
-from mprun.analysis.observation import NAMES, Observation
-from mprun.analysis.summary import Measured, measure
-from mprun.analysis.together import find_fairness, find_rate
 from mprun.compile import allocate, compile_plan
-from mprun.input import load
-from mprun.tools.tool import Portion
+from mprun.inputs import load
+from mprun.metrics.evidence import Evidence
+from mprun.metrics.fairness import find_fairness, find_rate
+from mprun.metrics.observation import NAMES, Observation
+from mprun.metrics.summary import Measured, measure
+from mprun.runs.agent_report import AgentReport, Ended
+from mprun.workloads.tool import Portion
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
 CAPACITY = 30e6

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from mprun.capabilities import Capabilities
+from mprun.agent.programs.echo import sum_up
+from mprun.agent.programs.flows import Sending
 from mprun.errors import HostError
-from mprun.guest.echo import sum_up
-from mprun.guest.flows import Sending
+from mprun.model.capabilities import Capabilities
 from mprun.model.spec import Flow
-from mprun.tools import flows, http, iperf3, ping, probe, reqres, tcpdump, udp, web
-from mprun.tools.tool import Endpoints, Portion, SocketSample, summarize_delays
+from mprun.workloads import flows, http, iperf3, ping, probe, reqres, tcpdump, udp, web
+from mprun.workloads.tool import Endpoints, Portion, SocketSample, summarize_delays
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
 ENDS = Endpoints("10.0.0.1", "10.1.0.1", (5201,), (("10.0.0.1", "10.1.0.1"),))

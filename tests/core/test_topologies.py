@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from mprun.compile import allocate, compile_plan
-from mprun.input import load, load_topology
-from mprun.input.writer import write_topology
+from mprun.inputs import load, load_topology
+from mprun.inputs.generators import GENERATORS
+from mprun.inputs.keys.field import NAME_PATTERN
+from mprun.inputs.writer import write_topology
 from mprun.model.network import Network
 from mprun.model.path import name_paths
 from mprun.model.spec import TopologySpec
-from mprun.schema.field import NAME_PATTERN
-from mprun.topologies import GENERATORS
 
 PLANS = Path(__file__).parents[1] / "golden" / "plans"
 TWO_PATHS = "paths: [{rate: 20mbit, delay: 10ms}, {rate: 5mbit, delay: 40ms}]\n"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mprun.model.sequence import Seen
-from mprun.packets.connection import Trace
-from mprun.packets.packet import Place, packet_schema, read_packets, shape_packets
-from mprun.packets.stream import REINJECTION, RETRANSMISSION, token_of
-from mprun.tools.tshark import FIELDS
+from mprun.captures.packet import Place, packet_schema, read_packets, shape_packets
+from mprun.captures.stream import REINJECTION, RETRANSMISSION, token_of
+from mprun.captures.tcp_connection import Trace
+from mprun.model.sequence_space import Seen
+from mprun.workloads.tshark import FIELDS
 
 PLACE = Place({"client-eth0": "path0", "client-eth1": "path1"}, {})
 PATHS = {("10.0.0.1", "10.1.0.1"): "path0", ("10.0.1.1", "10.1.0.1"): "path1"}

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from mprun.analysis.source import Source
-from mprun.analysis.trace_event import Trace, tabulate_trace, warn_of_lost_events
 from mprun.errors import MprunError
-from mprun.input import load
-from mprun.kernel.trace_event import Format, read_format, read_pages, split_pages
+from mprun.inputs import load
+from mprun.inputs.keys.plot import PlotEntry
+from mprun.kernel.trace_event_format import Format, read_format, read_pages, split_pages
+from mprun.metrics.sample_source import Source
+from mprun.metrics.trace_event_tables import Trace, tabulate_trace, warn_of_lost_events
 from mprun.model.network import Interface, Node
-from mprun.model.trace_event import event_of, is_recorded, name_table
-from mprun.report.run_data import RunData
-from mprun.report.trace_event import draw_event
-from mprun.schema.plot import PlotEntry
+from mprun.model.trace_event_name import event_of, is_recorded, name_table
+from mprun.reports.run_data import RunData
+from mprun.reports.trace_event_figure import draw_event
 from tests.scenes import ONE_PATH
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parents[1] / "outputs" / "trace-6.12.117.json").read_text())
@@ -234,7 +234,7 @@ def test_faults_of_files_are_named(tmp_path: Path, lines: str, said: str) -> Non
 
 def test_the_resolved_file_has_the_events(tmp_path: Path) -> None:
     from mprun.compile import allocate, compile_plan
-    from mprun.input.writer import write_experiment
+    from mprun.inputs.writer import write_experiment
 
     (tmp_path / "topo.yaml").write_text(ONE_PATH)
     (tmp_path / "xp.yaml").write_text(f"{EXPERIMENT}tracepoints: ['mptcp:*', 'tcp:tcp_probe', 'mptcp:*']\n")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mprun.guest.video import Player, choose_by_buffer, choose_by_rate
+from mprun.agent.programs.video import Player, choose_by_buffer, choose_by_rate
 from mprun.model.spec import Flow
-from mprun.tools import video
+from mprun.workloads import video
 from tests.core.test_tools import Left
 
 RATES = [1_000_000, 2_500_000, 5_000_000]
@@ -114,7 +114,7 @@ say('{"event":"end","paths":[]}')
 def play(breaks_at: int) -> subprocess.CompletedProcess[str]:
     """Play three chunks of 1 ms over a client that ends at a request."""
     facts = ["rates=8000000", "chunk_ns=1000000", "length_ns=3000000", "buffer_ns=2000000", "startup_ns=1000000"]
-    argv = [sys.executable, "-m", "mprun.guest.video", "quic", *facts, "adaptation=rate", "--"]
+    argv = [sys.executable, "-m", "mprun.agent.programs.video", "quic", *facts, "adaptation=rate", "--"]
     return subprocess.run([*argv, sys.executable, "-c", CLIENT, str(breaks_at)], capture_output=True, text=True)
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from mprun.engines.computing import STIME, TICKS_PER_S, UTIME, Computing
-from mprun.engines.engine import channel, watch
+from mprun.engines.agent_process import channel, watch
+from mprun.engines.standstill import STIME, TICKS_PER_S, UTIME, Computing
 from mprun.errors import RunError
-from mprun.rundir import RunDirectory
+from mprun.runs.run_directory import RunDirectory
 
 # Reports as the agent makes them: each overwrites the last one, and is longer or shorter.
 AGENT = """

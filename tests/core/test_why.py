@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from mprun.question.minimise import Failure, has_failed
-from mprun.question.why import Explained, Moment, find_rise, tabulate
+from mprun.questions.minimise import Failure, has_failed
+from mprun.questions.why import Explained, Moment, find_rise, tabulate
 
 
 def moment(at_ns: int, failed: int, count: int = 20) -> Moment:

@@ -26,8 +26,8 @@ import polars
 
 from mprun.cli import group
 from mprun.errors import MprunError
-from mprun.sweep.study import name_folder
-from mprun.text import printable
+from mprun.safety.text import printable
+from mprun.sweeps.study import name_folder
 
 # A run of the virtual engine: two flows over two paths, with a capture and all samples.
 RUN = Path(__file__).parents[1] / "outputs" / "run"

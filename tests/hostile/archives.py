@@ -13,8 +13,8 @@ import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mprun.bundle.archive import write_archive
-from mprun.sweep.study import name_folder
+from mprun.bundles.archive import write_archive
+from mprun.sweeps.study import name_folder
 from tests.hostile import RUN, Finding, call, files_of, first_line
 from tests.scenes import ONE_PATH
 

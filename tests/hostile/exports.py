@@ -15,14 +15,14 @@ import polars
 import yaml
 from markdown_it import MarkdownIt
 
-from mprun.analysis.claim import Measured
-from mprun.cell import Number, write_cell
-from mprun.lab.figure import judge_figure
-from mprun.lab.file import read_lab
-from mprun.lab.page import write_page
-from mprun.lab.published import COLUMNS, FILE
-from mprun.question.baseline import VALUE, Difference, to_markdown
-from mprun.report.figure import to_csv
+from mprun.labs.definition import read_lab
+from mprun.labs.published_values import COLUMNS, FILE
+from mprun.labs.study_figure import judge_figure
+from mprun.labs.study_page import write_page
+from mprun.metrics.claim_check import Measured
+from mprun.questions.baseline import VALUE, Difference, to_markdown
+from mprun.reports.figure import to_csv
+from mprun.safety.cell import Number, write_cell
 from tests.hostile import Finding, call, copy_run, first_line, make_sweep
 from tests.hostile.pages import draw_chart
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from mprun import inside
+from mprun.model import engine_paths
 from tests.hostile import Finding
 from tests.scenes import ONE_PATH
 
@@ -132,7 +132,7 @@ def script_of(host: Host) -> str:
         lines.append(f'else echo "refused {name}: $(grep -v dmesg /tmp/out | tail -n 1)"; fi')
         lines.append("umount /tmp/h 2>/dev/null")
     replaced = {"HOME": str(host.secret), "VICTIM": host.victim.name, "PORT": str(host.port)}
-    replaced |= {"RUN": inside.RUN, "PROCESS": str(os.getpid())}
+    replaced |= {"RUN": engine_paths.RUN, "PROCESS": str(os.getpid())}
     script = "\n".join([*lines, "true"])
     for word, value in replaced.items():
         script = script.replace(word, value)

@@ -12,8 +12,8 @@ import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mprun.bundle.archive import Content, write_archive
-from mprun.bundle.installation import digest_of, export
+from mprun.bundles.archive import Content, write_archive
+from mprun.bundles.installation import digest_of, export
 from mprun.kernel import build, store
 from mprun.kernel.recipe import guest_digest, recipe_digest
 from tests.hostile import Finding, archives, call, environment, files_of, first_line

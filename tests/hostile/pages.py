@@ -22,15 +22,15 @@ from xml.etree import ElementTree
 import polars
 import yaml
 
-from mprun.input import load
-from mprun.report import graphviz
-from mprun.report.chart import COLUMN, WIDE, paint
-from mprun.report.dot import to_dot
-from mprun.report.drawing import Drawing, draw
-from mprun.report.figure import TIME, Axis, Chart, Form, Mark, Panel, Series
-from mprun.report.gallery import Gallery
-from mprun.report.page import ComparisonPage, HistoryPage, ListingPage, Page, Picture, render
-from mprun.report.past import Line, make_page
+from mprun.inputs import load
+from mprun.reports import graphviz
+from mprun.reports.chart import COLUMN, WIDE, paint
+from mprun.reports.dot import to_dot
+from mprun.reports.drawing import Drawing, draw
+from mprun.reports.figure import TIME, Axis, Chart, Form, Mark, Panel, Series
+from mprun.reports.gallery import Gallery
+from mprun.reports.history_page import Line, make_page
+from mprun.reports.page import ComparisonPage, HistoryPage, ListingPage, Page, Picture, render
 from tests.hostile import RUN, Finding, call, copy_run, first_line, make_sweep
 
 # Each is a name of a column, a parameter and a text of a run. None has a control character: input files with one are

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from mprun.input.parameter import Parameters
-from mprun.input.template import TemplateFault
+from mprun.inputs.parameter import Parameters
+from mprun.inputs.template import TemplateFault
 from mprun.model.scalar import Scalar
 from tests.hostile import Finding
 

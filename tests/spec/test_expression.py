@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from mprun.statement.evaluation import check, evaluate
-from mprun.statement.expression import (
+from mprun.statements.evaluation import check, evaluate
+from mprun.statements.expression import (
     Condition,
     ExpressionError,
     Reference,

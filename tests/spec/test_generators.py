@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from mprun.cli import topology
 from mprun.compile import allocate, compile_plan
 from mprun.errors import HostError, SpecError
-from mprun.input import load, load_topology
-from mprun.topologies import GENERATORS
+from mprun.inputs import load, load_topology
+from mprun.inputs.generators import GENERATORS
 
 ROOT = Path(__file__).parents[2]
 LAB = ROOT / "labs" / "01_multipath" / "topo.yaml"
@@ -28,8 +28,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from mprun.schema.link import LinkProperties, UNSHAPED
-from mprun.schema.topology import GeneratedTopology
+from mprun.inputs.keys.link import LinkProperties, UNSHAPED
+from mprun.inputs.keys.topology import GeneratedTopology
 
 
 class Parameters(GeneratedTopology, LinkProperties):
@@ -132,8 +132,8 @@ EXPAND = "def expand(parameters):\n"
 TAIL = RING.split(EXPAND)[1]
 MISFITS = {
     "import nowhere": "cannot be imported: ModuleNotFoundError: No module named 'nowhere'",
-    "": "has no class Parameters derived from mprun.schema.topology.GeneratedTopology",
-    "Parameters = 1": "has no class Parameters derived from mprun.schema.topology.GeneratedTopology",
+    "": "has no class Parameters derived from mprun.inputs.keys.topology.GeneratedTopology",
+    "Parameters = 1": "has no class Parameters derived from mprun.inputs.keys.topology.GeneratedTopology",
     RING.replace("def expand", "def widen"): "has no function expand, which takes its Parameters",
     RING.replace(TAIL, "    return 1 / 0\n"): "failed in expand: ZeroDivisionError: division by zero",
     RING.replace(TAIL, "    return []\n"): ": expand gives no pair of nodes (a mapping of name to kind) and links",
@@ -163,7 +163,7 @@ def test_its_addresses_are_looked_at(tmp_path: Path, packages: Path) -> None:
 
 
 def test_packages_are_not_searched_for_our_own() -> None:
-    code = "import sys; from mprun.input import load; load(sys.argv[1], None)"
+    code = "import sys; from mprun.inputs import load; load(sys.argv[1], None)"
     code += "; sys.exit('importlib.metadata' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, str(LAB)], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

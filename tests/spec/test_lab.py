@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mprun.errors import SpecError
-from mprun.lab.file import check_claims, read_lab
+from mprun.inputs.keys.lab_definition import PROFILES
+from mprun.labs.definition import check_claims, read_lab
 from mprun.model.fault import InputError
-from mprun.schema.lab import PROFILES
 from tests.labs import FOLDERS
 
 LAB = FOLDERS[0]

@@ -12,15 +12,15 @@ from click.testing import CliRunner
 from mprun.cli import convert, group, validate
 from mprun.compile import allocate, compile_plan
 from mprun.errors import HostError, SpecError
-from mprun.input import load, load_trees
-from mprun.input.document import Document
-from mprun.input.legacy import netem
-from mprun.input.legacy.conversion import Conversion
-from mprun.input.legacy.conversion import convert as convert_text
-from mprun.input.legacy.entry import Role, is_older
-from mprun.input.parameter import Parameters
-from mprun.input.reader import Tree, parse, read
-from mprun.input.rendering import render
+from mprun.inputs import load, load_trees
+from mprun.inputs.document import Document
+from mprun.inputs.older import netem
+from mprun.inputs.older.conversion import Conversion
+from mprun.inputs.older.conversion import convert as convert_text
+from mprun.inputs.older.lines import Role, is_older
+from mprun.inputs.parameter import Parameters
+from mprun.inputs.reader import Tree, parse, read
+from mprun.inputs.rendering import render
 
 ROOT = Path(__file__).parent.parent.parent
 PLANS = ROOT / "tests" / "golden" / "plans"

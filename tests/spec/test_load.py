@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from mprun.errors import SpecError
-from mprun.input import Loaded, load, load_topology
-from mprun.input.parameter import Parameters
-from mprun.input.template import TemplateFault, multiply
-from mprun.input.writer import write_experiment
-from mprun.lab.file import Step
+from mprun.inputs import Loaded, load, load_topology
+from mprun.inputs.generators import GENERATORS
+from mprun.inputs.keys.experiment import name_link
+from mprun.inputs.parameter import Parameters
+from mprun.inputs.template import TemplateFault, multiply
+from mprun.inputs.writer import write_experiment
+from mprun.labs.definition import Step
 from mprun.model.scalar import Scalar, read_scalar
 from mprun.model.spec import (
     AddressChange,
@@ -31,8 +33,6 @@ from mprun.model.spec import (
     Mptcp,
     Queue,
 )
-from mprun.schema.experiment import name_link
-from mprun.topologies import GENERATORS
 from tests.labs import PAIRS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -175,7 +175,7 @@ def test_line(tmp_path: Path) -> None:
 
 
 def test_every_generator_has_the_name_of_its_module() -> None:
-    assert {name: f"mprun.topologies.{name.replace('-', '_')}" for name in GENERATORS} == GENERATORS
+    assert {name: f"mprun.inputs.generators.{name.replace('-', '_')}" for name in GENERATORS} == GENERATORS
 
 
 def test_default_names(tmp_path: Path) -> None:
@@ -441,7 +441,7 @@ def test_bombs_are_refused_in_bounded_time_and_memory(tmp_path: Path, name: str)
     (tmp_path / "topo.yaml").write_text(topology)
     if name in BASES:
         _write(tmp_path, base=topology, topo="extends: base.yaml\n" + topology)
-    code = "import sys; from mprun.input import load\ntry: load('topo', None)\nexcept Exception as e: sys.exit(str(e))"
+    code = "import sys; from mprun.inputs import load\ntry: load('topo', None)\nexcept Exception as e: sys.exit(str(e))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
@@ -495,7 +495,7 @@ def test_the_name_on_the_command_line_comes_before_its_suffixes(tmp_path: Path) 
 
 def test_neither_values_nor_faults_depend_on_the_hash_seed() -> None:
     code = """
-import sys; from mprun.input import load
+import sys; from mprun.inputs import load
 print(load('labs/01_multipath/topo', 'labs/01_multipath/xp_mptcp'))
 try: load(*sys.argv[1:])
 except Exception as e: print(e)

@@ -9,13 +9,13 @@ from random import Random
 
 import pytest
 
-from mprun.capabilities import REFERENCE
 from mprun.compile import allocate
 from mprun.compile.change import plan_changes
 from mprun.compile.resolve import resolve
 from mprun.errors import SpecError
-from mprun.input import load
-from mprun.input.writer import write_topology
+from mprun.inputs import load
+from mprun.inputs.writer import write_topology
+from mprun.model.capabilities import REFERENCE
 from mprun.model.spec import AddressChange, Chance, Direction, LinkChange, Spec
 
 MBIT, MS = 1_000_000, 1_000_000

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mprun.errors import SpecError
-from mprun.input import load, load_topology
-from mprun.lab.file import FILE, read_lab
+from mprun.inputs import load, load_topology
+from mprun.labs.definition import FILE, read_lab
 from mprun.model.permission import Permissions
 
 TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit}]\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mprun.input.parameter import Parameters
-from mprun.input.template import MOST_IN_ALL, TemplateFault
+from mprun.inputs.parameter import Parameters
+from mprun.inputs.template import MOST_IN_ALL, TemplateFault
 from mprun.model.scalar import Scalar
 from tests.hostile import templates
 from tests.hostile.templates import VALUES

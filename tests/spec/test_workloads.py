@@ -13,13 +13,13 @@ import pytest
 
 from mprun.compile import allocate, compile_plan
 from mprun.errors import SpecError
-from mprun.input import load
-from mprun.input.writer import write_experiment
+from mprun.inputs import load
+from mprun.inputs.keys.pairing import gather_hosts, pair_hosts
+from mprun.inputs.writer import write_experiment
 from mprun.model.spec import Spec
-from mprun.schema.pairing import gather_hosts, pair_hosts
-from mprun.tools import TOOLS
-from mprun.tools.tool import Tool
-from mprun.tools.tool import load as load_tool
+from mprun.workloads import TOOLS
+from mprun.workloads.tool import Tool
+from mprun.workloads.tool import load as load_tool
 from tests.spec.test_generators import ROOT, install
 
 LAB = ROOT / "labs" / "01_multipath" / "topo.yaml"
@@ -79,7 +79,7 @@ def test_faults_of_its_keys_are_shown_like_any_other(tmp_path: Path, packages: P
     [
         (
             ("class Entry(ServedEntry)", "class Entry(dict)"),
-            "has no class Entry derived from mprun.schema.flow.FlowEntry",
+            "has no class Entry derived from mprun.inputs.keys.traffic_entry.FlowEntry",
         ),
         (("PORTS = 1", ""), "has no number PORTS, of its server"),
         (("METRICS = {", "METRIC = {"), "has no mapping METRICS of metrics to mprun.model.metric.Metric"),
@@ -133,10 +133,10 @@ def test_a_file_imports_the_tools_that_it_names_alone(tmp_path: Path) -> None:
     import subprocess
 
     (tmp_path / "xp.yaml").write_text("version: 1\ntraffic: [{tool: ping, from: client, to: server}]\n")
-    code = f"import sys, json; from mprun.input import load; load({str(LAB)!r}, {str(tmp_path / 'xp.yaml')!r}); "
-    code += "print(json.dumps([name for name in sys.modules if name.startswith('mprun.tools.')]))"
+    code = f"import sys, json; from mprun.inputs import load; load({str(LAB)!r}, {str(tmp_path / 'xp.yaml')!r}); "
+    code += "print(json.dumps([name for name in sys.modules if name.startswith('mprun.workloads.')]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
-    assert sorted(json.loads(done.stdout)) == ["mprun.tools.ping", "mprun.tools.probe", "mprun.tools.tool"]
+    assert sorted(json.loads(done.stdout)) == ["mprun.workloads.ping", "mprun.workloads.probe", "mprun.workloads.tool"]
 
 
 def test_what_files_say_is_in_the_resolved_file(tmp_path: Path) -> None:

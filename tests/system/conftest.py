@@ -21,8 +21,8 @@ from typing import Any
 import polars
 import pytest
 
-from mprun.programs.store import find
-from mprun.scratch import scratch
+from mprun.host.scratch import scratch
+from mprun.workloads.built.program_store import find
 from tests import forked
 from tests.phases import COUNTER
 from tests.stored_runs import FRESH

@@ -19,7 +19,7 @@ import struct
 import subprocess
 import sys
 
-from mprun.seccomp import AUDIT_ARCH_X86_64, REFUSED, restrict
+from mprun.safety.seccomp import AUDIT_ARCH_X86_64, REFUSED, restrict
 
 LOAD, JUMP_EQUAL, JUMP_SET, RETURN = 0x20, 0x15, 0x45, 0x06
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000

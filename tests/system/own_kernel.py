@@ -10,7 +10,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from mprun.cache import cache
+from mprun.host.cache import cache
 from mprun.kernel.addition import TEMPLATES
 from tests.system.conftest import COMMAND, ROOT, environment
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.bundle.archive import Content, write_archive
+from mprun.bundles.archive import Content, write_archive
 from tests.hostile import archives
 from tests.system.conftest import LAB, SHORT, Result
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mprun import landlock
+from mprun.host.scratch import scratch
 from mprun.kernel.store import find_kernel
-from mprun.scratch import scratch
+from mprun.safety import landlock
 from tests.hostile import guest
 from tests.scenes import AS_NOBODY, NOBODY, RATES_ONLY
 from tests.system.conftest import Result, environment
@@ -183,7 +183,7 @@ print(os.listdir(), oct(os.stat("file").st_mode))
 WITHOUT_LANDLOCK = """
 import os, struct, sys
 from mprun import seccomp
-from mprun.landlock import CREATE_RULESET
+from mprun.safety.landlock import CREATE_RULESET
 code = [(0x20, 0, 0, 0), (0x15, 0, 1, CREATE_RULESET), (0x06, 0, 0, 0x00050026), (0x06, 0, 0, 0x7FFF0000)]
 if os.geteuid() != 0:
     from mprun import landlock

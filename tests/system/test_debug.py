@@ -17,7 +17,7 @@ from mprun.engines.debugger import Debugger
 from mprun.errors import HostError
 from mprun.kernel.store import SYMBOLS, find_kernel
 from mprun.kernel.symbols import has_symbols
-from mprun.rundir import RunDirectory, read_table
+from mprun.runs.run_directory import RunDirectory, read_table
 from tests.scenes import copy_kernel
 from tests.system.conftest import COMMAND, SHORT, Result, call, environment
 

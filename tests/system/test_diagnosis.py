@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from mprun.analysis.evidence import Evidence
-from mprun.analysis.observation import observe
-from mprun.analysis.summary import measure
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
-from mprun.input import load
+from mprun.inputs import load
 from mprun.kernel.store import find_kernel
-from mprun.plan import Command, Plan
-from mprun.rundir import RunDirectory
+from mprun.metrics.evidence import Evidence
+from mprun.metrics.observation import observe
+from mprun.metrics.summary import measure
+from mprun.model.plan import Command, Plan
+from mprun.runs.run_directory import RunDirectory
 from tests.system.conftest import ROOT, Result
 
 TOPOLOGY = """\

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.topologies import GENERATORS
+from mprun.inputs.generators import GENERATORS
 from tests.system.conftest import ROOT, Result
 
 PLANS = ROOT / "tests" / "golden" / "plans"

@@ -15,12 +15,12 @@ import pytest
 
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
-from mprun.engines.engine import Progress
+from mprun.engines.agent_process import Progress
 from mprun.errors import RunError
-from mprun.input import load
+from mprun.inputs import load
 from mprun.kernel.store import find_kernel
-from mprun.plan import Plan
-from mprun.rundir import RunDirectory
+from mprun.model.plan import Plan
+from mprun.runs.run_directory import RunDirectory
 
 pytestmark = pytest.mark.fresh
 

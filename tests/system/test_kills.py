@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.scratch import scratch
+from mprun.host.scratch import scratch
 from tests.descendants import below, children, command, end, wait_gone
 from tests.scenes import RATES_ONLY
 from tests.system.conftest import COMMAND, ROOT, environment, wait_until
@@ -34,7 +34,7 @@ traffic:
 probe: {pings: 1}
 """
 MATRIX = "matrix: {path0.rate: {from: 5mbit, to: 8mbit, step: 1mbit}}\n"
-WORKER = "mprun.sweep.worker"
+WORKER = "mprun.sweeps.worker"
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +144,7 @@ def test_a_child_whose_parent_has_ended_already_does_not_begin() -> None:
     """
     program = """
 import os
-from mprun.engines.engine import die_with
+from mprun.engines.agent_process import die_with
 parent = os.getpid()
 if os.fork():
     os._exit(0)
@@ -183,7 +183,7 @@ def test_a_place_for_temporary_files_is_found_without_writing() -> None:
     """Python tests each place with a file of a random name, which stays if Python is killed then."""
     program = """
 import os, sys
-from mprun.scratch import temporary
+from mprun.host.scratch import temporary
 made = []
 sys.addaudithook(lambda event, values: made.append(values) if event == "open" and values[2] & os.O_CREAT else None)
 print(temporary(), made)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.lab.file import read_lab
+from mprun.labs.definition import read_lab
 from tests.labs import FOLDERS
 from tests.system.conftest import call, environment, needs_tool
 

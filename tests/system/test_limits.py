@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mprun.engines.engine import channel, watch
+from mprun.engines.agent_process import channel, watch
 from mprun.engines.guest import Bounds, Guest, booted
 from mprun.kernel.store import find_kernel
-from mprun.rundir import RunDirectory
+from mprun.runs.run_directory import RunDirectory
 from tests.scenes import ONE_PATH
 from tests.system.conftest import Result
 

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from mprun.analysis.calibration import judge
-from mprun.capabilities import REFERENCE
 from mprun.compile import allocate
-from mprun.compile.calibration import compile_calibration
+from mprun.compile.packet_trains import compile_calibration
 from mprun.engines import virtual
-from mprun.input import load
+from mprun.inputs import load
+from mprun.inputs.keys.profile import PROFILES
 from mprun.kernel.store import find_kernel
-from mprun.rundir import RunDirectory
-from mprun.schema.profile import PROFILES
+from mprun.metrics.calibration import judge
+from mprun.model.capabilities import REFERENCE
+from mprun.runs.run_directory import RunDirectory
 from tests.scenes import RATES_ONLY
 from tests.system.conftest import LAB, ROOT, Result, digests_of, measures_real_time
 

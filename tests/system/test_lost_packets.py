@@ -10,7 +10,7 @@ from typing import Any
 import polars
 import pytest
 
-from mprun.packets.pcapng import frames
+from mprun.captures.pcapng import frames
 from tests.system.conftest import Result, call
 
 TOPOLOGY = """\

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from mprun.engines.engine import uninterrupted
+from mprun.engines.agent_process import uninterrupted
 from mprun.kernel.store import find_kernel
-from mprun.tools import tcpdump
+from mprun.workloads import tcpdump
 from tests.scenes import RATES_ONLY
 from tests.system.conftest import (
     COMMAND,

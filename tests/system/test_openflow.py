@@ -11,9 +11,9 @@ import pytest
 
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
-from mprun.input import load
+from mprun.inputs import load
 from mprun.kernel.store import find_kernel
-from mprun.rundir import RunDirectory
+from mprun.runs.run_directory import RunDirectory
 from tests.system.conftest import Result
 from tests.system.test_shell import PROMPT, Terminal
 from tests.system.test_virtual import TCP_CEILING

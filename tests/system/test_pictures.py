@@ -10,7 +10,7 @@ import matplotlib
 import pytest
 
 from docs.generate import pictures
-from mprun.lab.file import read_lab
+from mprun.labs.definition import read_lab
 from tests.labs import FOLDERS
 from tests.system.conftest import needs_tool
 

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mprun.tools.quic_connection import STACKS
+from mprun.workloads.quic_connection import STACKS
 from tests.scenes import RATES_ONLY
 from tests.system.conftest import ROOT, Result, digests_of, environment, measures_real_time, needs_tool
 

@@ -18,14 +18,14 @@ from pathlib import Path
 
 import pytest
 
-from mprun.analysis.evidence import Evidence
-from mprun.analysis.observation import observe
-from mprun.analysis.summary import measure
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
-from mprun.input import load
+from mprun.inputs import load
 from mprun.kernel.store import find_kernel
-from mprun.rundir import RunDirectory
+from mprun.metrics.evidence import Evidence
+from mprun.metrics.observation import observe
+from mprun.metrics.summary import measure
+from mprun.runs.run_directory import RunDirectory
 from tests.scenes import AS_NOBODY, NOBODY, RATES_ONLY
 from tests.system.conftest import LAB, LOST_CONTROL, SHORT, Result, call, environment
 from tests.system.test_shell import PROMPT, Terminal

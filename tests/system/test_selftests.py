@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 import pytest
 
 from mprun.cli import selftests
+from mprun.kernel.selftests.script_run import Result, run_scripts
+from mprun.kernel.selftests.test_source import list_scripts
 from mprun.kernel.store import find_kernel
-from mprun.selftests.run import Result, run_scripts
-from mprun.selftests.source import list_scripts
 from tests.system.conftest import Result as Called
 from tests.system.conftest import call, environment
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from mprun.agent import stop
-from mprun.rundir import RunDirectory
+from mprun.agent import program_stops
+from mprun.runs.run_directory import RunDirectory
 from tests.scenes import ONE_PATH
 from tests.system.conftest import Result
 
@@ -107,7 +107,7 @@ def test_the_cost_of_a_run_is_shown(mprun: Callable[..., Result], tmp_path: Path
 def test_a_program_cannot_break_the_counts_by_its_name() -> None:
     """A program can choose any name with prctl(2), also one with a line break."""
     lines = ["3 read a b\n", "7 fault evil\n", "99x call x\n", "\n", "5 other \n", "8\n"]
-    assert list(stop.read(lines)) == [
+    assert list(program_stops.read(lines)) == [
         {"program": "a b", "call": "read", "count": 3},
         {"program": "evil", "call": "fault", "count": 7},
         {"program": "", "call": "other", "count": 5},

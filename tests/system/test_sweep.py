@@ -21,10 +21,10 @@ import polars
 import pytest
 
 from mprun import load
-from mprun.cache import cache
-from mprun.repetition import first_difference
-from mprun.results import Sweep
-from mprun.rundir import RunDirectory
+from mprun.api import Sweep
+from mprun.host.cache import cache
+from mprun.runs.repetition import first_difference
+from mprun.runs.run_directory import RunDirectory
 from tests.system.conftest import COMMAND, LAB, Result, call, environment, wait_until
 
 SWEEP = """\

@@ -11,7 +11,7 @@ from typing import Any
 import polars
 import pytest
 
-from mprun.packets.pcapng import frames
+from mprun.captures.pcapng import frames
 from tests.scenes import ONE_PATH, copy_kernel
 from tests.system.conftest import Result, call, environment
 

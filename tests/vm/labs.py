@@ -18,11 +18,11 @@ from statistics import mean
 import pytest
 import yaml
 
-from mprun.lab.catalog import open_lab
-from mprun.lab.file import Lab
-from mprun.lab.run import Done, LabRun, Scope, run_labs
-from mprun.place import choose_place
-from mprun.programs.store import find
+from mprun.labs.catalog import open_lab
+from mprun.labs.definition import Lab
+from mprun.labs.steps import Done, LabRun, Scope, run_labs
+from mprun.runs.place import choose_place
+from mprun.workloads.built.program_store import find
 from tests.system.conftest import ROOT, Result, call, leaves_nothing, mprun
 from tests.vm.guest import needs_netem
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from mprun.engines.engine import die_with, end
+from mprun.engines.agent_process import die_with, end
 from tests.vm.kernel import Kernel
 
 # The time limit of a machine that only panics under KVM, s. It takes one or two.

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mprun.programs.store import find
+from mprun.workloads.built.program_store import find
 from tests.vm.image import make_disk
 from tests.vm.kernel import Kernel
 from tests.vm.release import ROOT

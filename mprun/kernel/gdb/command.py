@@ -11,8 +11,8 @@ from typing import Any
 
 import gdb
 
-from mprun.kernel.gdb import clock, connection, packet, stop
-from mprun.kernel.gdb.network import list_namespaces
+from mprun.kernel.gdb import clock, headers, mptcp_sockets, stopping
+from mprun.kernel.gdb.namespaces import list_namespaces
 
 
 class Command(gdb.Command):  # type: ignore[misc]
@@ -24,7 +24,7 @@ class Command(gdb.Command):  # type: ignore[misc]
         self._lines = lines
 
     def invoke(self, argument: str, _from_tty: bool) -> None:
-        if not stop.is_alive():
+        if not stopping.is_alive():
             raise gdb.GdbError("the run has ended, so its kernel cannot be read any more")
         try:
             for line in self._lines(argument):
@@ -46,7 +46,7 @@ def start(process: int, path: str) -> None:
     _add_commands(facts["zero_ns"], facts["nodes"])
     if _go(facts):
         print(f"stopped at {_tell_time(facts['zero_ns'])}{facts['reason']}")
-    elif stop.is_alive():
+    elif stopping.is_alive():
         print("interrupted before the time was reached; `mp-time` shows the time")
     else:
         print("the run ended before the time was reached")
@@ -73,11 +73,11 @@ def _attach(process: int) -> None:
 
 
 def _go(facts: Mapping[str, Any]) -> bool:
-    if not stop.go_to(facts["at_ns"]):
+    if not stopping.go_to(facts["at_ns"]):
         return False
     sought = facts["packet"]
-    return sought is None or stop.go_to_packet(
-        stop.CapturedPacket(sought["interface"], bytes.fromhex(sought["content"]))
+    return sought is None or stopping.go_to_packet(
+        stopping.CapturedPacket(sought["interface"], bytes.fromhex(sought["content"]))
     )
 
 
@@ -106,17 +106,17 @@ def _add_commands(zero_ns: int, nodes: Mapping[str, str]) -> None:
         names = {namespace.address: namespace.name for namespace in list_namespaces(nodes)}
         if argument and argument not in names.values():
             raise gdb.GdbError(f"no node '{argument}'; nodes: {', '.join(sorted(set(names.values()) - {'-'}))}")
-        for one in connection.list_connections():
-            name = names.get(connection.namespace_of(one), "-")
+        for one in mptcp_sockets.list_connections():
+            name = names.get(mptcp_sockets.namespace_of(one), "-")
             if argument in ("", name):
-                first, *rest = connection.describe(one)
+                first, *rest = mptcp_sockets.describe(one)
                 yield from (f"{name}: {first}", *rest)
 
     def skb(argument: str) -> Iterator[str]:
         """Print the headers of a packet: mp-skb ADDRESS, with a pointer to struct sk_buff or its address."""
         if not argument:
             raise gdb.GdbError("name a packet, such as mp-skb skb or mp-skb 0x60a1b200")
-        yield from packet.describe(packet.packet_at(argument))
+        yield from headers.describe(headers.packet_at(argument))
 
     for function in (time, hosts, subflows, skb):
         Command(f"mp-{function.__name__}", function)

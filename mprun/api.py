@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs and sweeps as polars tables, for notebooks and programs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars
+
+from mprun.errors import SpecError
+from mprun.inputs import load as read_files
+from mprun.kernel.store import DEFAULT_NAME
+from mprun.metrics.cells import INCOMPLETE
+from mprun.model.engine_name import EngineChoice
+from mprun.model.permission import NO_COMMANDS, Consent, Permissions
+from mprun.runs.place import choose_place_of
+from mprun.runs.run_directory import RunDirectory
+from mprun.runs.runner import Request, read_inputs, run_request
+from mprun.safety.folder import Folder
+from mprun.sweeps.sweep_directory import SweepDirectory, find_either
+from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
+
+if TYPE_CHECKING:
+    from mprun.reports.figure import Chart
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a report, which notebooks can display. data: the values shown, with units in the column names."""
+
+    title: str
+    caption: str
+    svg: str
+    data: polars.DataFrame
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run.
+
+    - summary: the content of `summary.json`.
+    - metrics: a table with the columns metric, value and unit (bit/s, s, share, byte, 1).
+    """
+
+    path: Path
+    summary: Mapping[str, Any]
+    place: Folder | None = field(default=None, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return f"<Run {self.path.name}: {self.summary['status']}, {len(self.summary['metrics'])} metrics>"
+
+    @property
+    def metrics(self) -> polars.DataFrame:
+        rows = [(name, float(m["value"]), m["unit"]) for name, m in self.summary["metrics"].items()]
+        return polars.DataFrame(rows, schema=["metric", "value", "unit"], orient="row")
+
+    @property
+    def tables(self) -> dict[str, polars.LazyFrame]:
+        """Return all tables of the run by their names, not yet read."""
+        return dict(RunDirectory(self.place or self.path).tables())
+
+    def figures(self) -> list[Figure]:
+        """Return the figures of the report without the network: those in `plots`, or else all for which data exists."""
+        from mprun.reports.run_page import charts_of
+
+        return [_paint(chart) for chart in charts_of(RunDirectory(self.place or self.path))]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep. cells: a table with a row for each run, with the values of its cell, seed, status and metrics."""
+
+    path: Path
+    summary: Mapping[str, Any]
+    cells: polars.DataFrame
+
+    def __repr__(self) -> str:
+        runs = sum(self.summary["runs"].values())
+        return f"<Sweep {self.path.name}: {self.summary['status']}, {runs} runs of {len(self.summary['cells'])} cells>"
+
+    @property
+    def statistics(self) -> polars.DataFrame:
+        """Return a row for each cell and metric: the cell's values and the statistics.
+
+        The statistics are count, mean, stdev, median, quantiles and intervals.
+        """
+        rows = [
+            {
+                **cell["values"],
+                "metric": name,
+                **{key: value for key, value in metric.items() if not isinstance(value, list)},
+                **{
+                    f"{key}_{end}": value[n]
+                    for key, value in metric.items()
+                    if isinstance(value, list)
+                    for n, end in enumerate(("low", "high"))
+                },
+            }
+            for cell in self.summary["cells"]
+            for name, metric in cell["metrics"].items()
+        ]
+        return polars.DataFrame(rows, infer_schema_length=None, strict=False)
+
+    def runs(self) -> Iterator[Run]:
+        """Yield the runs in the order of `cells`."""
+        for name in self.cells["directory"]:
+            yield _run(RunDirectory(Folder(self.path).below(str(name))))
+
+    def table(self, name: str) -> polars.LazyFrame:
+        """Return a table of all runs as one, after the columns of `cells` before `status`.
+
+        Raises SpecError if no run has the table.
+        """
+        keys = self.cells.columns[: self.cells.columns.index("status")]
+        parts = [
+            run.tables[name].select(
+                *(polars.lit(value).alias(key) for key, value in zip(keys, row, strict=True)), polars.all()
+            )
+            for run, row in zip(self.runs(), self.cells.select(keys).iter_rows(), strict=True)
+            if name in run.tables
+        ]
+        if not parts:
+            raise SpecError(f"{self.path}: no run has a table '{name}'")
+        return polars.concat(parts, how="diagonal_relaxed")
+
+    def figures(self) -> list[Figure]:
+        """Return the figures of the report without the network: those in `plots`, or else the main metrics by cell."""
+        from mprun.reports.sweep_page import charts_of
+
+        return [_paint(chart) for chart in charts_of(SweepDirectory(self.path))]
+
+
+def run(
+    topology: Path | str,
+    experiment: Path | str,
+    parameters: Mapping[str, object] = {},
+    seed: int | None = None,
+    engine: EngineChoice = "auto",
+    kernel: str = DEFAULT_NAME,
+    parent: Path | str = "runs",
+    consent: Consent = NO_COMMANDS,
+) -> Run:
+    """Run an experiment, as `mprun -t TOPOLOGY -x EXPERIMENT` does, and return the run, whether it passed or not.
+
+    - parameters: values in place of those of the files, as `-p` gives them.
+    - seed: in place of the experiment's.
+    - parent: the directory for the run's directory.
+    - consent: to run commands of the files (`tool: exec`).
+
+    Raises SpecError for a fault in the files, HostError if this machine cannot run them, and RunError if the run ends
+    early.
+    """
+    texts = {name: str(value) for name, value in parameters.items()}
+    loaded = read_files(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
+    place = choose_place_of(loaded.values, engine, kernel)
+    inputs = read_inputs(loaded.sources)
+    request = Request(loaded.spec, place, loaded.warnings, inputs, None, consent, loaded.parameters)
+    return _run(run_request(request, Path(parent), lambda *_: None)[0])
+
+
+def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:
+    """Return a run or a sweep.
+
+    path: its directory, its name, the beginning of its name, `latest` or `latest-sweep`. A sweep without all its runs
+    is returned as far as it is complete, with a UserWarning.
+
+    Raises SpecError if there is no such run or sweep, and MprunError if a run ended before its results were written.
+    """
+    found = find_either(Path(parent), str(path))
+    if isinstance(found, RunDirectory):
+        return _run(found)
+    sweep = read_sweep(found)
+    if sweep.summary["status"] == INCOMPLETE:
+        warnings.warn(found.tell_incomplete(found.path, tell_progress(sweep.summary)), stacklevel=2)
+    return sweep
+
+
+def _paint(chart: Chart) -> Figure:
+    from mprun.reports.chart import WIDE, paint
+    from mprun.reports.figure import to_csv
+
+    svg = paint(chart, WIDE, ("svg",))["svg"].decode()
+    data = polars.read_csv(to_csv(chart).encode(), infer_schema_length=None)
+    return Figure(chart.title, chart.caption, svg, data)
+
+
+def _run(run: RunDirectory) -> Run:
+    return Run(run.path, run.read("summary.json"), run.folder)
+
+
+def read_sweep(sweep: SweepDirectory) -> Sweep:
+    """Return a sweep as far as it is complete. Raises MprunError."""
+    return Sweep(sweep.path, read_summary(sweep), read_table(sweep))

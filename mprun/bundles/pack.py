@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collect the content of the archive of a run or a sweep."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from mprun.bundles.archive import SUFFIX, Content, write_archive
+from mprun.bundles.crate import METADATA, Description, describe
+from mprun.errors import MprunError
+from mprun.inputs import load
+from mprun.kernel.store import describe_recipe
+from mprun.metrics.cells import INCOMPLETE
+from mprun.runs.run_directory import FROM_CAPTURES, RunDirectory
+from mprun.safety.folder import Folder
+from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
+
+if TYPE_CHECKING:
+    import polars
+
+ARTIFACTS = "artifacts.json"
+# The members of a single run, and of each run of a sweep.
+_OF_RUN = (
+    *("plan.json", "environment.json", "summary.json", "calibration.json", "steps.jsonl", "report.html"),
+    *("inputs/*", "inputs/files/*", "products/**/*", "tables/*.parquet", "figures/*"),
+)
+_OF_MANY = ("plan.json", "environment.json", "summary.json", "inputs/resolved-*.yaml", "inputs/files/*")
+_OF_SWEEP = ("sweep.json", "summary.json", "report.html", "inputs/*", "tables/*.parquet", "figures/*")
+# The place of the only run in a bundle of a run.
+ALONE = "."
+_STAMP = re.compile(r"^(\d{4})(\d{2})(\d{2})-")
+
+
+def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: str, with_pcaps: bool) -> Path:
+    """Write the archive and return its path. If target is None, it is named after the directory, in the current folder.
+
+    licence: a URL of the licence, or empty. Raises MprunError if the run is incomplete.
+    """
+    runs = dict(_runs(source))
+    files: dict[str, Content] = {}
+    note = ""
+    if isinstance(source, SweepDirectory):
+        if not runs:
+            raise MprunError(f"{source.path}: none of its runs has ended: there is nothing to bundle")
+        files |= _files(source.folder, _OF_SWEEP)
+        summary = read_summary(source)
+        if not source.has_summary:
+            files |= {"summary.json": _to_json(summary), "tables/cells.parquet": _to_parquet(read_table(source))}
+        if summary["status"] == INCOMPLETE:
+            note = f"Incomplete: {tell_progress(summary)}"
+    for place, run in runs.items():
+        patterns = (*(_OF_RUN if place == ALONE else _OF_MANY), *(("pcap/*.pcap",) if with_pcaps else ()))
+        prefix = "" if place == ALONE else f"{place}/"
+        found = _files(run.folder, patterns)
+        if not with_pcaps:
+            # these tables are as large as the captures from which they are made
+            left_out = {f"tables/{name}.parquet" for name in FROM_CAPTURES}
+            found = {name: content for name, content in found.items() if name not in left_out}
+        files |= {f"{prefix}{name}": content for name, content in found.items()}
+    artifacts = {place: {name: digest_of(run, name) for name in run.artifacts()} for place, run in runs.items()}
+    kind = "sweep" if isinstance(source, SweepDirectory) else "run"
+    name = source.name if isinstance(source, SweepDirectory) else source.long_name
+    files[ARTIFACTS] = _to_json({"kind": kind, "name": name, "runs": artifacts})
+    environments = [run.read("environment.json") for run in runs.values() if run.has("environment.json")]
+    for environment in environments:
+        files |= describe_recipe(environment["kernel"].get("digest", ""))
+    about = _about(name, note, runs, environments, licence)
+    sizes = {name: len(one) if isinstance(one, bytes) else _size(one) for name, one in files.items()}
+    files[METADATA] = _to_json(describe(about, sizes))
+    path = target or Path(f"{name}{SUFFIX}")
+    write_archive(path, files)
+    return path
+
+
+def _runs(source: RunDirectory | SweepDirectory) -> Iterator[tuple[str, RunDirectory]]:
+    if isinstance(source, RunDirectory):
+        yield ALONE, source
+        return
+    for kept in source.runs():
+        yield str(kept.run.path.relative_to(source.path)), kept.run
+
+
+def _files(folder: Folder, patterns: tuple[str, ...]) -> dict[str, Content]:
+    return {name: partial(folder.open, name) for pattern in patterns for name in folder.find(pattern)}
+
+
+def _size(content: Callable[[], BinaryIO]) -> int:
+    with content() as file:
+        return os.fstat(file.fileno()).st_size
+
+
+def _about(
+    name: str,
+    note: str,
+    runs: dict[str, RunDirectory],
+    environments: list[dict[str, Any]],
+    licence: str,
+) -> Description:
+    texts: list[str] = []
+    for run in list(runs.values())[:1]:
+        if run.has_resolved_inputs:
+            spec = load(*run.resolved_inputs).spec
+            texts = [text for text in (spec.experiment.description, spec.topology.description) if text]
+    stamp = _STAMP.match(name)
+    kernels: dict[str, str] = {}
+    tools: dict[str, str] = {}
+    for environment in environments:
+        kernel = environment["kernel"]
+        words = f"{kernel['version']}, digest {kernel['digest']}" if "digest" in kernel else kernel["version"]
+        kernels[kernel.get("name", "of the machine")] = words
+        tools |= {name: text.splitlines()[0] if text else "" for name, text in environment["versions"].items()}
+    return Description(
+        name=name,
+        text=". ".join(filter(None, [*texts, note])) or f"An experiment of mprun with {len(runs)} runs",
+        date="-".join(stamp.groups()) if stamp else "1970-01-01",
+        licence=licence,
+        version=version("mprun"),
+        kernels=kernels,
+        tools=tools,
+    )
+
+
+def digest_of(run: RunDirectory, name: str) -> str:
+    """Return the SHA-256 of an artifact, as a bundle lists it."""
+    with run.open(name) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _to_parquet(table: polars.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    table.write_parquet(buffer)
+    return buffer.getvalue()
+
+
+def _to_json(value: object) -> bytes:
+    return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()

@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run the content of an archive again, and compare the results.
+
+Only the resolved inputs of the archive are used, and they are read and compiled like any file of a user. Stored plans
+are lists of commands that strangers may have written, so they are not used. Figures are not trusted either: each
+artifact must have the digest in the list of artifacts, and each digest must equal the digest of the repetition. Members
+that neither check proves are listed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from mprun.bundles.archive import unpack
+from mprun.bundles.pack import ALONE, ARTIFACTS, digest_of
+from mprun.engines.agent_process import Progress
+from mprun.errors import SpecError
+from mprun.inputs import load
+from mprun.inputs.keys.experiment import RUNS
+from mprun.metrics.comparison import Compared, compare, compare_expectations, differing_values
+from mprun.metrics.statistics import CONFIDENCE
+from mprun.model.codec import canonical_json
+from mprun.model.engine_name import DEFAULT_ENGINE, EngineName
+from mprun.model.permission import Consent
+from mprun.model.spec import Spec
+from mprun.runs.place import Place, choose_place, refuse_commands
+from mprun.runs.provenance import find_kernel, list_makers
+from mprun.runs.repetition import repeat
+from mprun.runs.run_directory import KERNEL_LOG, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
+from mprun.safety.folder import Folder, UnsafeError
+from mprun.safety.text import make_printable, plain
+from mprun.sweeps.execution import places_for
+from mprun.sweeps.executor import run_all
+from mprun.sweeps.local import LocalExecutor
+from mprun.sweeps.operands import read_operands
+from mprun.sweeps.study import name_folder
+from mprun.sweeps.sweep_directory import Kept, SweepDirectory
+from mprun.sweeps.sweep_summary import find_missing, write_summary
+from mprun.sweeps.worker import Job, settle
+
+Verdict = Literal["identical", "within", "different"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,%-]{0,200}")
+_PLACE = re.compile(rf"runs/{_NAME.pattern}/[1-9][0-9]{{0,8}}")
+CAPTURES = "pcap/"
+# Files besides the artifacts that a repetition on an equal machine makes again.
+_SAME = ("plan.json", "environment.json", "inputs/files/*", f"tables/{KERNEL_LOG}.parquet")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a repetition.
+
+    - verdict: `identical` if every artifact is equal byte by byte; `within` if the metrics of repeated runs differ by
+      no more than chance; else `different`.
+    - identical, runs: the number of identical runs, and of all runs.
+    - differences: the first different artifact of each run.
+    - facts: known differences of kernel and tools.
+    - compared: metrics that differ, if this can be measured.
+    - main: the metrics that the experiment shows or expects, in the bundle and now.
+    - failures: the reasons why runs could not be repeated.
+    - unproven: members of the bundle that the repetition does not prove.
+    """
+
+    verdict: Verdict
+    path: Path
+    identical: int
+    runs: int
+    differences: Sequence[str] = ()
+    facts: Mapping[str, tuple[object, object]] = field(default_factory=dict)
+    compared: Sequence[Compared] = ()
+    main: Sequence[Compared] = ()
+    failures: Sequence[str] = ()
+    unproven: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """An unpacked archive.
+
+    - artifacts: for each run, by its place in the archive, digests by name.
+    - missing: what an incomplete sweep lacks.
+    """
+
+    source: RunDirectory | SweepDirectory
+    artifacts: Mapping[str, Mapping[str, str]]
+    missing: str | None = None
+
+
+def open_bundle(archive: Path, scratch: Path) -> Bundle:
+    """Unpack an archive below a folder. Raises SpecError for a file that is no bundle, or that is not safe."""
+    room = Folder(scratch)
+    folder = room.make("unpacked")
+    unpack(archive, folder.path)
+    try:
+        told = make_printable(folder.read_json(ARTIFACTS))
+        kind, name, runs = told["kind"], str(told["name"]), told["runs"]
+        artifacts = {str(place): {str(k): str(v) for k, v in one.items()} for place, one in runs.items()}
+    except (OSError, UnsafeError, ValueError, KeyError, TypeError, AttributeError):
+        raise SpecError(f"{archive}: no bundle of mprun: it has no {ARTIFACTS} that can be read") from None
+    if not _NAME.fullmatch(name) or kind not in ("run", "sweep"):
+        raise SpecError(f"{archive}: its name is no name of a run: {name[:60]!r}")
+    room.move("unpacked", name)
+    path = scratch / name
+    _prove_members(archive, RunDirectory(path), artifacts)
+    if kind == "run":
+        if artifacts.keys() != {ALONE}:
+            raise SpecError(f"{archive}: {ARTIFACTS} is not that of one run")
+        _check_run(archive, RunDirectory(path))
+        return Bundle(RunDirectory(path), artifacts)
+    sweep = SweepDirectory(path)
+    _check_sweep(archive, sweep)
+    runs = [kept.run for kept in sweep.runs()]
+    if not runs:
+        raise SpecError(f"{archive}: it holds no run")
+    places = {run.path.relative_to(path).as_posix() for run in runs}
+    if places != artifacts.keys():
+        odd = min(places ^ artifacts.keys())
+        raise SpecError(f"{archive}: {ARTIFACTS} does not name its runs: {plain(odd)[:80]!r}")
+    # a run that ended with an error may have no other files
+    ended = [run for run in runs if run.read("summary.json")["status"] != "error"]
+    if not ended:
+        raise SpecError(f"{archive}: all its runs ended with an error: there is nothing to compare with")
+    for run in ended:
+        _check_run(archive, run)
+    return Bundle(sweep, artifacts, find_missing(sweep.record, sweep.runs()))
+
+
+def _prove_members(archive: Path, whole: RunDirectory, artifacts: Mapping[str, Mapping[str, str]]) -> None:
+    """Compare each artifact with its digest. Raises SpecError for an artifact without a digest or with another one."""
+    for place, digests in artifacts.items():
+        if place != ALONE and not _PLACE.fullmatch(place):
+            raise SpecError(f"{archive}: {ARTIFACTS} names no run: {plain(place)[:80]!r}")
+        run = whole if place == ALONE else RunDirectory(whole.folder.below(place))
+        for name in run.artifacts():
+            if name not in digests:
+                raise SpecError(f"{archive}: {ARTIFACTS} does not name {place}/{name}: the bundle was changed")
+        for name, digest in digests.items():
+            if run.has(name) and digest_of(run, name) != digest:
+                raise SpecError(
+                    f"{archive}: {place}/{plain(name)} is not what {ARTIFACTS} says: the bundle was changed or damaged"
+                )
+
+
+def _check_run(archive: Path, run: RunDirectory) -> None:
+    """Check that the files that are read exist and can be parsed. Their content is not trusted."""
+    for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT):
+        if not run.has(f"inputs/{name}"):
+            raise SpecError(f"{archive}: a run has no inputs/{name}")
+    for file in ("environment.json", "plan.json", "summary.json"):
+        run.read(file)
+
+
+def _check_sweep(archive: Path, sweep: SweepDirectory) -> None:
+    """Check that folders of cells are named after their values and do not lead elsewhere. Raises SpecError."""
+    record = sweep.record
+    for cell in record["cells"]:
+        if cell["folder"] != name_folder(tuple(cell["values"].items())):
+            raise SpecError(f"{archive}: cell {cell['folder'][:60]!r} is not named after its values")
+        repeat = cell["repeat"]
+        if not RUNS.minimum <= repeat["least"] <= repeat["most"] <= RUNS.maximum:
+            raise SpecError(f"{archive}: its sweep.json is not that of a sweep")
+    if not re.fullmatch("[0-9a-f]{64}", record["digest"]):
+        raise SpecError(f"{archive}: its sweep.json is not that of a sweep")
+    if not _NAME.fullmatch(record["title"]):
+        raise SpecError(f"{archive}: its title is no title of a sweep: {record['title'][:60]!r}")
+
+
+def choose_engine(bundle: Bundle, asked: EngineName | None) -> tuple[EngineName, str]:
+    """Return the engine for the repetition, and the reason.
+
+    asked: the engine that the user named. None: the virtual engine, if all runs used it. Raises SpecError if some runs
+    did not: only the user may decide that they run on this machine's kernel.
+    """
+    if asked is not None:
+        return asked, "as asked"
+    source = bundle.source
+    runs = [source] if isinstance(source, RunDirectory) else [kept.run for kept in _ended(source)]
+    if any(run.read("environment.json")["engine"] != DEFAULT_ENGINE for run in runs):
+        raise SpecError(
+            "it did not run in the virtual engine alone: add --engine real to run it on this machine's kernel, or "
+            "--engine virtual for simulated time"
+        )
+    return DEFAULT_ENGINE, "as it ran then"
+
+
+def reproduce(
+    bundle: Bundle,
+    parent: Path,
+    engine: EngineName,
+    kernel: str | None,
+    consent: Consent,
+    progress: Progress,
+    jobs: int | None = None,
+) -> Outcome:
+    """Run the content of a bundle again under `parent`.
+
+    kernel: the kernel for the virtual engine. None: the original kernel if it is built here, else `default`. Raises
+    SpecError or HostError if nothing can be run, RunError if a single run cannot be repeated.
+    """
+    if isinstance(bundle.source, SweepDirectory):
+        return _reproduce_sweep(bundle, bundle.source, parent, engine, kernel, consent, progress, jobs)
+    original = bundle.source
+    repeated = repeat(original, parent, engine, kernel, consent, progress)
+    again, facts = repeated.run, repeated.facts
+    difference = _first_difference(bundle.artifacts.get(ALONE, {}), again)
+    unproven = _find_unproven(original.folder, bundle.artifacts, {ALONE: again})
+    everything = list(compare(*read_operands(original, again).cells))
+    main = _choose_main(everything, [load(*original.resolved_inputs).spec])
+    if difference is None:
+        return Outcome("identical", again.path, 1, 1, facts=facts, main=main, unproven=unproven)
+    compared = [one for one in everything if one.verdict != "same"]
+    return Outcome("different", again.path, 0, 1, [difference], facts, compared, main, unproven=unproven)
+
+
+def _choose_main(compared: Sequence[Compared], specs: Iterable[Spec]) -> list[Compared]:
+    """Return the metrics that experiments show or expect."""
+    experiments = [spec.experiment for spec in specs]
+    names = {name for one in experiments for name in (*one.show, *(bound.metric for bound in one.expectations))}
+    return [one for one in compared if one.metric in names]
+
+
+def _reproduce_sweep(
+    bundle: Bundle,
+    original: SweepDirectory,
+    parent: Path,
+    engine: EngineName,
+    kernel: str | None,
+    consent: Consent,
+    progress: Progress,
+    jobs: int | None,
+) -> Outcome:
+    tasks = dict(_read_tasks(original, engine, kernel, consent))
+    executor = LocalExecutor(places_for({engine}, jobs, len(os.sched_getaffinity(0))))
+    again = SweepDirectory.create(parent, original.record["title"], _record(original, tasks), original.inputs())
+    failures: list[str] = []
+    differences: dict[str, str] = {}
+    facts: dict[str, tuple[object, object]] = {}
+    made: dict[str, RunDirectory] = {}
+    waiting, done = list(tasks), 0
+    running: dict[str, Job] = {}
+
+    def begin() -> tuple[str, Job] | None:
+        if not waiting:
+            return None
+        name = waiting.pop(0)
+        task = tasks[name]
+        warnings, directory = tuple(task.environment["warnings"]), again.begin(name)
+        told = task.environment.get("parameters", {})
+        place = (task.place.name, task.kernel, directory)
+        running[name] = Job(task.spec, warnings, *place, "pcaps", consent, parameters=told)
+        return name, running[name]
+
+    def look() -> None:
+        progress("running again", done / len(tasks), f"{done} of {len(tasks)} runs")
+
+    with again.held(), ExitStack() as at_end:
+        at_end.callback(again.tidy)
+        at_end.callback(executor.close)
+        for name, outcome in run_all(executor, begin, look):
+            job = running.pop(name)
+            settle(job, outcome)
+            run = again.finish(job.directory, name)
+            done += 1
+            if outcome.status == "error":
+                failures.append(f"{name}: {outcome.error}")
+                continue
+            made[f"runs/{name}"] = run
+            difference = _first_difference(bundle.artifacts.get(f"runs/{name}", {}), run)
+            if difference is not None:
+                differences[name] = difference
+            facts |= differing_values(list_makers(tasks[name].environment), list_makers(run.read("environment.json")))
+    write_summary(again)
+    unproven = _find_unproven(original.folder, bundle.artifacts, made)
+    same = len(tasks) - len(differences) - len(failures)
+    told = [f"{name}: {text}" for name, text in sorted(differences.items())]
+    operands = read_operands(original, again)
+    everything = list(compare(*operands.cells))
+    main = _choose_main(everything, (task.spec for task in tasks.values()))
+    if same == len(tasks):
+        return Outcome("identical", again.path, same, len(tasks), facts=facts, main=main, unproven=unproven)
+    count = len(everything)
+    # With this many intervals at 95 %, some would exclude zero by chance. All together must hold with 95 %.
+    compared = [one for one in compare(*operands.cells, 1 - (1 - CONFIDENCE) / max(count, 1)) if one.verdict != "same"]
+    worse = any(one.is_worse for one in compare_expectations(*operands.cells))
+    is_clear = worse or failures or any(one.verdict != "unclear" for one in compared)
+    verdict: Verdict = "different" if is_clear else "within"
+    shown = [one for one in compared if one.verdict != "unclear"]
+    return Outcome(verdict, again.path, same, len(tasks), told, facts, shown, main, failures, unproven)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A run: its cell, its experiment, its original environment, and its place now."""
+
+    cell: int
+    spec: Spec
+    environment: Mapping[str, Any]
+    place: Place
+    kernel: str
+
+
+def _read_tasks(
+    original: SweepDirectory, engine: EngineName, kernel: str | None, consent: Consent
+) -> Iterator[tuple[str, _Task]]:
+    """Yield the tasks by their places below the runs of the sweep. Raises SpecError or HostError."""
+    for kept in _ended(original):
+        name = str(kept.run.path.relative_to(original.path / "runs"))
+        spec = load(*kept.run.resolved_inputs).spec
+        refuse_commands(spec, consent, engine)
+        environment = kept.run.read("environment.json")
+        chosen = kernel or find_kernel(environment)
+        yield name, _Task(kept.cell, spec, environment, choose_place(engine, chosen), chosen)
+
+
+def _ended(sweep: SweepDirectory) -> Iterator[Kept]:
+    return (kept for kept in sweep.runs() if kept.summary["status"] != "error")
+
+
+def _record(original: SweepDirectory, tasks: Mapping[str, _Task]) -> dict[str, Any]:
+    """Return the record of the new sweep, with the engines and kernels of its cells now.
+
+    Its digest is that of no sweep of files, because no such sweep may resume it. Its runs are those of the bundle, some
+    may be missing, and the kernels may differ.
+    """
+    before = original.record
+    kernels = {
+        task.kernel: {"version": task.place.kernel.version, "digest": task.place.kernel.digest}
+        for task in tasks.values()
+        if task.place.kernel
+    }
+    now = {task.cell: {"engine": task.place.name, "kernel": task.kernel} for task in tasks.values()}
+    cells = [{**cell, **now.get(n, {})} for n, cell in enumerate(before["cells"])]
+    digest = hashlib.sha256(canonical_json(["reproduced", before["digest"], kernels]).encode()).hexdigest()
+    return {**before, "digest": digest, "kernels": kernels, "cells": cells}
+
+
+def _first_difference(artifacts: Mapping[str, str], again: RunDirectory) -> str | None:
+    """Return the first artifact that differs; None if all are equal. artifacts: digests by name."""
+    if not artifacts:
+        return "the bundle has no digests of it"
+    made = set(again.artifacts())
+    if not any(name.startswith(CAPTURES) for name in artifacts):
+        # a sweep that kept no captures
+        made = {name for name in made if not name.startswith(CAPTURES)}
+    for name, digest in sorted(artifacts.items()):
+        if name not in made:
+            return f"{name} is not there"
+        if digest_of(again, name) != digest:
+            return f"{name} differs"
+    for name in sorted(made - artifacts.keys()):
+        return f"{name} is not among the bundle's artifacts"
+    return None
+
+
+def _find_unproven(
+    bundle: Folder, artifacts: Mapping[str, Mapping[str, str]], made: Mapping[str, RunDirectory]
+) -> tuple[str, ...]:
+    """Return the members that are neither artifacts of a repeated run nor equal to the file of its repetition."""
+    proven = {ARTIFACTS}
+    for place, run in made.items():
+        prefix = "" if place == ALONE else f"{place}/"
+        # the run follows from its resolved inputs
+        resolved = (f"inputs/{name}" for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT))
+        proven |= {f"{prefix}{name}" for name in (*artifacts.get(place, {}), *resolved)}
+        for name in (one for pattern in _SAME for one in run.folder.find(pattern)):
+            member = f"{prefix}{name}"
+            if bundle.has(member) and bundle.read_bytes(member) == run.folder.read_bytes(name):
+                proven.add(member)
+    return tuple(name for name in bundle.find("**/*") if name not in proven)

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read the captures of a run with tshark, and write the tables of packets, connections, subflows and delays.
+
+A capture goes to tshark in portions, one for each CPU at a time. So the memory in use does not grow with the length of
+the capture. `mprun.captures.packet` and `mprun.captures.tcp_connection` interpret the output.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mprun.captures.delay import delay_schema, find_delays, summarize
+from mprun.captures.identity import Identities, identify, identity_schema, kept_bytes
+from mprun.captures.packet import Place, packet_schema, read_packets, shape_packets
+from mprun.captures.pair import Pair, choose_pairs
+from mprun.captures.pcapng import Portions
+from mprun.captures.tcp_connection import CONNECTION_COLUMNS, SUBFLOW_COLUMNS, Trace
+from mprun.errors import HostError, MprunError
+from mprun.model.intent import Intent
+from mprun.model.spec import Capture
+from mprun.runs.run_directory import RunDirectory, read_table
+from mprun.workloads import tshark
+
+if TYPE_CHECKING:
+    import polars
+
+PORTION_PACKETS = 50_000
+CHUNK_BYTES = 4 << 20
+
+Progress = Callable[[str, float, str], None]
+
+
+@dataclass
+class Dissection:
+    """The result of reading captures: the number of packets, the rows of each table, and warnings.
+
+    delays: a summary of each pair of captures and path.
+    """
+
+    packets: int = 0
+    connections: list[dict[str, Any]] = field(default_factory=list)
+    subflows: list[dict[str, Any]] = field(default_factory=list)
+    delays: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def dissect(run: RunDirectory, progress: Progress, wanted: Iterable[tuple[str, str]] = ()) -> Dissection:
+    """Read all captures of a run, and write `packets`, `connections`, `subflows` and `one_way_delays` to its tables.
+
+    wanted: the pairs of captures with delays; by default those of the two hosts of each flow.
+    If a capture is incomplete, its readable part is kept, with a warning. Raises HostError without tshark, MprunError
+    if the run has no captures, and SpecError for a wanted capture that the run does not have.
+    """
+    captures = run.captures()
+    if not captures:
+        raise MprunError(f"{run.path}: no captures: write `capture: [{{host: client}}]` in the experiment")
+    program = shutil.which("tshark")
+    if program is None:
+        raise HostError("reading captures needs tshark: apt-get install tshark")
+    facts = run.read("summary.json").get("captures", {}) if run.has("summary.json") else {}
+    pairs = list(choose_pairs(run.plan().intent, facts, wanted))
+    found = Dissection()
+    run.write_frames("packets", packet_schema() | identity_schema(), _read_all(run, captures, program, progress, found))
+    import polars
+
+    for name, columns, rows in (
+        ("connections", CONNECTION_COLUMNS, found.connections),
+        ("subflows", SUBFLOW_COLUMNS, found.subflows),
+    ):
+        schema = {column: getattr(polars, kind) for column, kind in columns.items()}
+        run.write_tables({name: polars.DataFrame(rows, schema=schema)})
+    run.write_frames("one_way_delays", delay_schema(), _find_delays(run, pairs, progress, found))
+    return found
+
+
+def _find_delays(
+    run: RunDirectory, pairs: Sequence[Pair], progress: Progress, found: Dissection
+) -> Iterator[polars.DataFrame]:
+    packets = read_table(run.folder, "tables/packets.parquet")
+    intent = run.plan().intent
+    there = {path.ends: path.name for flow in intent.traffic for path in flow.paths}
+    paths = {ends[::-1]: name for ends, name in there.items()} | there
+    flows = _flows(intent)
+    for number, pair in enumerate(pairs):
+        progress("comparing captures", number / len(pairs), f"{pair.sender} to {pair.receiver}")
+        delays = find_delays(packets, pair, paths, flows)
+        found.delays += summarize(delays.table)
+        found.warnings += delays.warnings
+        yield delays.table
+
+
+def _read_all(
+    run: RunDirectory, captures: Mapping[str, str], program: str, progress: Progress, found: Dissection
+) -> Iterator[polars.DataFrame]:
+    intent = run.plan().intent
+    zero_epoch_ns = run.agent_report().zero_epoch_ns
+    if zero_epoch_ns is None:
+        found.warnings.append("the run did not reach time zero: times are those of the captures' clock")
+    total = sum(run.folder.size(file) for file in captures.values())
+    wanted = {capture.name: capture for capture in intent.captures}
+    kept = kept_bytes([(capture.snaplen, capture.link is None) for capture in intent.captures])
+    done = 0
+    for name, path in captures.items():
+        trace = Trace(_paths(intent), forwards=_forwards(intent, wanted.get(name)))
+        number = 1
+        argv = [program, *tshark.argv(intent.traffic)[1:]]
+        for text, identities, read in _portions(run, path, argv, name, kept, found):
+            table = trace.follow(read_packets(text, _place(intent), zero_epoch_ns or 0))
+            yield shape_packets(table, name, number).hstack(identities.frame().head(len(table)))
+            number += len(table)
+            found.packets += len(table)
+            progress(f"reading {name}", (done + read) / total, f"{found.packets} packets")
+        done += run.folder.size(path)
+        found.connections += [{"capture": name, **row} for row in trace.tell_connections()]
+        found.subflows += [{"capture": name, **row} for row in trace.tell_subflows()]
+        if trace.cut_packets:
+            found.warnings.append(
+                f"{name}: of {trace.cut_packets} packets the options of TCP are not all in the capture, so that what "
+                "they say of MPTCP is not known; a larger snaplen keeps them, 120 at least over IPv6"
+            )
+        if trace.cut_chunks:
+            found.warnings.append(
+                f"{name}: of {trace.cut_chunks} packets of SCTP the chunks are not all in the capture, so that what "
+                "they carry is not known; without a snaplen they are"
+            )
+
+
+def _portions(
+    run: RunDirectory, path: str, argv: list[str], name: str, kept: int, found: Dissection
+) -> Iterator[tuple[bytes, Identities, int]]:
+    """Yield tshark's lines and the identities of each portion of a capture in order, and the bytes read so far."""
+    portions = Portions(PORTION_PACKETS)
+    workers = len(os.sched_getaffinity(0))
+    waiting: deque[tuple[Future[tuple[bytes, Identities, str]], int]] = deque()
+    read = 0
+    with ThreadPoolExecutor(workers) as pool, run.open(path) as file:
+        try:
+            for portion in portions.split(iter(lambda: file.read(CHUNK_BYTES), b"")):
+                read += len(portion)
+                waiting.append((pool.submit(_read_portion, argv, portion, kept), read))
+                if len(waiting) > workers:
+                    yield _take(waiting, name, found)
+        except MprunError as error:
+            found.warnings.append(f"{name}: {error}")
+        while waiting:
+            yield _take(waiting, name, found)
+    if not portions.is_whole:
+        found.warnings.append(f"{name}: ends in the midst of a packet; what came before it was read")
+
+
+def _take(
+    waiting: deque[tuple[Future[tuple[bytes, Identities, str]], int]], name: str, found: Dissection
+) -> tuple[bytes, Identities, int]:
+    future, read = waiting.popleft()
+    text, identities, problem = future.result()
+    if problem:
+        found.warnings.append(f"{name}: tshark: {problem}; what it had read was kept")
+    return text, identities, read
+
+
+def _read_portion(argv: list[str], portion: bytes, kept: int) -> tuple[bytes, Identities, str]:
+    """Run tshark on a portion. Return its output, the identities, and its error message; empty without an error."""
+    done = subprocess.run(argv, input=portion, capture_output=True, check=False)
+    said = [line for line in done.stderr.decode(errors="replace").splitlines() if "Running as user" not in line]
+    problem = (said[-1] if said else f"ended with status {done.returncode}") if done.returncode else ""
+    return done.stdout, identify(portion, kept), problem
+
+
+def _forwards(intent: Intent, capture: Capture | None) -> bool:
+    """Return whether a capture contains each forwarded packet twice, incoming and outgoing.
+
+    This is so for a capture of all interfaces of a node other than a host.
+    """
+    kinds = {node.name: node.kind for node in intent.nodes}
+    return capture is not None and not capture.link and kinds.get(capture.node, "host") != "host"
+
+
+def _place(intent: Intent) -> Place:
+    switches = {node.name for node in intent.nodes if node.kind == "switch"}
+    ends = [end for link in intent.links for end in link.ends]
+    return Place({end.name: end.link for end in ends}, {end.name: end.mac for end in ends if end.node not in switches})
+
+
+def _paths(intent: Intent) -> dict[tuple[str, str], str]:
+    """Return the name of each path by its source and destination address, also by the source address behind a NAT."""
+    found: dict[tuple[str, str], str] = {}
+    for flow in intent.traffic:
+        for path in flow.paths:
+            for source in (path.source, path.seen_from):
+                found.setdefault((source, path.destination), path.name)
+    return found
+
+
+def _flows(intent: Intent) -> dict[tuple[str, int], str]:
+    """Return the name of each flow by the addresses and ports of its server, without those of several flows."""
+    found: dict[tuple[str, int], set[str]] = {}
+    for flow in intent.traffic:
+        for address in {flow.endpoints.destination_address, *(path.destination for path in flow.paths)}:
+            for port in flow.endpoints.all_ports:
+                found.setdefault((address, port), set()).add(flow.name)
+    return {server: names.pop() for server, names in found.items() if len(names) == 1}

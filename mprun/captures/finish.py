@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convert the captures of a finished run from pcap to pcapng, with the names of interfaces and their links.
+
+Only this module opens capture files for the conversion. `mprun.captures.pcapng` converts the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mprun.captures.pcapng import HEADER_BYTES, RECORD_BYTES, Captured, Conversion, Interface
+from mprun.errors import MprunError
+from mprun.model.network import Link, Network
+from mprun.model.plan import Plan
+from mprun.model.spec import Capture
+from mprun.model.wording import describe
+from mprun.runs import agent_report
+from mprun.runs.agent_report import AgentReport
+from mprun.runs.run_directory import RunDirectory
+from mprun.workloads import tcpdump
+
+CHUNK_BYTES = 8 << 20
+
+
+def finish_captures(run: RunDirectory, plan: Plan, network: Network, agent: AgentReport) -> dict[str, Captured]:
+    """Convert each capture of a run to pcapng. Return the content of each capture by its name.
+
+    If the disk has no room for a converted capture, the file stays as tcpdump wrote it.
+    """
+    found = {}
+    for wanted in plan.intent.captures:
+        seen = agent.captures.get(f"{tcpdump.PREFIX}{wanted.name}")
+        if seen is not None:
+            found[wanted.name] = _finish(run, wanted, plan, network, agent, seen)
+    return found
+
+
+def _finish(
+    run: RunDirectory,
+    wanted: Capture,
+    plan: Plan,
+    network: Network,
+    agent: AgentReport,
+    seen: agent_report.Captured,
+) -> Captured:
+    target = f"pcap/{wanted.name}.pcap"
+    parts = _parts(run, target, wanted)
+    conversion = Conversion(_comment(wanted, plan, agent), _interfaces(wanted, network, seen.interfaces))
+    problem = ""
+    try:
+        with run.folder.whole(target) as file:
+            for number, part in enumerate(parts):
+                with run.open(part) as source:
+                    if number == 0:
+                        file.write(conversion.begin(source.read(HEADER_BYTES)))
+                        source.seek(0)
+                    for blocks in conversion.convert(_chunks(source)):
+                        file.write(blocks)
+        for part in parts:
+            if part != target:
+                run.folder.remove(part)
+    except (OSError, MprunError) as error:
+        problem = f"stays as tcpdump wrote it: {error}"
+    zero_ns = agent.zero_ns or 0
+    boot_ns = agent.boot_ns
+    first_ns = conversion.first_ns
+    return Captured(
+        packets=conversion.packets,
+        is_whole=conversion.is_whole,
+        first_ns=None if first_ns is None or boot_ns is None else first_ns - boot_ns - zero_ns,
+        problem=problem,
+    )
+
+
+def _parts(run: RunDirectory, target: str, wanted: Capture) -> list[str]:
+    """Return the files of a capture, those with the oldest packets first.
+
+    tcpdump writes a ring of files and overwrites the oldest, so the order of names is not the order of packets.
+    """
+    found = run.folder.find(f"pcap/{tcpdump.ring(wanted.name)}*")
+    ring = [name for name in found if run.folder.size(name) > HEADER_BYTES]
+    return sorted(ring, key=lambda name: _first_record(run, name)) or [target]
+
+
+def _first_record(run: RunDirectory, name: str) -> tuple[int, int]:
+    """Return the time of a file's first packet: seconds and nanoseconds."""
+    with run.open(name) as file:
+        file.seek(HEADER_BYTES)
+        record = file.read(RECORD_BYTES)
+    return int.from_bytes(record[0:4], "little"), int.from_bytes(record[4:8], "little")
+
+
+def _chunks(source: Any) -> Iterator[bytes]:
+    while chunk := source.read(CHUNK_BYTES):
+        yield chunk
+
+
+def _comment(wanted: Capture, plan: Plan, agent: AgentReport) -> str:
+    """Return the comment of the file: the run's digest and seed, the place of the capture, and time zero."""
+    where = f"node {wanted.node}" if wanted.link is None else f"node {wanted.node}, link {wanted.link}"
+    texts = [f"mprun, run of digest {plan.digest}, seed {plan.seed}", where]
+    if agent.zero_epoch_ns is not None:
+        seconds, rest_ns = divmod(agent.zero_epoch_ns, 1_000_000_000)
+        texts.append(f"time zero is {seconds}.{rest_ns:09d}")
+    return "; ".join(texts)
+
+
+def _interfaces(wanted: Capture, network: Network, numbers: Mapping[str, int]) -> dict[int, Interface]:
+    """Return the interfaces that the capture may contain, by the kernel's interface numbers."""
+    ends = {end.name: (link, end) for link in network.links for end in link.ends if end.node == wanted.node}
+    names = [name for name in numbers if wanted.link is None or (name in ends and ends[name][0].name == wanted.link)]
+    return {numbers[name]: _interface(name, ends[name][0] if name in ends else None, wanted.node) for name in names}
+
+
+def _interface(name: str, link: Link | None, node: str) -> Interface:
+    if link is None:
+        return Interface(name)
+    peer = next((end.node for end in link.ends if end.node != node), node)
+    ahead, back = (link.forward, link.reverse) if link.ends[0].node == node else (link.reverse, link.forward)
+    return Interface(name, link.name, f"{link.name}: {_say(describe(ahead, back, f'to {peer}', f'from {peer}'))}")
+
+
+def _say(lines: Sequence[str]) -> str:
+    return ", ".join(line.strip() for line in lines) or "unshaped"

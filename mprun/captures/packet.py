@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convert tshark's lines to a table of packets with typed columns. Pure.
+
+`mprun.captures.tcp_connection` finds the role of a packet in its connection.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mprun.captures.sctp_association import spell_chunks, user_bytes
+from mprun.captures.tcp_connection import ADDED, spell_flags, spell_options
+from mprun.workloads.tshark import FIELDS
+
+if TYPE_CHECKING:
+    import polars
+
+# Fields of which all values of a packet count.
+_LISTED = ("subtype", "announced_ipv4", "announced_ipv6", "chunks", "chunk_lengths", "tsns", "own_ipv4", "own_ipv6")
+# Fields with unsigned numbers of up to 64 bits.
+_KEYS = ("sender_key", "receiver_key", "data_ack", "dsn")
+_TEXTS = (
+    *("time", "interface", "mac", "ipv4_source", "ipv4_destination", "ipv6_source", "ipv6_destination"),
+    *("flags", "tag", "initiate_tag", "backup", "echo", "data_fin", "cut", *_LISTED),
+)
+# The type of outgoing packets (packet(7), PACKET_OUTGOING).
+_OUTGOING = 4
+_UDP_HEADER_BYTES = 8
+# IANA's numbers of the protocols that occur in runs.
+PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6", 132: "sctp"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of a capture.
+
+    - links: the link of each interface, by the interface's name.
+    - macs: the MAC address of each interface. Interfaces of switches are missing, since a switch forwards frames with
+        the addresses of other nodes.
+    """
+
+    links: Mapping[str, str]
+    macs: Mapping[str, str]
+
+
+def read_packets(text: bytes, place: Place, zero_epoch_ns: int) -> polars.DataFrame:
+    """Return the packets of a portion of tshark's lines. zero_epoch_ns: time zero in the clock of the capture.
+
+    Incomplete lines are left out. The fields of TCP and MPTCP have the values of the packet.
+    """
+    import polars as pl
+
+    kinds = dict.fromkeys(FIELDS, pl.String)
+    table = pl.read_csv(io.BytesIO(text), has_header=False, separator="\t", quote_char=None, schema=kinds)
+    several = [name for name in FIELDS if name not in _LISTED and table[name].str.contains(",", literal=True).any()]
+    # if a packet contains another packet, the outer one counts
+    table = table.with_columns(pl.col(name).str.split(",").list.first() for name in several)
+    numbers = [name for name in FIELDS if name not in _TEXTS]
+    outer = pl.coalesce("ipv4_protocol", "ipv6_protocol").replace_strict(
+        PROTOCOLS, default=None, return_dtype=pl.String
+    )
+    lengths = table.select("chunks", "chunk_lengths").unique().drop_nulls()
+    known = {f"{chunks}|{sizes}": user_bytes(chunks, sizes) for chunks, sizes in lengths.iter_rows()}
+    carried = pl.concat_str("chunks", "chunk_lengths", separator="|").replace_strict(
+        known, default=None, return_dtype=pl.Int64
+    )
+    own = pl.col("interface").replace_strict(place.macs, default=None, return_dtype=pl.String)
+    return (
+        table.with_columns(
+            *(pl.col(name).cast(pl.UInt64 if name in _KEYS else pl.Int64, strict=False) for name in numbers),
+            pl.col("time").str.replace(".", "", literal=True).cast(pl.Int64, strict=False) - zero_epoch_ns,
+            pl.col("flags", "tag", "initiate_tag").str.strip_prefix("0x").str.to_integer(base=16, strict=False),
+            pl.col("cut").str.contains("TCP truncated|SCTP truncated").fill_null(False),
+            *(pl.col(name).is_in(["1", "True"]) for name in ("backup", "echo", "data_fin")),
+        )
+        .filter(pl.col("time").is_not_null())
+        .with_columns(
+            pl.col("interface").replace_strict(place.links, default=None, return_dtype=pl.String).alias("link"),
+            direction=pl.when(pl.col("packet_type") == _OUTGOING)
+            .then(pl.lit("out"))
+            .when(pl.col("packet_type").is_not_null())
+            .then(pl.lit("in"))
+            .when(pl.col("mac") == own)
+            .then(pl.lit("out"))
+            .when(pl.col("mac") != own)
+            .then(pl.lit("in")),
+            # SCTP in UDP counts as SCTP (RFC 6951), but a packet quoted in an ICMP error does not
+            protocol=pl.when(outer.is_in(["sctp", "udp"]) & pl.col("tag").is_not_null())
+            .then(pl.lit("sctp"))
+            .otherwise(outer),
+            source=pl.coalesce("ipv4_source", "ipv6_source"),
+            source_port=pl.coalesce("tcp_source_port", "sctp_source_port", "udp_source_port"),
+            destination=pl.coalesce("ipv4_destination", "ipv6_destination"),
+            destination_port=pl.coalesce("tcp_destination_port", "sctp_destination_port", "udp_destination_port"),
+            payload_bytes=pl.coalesce("tcp_payload", carried, pl.col("udp_length") - _UDP_HEADER_BYTES),
+            seq=pl.coalesce("seq", pl.col("tsns").str.split(",").list.first().cast(pl.Int64, strict=False)),
+            ack=pl.coalesce("ack", "cumulative_tsn"),
+        )
+        .rename({"time": "time_ns"})
+    )
+
+
+# The columns of the table of packets: `capture`, `number`, columns of read_packets, and the columns of a trace.
+COLUMNS = (
+    *("capture", "number", "time_ns", "interface", "link", "direction", "protocol"),
+    *("source", "source_port", "destination", "destination_port", "length_bytes", "payload_bytes"),
+    *("flags", "seq", "ack", "options", *ADDED),
+)
+
+
+def shape_packets(packets: polars.DataFrame, capture: str, first: int) -> polars.DataFrame:
+    """Return packets that a trace has followed, with the columns of the table.
+
+    first: the number of the first packet.
+    """
+    import polars as pl
+
+    flags = {value: spell_flags(value) for value in packets["flags"].unique().drop_nulls()}
+    chunks = {value: spell_chunks(value) for value in packets["chunks"].unique().drop_nulls()}
+    options = {value: spell_options(value) for value in packets["subtype"].unique().drop_nulls()}
+    return packets.with_columns(
+        capture=pl.lit(capture),
+        number=pl.int_range(first, first + pl.len(), dtype=pl.Int64),
+        flags=pl.coalesce(
+            pl.col("flags").replace_strict(flags, default=None, return_dtype=pl.String),
+            pl.col("chunks").replace_strict(chunks, default=None, return_dtype=pl.String),
+        ),
+        options=pl.concat_str(
+            pl.col("subtype").replace_strict(options, default=None, return_dtype=pl.String),
+            pl.when("data_fin").then(pl.lit(",DATA_FIN")).otherwise(pl.lit("")),
+        ),
+    ).select(COLUMNS)
+
+
+def packet_schema() -> dict[str, Any]:
+    """Return the polars type of each column in COLUMNS."""
+    import polars as pl
+
+    texts = ("capture", "interface", "link", "direction", "protocol", "source", "destination", "flags", "options")
+    return {name: pl.String if name in (*texts, "way", "repeat") else pl.Int64 for name in COLUMNS}

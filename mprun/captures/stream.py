@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections of a capture: their data in both directions, their subflows or paths, and the data of each."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+from mprun.model.sequence_space import Seen
+
+RETRANSMISSION, REINJECTION = "retransmission", "reinjection"
+# The two directions of a connection: from the end that opened it, and to that end.
+WAYS = ("forward", "reverse")
+# The number of data sequence numbers in MPTCP.
+DATA_SPACE = 1 << 64
+
+# Address and port of one end, then of the other.
+Addresses = tuple[str, int, str, int]
+
+
+@dataclass
+class Stream:
+    """The data of a connection in one direction.
+
+    - key: the MPTCP key of the sender.
+    - base: the data sequence number of the first byte.
+    - seen: the bytes seen; for an SCTP association, the TSNs seen.
+    """
+
+    key: int | None = None
+    token: int | None = None
+    base: int | None = None
+    seen: Seen = field(default_factory=Seen)
+    acked_bytes: int = 0
+    new_bytes: int = 0
+    # times of the first and the last new data, and the time at which data last became complete up to a later byte
+    first_ns: int | None = None
+    last_ns: int | None = None
+    whole_ns: int | None = None
+    gap_ns: int = 0
+    gap_began_ns: int | None = None
+
+    def set_key(self, key: int) -> None:
+        """Set the sender's key, and the first data sequence number that follows from it (RFC 8684 3.2)."""
+        self.key = key
+        self.base = (_hash(key) + 1) % DATA_SPACE
+
+    def take(self, begin: int, end: int, at_ns: int) -> tuple[int, int | None]:
+        """Add bytes of the data. Return the number of new bytes, and the new end of the complete data.
+
+        The end is None if it did not move.
+        """
+        before = self.seen.front
+        new = self.seen.add(begin, end)
+        has_grown = self.seen.front > before
+        self.note(new, has_grown, at_ns)
+        return new, self.seen.front if has_grown else None
+
+    def note(self, new_bytes: int, has_grown: bool, at_ns: int) -> None:
+        """Count new bytes and gaps in time. has_grown: the data is now complete up to a later byte."""
+        self.new_bytes += new_bytes
+        if new_bytes:
+            self.first_ns = at_ns if self.first_ns is None else self.first_ns
+            self.last_ns = at_ns
+        if not has_grown:
+            return
+        if self.whole_ns is not None and at_ns - self.whole_ns > self.gap_ns:
+            self.gap_ns, self.gap_began_ns = at_ns - self.whole_ns, self.whole_ns
+        self.whole_ns = at_ns
+
+
+@dataclass
+class Connection:
+    """A connection, or an SCTP association. streams: forward (from the end that opened it), then reverse."""
+
+    number: int
+    addresses: Addresses
+    opened_ns: int
+    transport: str = "tcp"
+    is_mptcp: bool = False
+    fallback: str | None = None
+    token: int | None = None
+    streams: tuple[Stream, Stream] = field(default_factory=lambda: (Stream(), Stream()))
+    subflows: list[Subflow] = field(default_factory=list)
+    last_ns: int = 0
+    announced: list[str] = field(default_factory=list)
+    ended_by: str | None = None
+
+
+@dataclass
+class Way:
+    """A subflow in one direction. start: the sequence number of the first byte; None until it is known."""
+
+    subflow: Subflow
+    index: int
+    stream: Stream
+    start: int | None = None
+    last: int = 0
+    seen: Seen = field(default_factory=Seen)
+    # the last mapping: data sequence number, offset in the subflow, length in bytes
+    mapping: tuple[int, int, int] | None = None
+    packets: int = 0
+    payload_bytes: int = 0
+    new_bytes: int = 0
+    retransmissions: int = 0
+    reinjections: int = 0
+
+
+@dataclass
+class Subflow:
+    """A subflow, a plain TCP connection, or a path of an association. addresses: the opener's address first."""
+
+    number: int
+    connection: Connection
+    addresses: Addresses
+    kind: str
+    opened_ns: int
+    established_ns: int | None = None
+    closed_ns: int | None = None
+    closed_by: str | None = None
+    address_id: int | None = None
+    backup: bool | None = None
+    priorities: int = 0
+    ways: tuple[Way, Way] = ()  # type: ignore[assignment]
+
+
+@dataclass
+class Found:
+    """The connections and subflows of a capture, in the order in which they began."""
+
+    connections: list[Connection] = field(default_factory=list)
+    subflows: list[Subflow] = field(default_factory=list)
+
+    def open(self, addresses: Addresses, at_ns: int, transport: str = "tcp") -> Connection:
+        """Add a new connection and return it. addresses: the opener's address first."""
+        connection = Connection(len(self.connections), addresses, at_ns, transport)
+        self.connections.append(connection)
+        return connection
+
+    def join(self, connection: Connection, addresses: Addresses, kind: str, at_ns: int, index: int = 0) -> Subflow:
+        """Add a new subflow to a connection and return it.
+
+        index: the direction in the connection of packets from the subflow's opener (0: forward, 1: reverse).
+        """
+        subflow = Subflow(len(self.subflows), connection, addresses, kind, at_ns)
+        one, other = (Way(subflow, way, connection.streams[way]) for way in (index, 1 - index))
+        subflow.ways = (one, other)
+        connection.subflows.append(subflow)
+        self.subflows.append(subflow)
+        return subflow
+
+
+def token_of(key: int) -> int:
+    """Return the token of a key: the first 32 bits of its SHA-256 (RFC 8684 3.2)."""
+    return int.from_bytes(hashlib.sha256(key.to_bytes(8, "big")).digest()[:4], "big")
+
+
+def _hash(key: int) -> int:
+    """Return the initial data sequence number of a key: the last 64 bits of its SHA-256 (RFC 8684 3.2)."""
+    return int.from_bytes(hashlib.sha256(key.to_bytes(8, "big")).digest()[-8:], "big")
+
+
+def signed(difference: int, modulus: int) -> int:
+    """Return a difference of two numbers modulo `modulus` as the value nearest to 0."""
+    return (difference + modulus // 2) % modulus - modulus // 2

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Group the packets of a capture into connections and subflows, and describe the role of each packet. Pure.
+
+This module follows TCP's sequence numbers and MPTCP's mappings (RFC 8684). It decides which bytes of the data are new,
+which repeat bytes of the same subflow (retransmission) or of another subflow (reinjection), and how far the data is
+complete without a gap. It keeps only the state that later packets are compared with, so a capture may have any length.
+`mprun.captures.sctp_association` handles SCTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mprun.captures import sctp_association
+from mprun.captures.sctp_association import Associations
+from mprun.captures.stream import (
+    DATA_SPACE,
+    REINJECTION,
+    RETRANSMISSION,
+    WAYS,
+    Addresses,
+    Connection,
+    Found,
+    Stream,
+    Way,
+    signed,
+    token_of,
+)
+
+if TYPE_CHECKING:
+    import polars
+
+FIN, SYN, RST, ACK = 1, 2, 4, 16
+_FLAGS = ((SYN, "SYN"), (FIN, "FIN"), (RST, "RST"), (8, "PSH"), (ACK, "ACK"), (32, "URG"), (64, "ECE"), (128, "CWR"))
+# Subtypes of the MPTCP option (RFC 8684 8.2).
+SUBTYPES = (
+    *("MP_CAPABLE", "MP_JOIN", "DSS", "ADD_ADDR", "REMOVE_ADDR", "MP_PRIO"),
+    *("MP_FAIL", "MP_FASTCLOSE", "MP_TCPRST"),
+)
+_TCP = 1 << 32
+
+# The columns that `follow` reads of each packet, and the columns that it adds.
+READ = (
+    *("time_ns", "source", "source_port", "destination", "destination_port", "flags", "seq", "payload_bytes"),
+    *("subtype", "sender_key", "receiver_key", "token", "address_id", "backup", "data_ack", "dsn", "ssn"),
+    *("mapping_bytes", "announced_ipv4", "announced_ipv6", "echo", "cut"),
+)
+ADDED = (
+    *("connection", "subflow", "way", "subflow_offset_bytes", "data_offset_bytes", "new_bytes", "in_order_bytes"),
+    *("data_acked_bytes", "repeat"),
+)
+_ENDS = {"source": "String", "source_port": "Int64", "destination": "String", "destination_port": "Int64"}
+# The columns of the tables, with the names of their polars types.
+CONNECTION_COLUMNS: Mapping[str, str] = {
+    **{"capture": "String", "connection": "Int64", **_ENDS, "protocol": "String", "fallback": "String"},
+    **{"token": "Int64", "subflows": "Int64", "opened_ns": "Int64", "last_ns": "Int64"},
+    **{"announced": "String", "ended_by": "String"},
+    **{f"{way}_{name}": "Int64" for way in WAYS for name in ("bytes", "gap_ns", "gap_began_ns")},
+    **{f"{way}_bit_per_s": "Float64" for way in WAYS},
+    **{f"{way}_{name}": "Int64" for way in WAYS for name in ("retransmissions", "reinjections")},
+}
+SUBFLOW_COLUMNS: Mapping[str, str] = {
+    **{"capture": "String", "connection": "Int64", "subflow": "Int64", "kind": "String", "path": "String", **_ENDS},
+    **{"address_id": "Int64", "backup": "Boolean", "priorities": "Int64"},
+    **{"opened_ns": "Int64", "established_ns": "Int64", "closed_ns": "Int64", "closed_by": "String"},
+    **{f"{way}_{name}": "Int64" for way in WAYS for name in ("packets", "payload_bytes", "new_bytes")},
+    **{f"{way}_{name}": "Int64" for way in WAYS for name in ("retransmissions", "reinjections")},
+}
+
+
+class Trace:
+    """The connections of one capture.
+
+    - cut_packets: the number of TCP packets whose options are not all in the capture.
+    - cut_chunks: the number of SCTP packets whose chunks are not all in the capture.
+    - paths: the names of paths by their two addresses.
+    - forwards: the node forwards packets, so the capture contains each packet twice. Outgoing packets are then ignored.
+    """
+
+    def __init__(self, paths: Mapping[tuple[str, str], str], forwards: bool = False) -> None:
+        self._paths = paths
+        self._forwards = forwards
+        self._ways: dict[Addresses, Way] = {}
+        # token -> the connection, and the direction of an MP_JOIN with this token
+        self._tokens: dict[int, tuple[Connection, int]] = {}
+        self._found = Found()
+        self._associations = Associations(self._found)
+        self.cut_packets = 0
+
+    @property
+    def cut_chunks(self) -> int:
+        return self._associations.cut_packets
+
+    def follow(self, packets: polars.DataFrame) -> polars.DataFrame:
+        """Return the packets with the columns `ADDED`. Call it for the portions of a capture in order of time."""
+        import polars as pl
+
+        followed = pl.col("source").is_not_null() & (
+            ((pl.col("protocol") == "tcp") & pl.col("seq").is_not_null() & pl.col("flags").is_not_null())
+            | ((pl.col("protocol") == "sctp") & pl.col("tag").is_not_null())
+        )
+        if self._forwards:
+            followed &= (pl.col("direction") != "out").fill_null(True)
+        rows = packets.with_row_index("row").filter(followed)
+        is_sctp = rows["protocol"] == "sctp"
+        columns = [rows[name].to_list() for name in READ]
+        if is_sctp.any():
+            chunks = zip(*(rows.filter(is_sctp)[name].to_list() for name in sctp_association.READ), strict=True)
+            found = [
+                self._associations.packet(*next(chunks)) if sctp else self._packet(*values)
+                for sctp, *values in zip(is_sctp.to_list(), *columns, strict=True)
+            ]
+        else:
+            found = [self._packet(*values) for values in zip(*columns, strict=True)]
+        kinds = dict.fromkeys(ADDED, pl.Int64) | {"way": pl.String, "repeat": pl.String}
+        added = pl.DataFrame(found, schema=kinds, orient="row") if found else pl.DataFrame(schema=kinds)
+        added = added.with_columns(row=rows["row"])
+        return packets.with_row_index("row").join(added, on="row", how="left", maintain_order="left").drop("row")
+
+    def _packet(
+        self,
+        at_ns: int,
+        source: str,
+        source_port: int,
+        destination: str,
+        destination_port: int,
+        flags: int,
+        seq: int,
+        payload: int,
+        subtype: str | None,
+        sender_key: int | None,
+        receiver_key: int | None,
+        token: int | None,
+        address_id: int | None,
+        backup: bool | None,
+        data_ack: int | None,
+        dsn: int | None,
+        ssn: int | None,
+        mapped: int | None,
+        announced_ipv4: str | None,
+        announced_ipv6: str | None,
+        echo: bool | None,
+        cut: bool,
+    ) -> tuple[Any, ...]:
+        addresses = (source, source_port, destination, destination_port)
+        kinds = () if subtype is None else tuple(int(kind) for kind in subtype.split(","))
+        way = self._ways.get(addresses)
+        is_opening = flags & (SYN | ACK) == SYN
+        if way is None or (is_opening and way.start is not None and (seq + 1) % _TCP != way.start):
+            way = self._open(addresses, at_ns, flags, kinds, token, address_id, backup)
+        subflow, stream = way.subflow, way.stream
+        connection = subflow.connection
+        connection.last_ns = at_ns
+        way.packets += 1
+        if cut:
+            self.cut_packets += 1
+            # the first packet with a complete MPTCP option shows that the connection is MPTCP
+            connection.is_mptcp |= bool(kinds)
+        if flags & SYN:
+            way.start = (seq + 1) % _TCP
+        elif subflow.established_ns is None and flags & ACK and way is subflow.ways[0]:
+            subflow.established_ns = at_ns
+        if kinds:
+            self._options(way, flags, kinds, sender_key, receiver_key, backup)
+            if 3 in kinds and not echo and (announced := announced_ipv4 or announced_ipv6):
+                connection.announced.append(announced)
+        elif flags & SYN and flags & ACK and connection.is_mptcp and subflow.kind == "initial" and not cut:
+            connection.is_mptcp, connection.fallback = False, "no MP_CAPABLE in the answer"
+        if flags & (FIN | RST):
+            subflow.closed_ns = at_ns
+            subflow.closed_by = "RST" if flags & RST else subflow.closed_by or "FIN"
+        acked = None
+        if data_ack is not None and connection.is_mptcp:
+            acked = self._acknowledge(connection.streams[1 - way.index], data_ack)
+        if not payload:
+            return connection.number, subflow.number, WAYS[way.index], None, None, None, None, acked, None
+        return self._data(way, stream, at_ns, seq, payload, kinds, dsn, ssn, mapped, cut, acked)
+
+    def _open(
+        self,
+        addresses: Addresses,
+        at_ns: int,
+        flags: int,
+        kinds: tuple[int, ...],
+        token: int | None,
+        address_id: int | None,
+        backup: bool | None,
+    ) -> Way:
+        """Open a subflow that begins, or that began before the capture. Return the way of this packet."""
+        is_answer = bool(flags & SYN and flags & ACK)
+        if is_answer:
+            addresses = (addresses[2], addresses[3], addresses[0], addresses[1])
+        is_join = 1 in kinds and token is not None
+        if is_join and token in self._tokens:
+            joined, index = self._tokens[token]
+        else:
+            joined, index = self._found.open(addresses, at_ns), 0
+            joined.is_mptcp = bool(kinds)
+            if is_join and token is not None:
+                # the connection began before the capture
+                joined.token = token
+                self._tokens[token] = joined, index
+        kind = "additional" if is_join else "initial" if flags & SYN else "under way"
+        subflow = self._found.join(joined, addresses, kind, at_ns, index)
+        if is_join:
+            subflow.address_id, subflow.backup = address_id, bool(backup)
+        elif joined.is_mptcp:
+            subflow.address_id = 0
+        one, other = subflow.ways
+        self._ways[addresses] = one
+        self._ways[addresses[2], addresses[3], addresses[0], addresses[1]] = other
+        return other if is_answer else one
+
+    def _options(
+        self,
+        way: Way,
+        flags: int,
+        kinds: tuple[int, ...],
+        sender_key: int | None,
+        receiver_key: int | None,
+        backup: bool | None,
+    ) -> None:
+        connection = way.subflow.connection
+        if 0 in kinds:
+            for stream, key in ((way.stream, sender_key), (connection.streams[1 - way.index], receiver_key)):
+                if key is not None and stream.key is None:
+                    stream.set_key(key)
+            for index, stream in enumerate(connection.streams):
+                if stream.key is not None and stream.token is None:
+                    # an MP_JOIN has the token of the end that receives it
+                    stream.token = token_of(stream.key)
+                    self._tokens[stream.token] = connection, 1 - index
+            connection.token = connection.token or connection.streams[1].token
+        if 1 in kinds and flags & SYN and flags & ACK and backup:
+            way.subflow.backup = True
+        if 5 in kinds:
+            way.subflow.backup = bool(backup)
+            way.subflow.priorities += 1
+        if 6 in kinds:
+            connection.fallback = connection.fallback or "MP_FAIL"
+        if 7 in kinds:
+            connection.ended_by = "MP_FASTCLOSE"
+
+    def _acknowledge(self, stream: Stream, data_ack: int) -> int | None:
+        """Return how many bytes of the data are acknowledged; None if the first sequence number is not known.
+
+        A data ACK of 32 bits stands for the nearest value to the previous data ACK.
+        """
+        if stream.base is None:
+            return None
+        if data_ack < _TCP:
+            expected = (stream.base + stream.acked_bytes) % DATA_SPACE
+            step = (data_ack - expected + _TCP // 2) % _TCP - _TCP // 2
+            acked = stream.acked_bytes + step
+        else:
+            acked = signed(data_ack - stream.base, DATA_SPACE)
+        stream.acked_bytes = max(stream.acked_bytes, acked)
+        return acked
+
+    def _data(
+        self,
+        way: Way,
+        stream: Stream,
+        at_ns: int,
+        seq: int,
+        payload: int,
+        kinds: tuple[int, ...],
+        dsn: int | None,
+        ssn: int | None,
+        mapped: int | None,
+        cut: bool,
+        acked: int | None,
+    ) -> tuple[Any, ...]:
+        """Follow a packet with payload. Return the values of the columns `ADDED`."""
+        subflow = way.subflow
+        connection = subflow.connection
+        if way.start is None:
+            # the subflow began before the capture: its mapping gives the offset, else count from this packet
+            way.start = (seq + 1 - ssn) % _TCP if ssn else seq
+            way.seen.front = signed(seq - way.start, _TCP)
+            way.last = way.seen.front
+        # a sequence number of 32 bits stands for the nearest offset to the last one
+        offset = way.last + signed(seq - way.start - way.last, _TCP)
+        way.last = max(way.last, offset)
+        way.payload_bytes += payload
+        here = way.seen.add(offset, offset + payload)
+        if connection.is_mptcp and connection.fallback is None:
+            if dsn is not None and ssn is not None and mapped:
+                way.mapping = (dsn, ssn - 1, mapped)
+                if stream.base is None:
+                    stream.base = dsn
+                    stream.seen.front = 0
+            elif 0 in kinds and stream.base is not None:
+                # the first data comes in the packet of MP_CAPABLE (RFC 8684 3.1)
+                way.mapping = (stream.base, 0, mapped or payload)
+            elif dsn is not None and mapped == 0:
+                connection.fallback = "infinite mapping"
+            elif way.mapping is None and subflow.kind == "initial" and not kinds and not cut:
+                connection.fallback = "data without DSS"
+        begin = offset
+        if connection.is_mptcp and connection.fallback is None:
+            if way.mapping is None or stream.base is None or (cut and dsn is None):
+                repeat = None if here else RETRANSMISSION
+                way.retransmissions += repeat is not None
+                return connection.number, subflow.number, WAYS[way.index], offset, None, None, None, acked, repeat
+            begin += signed(way.mapping[0] - stream.base, DATA_SPACE) - way.mapping[1]
+        new, whole = stream.take(begin, begin + payload, at_ns)
+        repeat = None
+        if not here:
+            repeat = RETRANSMISSION
+            way.retransmissions += 1
+        elif not new:
+            repeat = REINJECTION
+            way.reinjections += 1
+        way.new_bytes += new
+        return connection.number, subflow.number, WAYS[way.index], offset, begin, new, whole, acked, repeat
+
+    def tell_connections(self) -> list[dict[str, Any]]:
+        """Return a row for each connection, in the order in which they began."""
+        rows = []
+        for one in self._found.connections:
+            row: dict[str, Any] = {"connection": one.number, **_ends(one.addresses)}
+            row |= {"protocol": "mptcp" if one.is_mptcp else one.transport, "fallback": one.fallback}
+            row |= {"token": one.token, "subflows": len(one.subflows)}
+            row |= {"opened_ns": one.opened_ns, "last_ns": one.last_ns}
+            row |= {"announced": ",".join(dict.fromkeys(one.announced)) or None, "ended_by": one.ended_by}
+            for name, stream in zip(WAYS, one.streams, strict=True):
+                lasted = None if stream.first_ns is None or stream.last_ns is None else stream.last_ns - stream.first_ns
+                row[f"{name}_bytes"] = stream.new_bytes
+                row[f"{name}_bit_per_s"] = stream.new_bytes * 8e9 / lasted if lasted else None
+                # if the capture lacks a part of the data, gaps in the data's arrival are not known
+                row[f"{name}_gap_ns"] = stream.gap_ns if stream.gap_ns and stream.seen.is_whole else None
+                row[f"{name}_gap_began_ns"] = stream.gap_began_ns if stream.seen.is_whole else None
+            for name, index in zip(WAYS, (0, 1), strict=True):
+                ways = [way for subflow in one.subflows for way in subflow.ways if way.index == index]
+                row[f"{name}_retransmissions"] = sum(way.retransmissions for way in ways)
+                row[f"{name}_reinjections"] = sum(way.reinjections for way in ways)
+            rows.append(row)
+        return rows
+
+    def tell_subflows(self) -> list[dict[str, Any]]:
+        """Return a row for each subflow, in the order in which they began."""
+        rows = []
+        for one in self._found.subflows:
+            row: dict[str, Any] = {"connection": one.connection.number, "subflow": one.number, "kind": one.kind}
+            row |= {"path": self._path_of(one.addresses), **_ends(one.addresses)}
+            row |= {"address_id": one.address_id, "backup": one.backup, "priorities": one.priorities}
+            row |= {"opened_ns": one.opened_ns, "established_ns": one.established_ns}
+            row |= {"closed_ns": one.closed_ns, "closed_by": one.closed_by}
+            for way in sorted(one.ways, key=lambda way: way.index):
+                name = WAYS[way.index]
+                row |= {f"{name}_packets": way.packets, f"{name}_payload_bytes": way.payload_bytes}
+                row |= {f"{name}_new_bytes": way.new_bytes, f"{name}_retransmissions": way.retransmissions}
+                row[f"{name}_reinjections"] = way.reinjections
+            rows.append(row)
+        return rows
+
+    def _path_of(self, addresses: Addresses) -> str | None:
+        here, _, there, _ = addresses
+        return self._paths.get((here, there)) or self._paths.get((there, here))
+
+
+def spell_flags(flags: int) -> str:
+    """Return the names of TCP flags, separated by commas, such as `SYN,ACK`."""
+    return ",".join(name for bit, name in _FLAGS if flags & bit)
+
+
+def spell_options(subtype: str) -> str:
+    """Return the names of MPTCP options as in RFC 8684, separated by commas."""
+    names = (int(kind) for kind in subtype.split(","))
+    return ",".join(SUBTYPES[kind] if kind < len(SUBTYPES) else f"option {kind}" for kind in names)
+
+
+def _ends(addresses: Addresses) -> dict[str, Any]:
+    return dict(zip(_ENDS, addresses, strict=True))

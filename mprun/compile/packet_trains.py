@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Network -> trains of frames that show what each link does: its delay, loss, rate and queue.
+
+Every direction of every link is measured alone, on a network of its own that carries nothing else,
+so that a run's result is the same with and without. How frames are paced is decided here; what
+they show is for `metrics.calibration`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from mprun.compile.planner import compile_plan
+from mprun.model.capabilities import Capabilities
+from mprun.model.correlation import burstiness, inflation
+from mprun.model.network import Interface, Link, Network
+from mprun.model.plan import Plan, Train
+from mprun.model.spec import Direction, Spec
+from mprun.model.units import NS_PER_S
+
+SMALL_BYTES = 64
+# A share of the rate offered to see the rate itself: less than all of it cannot see a link that is too fast.
+OVERLOAD = 1.2
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The cost of a train: frames to see a jitter or a rate with, and how long in ns it may take."""
+
+    jitter_frames: int
+    rate_frames: int
+    rate_ns: int
+    longest_ns: int | None
+    most_frames: int
+
+
+# In simulated time waiting is free and timers are exact; in real time neither.
+SIMULATED = Limits(jitter_frames=8_000, rate_frames=400, rate_ns=0, longest_ns=None, most_frames=400_000)
+REAL = Limits(jitter_frames=2_000, rate_frames=200, rate_ns=400_000_000, longest_ns=10 * NS_PER_S, most_frames=200_000)
+
+
+def compile_calibration(spec: Spec, network: Network, capabilities: Capabilities) -> Plan:
+    """Return a plan that builds the network as it is at time zero and measures it. `spec` has no flows (`silence`)."""
+    limits = SIMULATED if capabilities.is_simulated else REAL
+    plan = compile_plan(spec, replace(network, paths={}, changes=(), switches={}), capabilities)
+    trains = tuple(train for link in network.links for train in _trains(link, limits))
+    # a switch would take what arrives at its ports before it could be counted there
+    build = tuple(command for command in plan.build if "master" not in command.argv)
+    return replace(plan, build=build, trains=trains)
+
+
+def silence(spec: Spec) -> Spec:
+    """The same network with nothing going on."""
+    quiet = replace(
+        spec.experiment,
+        traffic=(),
+        captures=(),
+        expectations=(),
+        probe_pings=0,
+        vary=(),
+        faults=(),
+        reseed=None,
+        tracepoints=(),
+    )
+    return replace(spec, experiment=quiet)
+
+
+def _trains(link: Link, limits: Limits) -> Iterator[Train]:
+    a, b = link.ends
+    for name, way, sender, receiver in (("forward", link.forward, a, b), ("reverse", link.reverse, b, a)):
+        if way.is_shaped:
+            yield from _direction_trains(link, name, way, sender, receiver, limits)
+
+
+def _direction_trains(
+    link: Link, name: str, way: Direction, sender: Interface, receiver: Interface, limits: Limits
+) -> Iterator[Train]:
+    def train(kind: str, count: int, frame_bytes: int, batch: int, gap_ns: int) -> Train:
+        if limits.longest_ns is not None and gap_ns:
+            count = min(count, max(batch, limits.longest_ns // gap_ns * batch))
+        return Train(
+            link=link.name,
+            direction=name,
+            kind=kind,
+            node=sender.node,
+            interface=sender.name,
+            peer_node=receiver.node,
+            peer_interface=receiver.name,
+            peer_mac=receiver.mac,
+            count=min(count, limits.most_frames),
+            frame_bytes=frame_bytes,
+            batch=batch,
+            gap_ns=gap_ns,
+            tail_ns=_tail_ns(way, link.frame_bytes),
+        )
+
+    rate = way.rate_bit_per_s
+    small_ns = math.ceil(SMALL_BYTES * 8 * NS_PER_S / rate) if rate else 1_000
+    lost = way.loss.mean if way.loss else 0.0
+    delays = 100 if way.reorder else 20
+    if way.jitter:
+        delays = round(min(20_000, limits.jitter_frames * inflation(way.jitter.correlation)))
+    if lost < 1:
+        yield train("delay", math.ceil(delays / (1 - lost)), SMALL_BYTES, 1, max(2 * small_ns, 1_000_000))
+    queue = _queue_frames(way, link.frame_bytes)
+    if way.loss:
+        # a quarter of the rate, and no more at once than the queue holds with room to spare
+        batch = max(1, min(16, queue // 4)) if rate else 16
+        gap_ns = 4 * batch * small_ns
+        if way.jitter and rate:
+            gap_ns = max(gap_ns, 8 * batch * way.jitter.amount_ns // max(queue, 1))
+        yield train("loss", math.ceil(100 / lost * burstiness(way.loss)), SMALL_BYTES, batch, gap_ns)
+    if rate and lost < 0.9:
+        frame_ns = link.frame_bytes * 8 * NS_PER_S / rate
+        frames = max(limits.rate_frames, math.ceil(limits.rate_ns / frame_ns))
+        if way.jitter:
+            frames = max(frames, math.ceil(200 * way.jitter.amount_ns / frame_ns))
+        offered = OVERLOAD / (1 - lost)
+        batch = max(1, min(16, math.ceil(limits.rate_ns and 200_000 / frame_ns)))
+        yield train("rate", math.ceil(frames * offered), link.frame_bytes, batch, round(batch * frame_ns / offered))
+        if _is_countable(way):
+            yield train("queue", min(queue + max(20, queue // 10), limits.most_frames), link.frame_bytes, queue * 2, 0)
+
+
+def _is_countable(way: Direction) -> bool:
+    """Check whether a burst shows the size of a queue: it drops from its tail, and all frames reach it at once."""
+    disturbed = (way.jitter, way.loss, way.duplicate, way.reorder, way.corrupt)
+    return way.queue is not None and way.queue.discipline == "fifo" and not any(disturbed)
+
+
+def _queue_frames(way: Direction, frame_bytes: int) -> int:
+    if way.queue is None:
+        return 0
+    return int(way.queue.amount if way.queue.unit == "packets" else way.queue.amount // frame_bytes)
+
+
+def _tail_ns(way: Direction, frame_bytes: int) -> int:
+    """Return the time after the last frame was sent by which all must have arrived: delay, jitter, and a full queue."""
+    jitter_ns = 6 * way.jitter.amount_ns if way.jitter else 0
+    queue_ns = 0
+    if way.rate_bit_per_s:
+        queue_ns = (_queue_frames(way, frame_bytes) + 4) * frame_bytes * 8 * NS_PER_S // way.rate_bit_per_s
+    return 50_000_000 + way.delay_ns + jitter_ns + queue_ns

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The user's cache: folders of built programs and kernels, and locks that allow one builder at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mprun.errors import HostError
+from mprun.host import invoking_user
+
+
+def find_home() -> Path | None:
+    """Return the user's home directory; None if neither HOME nor the user database names one."""
+    try:
+        return invoking_user.home()
+    except RuntimeError:
+        return None
+
+
+def find_base(variable: str, name: str) -> Path:
+    """Return the folder in an environment variable, or `name` in the home directory if the variable is not set.
+
+    Raises HostError if the user has no home directory.
+    """
+    if base := os.environ.get(variable):
+        return Path(base)
+    home = find_home()
+    if home is None:
+        raise HostError(f"this user has no home directory: set HOME or {variable}")
+    return home / name
+
+
+def cache(kind: str, of_root: bool = False) -> Path:
+    """Return the cache's folder for one kind of files. It need not exist (XDG Base Directory Specification).
+
+    of_root: under sudo, use root's cache instead of the user's. Raises HostError if the user has no home directory.
+    """
+    if of_root and invoking_user.is_root_for_user() and not os.environ.get("XDG_CACHE_HOME"):
+        return invoking_user.home_of_root() / ".cache" / "mprun" / kind
+    return find_base("XDG_CACHE_HOME", ".cache") / "mprun" / kind
+
+
+# A function that is called with the current task and the share of it that is done.
+Progress = Callable[[str, float], None]
+
+
+@contextmanager
+def locked(folder: Path, on_wait: Callable[[], None], of_root: bool = False) -> Iterator[None]:
+    """Make a folder if it is missing, and lock it for the block.
+
+    If another process has the lock, call `on_wait` once and wait. Afterwards the folder's files belong to the user whom
+    mprun works for. With `of_root`, they stay root's.
+    """
+    if of_root:
+        folder.mkdir(parents=True, exist_ok=True)
+    else:
+        invoking_user.make_folder(folder)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_wait()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            if not of_root:
+                invoking_user.give(folder)

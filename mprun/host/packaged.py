@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folders that come with mprun's code: `labs`, `schemas` and a Wireshark profile.
+
+In a checkout, the first two are at its top. Building a package copies them into the package (`setup.py`). This module
+does not read labs, so that the completion of names in a shell is quick; `mprun.labs.definition` reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from mprun.errors import SpecError
+
+_PACKAGE = Path(__file__).parents[1]
+# Columns, colours and buttons for MPTCP (wireshark(1), configuration profiles).
+PROFILE = _PACKAGE / "captures" / "wireshark" / "mptcp"
+
+
+def find_shipped(name: str) -> Path:
+    """Return the path of a folder by its name. It does not exist if neither the package nor a checkout has it."""
+    inside = _PACKAGE / name
+    return inside if inside.is_dir() else _PACKAGE.parent / name
+
+
+def find_labs() -> Mapping[str, Path]:
+    """Return the folders of labs by their numbers, from `labs` in the current directory or else from mprun.
+
+    Raises SpecError if there are none.
+    """
+    for folder in (Path("labs"), find_shipped("labs")):
+        labs = {path.parent.name.split("_")[0]: path.parent for path in sorted(folder.glob("*/lab.yaml"))}
+        if labs:
+            return labs
+    raise SpecError("no labs here: change into a checkout of mprun")

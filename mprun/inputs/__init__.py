@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The input stage: two files in, one Spec out, or every fault of both.
+
+The passes are on this page: `_read` makes trees of the files and cells of their matrix. For each cell `_load` then
+gathers the parameters, reads the topology and the experiment, and checks the two against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
+
+from mprun.inputs.startup import pause_collection, skip_plugins
+from mprun.model.fault import Fault, InputError
+from mprun.model.fault import Path as FaultPath
+from mprun.model.path import name_paths
+from mprun.model.permission import NONE, Permissions
+from mprun.model.scalar import Scalar, spell_values
+from mprun.model.spec import ExperimentSpec, Spec, TopologySpec
+
+skip_plugins()
+with pause_collection():
+    from mprun.inputs import cross_check, files
+    from mprun.inputs.datagram import check_lengths, fill_lengths
+    from mprun.inputs.document import Document
+    from mprun.inputs.event import check_times
+    from mprun.inputs.experiment import check_links, read_experiment
+    from mprun.inputs.files import Files
+    from mprun.inputs.keys.field import DEFAULT_SEED
+    from mprun.inputs.matrix import LinkValues, Values
+    from mprun.inputs.offer import check_rates
+    from mprun.inputs.parameter import Parameters
+    from mprun.inputs.plot import check_axes
+    from mprun.inputs.reader import Tree, read
+    from mprun.inputs.repeated_flow import expand
+    from mprun.inputs.search import check_names
+    from mprun.inputs.topology import Topology, read_topology
+
+# The experiment for a topology without an experiment: no traffic.
+EMPTY = ExperimentSpec("", "", {}, (), (), (), probe_pings=0, seed=DEFAULT_SEED)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The checked files of a run.
+
+    `sources`: all files that were read, files of the topology first.
+    `values`: the values of the matrix's axes in this run.
+    `parameters`: the value of each parameter of the files and of each axis.
+    `reseed`: make the Spec for another seed. Some workloads draw the pairs of hosts from the seed.
+    """
+
+    spec: Spec
+    warnings: tuple[str, ...]
+    sources: tuple[Path, ...]
+    values: Values
+    parameters: Mapping[str, Scalar]
+    reseed: Callable[[int], Spec] = field(repr=False, compare=False)
+
+
+def load(
+    topology: Path | str,
+    experiment: Path | str | None,
+    parameters: Mapping[str, str] = {},
+    seed: int | None = None,
+    strict: bool = False,
+    allowed: Permissions = NONE,
+) -> Loaded:
+    """Read and check a topology and an experiment; without an experiment, nothing happens on the topology.
+
+    parameters: values in place of those of the files, as written on the command line.
+    seed: in place of the experiment's.
+    strict: warnings are faults.
+    allowed: rights that only the command line can give to files.
+
+    Raises InputError (a SpecError) with every fault of both files, in the order of files and lines. A matrix whose axes
+    are not all among the parameters is a fault, because it stands for several runs.
+    """
+    with pause_collection():
+        return _load_one(_read(topology, experiment, parameters, seed, strict, allowed))
+
+
+def load_cells(
+    topology: Path | str,
+    experiment: Path | str | None,
+    parameters: Mapping[str, str] = {},
+    seed: int | None = None,
+    strict: bool = False,
+    allowed: Permissions = NONE,
+) -> tuple[Loaded, ...]:
+    """Read and check each cell of the experiment's matrix as `load` does; without a matrix there is one.
+
+    parameters: also fix axes.
+
+    Raises InputError with every fault of the first cell that has any.
+    """
+    with pause_collection():
+        found = _read(topology, experiment, parameters, seed, strict, allowed)
+        first, *others = found.cells()
+        loaded = _load(found, first)
+        # these faults are the same in all cells
+        files.check_conditions(found, loaded.spec.experiment.across)
+        return (loaded, *(_load(found, values) for values in others))
+
+
+def load_search(
+    topology: Path | str,
+    experiment: Path | str,
+    parameters: Mapping[str, str] = {},
+    seed: int | None = None,
+    allowed: Permissions = NONE,
+) -> tuple[Loaded, Callable[[Mapping[str, Scalar]], Loaded]]:
+    """Read and check the files of a search as `load` does.
+
+    Return them with the values of the files, and the function that gives them at a point: parameters and properties of
+    links by name. The function raises InputError for values that the files cannot have.
+    """
+    with pause_collection():
+        found = _read(topology, experiment, parameters, seed, False, allowed)
+        loaded = _load_one(found)
+        documents = found.documents()
+        search = loaded.spec.experiment.search
+        if search is None:
+            message = "is missing: write what to vary and which statement to violate (docs/questions.md)"
+            raise InputError([Fault(documents[1].name, None, ("search",), message)])
+
+    def load_at(point: Mapping[str, Scalar]) -> Loaded:
+        with pause_collection():
+            return _load(found, tuple(point.items()), ("search", "vary"))
+
+    return loaded, load_at
+
+
+def load_trees(topology: Tree, experiment: Tree | None, strict: bool = False) -> Loaded:
+    """Check the trees of files that have been read, as `load` does."""
+    with pause_collection():
+        return _load_one(files.gather(topology, experiment, {}, None, strict))
+
+
+def read_plain(
+    topology: Path | str, experiment: Path | str, parameters: Mapping[str, str] = {}, seed: int | None = None
+) -> dict[str, dict[str, object]]:
+    """Return the keys and values of a topology and an experiment, with their parameters filled in.
+
+    The keys of the result are `topology` and `experiment`. The matrix is left out. Raises InputError (a SpecError).
+    """
+    found = _read(topology, experiment, parameters, seed, False, NONE)
+    documents = found.documents()
+    filled = files.fill_in(found, documents, next(iter(found.cells()), ()))
+    plain = [document.plain(filled) for document in documents]
+    faults = [fault for document in documents for fault in document.faults]
+    if faults or None in plain:
+        raise InputError(faults)
+    return {
+        name: {key: value for key, value in (one or {}).items() if key != "matrix"}
+        for name, one in zip(("topology", "experiment"), plain, strict=True)
+    }
+
+
+def load_topology(
+    topology: Path | str, parameters: Mapping[str, str] = {}, allowed: Permissions = NONE
+) -> TopologySpec:
+    """Read and check a topology alone. Raises InputError (a SpecError)."""
+    return load(topology, None, parameters, allowed=allowed).spec.topology
+
+
+def _read(
+    topology: Path | str,
+    experiment: Path | str | None,
+    parameters: Mapping[str, str],
+    seed: int | None,
+    strict: bool,
+    allowed: Permissions,
+) -> Files:
+    trees = [read(topology, "topology", allowed)]
+    trees += [] if experiment is None else [read(experiment, "experiment", allowed)]
+    return files.gather(trees[0], trees[1] if trees[1:] else None, parameters, seed, strict)
+
+
+def _load_one(found: Files) -> Loaded:
+    cells = found.cells()
+    files.refuse_several(found, cells)
+    loaded = _load(found, next(iter(cells), ()))
+    files.check_conditions(found, loaded.spec.experiment.across)
+    return loaded
+
+
+def _load(found: Files, values: Values, place: FaultPath = ("matrix",)) -> Loaded:
+    """All passes after reading, for one cell. place: of the axes in the experiment."""
+
+    def reseed(seed: int) -> Spec:
+        with pause_collection():
+            return _load(replace(found, seed=seed), values, place).spec
+
+    documents = found.documents()
+    first, last = documents[0], documents[-1]
+    files.check_seed(found.seed, first)
+    parameters = files.fill_in(found, documents, values)
+    network = _read_network(first, parameters, LinkValues({k: v for k, v in values if "." in k}, last, place))
+    if last is first:
+        action: ExperimentSpec | None = replace(EMPTY, seed=EMPTY.seed if found.seed is None else found.seed)
+    else:
+        action = _read_action(last, parameters, network, PurePath(first.name).stem, found.seed)
+    if action is not None:
+        check_times(network.events, action.traffic, first)
+        check_axes(action.plots, found.matrix.values(found.fixed), last)
+        if action.search is not None:
+            links = None if network.spec is None else [link.name for link in network.spec.links]
+            check_names(action.search, parameters.values, links, last)
+    faults = files.sort(documents, [fault for document in documents for fault in document.faults])
+    if values and faults:
+        where = spell_values(dict(values), ", ")
+        faults = [replace(fault, message=f"{fault.message} (in cell {where})") for fault in faults]
+    if last is not first and not faults:
+        files.warn_unused(parameters, documents)
+    warnings = files.sort(documents, [warning for document in documents for warning in document.warnings])
+    if faults or (found.strict and warnings) or network.spec is None or action is None:
+        raise InputError(files.sort(documents, faults + warnings) if found.strict else faults)
+    told = {**parameters.values, **dict(values)}
+    sources = dict.fromkeys(Path(file) for document in documents for file in document.files)
+    return Loaded(Spec(network.spec, action), tuple(map(str, warnings)), tuple(sources), values, told, reseed)
+
+
+def _read_network(document: Document, parameters: Parameters, on_links: LinkValues) -> Topology:
+    values = document.plain(parameters)
+    if values is None:
+        return Topology(None, None)
+    topology = read_topology(values, document, on_links.lay_over)
+    if topology.spec is not None:
+        for name in cross_check.find_lonely(topology.spec):
+            document.warn(("nodes", name), "has no link: join it or remove it")
+        for warning in cross_check.find_unlimited(topology.spec):
+            document.warn((), warning)
+        cross_check.check_events(topology.spec, topology.events, document)
+    return topology
+
+
+def _read_action(
+    document: Document, parameters: Parameters, network: Topology, topology_name: str, seed: int | None
+) -> ExperimentSpec | None:
+    values = document.plain(parameters)
+    if values is None:
+        return None
+    hosts = None if network.nodes is None else [name for name, kind in network.nodes.items() if kind == "host"]
+    found = read_experiment(values, document, hosts, seed)
+    if network.nodes is not None:
+        cross_check.check_references(values, network.nodes, topology_name, document)
+    if found is None:
+        return None
+    action, notes = found
+    check_links(action.links, topology_name, action.name, document)
+    if network.spec is not None:
+        cross_check.check_routes(network.spec, action.traffic, notes)
+        named = name_paths(network.spec, [(flow.source, flow.destination) for flow in action.traffic])
+        cross_check.check_metrics(named, action, notes)
+        cross_check.check_mptcp(network.spec, named, action, notes)
+        cross_check.check_path_managers(values, named, action, notes)
+        cross_check.check_idle_path_managers(values, action, document, notes)
+        cross_check.check_endpoints(network.spec, action, notes)
+        cross_check.check_congestion(network.spec, action, notes)
+        cross_check.check_captures(network.spec, action, document)
+        cross_check.check_faults(network.spec, action, document)
+        cross_check.check_tools(named, action, notes)
+        check_rates(network.spec, named, action, notes)
+        check_lengths(network.spec, named, action, notes)
+        if not document.faults:
+            action = fill_lengths(network.spec, replace(action, traffic=expand(action.traffic)))
+    return action

@@ -1,0 +1,480 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that names and references agree, within a topology and between a topology and an experiment.
+
+Names are checked on plain values, so that a wrong unit elsewhere hides no other fault. `subnet` checks addresses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from mprun.inputs.document import Document
+from mprun.inputs.event import Event
+from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern
+from mprun.inputs.repeated_flow import names_of
+from mprun.inputs.subnet import check_addresses
+from mprun.inputs.traffic import owned_metrics
+from mprun.model import metric
+from mprun.model.address import families_of
+from mprun.model.fault import Notes, Path, list_names, name_nearest
+from mprun.model.path import NamedPath, Pair, are_side_by_side, count_subflows, find_areas, pairs_of, usable_paths
+from mprun.model.spec import (
+    FAMILIES,
+    HEADER_BYTES,
+    MAX_ADDITIONAL_SUBFLOWS,
+    MAX_ENDPOINTS,
+    TITLES,
+    Direction,
+    ExperimentSpec,
+    Family,
+    Flow,
+    HostSpec,
+    LinkSpec,
+    NodeKind,
+    Queue,
+    TopologySpec,
+)
+from mprun.model.units import RATE, TIME
+from mprun.workloads.tool import tool_of
+
+# A packet captured on any interface: the header of libpcap, and the headers of IPv6 and TCP with all options.
+WHOLE_HEADERS_BYTES = 20 + 40 + 60
+# The largest number of names that are listed completely. Of a longer list only the nearest name is shown.
+FEW = 6
+
+
+def check_links(values: Mapping[str, object], nodes: Mapping[str, NodeKind], document: Document) -> None:
+    """Record faults of links in a file: ends, names, addresses."""
+    names: dict[str, int] = {}
+    sound: list[tuple[int, str, str, Mapping[str, object]]] = []
+    for n, link in _mappings(values.get("links")):
+        name = link.get("name")
+        if isinstance(name, str):
+            if name in names:
+                line = document.place(("links", names[name], "name"))[1]
+                message = f"a second link '{name}', first on line {line}: give each link its own name"
+                document.fault(("links", n, "name"), message)
+            names.setdefault(name, n)
+        ends = link.get("between")
+        if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
+            continue
+        unknown = [m for m, end in enumerate(ends) if end not in nodes]
+        for m in unknown:
+            path = ("links", n, "between", m)
+            document.fault(path, f"no node '{ends[m]}'{name_nearest(ends[m], nodes, 'nodes')}")
+        if not unknown and ends[0] == ends[1]:
+            document.fault(("links", n, "between"), f"joins '{ends[0]}' to itself: name two nodes")
+        elif not unknown:
+            sound.append((n, ends[0], ends[1], link))
+    check_addresses(sound, values.get("addressing"), nodes, document)
+
+
+def find_lonely(topology: TopologySpec) -> list[str]:
+    """Return the nodes without any link."""
+    linked = {end for link in topology.links for end in link.ends}
+    return [name for name in topology.nodes if name not in linked]
+
+
+def find_unlimited(topology: TopologySpec) -> Iterator[str]:
+    """Yield a warning for each link that has a rate in one direction only."""
+    for link in topology.links:
+        forward, reverse = link.forward.rate_bit_per_s, link.reverse.rate_bit_per_s
+        if (forward is None) != (reverse is None):
+            has, lacks = ("forward", "reverse") if reverse is None else ("reverse", "forward")
+            yield (
+                f"link '{link.name}' has a rate {has} only, and {lacks} is as fast as the machine: write "
+                f"'rate: {{{has}: {RATE.render(forward or reverse or 0)}, {lacks}: ...}}', or one rate for both"
+            )
+
+
+def check_events(topology: TopologySpec, events: Sequence[Event], document: Document) -> None:
+    """Warn of keys of events that have no effect, and of queues that do not follow a rate."""
+    links = {link.name: link for link in topology.links}
+    for n, entry in enumerate(event.entry for event in events):
+        if "step" in entry.model_fields_set and entry.over is None:
+            document.warn(("events", n, "step"), "has no effect without 'over': write 'over' too, or remove it")
+        if entry.set is None or entry.link not in links:
+            continue
+        link = links[entry.link]
+        ways = (link.forward, link.reverse)
+        for before, after in zip(ways, entry.set.over(ways), strict=True):
+            if before.rate_bit_per_s and after.rate_bit_per_s and before.rate_bit_per_s != after.rate_bit_per_s:
+                if before.queue is None or before.queue.unit != "time" or after.queue != before.queue:
+                    continue
+                document.warn(("events", n, "set", "rate"), _explain_queue(link, before.queue, before, after))
+
+
+def _explain_queue(link: LinkSpec, queue: Queue, before: Direction, after: Direction) -> str:
+    """Return what becomes of a queue of some time when the rate of its link changes."""
+    frame_bytes = link.mtu + HEADER_BYTES
+    old, new = before.rate_bit_per_s or 1, after.rate_bit_per_s or 1
+    held, wanted = (max(frame_bytes, math.ceil(queue.amount * rate / 8e9)) for rate in (old, new))
+    size = f"{wanted}bytes" if queue.counts_bytes else f"{math.ceil(wanted / frame_bytes)}packets"
+    return (
+        f"leaves the queue of '{link.name}' at {held} bytes, {TIME.render(round(queue.amount))} at {RATE.render(old)} "
+        f"and {held * 8e3 / new:.4g}ms at {RATE.render(new)}: write its size at the new rate too, as in "
+        f"'queue: {size}'"
+    )
+
+
+def check_references(
+    values: Mapping[str, object], nodes: Mapping[str, NodeKind], topology: str, document: Document
+) -> None:
+    """Record faults of an experiment that names hosts which the topology does not have."""
+
+    def host(name: object, path: Path) -> None:
+        if not isinstance(name, str):
+            return
+        if name not in nodes:
+            known = [n for n, kind in nodes.items() if kind == "host"]
+            hint = list_names(known, "hosts") if len(known) <= FEW else name_nearest(name, known, "hosts")
+            document.fault(path, f"no host '{name}' in topology '{topology}'{hint}")
+        elif nodes[name] != "host":
+            document.fault(path, f"'{name}' is a {nodes[name]}, not a host: name a host")
+
+    def several(name: object, path: Path) -> None:
+        known = [n for n, kind in nodes.items() if kind == "host"]
+        if not isinstance(name, str) or not is_pattern(name):
+            host(name, path)
+        elif not find_hosts(name, known):
+            ends = [end for end in name.split(RANGE) if end not in known] if RANGE in name else []
+            message = f"no host '{ends[0]}'" if ends else f"no host fits '{name}'"
+            document.fault(path, f"{message} in topology '{topology}'{list_names(known, 'hosts')}")
+
+    settings = values.get("hosts")
+    for name in settings if isinstance(settings, dict) else ():
+        several(name, ("hosts", name))
+    for n, flow in _mappings(values.get("traffic")):
+        source, destination = flow.get("from"), flow.get("to")
+        for key, named in (("from", source), ("to", destination)):
+            if isinstance(named, list):
+                for m, name in enumerate(named):
+                    several(name, ("traffic", n, key, m))
+            else:
+                several(named, ("traffic", n, key))
+        if isinstance(node := flow.get("on"), str) and nodes.get(node) not in ("host", "router"):
+            known = [name for name, kind in nodes.items() if kind in ("host", "router")]
+            message = f"no host or router '{node}' in topology '{topology}'"
+            document.fault(("traffic", n, "on"), message + name_nearest(node, known, "hosts and routers"))
+        if isinstance(source, str) and source == destination:
+            document.fault(("traffic", n, "to"), f"is also the source of the flow, '{source}': name another host")
+    captured: dict[tuple[object, object], int] = {}
+    for n, capture in _mappings(values.get("capture")):
+        key = "host" if "host" in capture else "node"
+        name = capture.get(key)
+        if key == "host" and isinstance(name, str) and nodes.get(name, "host") != "host":
+            document.fault(("capture", n, "host"), f"'{name}' is a {nodes[name]}, not a host: write 'node: {name}'")
+        elif key == "host":
+            host(name, ("capture", n, "host"))
+        elif isinstance(name, str) and name not in nodes:
+            hint = name_nearest(name, nodes, "nodes")
+            document.fault(("capture", n, "node"), f"no node '{name}' in topology '{topology}'{hint}")
+        if isinstance(name, str):
+            where = (name, capture.get("link"))
+            if where in captured:
+                line = document.place(("capture", captured[where]))[1]
+                document.fault(("capture", n, key), f"a second capture of '{name}', first on line {line}: keep one")
+            captured.setdefault(where, n)
+
+
+def check_routes(topology: TopologySpec, flows: Sequence[Flow], notes: Notes) -> None:
+    """Record faults of flows between hosts without a chain of routers and switches between them. Hosts do not
+    forward.
+    """
+    touched: dict[Family, dict[str, set[object]]] = {}
+    for family in FAMILIES:
+        touched[family] = {name: set() for name in topology.nodes}
+        for (host, _), area in find_areas(topology, family).items():
+            touched[family][host].add(area)
+    for n, flow in enumerate(flows):
+        if not {flow.source, flow.destination} <= topology.nodes.keys() or flow.source == flow.destination:
+            continue
+        joined = [family for family in FAMILIES if touched[family][flow.source] & touched[family][flow.destination]]
+        if not joined:
+            message = f"no route from '{flow.source}' to '{flow.destination}': join them by links through routers"
+            if len({topology.addressing_of(link) for link in topology.links}) > 1:
+                message += " of one address family"
+            notes.fault(("traffic", n, "to"), message)
+        elif flow.family is not None and flow.family not in joined:
+            wanted, has = TITLES[flow.family], TITLES[joined[0]]
+            message = f"'{flow.source}' and '{flow.destination}' are not joined over {wanted}: write '{joined[0]}'"
+            notes.fault(("traffic", n, "family"), f"{message}, as they are over {has}, or 'addressing: both'")
+
+
+def check_metrics(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, notes: Notes) -> None:
+    """Record faults of expectations on flows, paths and metrics that the run will not have.
+
+    `named`: the paths of all flows.
+    """
+    flows = {name: flow for flow in experiment.traffic for name in names_of(flow)}
+    owned = owned_metrics(experiment.traffic)
+    by_flow = {
+        name: [path.name for path in usable_paths(flow, named[flow.source, flow.destination])]
+        for name, flow in flows.items()
+    }
+    paths = list(dict.fromkeys(path.name for found in named.values() for path in found))
+    for n, expected in enumerate(experiment.expectations):
+        where = ("expect", n, "metric")
+        name, _, what = expected.metric.partition(".")
+        found = metric.find_metric(metric.metrics_of(name, owned), what)
+        if found is None:
+            continue
+        asked, path = found
+        if name in flows:
+            flow = flows[name]
+            if what in metric.OF_FLOWS and "cpu" not in experiment.samples:
+                notes.fault(where, "is not measured: write 'sample: {cpu: 100ms}'")
+            elif asked.protocols and flow.protocol not in asked.protocols:
+                noun = what.removesuffix(f".{path}")
+                hint = f": write 'protocol: {asked.protocols[0]}'" if len(asked.protocols) == 1 else ""
+                notes.fault(where, f"flow '{name}' is {flow.protocol} and has no {noun}{hint}")
+            elif path is not None and path not in by_flow[name]:
+                hint = name_nearest(path, by_flow[name], "paths")
+                notes.fault(where, f"flow '{name}' has no path '{path}'{hint}")
+        elif name == metric.TOTAL:
+            if sum("goodput" in owned[name] for name, flow in flows.items() if not flow.background) < 2:
+                notes.fault(where, "fewer than two flows have a goodput and are not in the background: name the flow")
+        elif name in owned:
+            flow = next(flow for flow in experiment.traffic if flow.group == name)
+            if asked.protocols and flow.protocol not in asked.protocols:
+                notes.fault(where, f"the flows of '{name}' are {flow.protocol} and have no {what}")
+        elif name not in paths:
+            hint = name_nearest(name, [*owned, *paths], "flows and paths")
+            notes.fault(where, f"no flow or path '{name}'{hint}")
+        elif experiment.probe_pings == 0:
+            notes.fault(where, "is not measured, as 'probe: {pings: 0}' says: probe with 'pings: 3'")
+    for n, flow in enumerate(experiment.traffic):
+        for own in (flow.name, flow.group):
+            if own not in paths:
+                continue
+            message = f"'{own}' names a path too, so that its metrics could be either's: rename the flow"
+            notes.fault(("traffic", n, "name"), message)
+
+
+def check_endpoints(topology: TopologySpec, experiment: ExperimentSpec, notes: Notes) -> None:
+    """Record faults of endpoints on links that do not exist or do not end at the host."""
+    ends = {link.name: link.ends for link in topology.links}
+    for host, settings in experiment.hosts.items():
+        own = [name for name, between in ends.items() if host in between]
+        for n, endpoint in enumerate(settings.mptcp.endpoints):
+            if endpoint.link not in own:
+                message = f"'{host}' has no link '{endpoint.link}'{name_nearest(endpoint.link, own, 'links')}"
+                notes.fault(("hosts", host, "mptcp", "endpoints", n, "link"), message)
+
+
+def check_congestion(topology: TopologySpec, experiment: ExperimentSpec, notes: Notes) -> None:
+    """Record faults of congestion controls by link that would have no effect."""
+    ends = {link.name: link.ends for link in topology.links}
+    for host, settings in experiment.hosts.items():
+        own = [name for name, between in ends.items() if host in between]
+        for link, _ in settings.congestion:
+            if link not in own:
+                notes.fault(
+                    ("hosts", host, "congestion", link),
+                    f"'{host}' has no link '{link}'{name_nearest(link, own, 'links')}",
+                )
+        flows = [(n, flow) for n, flow in enumerate(experiment.traffic) if host in (flow.source, flow.destination)]
+        if not settings.congestion:
+            continue
+        if len(own) == 1:
+            setting = f"sysctl: {{net.ipv4.tcp_congestion_control: {settings.congestion[0][1]}}}"
+            notes.fault(("hosts", host, "congestion"), f"'{host}' has one link only: write '{setting}'")
+        if flows and not any(flow.protocol in ("tcp", "mptcp") for _, flow in flows):
+            said = ", ".join(dict.fromkeys(flow.protocol for _, flow in flows))
+            message = (
+                f"is for TCP and MPTCP, and the flows of '{host}' are {said}, which Linux gives none by path: remove it"
+            )
+            notes.fault(("hosts", host, "congestion"), message)
+        for n, flow in flows:
+            if flow.congestion is not None and flow.protocol in ("tcp", "mptcp"):
+                message = (
+                    f"conflicts with 'congestion' of host '{host}', which holds for its links: remove one of the two"
+                )
+                notes.fault(("traffic", n, "congestion"), message)
+
+
+def check_captures(topology: TopologySpec, experiment: ExperimentSpec, document: Document) -> None:
+    """Record faults of captures on links that do not end at their node, or that share a name. Warn of captures that
+    will lack packets.
+    """
+    names: dict[str, int] = {}
+    for n, capture in enumerate(experiment.captures):
+        if capture.node not in topology.nodes:
+            continue
+        links = [link for link in topology.links if capture.node in link.ends]
+        own = [link.name for link in links]
+        if capture.link is not None and capture.link not in own:
+            message = f"'{capture.node}' has no link '{capture.link}'{name_nearest(capture.link, own, 'links')}"
+            document.fault(("capture", n, "link"), message)
+        elif capture.link is None and capture.node in topology.switches:
+            message = f"'{capture.node}' is an OpenFlow switch, and those share a namespace: name one of its links"
+            document.fault(("capture", n), f"{message} too, as in 'link: {own[0]}'" if own else message)
+        elif capture.name in names:
+            line = document.place(("capture", names[capture.name]))[1]
+            message = f"would have the name '{capture.name}' of the capture on line {line}: name another node or link"
+            document.fault(("capture", n), message)
+        names.setdefault(capture.name, n)
+        has_ipv6 = any(topology.addressing_of(link) != "ipv4" for link in links if capture.link in (None, link.name))
+        if has_ipv6 and 0 < capture.snaplen < WHOLE_HEADERS_BYTES:
+            message = f"cuts the options of TCP over IPv6 off: they end within {WHOLE_HEADERS_BYTES} bytes"
+            document.warn(("capture", n, "snaplen"), message)
+
+
+def check_faults(topology: TopologySpec, experiment: ExperimentSpec, document: Document) -> None:
+    """Record faults of packets at nodes that do not exist or do not count packets, and on links elsewhere."""
+    for n, fault in enumerate(experiment.faults):
+        known = [name for name, kind in topology.nodes.items() if kind in ("host", "router")]
+        if fault.node not in known:
+            message = f"no host or router '{fault.node}' in this topology{name_nearest(fault.node, known, 'it has')}"
+            document.fault(("faults", n, "node"), message)
+            continue
+        own = [link.name for link in topology.links if fault.node in link.ends]
+        if fault.link not in own:
+            message = f"'{fault.node}' has no link '{fault.link}'{name_nearest(fault.link, own, 'links')}"
+            document.fault(("faults", n, "link"), message)
+
+
+def check_mptcp(
+    topology: TopologySpec,
+    named: Mapping[Pair, Sequence[NamedPath]],
+    experiment: ExperimentSpec,
+    notes: Notes,
+) -> None:
+    """Record faults of MPTCP flows whose hosts have MPTCP switched off, or that need too many subflows or endpoints."""
+    for n, flow in enumerate(experiment.traffic):
+        if flow.protocol != "mptcp":
+            continue
+        mptcp = experiment.hosts.get(flow.source, HostSpec()).mptcp
+        paths = usable_paths(flow, named[flow.source, flow.destination])
+        pairs = len(pairs_of(mptcp, paths, _joined))
+        wanted = pairs * mptcp.subflows_per_pair
+        if mptcp.path_manager != "default" and mptcp.subflows is None and wanted > 1 + MAX_ADDITIONAL_SUBFLOWS:
+            most = MAX_ADDITIONAL_SUBFLOWS
+            each = f" with {mptcp.subflows_per_pair} subflows each" if mptcp.is_in_user_space else ""
+            message = (
+                f"is joined by {pairs} pairs of addresses{each}, and the kernel opens {most} subflows in addition to "
+                f"the first: use fewer paths, or give '{flow.source}' limits: {{subflows: {most}}}"
+            )
+            notes.fault(("traffic", n, "to"), message)
+        # a client has no endpoints for other paths (`compile.endpoint`)
+        joining = [family for family in FAMILIES if not are_side_by_side(paths, family, _joined)]
+        for host, needed in (
+            (flow.source, sum(_addresses(topology, flow.source, family) for family in joining)),
+            # the address that the connection was opened to is not announced
+            (flow.destination, sum(_addresses(topology, flow.destination, family) for family in FAMILIES) - 1),
+        ):
+            settings_of = experiment.hosts.get(host, HostSpec()).mptcp
+            is_mesh = settings_of.path_manager == "fullmesh" and not settings_of.is_in_user_space
+            if is_mesh and needed > MAX_ENDPOINTS:
+                message = (
+                    f"asks for an endpoint for each of {needed} addresses, and Linux holds {MAX_ENDPOINTS}: give"
+                    f" '{host}' fewer links, or 'path_manager: default' with the endpoints that it needs"
+                )
+                notes.fault(("hosts", host, "mptcp", "path_manager"), message)
+            chosen = {endpoint.link for endpoint in settings_of.endpoints}
+            written = sum(
+                len(families_of(topology.addressing_of(link))) for link in topology.links if link.name in chosen
+            )
+            if written > MAX_ENDPOINTS:
+                message = f"amount to {written} addresses, and Linux holds {MAX_ENDPOINTS}: remove some"
+                notes.fault(("hosts", host, "mptcp", "endpoints"), message)
+        for host in (flow.source, flow.destination):
+            settings = dict(experiment.hosts[host].sysctl) if host in experiment.hosts else {}
+            if settings.get("net.mptcp.enabled") == "0":
+                message = f"is mptcp, but host '{host}' has the sysctl net.mptcp.enabled=0: remove one of the two"
+                notes.fault(("traffic", n, "protocol"), message)
+
+
+def check_path_managers(
+    values: Mapping[str, object],
+    named: Mapping[Pair, Sequence[NamedPath]],
+    experiment: ExperimentSpec,
+    notes: Notes,
+) -> None:
+    """Warn of MPTCP flows that leave paths unused because no path manager is set for their hosts.
+
+    `values`: the experiment as the user wrote it. No warning is given for a host whose path manager or endpoints are
+    set.
+    """
+    written = values.get("hosts")
+    chosen = {
+        host
+        for key, entry in (written.items() if isinstance(written, dict) else ())
+        if isinstance(entry, dict)
+        and isinstance(mptcp := entry.get("mptcp"), dict)
+        and not mptcp.keys().isdisjoint(("path_manager", "endpoints"))
+        for host in find_hosts(key, list(experiment.hosts))
+    }
+    told: set[str] = set()
+    for n, flow in enumerate(experiment.traffic):
+        paths = usable_paths(flow, named[flow.source, flow.destination])
+        if flow.protocol != "mptcp" or not paths or (flow.group or flow.name) in told:
+            continue
+        ends = (flow.source, flow.destination)
+        has = [experiment.hosts.get(host, HostSpec()).mptcp for host in ends]
+        mesh = [
+            one if host in chosen else replace(one, path_manager="fullmesh")
+            for host, one in zip(ends, has, strict=True)
+        ]
+        got, possible = (count_subflows(client, server, paths, _joined) for client, server in (has, mesh))
+        if got >= possible:
+            continue
+        told.add(flow.group or flow.name)
+        unsaid = [host for host in ends if host not in chosen]
+        names = " and ".join(f"'{host}'" for host in unsaid)
+        lines = " and ".join(f"'{host}: {{mptcp: {{path_manager: fullmesh}}}}'" for host in unsaid)
+        message = (
+            f"gets {got} of {possible} possible subflows: no path manager is written for {names}, and Linux opens "
+            f"and announces none by itself; write {lines} under 'hosts', or 'path_manager: default' if you want that"
+        )
+        notes.warn(("traffic", n, "protocol"), message)
+
+
+def check_idle_path_managers(
+    values: Mapping[str, object], experiment: ExperimentSpec, document: Document, notes: Notes
+) -> None:
+    """Warn of hosts with a path manager whose flows are all TCP. A parameter may make them MPTCP in other runs."""
+    written, raw = values.get("hosts"), document.part("traffic")
+    if any("{{" in str(entry.get("protocol")) for _, entry in _mappings(raw)):
+        return
+    for key, entry in written.items() if isinstance(written, dict) else ():
+        mptcp = entry.get("mptcp") if isinstance(entry, dict) else None
+        if not isinstance(mptcp, dict) or mptcp.get("path_manager", "default") == "default":
+            continue
+        hosts = find_hosts(key, list(experiment.hosts))
+        flows = [flow for flow in experiment.traffic if {flow.source, flow.destination} & {*hosts}]
+        # a program may open MPTCP sockets by itself
+        if flows and all(flow.protocol == "tcp" and flow.tool != "exec" for flow in flows):
+            message = f"has no effect: no flow of '{key}' is over MPTCP; write 'protocol: mptcp' for one, or remove it"
+            notes.warn(("hosts", key, "mptcp", "path_manager"), message)
+
+
+def _addresses(topology: TopologySpec, host: str, family: Family) -> int:
+    """Return the number of addresses of a family that a host has."""
+    links = (link for link in topology.links if host in link.ends)
+    return sum(family in families_of(topology.addressing_of(link)) for link in links)
+
+
+def _joined(path: NamedPath) -> tuple[str, str]:
+    """The links at either end of a path."""
+    return path.first_link, path.last_link
+
+
+def check_tools(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, notes: Notes) -> None:
+    """Record faults that the tools of flows find in the paths that they would use."""
+    for n, flow in enumerate(experiment.traffic):
+        check_paths = getattr(tool_of(flow), "check_paths", None)
+        if check_paths is not None:
+            paths = usable_paths(flow, named[flow.source, flow.destination])
+            for key, message in check_paths(flow, paths):
+                notes.fault(("traffic", n, key), message)
+
+
+def _mappings(entries: object) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """The entries of a list that are mappings, with their places."""
+    if isinstance(entries, list):
+        for n, entry in enumerate(entries):
+            if isinstance(entry, dict):
+                yield n, entry

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lengths of UDP packets. The default fills an IP packet of the smallest MTU along the path. A longer length gives a
+warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from mprun.model.address import families_of
+from mprun.model.fault import Notes
+from mprun.model.path import NamedPath, Pair, name_paths, usable_paths
+from mprun.model.spec import ExperimentSpec, Family, Flow, TopologySpec
+from mprun.workloads.tool import LENGTH, tool_of
+
+_UDP_HEADER_BYTES = 8
+# RFC 791, RFC 8200.
+_IP_HEADER_BYTES: Mapping[Family, int] = {"ipv4": 20, "ipv6": 40}
+# The names of a packet's payload: in a flow's options, and in a file.
+_NAMES = {LENGTH: "length", "message_bytes": "message"}
+# For each node: the other end and the MTU of each link.
+_Neighbours = Mapping[str, Sequence[tuple[str, int]]]
+
+
+def fill_lengths(topology: TopologySpec, experiment: ExperimentSpec) -> ExperimentSpec:
+    """The experiment with a length for every flow of UDP. Its hosts are joined."""
+    lacking = [flow for flow in experiment.traffic if _lacks(flow)]
+    if not lacking:
+        return experiment
+    named = name_paths(topology, [(flow.source, flow.destination) for flow in lacking])
+    most = {flow.name: most_bytes(topology, named, flow) for flow in lacking}
+    traffic = (
+        replace(flow, options={**flow.options, LENGTH: most[flow.name]}) if flow.name in most else flow
+        for flow in experiment.traffic
+    )
+    return replace(experiment, traffic=tuple(traffic))
+
+
+def _lacks(flow: Flow) -> bool:
+    """Return True if a flow has no length, and its tool has one to give."""
+    return flow.protocol == "udp" and LENGTH in tool_of(flow).Entry.model_fields and LENGTH not in flow.options
+
+
+def check_lengths(
+    topology: TopologySpec,
+    named: Mapping[Pair, Sequence[NamedPath]],
+    experiment: ExperimentSpec,
+    notes: Notes,
+) -> None:
+    """Warn of flows of UDP whose packets are longer than what their path carries in one piece."""
+    for n, flow in enumerate(experiment.traffic):
+        given = next((option for option in _NAMES if option in flow.options), None)
+        if flow.protocol != "udp" or given is None or not named[flow.source, flow.destination]:
+            continue
+        most, length = most_bytes(topology, named, flow), flow.options[given]
+        if isinstance(length, int) and length > most:
+            message = (
+                f"is {length} bytes, and the MTU of the path carries {most} in one packet: each is sent in fragments"
+            )
+            notes.warn(("traffic", n, _NAMES[given]), f"{message}, write '{most}bytes' or less")
+
+
+def most_bytes(topology: TopologySpec, named: Mapping[Pair, Sequence[NamedPath]], flow: Flow) -> int:
+    """The payload of the longest packet that the path of a flow of UDP carries in one piece."""
+    path = usable_paths(flow, named[flow.source, flow.destination])[0]
+    mtu = find_mtu(topology, flow.source, flow.destination, path)
+    return mtu - _IP_HEADER_BYTES[path.family] - _UDP_HEADER_BYTES
+
+
+def find_mtu(topology: TopologySpec, source: str, destination: str, path: NamedPath) -> int:
+    """The smallest MTU along a path. If several ways have the fewest routers, the MTU is the smallest of all of them,
+    as a hash or the turns of subnets choose the way.
+    """
+    mtus = {link.mtu for link in topology.links}
+    if len(mtus) == 1:
+        return mtus.pop()
+    beside = _find_neighbours(topology, source, destination, path)
+    widest = max(mtus)
+    # the smallest MTU on the way to each node, where the number of rounds is the number of routers on the way
+    reached, known = {source: widest}, {source}
+    while destination not in reached:
+        onward: dict[str, int] = {}
+        for node, mtu in reached.items():
+            for other, least in _cross_segment(topology, beside, node, widest).items():
+                if other not in known:
+                    onward[other] = min(onward.get(other, widest), mtu, least)
+        assert onward, f"{source} and {destination} are joined"
+        known |= onward.keys()
+        reached = onward
+    return reached[destination]
+
+
+def _find_neighbours(topology: TopologySpec, source: str, destination: str, path: NamedPath) -> _Neighbours:
+    """The neighbours of each node over the links that a path may take.
+
+    The two hosts of the path have the neighbours at its ends. Other hosts have none, as hosts do not forward.
+    """
+    beside: dict[str, list[tuple[str, int]]] = {}
+    at_ends = {source: path.first_link, destination: path.last_link}
+    for link in topology.links:
+        hosts = [end for end in link.ends if topology.nodes[end] == "host"]
+        is_switched = {topology.nodes[end] for end in link.ends} == {"switch"}
+        carries = is_switched or path.family in families_of(topology.addressing_of(link))
+        if carries and all(at_ends.get(host) == link.name for host in hosts):
+            for end, other in (link.ends, link.ends[::-1]):
+                beside.setdefault(end, []).append((other, link.mtu))
+    return beside
+
+
+def _cross_segment(topology: TopologySpec, beside: _Neighbours, node: str, widest: int) -> dict[str, int]:
+    """The smallest MTU to each router or host that a node reaches over links and switches, by the fewest links."""
+    found: dict[str, int] = {}
+    reached, known = {node: widest}, {node}
+    while reached:
+        onward: dict[str, int] = {}
+        for end, so_far in reached.items():
+            for other, mtu in beside.get(end, ()):
+                if other not in known:
+                    onward[other] = min(onward.get(other, widest), mtu, so_far)
+        known |= onward.keys()
+        found |= {other: mtu for other, mtu in onward.items() if topology.nodes[other] != "switch"}
+        reached = {other: mtu for other, mtu in onward.items() if topology.nodes[other] == "switch"}
+    return found

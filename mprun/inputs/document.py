@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way from a node tree to plain values with parameters filled in, and the way back from a path to its line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path as FilePath
+from pathlib import PurePath
+from typing import cast
+
+from yaml.nodes import MappingNode, Node, ScalarNode
+
+from mprun.errors import SpecError
+from mprun.inputs.attachment import examine, examine_archive, is_hidden
+from mprun.inputs.parameter import NAME, Parameters
+from mprun.inputs.reader import MOST_LEVELS, MOST_NODES, Tree, is_outside, read_text, tell_outside
+from mprun.model.fault import Fault, InputError, Path
+from mprun.model.scalar import PLAIN, PRIVATE, REFUSED, TEXT_TAGS, Scalar, read_scalar
+from mprun.model.spec import Attachment
+
+# A placeholder for a value with a recorded fault. No model accepts it, and no model needs to report it again.
+FAULTY = object()
+
+
+class _TooLarge(Exception):
+    def __init__(self, path: Path, message: str) -> None:
+        self.path = path
+        self.message = message
+
+
+class Document:
+    """A file as plain values. It collects the faults and warnings that are found in it."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.name = tree.name
+        self.files = tree.files
+        self.is_resolved = tree.is_resolved
+        self.attachments: tuple[Attachment, ...] = ()
+        self.faults = list(tree.faults)
+        self.warnings = list(tree.warnings)
+        self._allowed = tree.allowed
+        self._root = tree.root
+        self._older_keys = tree.older_keys
+        self._examined = tree.examined
+        self._indices: dict[int, dict[str, tuple[Node, Node]]] = {}
+        self._faulty: set[Path] = set()
+        self._nodes = 0
+
+    def parameters(self) -> dict[str, Scalar]:
+        """The values under `params`. Anything but names with single values is a fault."""
+        if self._root is None:
+            return {}
+        entry = self._index(self._root).get("params")
+        if entry is None or (isinstance(entry[1], ScalarNode) and not entry[1].value):
+            return {}
+        if not isinstance(entry[1], MappingNode):
+            self.fault(("params",), "must be names with values: write 'params: {name: value}'")
+            return {}
+        found: dict[str, Scalar] = {}
+        for key, node in entry[1].value:
+            path = ("params", key.value)
+            if key.value.startswith(PRIVATE):
+                continue
+            if not NAME.fullmatch(key.value):
+                self.fault(path, f"'{key.value}' is no parameter name: use letters, digits and '_'")
+            elif not isinstance(node, ScalarNode):
+                self.fault(path, "must be a single value: write 'params: {name: value}'")
+            elif "{{" in node.value:
+                self.fault(path, "a parameter cannot be made of others: write its value")
+            else:
+                value = self._scalar(node, path, None)
+                found[key.value] = cast(Scalar, None if value is FAULTY else value)
+        return found
+
+    @property
+    def is_readable(self) -> bool:
+        """Return True if the file has values to check."""
+        return self._root is not None
+
+    def plain(self, parameters: Parameters) -> dict[str, object] | None:
+        """Mappings, lists and scalars, without `params` and the keys that begin with `x-`.
+
+        None if the file could not be parsed, or is too large when its aliases are expanded.
+        """
+        if self._root is None:
+            return None
+        try:
+            return {
+                key.value: self._plain(value, (key.value,), parameters)
+                for key, value in self._root.value
+                if key.value != "params" and not key.value.startswith(PRIVATE)
+            }
+        except _TooLarge as error:
+            self.fault(error.path[:1], error.message)
+            return None
+
+    def part(self, key: str) -> object:
+        """A value of the top level, before any parameter is filled in. None if it does not exist."""
+        entry = None if self._root is None else self._index(self._root).get(key)
+        try:
+            return None if entry is None else self._plain(entry[1], (key,), None)
+        except _TooLarge as error:
+            self.fault(error.path[:1], error.message)
+            return None
+
+    def fault(self, path: Path, message: str) -> None:
+        """Record a fault at a path, unless the path has a fault already. Faults that follow from the first help
+        nobody.
+
+        A path that does not exist is recorded at the nearest level above it.
+        """
+        if path in self._faulty:
+            return
+        self._faulty.add(path)
+        fault = self._laid_at(path, message)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+    def warn(self, path: Path, message: str) -> None:
+        """Record a warning at a path, once."""
+        warning = self._laid_at(path, message)
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+
+    def _laid_at(self, path: Path, message: str) -> Fault:
+        """The path of the older key, for a file of the older format."""
+        file, line = self.place(path)
+        key = None if line is None else self._older_keys.get((file, line))
+        return Fault(file, line, path if key is None else (key,), message)
+
+    def companion(self, path: Path, name: str) -> tuple[str, str] | None:
+        """Return name and text of a file that the value at `path` names, relative to the file with the value.
+
+        None if the file cannot be read. The reason is recorded.
+        """
+        beside = str(PurePath(self.place(path)[0]).parent / name)
+        if not self._allowed.outside and is_outside(FilePath(beside), self.name):
+            self.fault(path, f"'{name}' {tell_outside(self.name)}")
+            return None
+        try:
+            text = read_text(FilePath(beside))
+        except InputError as error:
+            self.fault(path, f"'{name}' {error.found[0].message}")
+            return None
+        if beside not in self.files:
+            self.files = (*self.files, beside)
+        return beside, text
+
+    def attach(self, path: Path, name: str, archived: str | None) -> Attachment | None:
+        """Return what a file or folder is that goes into the run. It is named relative to the file with the value.
+
+        archived: the attachment's name, if the file is its archive. None if it cannot go into a run. The reason is
+        recorded.
+        """
+        beside = FilePath(self.place(path)[0]).parent / name
+        try:
+            if not self._allowed.outside and is_outside(beside, self.name):
+                raise SpecError(tell_outside(self.name))
+            found = self._examined.get((beside, archived))
+            if found is None:
+                found = examine(beside) if archived is None else examine_archive(beside, archived)
+                self._examined[beside, archived] = found
+        except SpecError as error:
+            self.fault(path, f"'{name}' {error}")
+            return None
+        self.attachments = (*self.attachments, found)
+        return found
+
+    def warn_of_hidden(self, path: Path, word: str, attached: Collection[str]) -> None:
+        """Warn if a word of a command names a file of this machine that no program of a run sees."""
+        beside = FilePath(self.place(path)[0]).parent / word
+        first = PurePath(word).parts[:1]
+        if word.startswith("-") or "\0" in word or len(word) > 1000 or (first and first[0] in attached):
+            return
+        if ("/" in word or "." in word) and is_hidden(beside):
+            remedy = f"write 'files: [{first[0]}]'"
+            if PurePath(word).is_absolute():
+                remedy = f"copy it beside this file, write 'files: [{beside.name}]', and here '{beside.name}'"
+            self.warn(path, f"'{word}' is a file that programs of a run do not see: {remedy}")
+
+    def place(self, path: Path) -> tuple[str, int | None]:
+        """File and line of a value: the line of its key, or of the list item."""
+        if self._root is None:
+            return self.name, None
+        node: Node = self._root
+        mark = node.start_mark
+        for element in path:
+            if isinstance(node, MappingNode):
+                entry = self._index(node).get(str(element))
+                if entry is None:
+                    break
+                mark, node = entry[0].start_mark, entry[1]
+            elif isinstance(element, int) and not isinstance(node, ScalarNode) and element < len(node.value):
+                node = node.value[element]
+                mark = node.start_mark
+            else:
+                break
+        return mark.name, mark.line + 1
+
+    def _index(self, node: MappingNode) -> dict[str, tuple[Node, Node]]:
+        if id(node) not in self._indices:
+            self._indices[id(node)] = {key.value: (key, value) for key, value in node.value}
+        return self._indices[id(node)]
+
+    def _plain(self, node: Node, path: Path, parameters: Parameters | None) -> object:
+        self._nodes += 1
+        if self._nodes > MOST_NODES:
+            raise _TooLarge(path, f"aliases expand to more than {MOST_NODES} values: remove them")
+        if len(path) > MOST_LEVELS:
+            raise _TooLarge(path, f"aliases nest more than {MOST_LEVELS} levels deep: does one contain itself?")
+        if isinstance(node, ScalarNode):
+            return self._scalar(node, path, parameters)
+        if isinstance(node, MappingNode):
+            values: dict[str, object] = {}
+            for key, value in node.value:
+                if not key.value.startswith(PRIVATE):
+                    values[key.value] = self._plain(value, (*path, key.value), parameters)
+            return values
+        return [self._plain(item, (*path, n), parameters) for n, item in enumerate(node.value)]
+
+    def _scalar(self, node: ScalarNode, path: Path, parameters: Parameters | None) -> object:
+        text = node.value
+        if node.tag == REFUSED:
+            self._faulty.add(path)
+            return FAULTY
+        if node.tag != PLAIN and node.tag not in TEXT_TAGS:
+            tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+            self.fault(path, f"tag '{tag}' is not read here: write the value alone")
+            return FAULTY
+        if parameters is not None and "{{" in text:
+            from mprun.inputs.template import TemplateFault
+
+            try:
+                return parameters.render(text)
+            except TemplateFault as error:
+                self.fault(path, str(error))
+                return FAULTY
+        return read_scalar(text) if node.tag == PLAIN else str(text)
+
+
+class Spread:
+    """A document in which one entry of a list has become several values. Notes on a value go to the entry that it
+    came from.
+    """
+
+    def __init__(self, document: Document, key: str, origins: Sequence[int]) -> None:
+        self._document = document
+        self._key = key
+        self._origins = origins
+
+    def fault(self, path: Path, message: str) -> None:
+        self._document.fault(self._entry(path), message)
+
+    def warn(self, path: Path, message: str) -> None:
+        self._document.warn(self._entry(path), message)
+
+    def _entry(self, path: Path) -> Path:
+        if len(path) > 1 and path[0] == self._key and isinstance(path[1], int):
+            return (self._key, self._origins[path[1]], *path[2:])
+        return path

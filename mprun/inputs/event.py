@@ -1,0 +1,424 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The changes of a network that the entries of `events` stand for.
+
+Each change says what a link is from a moment on, so that later stages need not know what was before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from mprun.inputs.document import Document
+from mprun.inputs.keys import trace_file
+from mprun.inputs.keys.event import PROPERTIES, EventEntry
+from mprun.inputs.keys.field import spread_directions
+from mprun.inputs.keys.file_model import explain
+from mprun.inputs.keys.link import find_disagreements
+from mprun.inputs.overlap import Course, Moment, Order, have_values_between, mix, resolve_courses
+from mprun.inputs.reader import read_text
+from mprun.inputs.traces import TRACES
+from mprun.model.fault import Fault, Path, name_nearest
+from mprun.model.span import find_spans
+from mprun.model.spec import (
+    HEADER_BYTES,
+    AddressChange,
+    Change,
+    Direction,
+    Flow,
+    LinkChange,
+    LinkSpec,
+    NodeKind,
+    Queue,
+)
+from mprun.model.units import TIME, hold_rate, tell_rounding
+
+MOST_CHANGES = 100_000
+_SIDES = {"forward": (0,), "reverse": (1,), "both": (0, 1)}
+
+Both = tuple[Direction, Direction]
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a schedule: its line, its time after the schedule's beginning, and its event.
+
+    The event is None if the row changes nothing or has a fault.
+    """
+
+    line: int
+    at_ns: int
+    entry: EventEntry | None
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A file of rows in the order of time."""
+
+    file: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Event:
+    """An entry of `events` with the content of its schedule. None if it has no readable schedule."""
+
+    entry: EventEntry
+    schedule: Schedule | None = None
+
+
+def read_events(entries: Sequence[EventEntry], document: Document) -> tuple[Event, ...]:
+    """Read events with their schedules. Faults of schedules go to the document."""
+    return tuple(Event(entry, _read_schedule(entry, ("events", n), document)) for n, entry in enumerate(entries))
+
+
+def _read_schedule(entry: EventEntry, place: Path, document: Document) -> Schedule | None:
+    key, name = ("trace", entry.trace) if entry.is_scheduled_trace else ("schedule", entry.schedule)
+    if name is None:
+        return None
+    if key == "trace" and name in TRACES:
+        found: tuple[str, str] | None = (name, read_text(TRACES[name].file))
+    else:
+        found = document.companion((*place, key), name)
+    if found is None:
+        return None
+    file, text = found
+    try:
+        read = list(trace_file.read_schedule(text, PROPERTIES))
+    except trace_file.TraceError as error:
+        document.faults.append(Fault(file, error.line, (), str(error)))
+        return None
+    _warn_of_rates(file, [(line, cells.get("rate")) for line, _, cells in read], document)
+    rows = (
+        Row(line, at_ns, _read_row(entry, file, line, cells, document) if cells else None)
+        for line, at_ns, cells in read
+    )
+    return Schedule(file, tuple(rows))
+
+
+def _warn_of_rates(file: str, written: Iterable[tuple[int, object]], document: Document) -> None:
+    """Warn of the first rate in a file that is rounded to one that a link can have, and count all such rates."""
+    told = [
+        (line, message)
+        for line, value in written
+        for _, one in spread_directions((), value)
+        if (message := tell_rounding(one))
+    ]
+    if told:
+        line, message = told[0]
+        counted = f"; rounded rates in this file: {len(told)}" if len(told) > 1 else ""
+        warning = Fault(file, line, ("rate",), message + counted)
+        if warning not in document.warnings:
+            document.warnings.append(warning)
+
+
+def _read_row(
+    entry: EventEntry, file: str, line: int, cells: Mapping[str, object], document: Document
+) -> EventEntry | None:
+    """Return a row as an event."""
+    try:
+        return EventEntry.model_validate({"link": entry.link, "set": cells})
+    except ValidationError as error:
+        for path, text in explain(EventEntry, error):
+            document.faults.append(Fault(file, line, path[1:], text))
+        return None
+
+
+@dataclass(frozen=True)
+class Track:
+    """A target of events: a property of a direction of a link, `is_up` of a link, or `is_there` of a host's address.
+
+    side: 0 for forward, 1 for reverse. host: of an address, else empty.
+    """
+
+    link: str
+    field: str
+    side: int = 0
+    host: str = ""
+
+
+class Timeline:
+    """The changes of all links, made from events in the order of time."""
+
+    def __init__(self, nodes: Mapping[str, NodeKind], links: tuple[LinkSpec, ...], document: Document) -> None:
+        self._nodes = nodes
+        self._links = {link.name: link for link in links}
+        self._document = document
+
+    def lay(self, events: Sequence[Event]) -> tuple[Change, ...]:
+        """Return all changes in the order of time, one for each moment of a link. Faults go to the document."""
+        courses: dict[Track, list[Course]] = {}
+        changes = 0
+        for n, event in enumerate(events):
+            for laid in self._lay_event(n, event) if self._is_known(event.entry, ("events", n)) else ():
+                for track, course in laid.items():
+                    courses.setdefault(track, []).append(course)
+                changes += max((len(one.steps) + (one.end_ns is not None) for one in laid.values()), default=0)
+                if changes > MOST_CHANGES:
+                    self._document.fault(("events",), f"amount to more than {MOST_CHANGES} changes: use longer steps")
+                    return ()
+        moments: dict[tuple[str, str], dict[int, dict[Track, Moment]]] = {}
+        for track, laid_on_it in courses.items():
+            for moment in self._resolve(track, laid_on_it):
+                moments.setdefault((track.link, track.host), {}).setdefault(moment.at_ns, {})[track] = moment
+        found = [
+            (min(map(_rank, at_once.values())), change)
+            for (link, host), by_time in moments.items()
+            for at_once, change in (self._change_address if host else self._change_link)(link, host, by_time)
+        ]
+        return tuple(change for _, change in sorted(found, key=lambda one: one[0]))
+
+    def _is_known(self, entry: EventEntry, place: Path) -> bool:
+        if entry.link is not None and entry.link not in self._links:
+            hint = name_nearest(entry.link, list(self._links), "links")
+            self._document.fault((*place, "link"), f"no link '{entry.link}'{hint}")
+            return False
+        if entry.host is None:
+            return True
+        hosts = [name for name, kind in self._nodes.items() if kind == "host"]
+        if entry.host not in hosts:
+            hint = name_nearest(entry.host, hosts, "hosts")
+            self._document.fault((*place, "host"), f"no host '{entry.host}'{hint}")
+            return False
+        own = [name for name, link in self._links.items() if entry.host in link.ends]
+        if entry.address is not None and entry.address not in own:
+            hint = name_nearest(entry.address, own, "its links")
+            self._document.fault((*place, "address"), f"host '{entry.host}' has no link '{entry.address}'{hint}")
+            return False
+        return True
+
+    def _lay_event(self, n: int, event: Event) -> Iterator[dict[Track, Course]]:
+        """Yield the courses of each time that an event begins."""
+        entry, place = event.entry, ("events", n)
+        starts: Iterable[int] = [entry.at]
+        if entry.every is not None and entry.until is not None:
+            starts = range(entry.at, entry.until, entry.every)
+        numbers = count()
+        if entry.is_scheduled_trace:
+            yield from self._lay_scheduled_trace(event, n)
+        elif entry.trace is not None:
+            yield from self._lay_rate_trace(entry, n, entry.trace)
+        elif entry.schedule is not None:
+            for row in event.schedule.rows if event.schedule else ():
+                if row.entry is None:
+                    continue
+                for start_ns in starts:
+                    at_ns = start_ns + row.at_ns
+                    course = partial(Course, at_ns, (n, next(numbers)), (*place, "schedule"))
+                    yield {track: course([(at_ns, value)]) for track, value in _values(entry, row.entry)}
+        else:
+            for at_ns in starts:
+                end_ns = None if entry.lasts is None else at_ns + entry.lasts
+                times = [at_ns]
+                if entry.over is not None:
+                    times = list(range(at_ns + entry.step, at_ns + entry.over + 1, entry.step)[: MOST_CHANGES + 1])
+                course = partial(Course, at_ns, (n, next(numbers)), (*place, "set"))
+                yield {
+                    track: course([(one, value) for one in times], end_ns, is_ramp=entry.over is not None)
+                    for track, value in _values(entry, entry)
+                }
+
+    def _lay_rate_trace(self, entry: EventEntry, n: int, name: str) -> Iterator[dict[Track, Course]]:
+        place: Path = ("events", n, "trace")
+        found = self._document.companion(place, name)
+        assert entry.link is not None
+        link = self._links[entry.link]
+        if found is None:
+            return
+        file, text = found
+        try:
+            if entry.format == "rates":
+                read = trace_file.read_rates(text, entry.interval)
+                _warn_of_rates(file, trace_file.number_lines(text), self._document)
+            else:
+                read = trace_file.read_mahimahi(text, entry.interval, link.mtu + HEADER_BYTES)
+        except trace_file.TraceError as error:
+            self._document.faults.append(Fault(file, error.line, (), str(error)))
+            return
+        sides = _SIDES[entry.direction]
+        if any(not (link.forward, link.reverse)[side].rate_bit_per_s for side in sides):
+            message = f"needs a rate to change: give link '{link.name}' one, it holds before the trace"
+            self._document.fault(place, message)
+            return
+        steps: list[tuple[int, int]] = []
+        for at_ns, rate in _repeat(read.rates, read.period_ns, entry):
+            if not steps or rate != steps[-1][1]:
+                steps.append((at_ns, rate))
+        yield {Track(link.name, "rate_bit_per_s", side): Course(entry.at, (n, 0), place, steps) for side in sides}
+
+    def _lay_scheduled_trace(self, event: Event, n: int) -> Iterator[dict[Track, Course]]:
+        """Yield the course of each property. It begins with the first value that the trace has for the property."""
+        entry, rows = event.entry, event.schedule.rows if event.schedule else ()
+        if not rows:
+            return
+        *played, last = rows
+        if not played:
+            self._document.fault(("events", n, "trace"), "has one row, which is its end: write the rows before it too")
+            return
+        steps: dict[Track, list[tuple[int, Any]]] = {}
+        for at_ns, row in _repeat([(row.at_ns, row.entry) for row in played], last.at_ns, entry):
+            for track, value in _values(entry, row) if row is not None else ():
+                if track.side in _SIDES[entry.direction]:
+                    steps.setdefault(track, []).append((at_ns, value))
+        if steps:
+            place = ("events", n, "trace")
+            yield {track: Course(values[0][0], (n, 0), place, values) for track, values in steps.items()}
+
+    def _resolve(self, track: Track, courses: Sequence[Course]) -> Iterator[Moment]:
+        """Yield the values of a track over time."""
+        link = self._links[track.link]
+        before = True if track.field in ("is_up", "is_there") else getattr(_sides(link)[track.side], track.field)
+
+        def climb(ramp: Course, first: Any, target: Any, share: float) -> Any:
+            if not have_values_between(first, target):
+                message = "does not change by steps: 'over' is for numbers"
+                self._document.fault((*ramp.place, track.field), message)
+            value = mix(first, target, share)
+            return hold_rate(value) if track.field == "rate_bit_per_s" else value
+
+        return resolve_courses(before, courses, climb)
+
+    def _change_address(
+        self, link: str, host: str, by_time: Mapping[int, Mapping[Track, Moment]]
+    ) -> Iterator[tuple[Mapping[Track, Moment], Change]]:
+        for at_ns, at_once in by_time.items():
+            (moment,) = at_once.values()
+            yield at_once, AddressChange(at_ns, host, link, moment.value)
+
+    def _change_link(
+        self, name: str, _host: str, by_time: Mapping[int, Mapping[Track, Moment]]
+    ) -> Iterator[tuple[Mapping[Track, Moment], Change]]:
+        """Yield the changes of a link. Faults of impossible changes go to the document."""
+        link = self._links[name]
+        ways, is_up = list(_sides(link)), True
+        shapes = [way.jitter.distribution if way.jitter else "uniform" for way in ways]
+        known: dict[Path, str] = {}
+        for at_ns, at_once in sorted(by_time.items()):
+            for track, moment in at_once.items():
+                if track.field == "is_up":
+                    is_up = moment.value
+                else:
+                    ways[track.side] = replace(ways[track.side], **{track.field: moment.value})
+            ways = [_keep_distribution(*both) for both in zip(_sides(link), ways, strict=True)]
+            faults = _find_faults(link, ways)
+            for side, way in enumerate(ways):
+                if way.jitter is not None and way.jitter.distribution != shapes[side]:
+                    if way.jitter.distribution == "uniform":
+                        faults[("jitter",)] = (
+                            f"would be uniform again, and netem keeps the distribution '{shapes[side]}': give link "
+                            f"'{name}' a jitter with this distribution from the start"
+                        )
+                    shapes[side] = way.jitter.distribution
+            for path, message in faults.items():
+                causes = [moment for track, moment in at_once.items() if track.field.startswith(str(path[0]))]
+                if causes or known.get(path) != message:
+                    cause = (causes or list(at_once.values()))[0].course
+                    self._document.fault((*cause.place, *path), message)
+            known = faults
+            yield at_once, LinkChange(at_ns, name, ways[0], ways[1], is_up)
+
+
+def _sides(link: LinkSpec) -> Both:
+    return link.forward, link.reverse
+
+
+def _values(about: EventEntry, entry: EventEntry) -> Iterator[tuple[Track, Any]]:
+    """Yield what an entry, or a row of the schedule that it names, changes and the new value."""
+    if about.host is not None and about.address is not None:
+        yield Track(about.address, "is_there", host=about.host), entry.state == "added"
+        return
+    assert about.link is not None
+    if entry.set is None:
+        yield Track(about.link, "is_up"), entry.state == "up"
+        return
+    for side, values in enumerate(entry.set.given()):
+        for name, value in values.items():
+            yield Track(about.link, name, side), value
+
+
+def _repeat(played: Sequence[tuple[int, Value]], period_ns: int, entry: EventEntry) -> Iterator[tuple[int, Value]]:
+    """Yield the values of a trace, which is played once, or until `until`."""
+    end_ns = entry.until if entry.until is not None else entry.at + period_ns
+    for n, begin_ns in enumerate(range(entry.at, end_ns, period_ns)):
+        for offset_ns, value in played:
+            if begin_ns + offset_ns < end_ns:
+                yield begin_ns + offset_ns, value
+        if n * len(played) > MOST_CHANGES:
+            return
+
+
+def _rank(moment: Moment) -> tuple[int, bool, int, Order]:
+    """The order of the changes of several links. Changes that begin come before steps and ends of earlier changes."""
+    begin_ns = moment.course.begin_ns if moment.is_later else 0
+    return moment.at_ns, moment.is_later, begin_ns, moment.course.order
+
+
+def _find_faults(link: LinkSpec, ways: Sequence[Direction]) -> dict[Path, str]:
+    """The faults of a link with other properties, by the key of the fault."""
+    faults = find_disagreements(ways[0], ways[1])
+    for before, after in zip(_sides(link), ways, strict=True):
+        if after.rate_bit_per_s and not before.rate_bit_per_s:
+            faults[("rate",)] = f"cannot come while packets pass: give link '{link.name}' a rate from the start"
+        if after.queue != before.queue and _kind(after.queue) != _kind(before.queue):
+            faults[("queue",)] = (
+                f"differs in kind from that of link '{link.name}', and waiting packets would be lost:"
+                " keep its discipline, and what it counts"
+            )
+    return faults
+
+
+def _kind(queue: Queue | None) -> tuple[str, bool]:
+    """The discipline, and the unit of the limit. Neither can change without emptying the queue."""
+    return ("fifo", False) if queue is None else (queue.discipline, queue.counts_bytes)
+
+
+def _keep_distribution(before: Direction, after: Direction) -> Direction:
+    """Keep the distribution of a link's jitter: netem cannot go back to a uniform jitter."""
+    if before.jitter is None or after.jitter is None or after.jitter.distribution != "uniform":
+        return after
+    return replace(after, jitter=replace(after.jitter, distribution=before.jitter.distribution))
+
+
+def check_times(events: Sequence[Event], traffic: Sequence[Flow], document: Document) -> None:
+    """Record faults of events that begin after the end of the run, and warn of events that end later.
+
+    Events are checked only if the end of the run is known. A trace may be longer than the run, and so may a
+    repetition. A resolved topology has such changes one by one, so it is not checked.
+    """
+    if document.is_resolved:
+        return
+    ends = [span.end_ns for span in find_spans(traffic).values()]
+    known = [end for end in ends if end is not None]
+    if not known or len(known) < len(ends):
+        return
+    end_ns = max(known)
+    when = f"the end of the experiment, {TIME.render(end_ns)}"
+    for n, event in enumerate(events):
+        entry = event.entry
+        if entry.at >= end_ns:
+            document.fault(("events", n, "at"), f"is not before {when}: it would have no effect")
+        elif entry.over is not None and entry.at + entry.over > end_ns:
+            reached = TIME.render(entry.at + entry.over)
+            document.warn(("events", n, "over"), f"its values are reached only at {reached}, after {when}")
+        elif event.schedule is not None and entry.trace is None:
+            _check_rows(event.schedule, end_ns - entry.at, when, document)
+
+
+def _check_rows(schedule: Schedule, left_ns: int, when: str, document: Document) -> None:
+    """Check the rows of a schedule as `check_times` does. left_ns: the time from its beginning to the end."""
+    late = next((n for n, row in enumerate(schedule.rows) if row.at_ns >= left_ns), None)
+    if late is None:
+        return
+    file, line = schedule.file, schedule.rows[late].line
+    if late == 0:
+        document.faults.append(Fault(file, line, (), f"is not before {when}: the schedule would have no effect"))
+    else:
+        document.warnings.append(
+            Fault(file, line, (), f"is not before {when}: this row and all later rows have no effect")
+        )

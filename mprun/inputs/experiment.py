@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The experiment that plain values stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from mprun.inputs.document import Document
+from mprun.inputs.keys.experiment import (
+    DEFAULT_PROBE_PINGS,
+    ExpectEntry,
+    ExperimentFile,
+    HostEntry,
+    RepeatEntry,
+    is_link_name,
+    name_link,
+)
+from mprun.inputs.keys.field import DEFAULT_SEED
+from mprun.inputs.keys.file_model import check
+from mprun.inputs.keys.own_result import own_tables
+from mprun.inputs.keys.pairing import find_hosts, is_pattern
+from mprun.inputs.keys.plot import SAMPLES
+from mprun.inputs.search import read_search
+from mprun.inputs.traffic import owned_metrics, read_traffic
+from mprun.model import metric
+from mprun.model.fault import Notes, Path, name_nearest
+from mprun.model.metric import Metrics
+from mprun.model.spec import (
+    Expectation,
+    ExperimentSpec,
+    HostSpec,
+    Reseed,
+)
+from mprun.model.trace_event_name import event_of, is_recorded
+from mprun.model.units import QuantityError
+from mprun.statements.evaluation import check as check_statement
+from mprun.statements.expression import ExpressionError, Reference, UnknownName
+from mprun.statements.expression import parse as parse_statement
+
+# The name of a sweep's cells in a statement.
+CELLS = "cells"
+
+
+def _spread(entries: Mapping[str, HostEntry], hosts: Sequence[str]) -> dict[str, HostEntry]:
+    """Return the entry of each host. A name comes before patterns, and a later pattern before an earlier one."""
+    found = {host: entry for key, entry in entries.items() if is_pattern(key) for host in find_hosts(key, hosts)}
+    return found | {key: entry for key, entry in entries.items() if not is_pattern(key)}
+
+
+def read_experiment(
+    values: Mapping[str, object], document: Document, hosts: Sequence[str] | None, seed: int | None
+) -> tuple[ExperimentSpec, Notes] | None:
+    """Return the experiment from plain values, and the notes for faults of its flows, as `traffic[n]` of the n-th
+    flow.
+
+    Other faults go to the document.
+    `hosts`: the hosts of the topology; None if they are not known.
+    `seed`: replaces the seed of the file.
+    """
+    file = check(ExperimentFile, values, document)
+    if seed is None:
+        seed = DEFAULT_SEED if file is None or file.repeat is None else file.repeat.seed
+    traffic = read_traffic(values.get("traffic"), document, hosts, seed)
+    if file is None or traffic is None:
+        return None
+    owned = owned_metrics(traffic.flows)
+    repeat = RepeatEntry.model_validate({}) if file.repeat is None else file.repeat
+    if repeat.until is not None:
+        _find_unit(("repeat", "until", "metric"), repeat.until.metric, owned, document)
+    for n, name in enumerate(file.show):
+        _find_unit(("show", n), name, owned, document)
+    tables = {own["name"]: own for flow in traffic.flows for own in own_tables(flow)}
+    for n, plot in enumerate(file.plots):
+        if plot.metric is not None:
+            _find_unit(("plots", n, "metric"), plot.metric, owned, document)
+        event = event_of(plot.table or "")
+        if plot.flow is not None and plot.flow not in owned:
+            document.fault(("plots", n, "flow"), f"no flow '{plot.flow}'{name_nearest(plot.flow, owned, 'flows')}")
+        if event is not None:
+            if not is_recorded(event, file.tracepoints):
+                document.fault(("plots", n, "table"), f"needs the event: write 'tracepoints: [{event}]'")
+            if plot.flow is not None:
+                document.fault(("plots", n, "flow"), "is not for trace events, which name no flow: remove it")
+        elif plot.table is not None and plot.table not in tables:
+            hint = name_nearest(plot.table, tables, "tables") if tables else ": write 'tables' in an entry of 'exec'"
+            document.fault(("plots", n, "table"), f"no entry has a table '{plot.table}'{hint}")
+        elif plot.table is not None and "time" not in tables[plot.table]:
+            document.fault(("plots", n, "table"), f"'{plot.table}' has no times: write 'time' in the entry's table")
+        needed = SAMPLES.get(plot.series) if plot.series else None
+        if needed is not None and (file.sample is None or needed not in file.sample.intervals()):
+            document.fault(("plots", n, "series"), f"needs samples: write 'sample: {{{needed}: 100ms}}'")
+    experiment = ExperimentSpec(
+        name=PurePath(document.name).stem,
+        description=file.description,
+        hosts={name: _host(entry) for name, entry in _spread(file.hosts, hosts or ()).items()},
+        traffic=traffic.flows,
+        captures=tuple(entry.capture() for entry in file.capture),
+        expectations=tuple(
+            _expectation(n, entry.metric, entry, owned, document)
+            for n, entry in enumerate(file.expect)
+            if entry.metric is not None
+        ),
+        probe_pings=DEFAULT_PROBE_PINGS if file.probe is None else file.probe.pings,
+        seed=seed,
+        calibrate=file.calibrate,
+        vary=tuple(repeat.vary or ()),
+        repeat=repeat.repeat(),
+        links=tuple(file.links.items()),
+        samples={} if file.sample is None else file.sample.intervals(),
+        plots=tuple(entry.plot() for entry in file.plots),
+        across=tuple(
+            _read_across(n, entry.holds, file.matrix, owned, document)
+            for n, entry in enumerate(file.expect)
+            if entry.holds is not None
+        ),
+        attachments=tuple(dict.fromkeys(document.attachments)),
+        show=tuple(dict.fromkeys(file.show)),
+        faults=tuple(dict.fromkeys(entry.fault() for entry in file.faults)),
+        reseed=None if repeat.reseed is None else Reseed(repeat.reseed.at, repeat.reseed.seed),
+        tracepoints=tuple(dict.fromkeys(file.tracepoints)),
+        search=None if file.search is None else read_search(file.search, lambda name: _unit_of(name, owned), document),
+    )
+    return experiment, traffic.notes
+
+
+def check_links(links: Sequence[tuple[str, str]], topology: str, experiment: str, document: Document) -> None:
+    """Record faults of links whose names, with the names of the two files, are no names or the same."""
+    taken: set[str] = set()
+    for key, _ in links:
+        name = name_link(key, topology, experiment)
+        if name in taken:
+            document.fault(("links", key), f"is a second link '{name}': give it another name")
+        elif not is_link_name(name):
+            document.fault(("links", key), f"'{name}' cannot be a link's name: rename the link or the file")
+        taken.add(name)
+
+
+def _host(entry: HostEntry) -> HostSpec:
+    sysctl = tuple(entry.sysctl.items())
+    congestion = tuple(entry.congestion.items())
+    if entry.mptcp is None:
+        return HostSpec(sysctl=sysctl, congestion=congestion)
+    return HostSpec(entry.mptcp.settings(), sysctl, congestion)
+
+
+def _expectation(
+    n: int, name: str, entry: ExpectEntry, owned: Mapping[str, Metrics], document: Document
+) -> Expectation:
+    """A bound in base units. A bound that cannot be read is a fault and counts as absent."""
+    unit = _find_unit(("expect", n, "metric"), name, owned, document)
+    if unit is None:
+        return Expectation(name)
+    bounds: dict[str, float | None] = {}
+    for key, value in (("min", entry.min), ("max", entry.max), ("equals", entry.equals)):
+        try:
+            bounds[key] = None if value is None else metric.parse_bound(unit, value)
+        except QuantityError as error:
+            document.fault(("expect", n, key), str(error))
+            bounds[key] = None
+    minimum, maximum = bounds["min"], bounds["max"]
+    if minimum is not None and maximum is not None and minimum > maximum:
+        document.fault(("expect", n, "min"), f"'{entry.min}' is above max, '{entry.max}': swap them")
+    return Expectation(name, minimum, maximum, bounds["equals"])
+
+
+def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[str, Metrics], document: Document) -> str:
+    """A statement about cells. Its faults go to the document."""
+    place: Path = ("expect", n, "holds")
+    zipped = [name for one in _lists(matrix.get("zip")) for name in one]
+    axes = [name for name in (*matrix, *zipped) if name not in ("zip", "exclude")]
+
+    def unit_of(reference: Reference) -> metric.Unit:
+        cells, *rest = reference.segments
+        if cells.name != CELLS or not rest:
+            raise UnknownName(f"is about cells of a sweep: write as in '{CELLS}[cc=cubic].bulk.goodput'")
+        for condition in cells.conditions:
+            if condition.key not in axes:
+                raise UnknownName(f"no axis '{condition.key}'{name_nearest(condition.key, axes, 'axes')}")
+        name = ".".join(segment.name for segment in rest)
+        return _unit_of(name, owned)
+
+    try:
+        check_statement(parse_statement(text), unit_of)
+    except ExpressionError as error:
+        document.fault(place, str(error))
+    return text
+
+
+def _lists(value: object) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _find_unit(place: Path, name: str, owned: Mapping[str, Metrics], document: Document) -> metric.Unit | None:
+    """The unit of a metric. None if the metric does not exist; the reason is recorded."""
+    try:
+        return _unit_of(name, owned)
+    except UnknownName as error:
+        document.fault(place, str(error))
+        return None
+
+
+def _unit_of(name: str, owned: Mapping[str, Metrics]) -> metric.Unit:
+    """The unit of a metric. Raises UnknownName if no flow and no path can have the metric. `cross_check` knows the
+    paths.
+    """
+    owner, _, what = name.partition(".")
+    metrics = metric.metrics_of(owner, owned)
+    found = metric.find_metric(metrics, what)
+    if found is not None:
+        return found[0].unit
+    if not what:
+        raise UnknownName(f"no metric '{name}': write the flow or path first, as in 'bulk.goodput'")
+    if what in metrics:
+        raise UnknownName(f"no metric '{name}': name one path, as in '{name}.path0'")
+    if owner in owned or owner == metric.TOTAL:
+        raise UnknownName(f"flow '{owner}' has no metric '{what}'{name_nearest(what, metrics, 'it has')}")
+    message = f"no flow '{owner}'{name_nearest(owner, owned, 'flows')}"
+    raise UnknownName(f"{message}; a path has: {', '.join(metric.OF_PATH)}")

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of an input: their trees, the cells of their matrix, and the parameters of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mprun.inputs.document import Document
+from mprun.inputs.keys.field import SEED
+from mprun.inputs.matrix import Matrix, Values, check_place, read_matrix
+from mprun.inputs.parameter import Parameters
+from mprun.inputs.reader import Tree
+from mprun.model.fault import Fault, InputError, name_nearest
+from mprun.model.scalar import Scalar, read_scalar, spell_scalar
+from mprun.statements.expression import parse
+
+
+@dataclass(frozen=True)
+class Files:
+    """The trees of a topology and an experiment, before the check against a model.
+
+    `parameters`: from the command line; they also fix axes of the matrix.
+    `seed`: replaces the experiment's seed.
+    `strict`: warnings are faults.
+    """
+
+    trees: tuple[Tree, ...]
+    matrix: Matrix
+    parameters: Mapping[str, str]
+    seed: int | None
+    strict: bool
+
+    def documents(self) -> list[Document]:
+        """Return a document of each tree, without any fault that was found later."""
+        return [Document(tree) for tree in self.trees]
+
+    @property
+    def fixed(self) -> dict[str, Scalar]:
+        """The axes that have one value."""
+        return {name: read_scalar(text) for name, text in self.parameters.items() if name in self.matrix.names}
+
+    def cells(self) -> tuple[Values, ...]:
+        return self.matrix.cells(self.fixed)
+
+
+def gather(
+    topology: Tree, experiment: Tree | None, parameters: Mapping[str, str], seed: int | None, strict: bool
+) -> Files:
+    """Return the files with their matrix. Raises InputError for faults of the matrix."""
+    if experiment is None:
+        return Files((topology,), Matrix(), parameters, seed, strict)
+    documents = [Document(topology), Document(experiment)]
+    names = [name for document in documents for name in document.parameters()]
+    matrix = read_matrix(documents[1].part("matrix"), names, documents[1])
+    files = Files((topology, experiment), matrix, parameters, seed, strict)
+    faults = [fault for document in documents for fault in document.faults if fault.path[:1] == ("matrix",)]
+    if not faults:
+        wrong = [(name, text) for name, value in files.fixed.items() if (text := check_place(name, value))]
+        faults = [Fault(f"-p {name}", None, (), text) for name, text in (*wrong, *matrix.find_lost(files.fixed))]
+    if not faults and not files.cells():
+        faults = [Fault(*documents[1].place(("matrix",)), ("matrix",), "has no cell left: 'exclude' takes all of them")]
+    if faults:
+        raise InputError(faults)
+    return files
+
+
+def refuse_several(files: Files, cells: Sequence[Values]) -> None:
+    """Raise InputError for a matrix of several runs, or with axes that have no value."""
+    opened = [name for name in files.matrix.names if name not in files.parameters]
+    if files.matrix.find_open(files.parameters) or len(cells) > 1:
+        fixed = (
+            " ".join(f"-p {name}={spell_scalar(value)}" for name, value in cells[0] if name in opened) if cells else ""
+        )
+        message = f"is {len(cells)} cell{'' if len(cells) == 1 else 's'}: `mprun sweep` runs all, {fixed} gives one"
+        raise InputError([Fault(*files.documents()[1].place(("matrix",)), ("matrix",), message)])
+
+
+def check_conditions(files: Files, across: Sequence[str]) -> None:
+    """Raise InputError for statements about cells that the matrix does not have. across: the statements.
+
+    Parameters may leave out cells that a statement names.
+    """
+    if not across:
+        return
+    document = files.documents()[-1]
+    entries = document.part("expect")
+    places = [n for n, entry in enumerate(entries) if "holds" in entry] if isinstance(entries, list) else []
+    among = (*files.matrix.cells({}), *files.cells())
+    for n, text in zip(places, across, strict=True):
+        for reference in parse(text).references():
+            conditions = {condition.key: condition.value for condition in reference.segments[0].conditions}
+            reason = files.matrix.find_cells(conditions, among)
+            if reason is not None:
+                document.fault(("expect", n, "holds"), f"'{text}': {reason}")
+    if document.faults:
+        raise InputError(document.faults)
+
+
+def check_seed(seed: int | None, document: Document) -> None:
+    """Record a fault of a seed on the command line."""
+    if seed is not None and not SEED.minimum <= seed <= SEED.maximum:
+        text = f"{seed} is negative or has more than 63 bits: write '--seed 1'"
+        document.faults.append(Fault("--seed", None, (), text))
+
+
+def fill_in(files: Files, documents: Sequence[Document], values: Values) -> Parameters:
+    """Return the parameters of all files in one cell. The experiment's parameters override the topology's.
+
+    Values on the command line override both. `values`: of the cell; they override all.
+    """
+    axes = files.matrix.names
+    found: dict[str, Scalar] = {}
+    for document in documents:
+        for name, value in document.parameters().items():
+            if name in found and found[name] != value:
+                message = f"parameter '{name}' is in {documents[0].name} too, and this one holds: remove one of the two"
+                document.warn(("params", name), message)
+            found[name] = value
+    whole = all(document.is_readable for document in documents)
+    for name, text in files.parameters.items():
+        if name in axes:
+            continue
+        if name in found or not whole:
+            found[name] = read_scalar(text)
+        else:
+            names = " or ".join(document.name for document in documents)
+            message = f"no parameter '{name}' in {names}{name_nearest(name, found, 'parameters')}"
+            documents[0].faults.append(Fault(f"-p {name}", None, (), message))
+    return Parameters({**found, **{name: value for name, value in values if name in found}}, whole)
+
+
+def warn_unused(parameters: Parameters, documents: Sequence[Document]) -> None:
+    """Warn of parameters that no value uses."""
+    for document in documents:
+        for name in document.parameters():
+            if name not in parameters.used:
+                document.warn(
+                    ("params", name), f"no value uses parameter '{name}': write {{{{ {name} }}}} or remove it"
+                )
+
+
+def sort(documents: Sequence[Document], faults: Sequence[Fault]) -> list[Fault]:
+    """Return faults in the order of the files and their lines. Faults without a file come first."""
+    files = [file for document in documents for file in document.files]
+    order = {file: n for n, file in reversed(list(enumerate(files)))}
+    return sorted(faults, key=lambda fault: (order.get(fault.file, -1), fault.line or 0))

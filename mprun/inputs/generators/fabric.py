@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The common parts of data-centre trees: uplinks whose rate follows from the links below."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.link import LinkProperties
+from mprun.model.fault import Path
+from mprun.model.units import hold_rate
+
+MOST_OVERSUBSCRIPTION = 1000
+
+
+def _parse_ratio(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"'{value}' is not a number: write '4' for 4:1")
+    if not 1 <= value <= MOST_OVERSUBSCRIPTION:
+        raise ValueError(
+            f"{value} is not between 1 and {MOST_OVERSUBSCRIPTION}: 1 is a fabric that carries all that comes from"
+            " below; for a faster one give the 'rate'"
+        )
+    return float(value)
+
+
+Ratio = Annotated[
+    float,
+    PlainValidator(_parse_ratio),
+    WithJsonSchema({"type": "number", "minimum": 1, "maximum": MOST_OVERSUBSCRIPTION}),
+]
+
+
+class Uplink(LinkProperties):
+    """A layer of links towards the core. Forward is upwards."""
+
+    oversubscription: Ratio | None = Field(
+        None,
+        description="The largest rate from the layer below, divided by the rate of this layer. Use it instead of "
+        "`rate`.",
+        examples=[4],
+    )
+
+    @model_validator(mode="after")
+    def _choose(self) -> Uplink:
+        if self.oversubscription is not None and self.rate is not None:
+            raise refuse({("oversubscription",): "conflicts with 'rate': remove one of the two"}, self.oversubscription)
+        return self
+
+    def find_faults(self) -> dict[Path, str]:
+        faults = super().find_faults()
+        if self.oversubscription is not None:
+            # the ratio gives a rate later
+            faults.pop(("queue",), None)
+        return faults
+
+    def above(self, below: LinkProperties, share: Fraction) -> LinkProperties:
+        """Return this layer with the rate that its ratio gives.
+
+        share: the number of links of `below` for each link of this layer.
+        """
+        if self.oversubscription is None:
+            return self
+        factor = share / Fraction(str(self.oversubscription))
+        rate = tuple(None if one is None else hold_rate(float(one * factor)) for one in rates_of(below))
+        return self.model_copy(update={"rate": rate})
+
+
+def rates_of(link: LinkProperties) -> tuple[int | None, int | None]:
+    """Return bit/s forward and reverse, including the rate of a profile."""
+    forward, reverse = link.directions()
+    return forward.rate_bit_per_s, reverse.rate_bit_per_s

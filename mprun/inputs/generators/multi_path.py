@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`multi-path`: a client with several links to a router, and a server behind the router.
+
+   path0   +--------+
+client ----| router |---- server
+   path1   +--------+ server0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Network
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from mprun.inputs.keys.field import Name, Subnets
+from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.link import LinkProperties
+from mprun.inputs.keys.topology import Expansion, GeneratedTopology
+from mprun.model.spec import LinkSpec
+
+MOST_PATHS = 250
+CLIENT_SUBNETS = IPv4Network("10.0.0.0/16")
+SERVER_SUBNETS = IPv4Network("10.1.0.0/16")
+
+
+class PathEntry(LinkProperties):
+    """A link between the router and an end."""
+
+    name: Name | None = Field(
+        None,
+        description="The name of the link in events, paths and metrics. Default: path0, path1 and so on, or "
+        "server0, server1 and so on.",
+    )
+
+
+class Paths(GeneratedTopology):
+    """A client and a server joined by disjoint paths, numbered from 0 in the order of the file."""
+
+    paths: list[PathEntry] = Field(
+        description="The links between the client and the router. Forward is from the client.",
+        examples=[[{"rate": "20mbit", "delay": "20ms"}, {"rate": "20mbit", "delay": "20ms"}]],
+        min_length=1,
+    )
+    server_paths: list[PathEntry] = Field(
+        [],
+        description="The links between the router and the server. Forward is to the server. Default: one, unshaped.",
+    )
+    client_subnets: Subnets = Field(
+        CLIENT_SUBNETS,
+        description="The network of the paths' subnets. Path i has the i-th subnet. Default: 10.0.0.0/16, so path "
+        "1 has 10.0.1.0/24.",
+    )
+    server_subnets: Subnets = Field(
+        SERVER_SUBNETS,
+        description="The network of the server links' subnets. Link j has the j-th subnet. Default: 10.1.0.0/16.",
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Paths:
+        faults: dict[tuple[str | int, ...], str] = {}
+        taken: dict[str, tuple[str | int, ...]] = {}
+        others = self.other_links()
+        for key, prefix, entries in (("paths", "path", self.paths), ("server_paths", "server", self.server_links)):
+            if len(entries) > MOST_PATHS:
+                reason = "each has a subnet of its own, numbered by one byte of the address"
+                faults[(key,)] = f"{len(entries)} links are more than {MOST_PATHS}: {reason}"
+            for n, entry in enumerate(entries):
+                name = entry.name or f"{prefix}{n}"
+                place = (key, n, "name")
+                if name in others:
+                    faults[place] = f"'{name}' is the name of another link of this generator: give it its own"
+                if name in taken:
+                    blamed = place if entry.name else taken[name]
+                    faults[blamed] = f"'{name}' is the name of two links: give each its own"
+                taken.setdefault(name, place)
+        if self.client_subnets == self.server_subnets:
+            blamed_key = next(key for key in ("server_subnets", "client_subnets") if key in self.model_fields_set)
+            message = f"{self.client_subnets} is for the other side too: give each side its own, as in '10.2.0.0/16'"
+            faults[(blamed_key,)] = message
+        if faults:
+            raise refuse(faults, self)
+        return self
+
+    def other_links(self) -> Sequence[str]:
+        """Return the names that the generator gives to other links than these."""
+        return ()
+
+    @property
+    def server_links(self) -> list[PathEntry]:
+        """The links between the router and the server: one, unshaped, if the file has none."""
+        return self.server_paths or [PathEntry.model_construct()]
+
+
+class Parameters(Paths):
+    """A client with several links to a router, and a server behind the router."""
+
+    topology: Literal["multi-path"] = Field(description="The generator.")
+
+
+def find_addresses(subnets: IPv4Network, n: int) -> tuple[str, str]:
+    """Return the addresses of a host and of the router in subnet number n."""
+    base = subnets[n << 8]
+    return f"{base + 1}/24", f"{base + 2}/24"
+
+
+def expand(parameters: Parameters) -> Expansion:
+    """Return nodes and links.
+
+    Path i has subnet 10.0.i.0/24, link j to the server 10.1.j.0/24; the router is .2 on each.
+    """
+    paths = [
+        entry.join(entry.name or f"path{n}", ("client", "router"), find_addresses(parameters.client_subnets, n))
+        for n, entry in enumerate(parameters.paths)
+    ]
+    return {"client": "host", "router": "router", "server": "host"}, (*paths, *join_server(parameters))
+
+
+def join_server(parameters: Paths) -> Iterator[LinkSpec]:
+    """Yield the links between the router and the server."""
+    for n, entry in enumerate(parameters.server_links):
+        server, router = find_addresses(parameters.server_subnets, n)
+        yield entry.join(entry.name or f"server{n}", ("router", "server"), (router, server))

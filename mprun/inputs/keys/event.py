@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entries of `events`: changes of a network over time.
+
+An event sets properties of a link, takes it down or up, or takes an address from a host. It may be repeated, spread
+over a time, or stand for a whole file (see `trace`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from mprun.inputs.keys.field import Name, Time
+from mprun.inputs.keys.file_model import FileModel, refuse
+from mprun.inputs.keys.link import DirectionProperties
+from mprun.inputs.traces import TRACES
+from mprun.model.fault import Path
+from mprun.model.units import NS_PER_MS
+
+PROPERTIES = tuple(DirectionProperties.model_fields)
+
+
+class EventEntry(FileModel):
+    """A change, or several changes, of a link or of a host's address."""
+
+    at: Time = Field(
+        0,
+        description="The time of the change, counted from time zero. With `schedule` or `trace`: the time at "
+        "which the file begins.",
+        examples=["5s"],
+    )
+    link: Name | None = Field(None, description="The link that changes.", examples=["path0"])
+    set: DirectionProperties | None = Field(
+        None, description="The properties of the link from this time on.", examples=[{"loss": "100%"}]
+    )
+    over: Time | None = Field(None, description="Reach the values of `set` in equal steps over this time.")
+    step: Time = Field(100 * NS_PER_MS, description="The time between two steps of `over`.")
+    state: Literal["down", "up", "removed", "added"] | None = Field(
+        None, description="Set a link `down` or `up`, or let an address be `removed` or `added`."
+    )
+    host: Name | None = Field(None, description="The host whose address changes.")
+    address: Name | None = Field(None, description="The address that changes, by the name of its link.")
+    lasts: Time | None = Field(
+        None,
+        alias="for",
+        description="End the change after this time. The values of other events then hold, or the values of the link. "
+        "Default: the change stays.",
+        examples=["200ms"],
+    )
+    every: Time | None = Field(None, description="Repeat the change with this period until `until`.")
+    until: Time | None = Field(None, description="The time at which a repetition or a trace ends.", examples=["60s"])
+    schedule: str | None = Field(
+        None,
+        description="A CSV file with values of properties over time, with the header 'at,rate,delay', for example.",
+    )
+    trace: str | None = Field(
+        None,
+        description="A file with values over time, or the name of a trace that comes with mprun: "
+        + " or ".join(f"`{name}`" for name in TRACES)
+        + ".",
+        examples=["lte-drive"],
+    )
+    format: Literal["mahimahi", "rates", "schedule"] = Field(
+        "mahimahi",
+        description="The format of the trace's file. A `schedule` is a file as for the key `schedule`. Its last row is "
+        "the time at which the trace repeats. The traces of mprun are schedules.",
+    )
+    interval: Time = Field(
+        100 * NS_PER_MS,
+        description="The duration of each line of a rate trace, or of each rate that is computed from a mahimahi "
+        "trace.",
+    )
+    direction: Literal["forward", "reverse", "both"] = Field(
+        "both", description="The direction of the link that the trace applies to."
+    )
+
+    @property
+    def is_scheduled_trace(self) -> bool:
+        """Return True if the trace is a schedule."""
+        return self.trace is not None and (self.trace in TRACES or self.format == "schedule")
+
+    @model_validator(mode="after")
+    def _agree(self) -> EventEntry:
+        actions = [name for name in ("set", "state", "schedule", "trace") if getattr(self, name) is not None]
+        faults: dict[Path, str] = {}
+        if len(actions) != 1:
+            what = "changes nothing" if not actions else f"has {' and '.join(actions)}"
+            faults[()] = f"{what}: write one of 'set', 'state', 'schedule', 'trace'"
+        if self.set is not None and not self.set.model_fields_set:
+            faults[("set",)] = "sets nothing: write a property, as in '{loss: 100%}'"
+        is_address = self.state in ("removed", "added")
+        if is_address and (self.host is None or self.address is None):
+            faults[("state",)] = f"an address is {self.state} of a host: write 'host: client, address: path0'"
+        elif not is_address and self.link is None:
+            faults[("link",)] = "is missing: write 'link: path0'"
+        for name in ("every", "step", "interval"):
+            value = getattr(self, name)
+            if value is not None and value < NS_PER_MS:
+                faults[(name,)] = "is shorter than 1ms: write a longer time"
+        if self.lasts is not None:
+            if self.over is not None or self.schedule is not None or self.trace is not None:
+                faults[("for",)] = "is for 'set' at once and 'state': write the later change as an event of its own"
+            elif self.lasts == 0:
+                faults[("for",)] = "is zero: write a longer time, as in '200ms'"
+            elif self.every is not None and self.lasts >= self.every:
+                faults[("for",)] = "is not shorter than 'every': the change would never be undone"
+        if self.trace in TRACES:
+            for name in sorted({"format", "interval"} & self.model_fields_set):
+                faults[(name,)] = (
+                    f"has no effect on '{self.trace}', a trace of mprun: remove it, or write './{self.trace}'"
+                )
+        if self.every is not None and self.until is None:
+            faults[("until",)] = "is missing: write when repetition ends, as in 'until: 60s'"
+        if self.until is not None and self.every is None and self.trace is None:
+            faults[("every",)] = "is missing: write the time between repetitions, as in 'every: 10s'"
+        if self.until is not None and self.until <= self.at:
+            faults[("until",)] = "is not after 'at': nothing would happen"
+        if self.over is not None and self.set is None:
+            faults[("over",)] = "needs 'set': write the values to reach"
+        if self.over is not None and self.step and self.over % self.step:
+            faults[("step",)] = "does not divide 'over' into equal steps"
+        if faults:
+            raise refuse(faults, self)
+        return self

@@ -1,0 +1,545 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The model of the experiment file."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from mprun.inputs.keys.field import DEFAULT_SEED, SEED, CaptureSize, Name, Snaplen, Time, Version, Whole
+from mprun.inputs.keys.file_model import FileModel, refuse
+from mprun.inputs.keys.impairment import text_schema
+from mprun.inputs.keys.pairing import HostKey
+from mprun.inputs.keys.plot import PlotEntry
+from mprun.inputs.keys.search import SearchEntry
+from mprun.inputs.keys.traffic_entry import Congestion
+from mprun.model.fault import Path
+from mprun.model.scalar import name_value
+from mprun.model.spec import (
+    VARIATIONS,
+    Capture,
+    Endpoint,
+    EndpointFlag,
+    FaultAction,
+    Mptcp,
+    PacketFault,
+    PathManager,
+    Repeat,
+    Series,
+    Until,
+    Variation,
+)
+from mprun.model.units import INTERVAL, PERCENT_PATTERN, parse_ratio
+
+DEFAULT_PROBE_PINGS = 3
+# The number of runs of a cell with `until`.
+LEAST_RUNS, MOST_RUNS = 5, 50
+RUNS = Whole(1, 10_000, "more would take days, and show no more")
+# The default number of subflows of ndiffports.
+NDIFFPORTS = 2
+# The last packets are kept in a ring of at least two files. tcpdump counts their sizes in millions of bytes.
+SMALLEST_RING_BYTES = 3 << 20
+
+_SYSCTL = re.compile(r"[a-z][a-z0-9_]*([./][A-Za-z0-9_-]+)+")
+# Only sysctls of the network: files are shared between strangers, and other sysctls apply to the whole machine.
+_SYSCTL_PLACES = ("net.ipv4.", "net.ipv6.", "net.mptcp.", "net.sctp.", "net.core.")
+# `{experiment}` and `{topology}` stand for the names of the files, without their suffix.
+_LINK = re.compile(r"([A-Za-z0-9]|\{(experiment|topology)\})([A-Za-z0-9._-]|\{(experiment|topology)\}){0,199}")
+_RUN_FILE = re.compile(r"[A-Za-z0-9_*.-]+(/[A-Za-z0-9_*.-]+)*")
+_SCHEDULER = re.compile(r"[a-z][a-z0-9_-]{0,14}")
+
+
+def _parse_sysctl(value: object) -> str:
+    if not isinstance(value, str) or not _SYSCTL.fullmatch(value):
+        raise ValueError(f"'{value}' is no sysctl: write its full name, as in 'net.ipv4.tcp_congestion_control'")
+    name = value.replace("/", ".")
+    if not name.startswith(_SYSCTL_PLACES):
+        places = ", ".join(place + "*" for place in _SYSCTL_PLACES)
+        raise ValueError(f"'{name}' is not a setting of the network: only {places} may be set")
+    return name
+
+
+def _parse_sysctl_value(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise ValueError("must be text or a whole number, as sysctl(8) takes it: write 1 for on and 0 for off")
+    if "\n" in str(value):
+        raise ValueError("must be one line: a sysctl takes one")
+    return str(value)
+
+
+def _parse_scheduler(value: object) -> str:
+    if not isinstance(value, str) or not _SCHEDULER.fullmatch(value):
+        raise ValueError(f"{name_value(value)} is no scheduler's name: write one as in 'default'")
+    return value
+
+
+def _parse_filter(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be text: write a filter as in 'tcp port 5201', see pcap-filter(7)")
+    if value.startswith("-"):
+        raise ValueError("begins with '-', which tcpdump reads as an option: put it in parentheses")
+    return value
+
+
+def is_link_name(name: str) -> bool:
+    """Return whether an experiment may make a link of this name. No link has the name of an input file."""
+    return _LINK.fullmatch(name) is not None and not name.endswith((".yaml", ".yml"))
+
+
+def name_link(key: str, topology: str, experiment: str) -> str:
+    """Return the name of a link. topology, experiment: the names of the files, without their suffix."""
+    return key.replace("{topology}", topology).replace("{experiment}", experiment)
+
+
+def _parse_link(value: object) -> str:
+    if not isinstance(value, str) or not is_link_name(value):
+        raise ValueError(
+            f"{name_value(value)} cannot be a link's name: write a file's name, as in 'iperf.log' or "
+            "'client-{experiment}.pcap'"
+        )
+    return value
+
+
+def _parse_run_file(value: object) -> str:
+    if not isinstance(value, str) or not _RUN_FILE.fullmatch(value) or ".." in value.split("/"):
+        raise ValueError(
+            f"{name_value(value)} names no file of a run: write as in 'logs/bulk.log' or 'logs/probe.*.out'"
+        )
+    return value
+
+
+Sysctl = Annotated[str, PlainValidator(_parse_sysctl), WithJsonSchema({"type": "string", "pattern": _SYSCTL.pattern})]
+SysctlValue = Annotated[str, PlainValidator(_parse_sysctl_value), WithJsonSchema({"type": ["string", "integer"]})]
+Scheduler = Annotated[str, PlainValidator(_parse_scheduler), WithJsonSchema({"type": "string"})]
+
+
+def _parse_confidence(value: object) -> float:
+    confidence = parse_ratio(value)
+    if confidence not in (0.95, 0.99):
+        raise ValueError(f"{name_value(value)} is not a known confidence level: write '95%' or '99%'")
+    return confidence
+
+
+def _parse_within(value: object) -> float:
+    within = parse_ratio(value)
+    if not 0 < within < 1:
+        raise ValueError("must be above 0% and below 100%: write a share of the mean, as in '2%'")
+    return within
+
+
+_PERCENT = {"type": "string", "pattern": PERCENT_PATTERN}
+Confidence = Annotated[float, PlainValidator(_parse_confidence), WithJsonSchema({"enum": ["95%", "99%"]})]
+Within = Annotated[float, PlainValidator(_parse_within), WithJsonSchema(_PERCENT)]
+Filter = Annotated[str, PlainValidator(_parse_filter), WithJsonSchema({"type": "string"})]
+Link = Annotated[str, PlainValidator(_parse_link), WithJsonSchema({"type": "string", "pattern": _LINK.pattern})]
+RunFile = Annotated[str, PlainValidator(_parse_run_file), WithJsonSchema({"type": "string"})]
+Interval = Annotated[
+    int,
+    PlainValidator(INTERVAL.parse),
+    WithJsonSchema(text_schema(INTERVAL.pattern, "100ms", "1s")),
+]
+Bound = Annotated[
+    object,
+    PlainValidator(lambda value: value),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["36mbit", 2]}),
+]
+_Limit = Annotated[int, Whole(0, 8, "the kernel's MPTCP limits end there")]
+
+
+class LimitsEntry(FileModel):
+    """The limits of a host, as `ip mptcp limits` sets them."""
+
+    subflows: _Limit | None = Field(
+        None,
+        description="The number of additional subflows of a connection. Default: the number that the topology needs.",
+    )
+    add_addr_accepted: _Limit | None = Field(
+        None, description="The number of ADD_ADDRs that the host accepts. Default: the number that the topology needs."
+    )
+
+
+class EndpointEntry(FileModel):
+    """An MPTCP endpoint, see ip-mptcp(8)."""
+
+    link: Name = Field(description="The link of the endpoint's address.", examples=["path1"])
+    flags: Annotated[list[EndpointFlag], Field(min_length=1)] = Field(
+        description="The flags of the endpoint. `subflow`: the host opens a subflow from this address. `signal`: "
+        "the host announces the address. `fullmesh`: the host opens a subflow to each address of the "
+        "peer. `backup`: the subflow is used only if no other works.",
+        examples=[["subflow", "backup"]],
+    )
+
+
+class MptcpEntry(FileModel):
+    """A host's MPTCP settings."""
+
+    path_manager: PathManager = Field(
+        "default",
+        description="The path manager. `default` opens no additional subflow. `fullmesh` opens one subflow for "
+        "each pair of addresses. `in-order` joins the host's first address with the peer's first, the "
+        "second with the second, and so on. `ndiffports` opens several subflows from different ports "
+        "between the first pair of addresses.",
+    )
+    scheduler: Scheduler = Field(
+        "default",
+        description="The packet scheduler, by its name in the kernel. Linux has `default`. The experiment kernel "
+        "also has `lowest-rtt`, `roundrobin`, `redundant`, `balanced` and `blest`.",
+    )
+    subflows_per_pair: Annotated[int, Whole(1, 9, "the kernel has room for no more")] | None = Field(
+        None,
+        description="The number of subflows for each pair of addresses. Default: 2 for ndiffports, else 1.",
+        examples=[4],
+    )
+    endpoints: list[EndpointEntry] = Field([], description="A list of endpoints, for the path manager `default`.")
+    limits: LimitsEntry | None = Field(
+        None, description="The limits on subflows and addresses. Default: the limits that the topology needs."
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> MptcpEntry:
+        if self.endpoints and self.path_manager != "default":
+            raise refuse(
+                {("endpoints",): f"conflict with 'path_manager: {self.path_manager}': remove one of the two"}, self
+            )
+        if self.subflows_per_pair is not None and self.path_manager == "default":
+            message = "is for fullmesh and ndiffports: write 'path_manager: fullmesh', or remove it"
+            raise refuse({("subflows_per_pair",): message}, self)
+        return self
+
+    def settings(self) -> Mptcp:
+        per_pair = self.subflows_per_pair or (NDIFFPORTS if self.path_manager == "ndiffports" else 1)
+        limits = self.limits or LimitsEntry.model_validate({})
+        return Mptcp(
+            self.path_manager,
+            self.scheduler,
+            limits.subflows,
+            limits.add_addr_accepted,
+            per_pair,
+            tuple(Endpoint(entry.link, tuple(entry.flags)) for entry in self.endpoints),
+        )
+
+
+class HostEntry(FileModel):
+    """Settings of one host."""
+
+    mptcp: MptcpEntry | None = Field(None, description="The MPTCP settings of the host.")
+    sysctl: dict[Sysctl, SysctlValue] = Field(
+        {},
+        description="Sysctls of the host's network namespace. mprun sets them before the traffic and reads them back.",
+    )
+    congestion: dict[Name, Congestion] = Field(
+        {},
+        description="The congestion control of TCP connections and MPTCP subflows from the host's address on a link. "
+        "The key is the name of the link (`congctl` of ip-route(8)). Default: the congestion control of the host.",
+        examples=[{"path0": "cubic", "path1": "bbr"}],
+    )
+
+
+class CaptureEntry(FileModel):
+    """A capture on a host, router or switch, of all its interfaces or of one."""
+
+    host: Name | None = Field(None, description="The host to capture on.", examples=["client"])
+    node: Name | None = Field(
+        None, description="The host, router or switch to capture on. Use it instead of `host`.", examples=["router"]
+    )
+    link: Name | None = Field(
+        None,
+        description="Capture only on the node's interface to this link. Default: all interfaces.",
+        examples=["path0"],
+    )
+    snaplen: Snaplen = Field(0, description="The number of bytes to keep of each packet. 0 keeps whole packets.")
+    filter: Filter = Field(
+        "", description="The packets to capture, as an expression of pcap-filter(7). Default: all packets."
+    )
+    size: CaptureSize | None = Field(
+        None, description="The largest size of the file. Default: no limit.", examples=["100mb"]
+    )
+    keep: Literal["first", "last"] | None = Field(
+        None, description="The packets that a capture with a `size` keeps. Default: first."
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> CaptureEntry:
+        if (self.host is None) == (self.node is None):
+            raise ValueError("must name one node: write 'host: client', or 'node: router'")
+        if self.keep is not None and self.size is None:
+            raise refuse({("keep",): "has no effect without 'size': write 'size: 100mb' too"}, self)
+        if self.keep == "last" and self.size is not None and self.size < SMALLEST_RING_BYTES:
+            raise refuse({("size",): "is too small to keep the last packets: write '3mb' or more"}, self)
+        return self
+
+    def capture(self) -> Capture:
+        node = self.host or self.node or ""
+        return Capture(node, self.snaplen, self.filter, self.link, self.size, self.keep or "first")
+
+
+# The kind of MPTCP's option (RFC 8684).
+MPTCP_OPTION = 30
+
+
+class FaultEntry(FileModel):
+    """A fault of one packet."""
+
+    node: Name = Field(description="The host or router at which the packet arrives.", examples=["router"])
+    link: Name = Field(description="The link over which it arrives.", examples=["path0"])
+    packet: Annotated[int, Whole(0, 2**62, "a run has fewer packets")] = Field(
+        description="The number of the packet among the packets that arrive at this node over this link, from 1. "
+        "Packets of ICMP do not count. 0 stands for no packet.",
+        examples=[17],
+    )
+    action: FaultAction = Field(
+        "drop",
+        description="The kind of the fault. `drop`: the packet is lost. `delay`: it continues later. `duplicate`: a "
+        "copy arrives later. `strip`: a TCP option is replaced by NOPs.",
+    )
+    by: Time | None = Field(
+        None,
+        description="With `delay`: the time. With `duplicate`: the time until the copy arrives. Default: 0.",
+        examples=["50ms"],
+    )
+    option: Annotated[int, Whole(2, 255, "0 and 1 are the end and the padding of the options")] | None = Field(
+        None, description="With `strip`: the kind of the TCP option. Default: 30, MPTCP (RFC 8684).", examples=[30]
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> FaultEntry:
+        faults: dict[Path, str] = {}
+        if self.action == "delay" and self.by is None:
+            faults[("by",)] = "is missing: write 'by: 50ms'"
+        if self.by is not None and self.action not in ("delay", "duplicate"):
+            faults[("by",)] = f"is for 'delay' and 'duplicate', not for '{self.action}': remove it"
+        if self.option is not None and self.action != "strip":
+            faults[("option",)] = f"is for 'strip', not for '{self.action}': remove it"
+        if faults:
+            raise refuse(faults, self)
+        return self
+
+    def fault(self) -> PacketFault:
+        option = (MPTCP_OPTION if self.option is None else self.option) if self.action == "strip" else 0
+        return PacketFault(self.node, self.link, self.packet, self.action, self.by or 0, option)
+
+
+def _parse_tracepoint(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(TRACEPOINT_PATTERN, value):
+        raise ValueError(
+            f"{name_value(value)} is no trace event: write its system and its name, as in 'tcp:tcp_probe', or a "
+            "pattern, as in 'mptcp:*'"
+        )
+    return value
+
+
+TRACEPOINT_PATTERN = r"[A-Za-z_][A-Za-z0-9_]*:[A-Za-z0-9_*?]+"
+Tracepoint = Annotated[
+    str,
+    PlainValidator(_parse_tracepoint),
+    WithJsonSchema({"type": "string", "pattern": f"^{TRACEPOINT_PATTERN}$", "examples": ["tcp:tcp_probe"]}),
+]
+
+
+class ProbeEntry(FileModel):
+    """The measurements before time zero, when the network is idle."""
+
+    pings: Annotated[int, Whole(0, 1000, "more would only delay the start")] = Field(
+        DEFAULT_PROBE_PINGS, description="The number of pings on each path. 0 sends no ping."
+    )
+
+
+class SampleEntry(FileModel):
+    """The values to sample, and the intervals."""
+
+    interfaces: Interval | None = Field(
+        None,
+        description="The interval between samples of bytes, packets and drops of every interface. Default: once "
+        "at time zero, once at the end.",
+    )
+    queues: Interval | None = Field(
+        None,
+        description="The interval between samples of backlog and drops of every link's queues. Default: once at "
+        "time zero, once at the end.",
+    )
+    sockets: Interval | None = Field(
+        None,
+        description="The interval between samples of congestion window, round-trip time, rates and bytes of every "
+        "TCP socket. Each MPTCP subflow has its own TCP socket. Default: 500ms.",
+    )
+    cpu: Interval | None = Field(
+        None,
+        description="The interval between samples of the CPU time of every program and of the machine's CPUs, in "
+        "the real engine. Default: not sampled.",
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> SampleEntry:
+        if not self.intervals():
+            raise ValueError("samples nothing: write an interval, as in 'sockets: 100ms'")
+        return self
+
+    def intervals(self) -> dict[Series, int]:
+        asked = {"interfaces": self.interfaces, "queues": self.queues, "sockets": self.sockets, "cpu": self.cpu}
+        return {cast(Series, name): interval for name, interval in asked.items() if interval is not None}
+
+
+class ExpectEntry(FileModel):
+    """An expectation: a bound on a metric, or a statement about the cells of a sweep. A run outside the bound has
+    failed.
+    """
+
+    metric: str | None = Field(None, description="The metric of a flow, a group or a path.", examples=["bulk.goodput"])
+    holds: str | None = Field(
+        None,
+        description="Instead of `metric`: a statement that compares cells, by the means over their runs.",
+        examples=["cells[cc=cubic].bulk.goodput >= 1.1 * cells[cc=reno].bulk.goodput"],
+    )
+    min: Bound | None = Field(None, description="The smallest allowed value, in the metric's unit.")
+    max: Bound | None = Field(None, description="The largest allowed value, in the metric's unit.")
+    equals: Bound | None = Field(None, description="The exact value, in the metric's unit.")
+
+    @model_validator(mode="after")
+    def _agree(self) -> ExpectEntry:
+        bounds = (self.min, self.max, self.equals)
+        if self.holds is not None:
+            beside = [name for name in ("metric", "min", "max", "equals") if getattr(self, name) is not None]
+            if beside:
+                raise refuse({(beside[0],): "conflicts with 'holds': remove one of the two"}, self)
+            return self
+        if self.metric is None:
+            raise refuse({("metric",): "is missing: write 'metric: bulk.goodput'"}, self)
+        if bounds == (None, None, None):
+            raise ValueError("expects nothing: write 'min', 'max' or 'equals'")
+        if self.equals is not None and bounds != (None, None, self.equals):
+            raise refuse({("equals",): "conflicts with 'min' and 'max': keep one kind of bound"}, self)
+        return self
+
+
+class UntilEntry(FileModel):
+    """The condition that ends the repetitions of a cell."""
+
+    metric: str = Field(description="The metric whose mean is measured.", examples=["bulk.goodput"])
+    ci: Confidence = Field(0.95, description="The confidence level of the interval.")
+    within: Within = Field(
+        description="The target: half the width of the interval, as a share of the mean.", examples=["2%"]
+    )
+
+
+class ReseedEntry(FileModel):
+    """A change of the kernel's random numbers during a run."""
+
+    at: Time = Field(description="The time after time zero.", examples=["3s"])
+    seed: Annotated[int, SEED] = Field(description="The seed of the random numbers from then on.", examples=[2])
+
+
+class RepeatEntry(FileModel):
+    """The number of runs of each cell of a sweep, and the variations between them."""
+
+    seed: Annotated[int, SEED] = Field(DEFAULT_SEED, description="The seed of all randomness.")
+    runs: Annotated[int, RUNS] | None = Field(
+        None, description="The number of runs of each cell in `mprun sweep`. Default: 1.", examples=[5]
+    )
+    until: UntilEntry | None = Field(
+        None, description="Instead of `runs`: repeat a cell until the confidence interval of a metric is narrow enough."
+    )
+    min: Annotated[int, RUNS] | None = Field(None, description="With `until`: the smallest number of runs. Default: 5.")
+    max: Annotated[int, RUNS] | None = Field(None, description="With `until`: the largest number of runs. Default: 50.")
+    vary: list[Variation] | None = Field(
+        None,
+        description="The variations that follow from the seed, in addition to the kernel's random numbers. "
+        "`start` delays the start of each flow by up to a round-trip time. `wire` varies the delay of "
+        "each packet on a link by less than the transmission time of a packet. Default: both where a "
+        "sweep repeats, none in a single run.",
+        examples=[["start", "wire"]],
+    )
+
+    reseed: ReseedEntry | None = Field(
+        None,
+        description="A change of the kernel's random numbers during the run. Until then, the run is the same as "
+        "without this key. In the virtual engine only.",
+        examples=[{"at": "3s", "seed": 2}],
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> RepeatEntry:
+        faults: dict[Path, str] = {}
+        if self.until is not None and self.runs is not None:
+            faults[("runs",)] = "conflicts with 'until', which decides how many: remove one of the two"
+        for name in ("min", "max"):
+            if getattr(self, name) is not None and self.until is None:
+                faults[(name,)] = "needs 'until': write 'runs', or 'until: {metric: bulk.goodput, within: 2%}'"
+        if self.until is not None and (self.min or LEAST_RUNS) > (self.max or MOST_RUNS):
+            faults[("max",)] = f"is below 'min', {self.min or LEAST_RUNS}: swap them"
+        if self.until is not None and self.min is not None and self.min < 2:
+            faults[("min",)] = "a single run has no interval: write 2 or more"
+        if self.vary is not None and len(set(self.vary)) < len(self.vary):
+            faults[("vary",)] = "has an entry twice: remove one"
+        if faults:
+            raise refuse(faults, self)
+        return self
+
+    def repeat(self) -> Repeat:
+        vary = VARIATIONS if self.vary is None else tuple(self.vary)
+        if self.until is None:
+            return Repeat(self.runs or 1, self.runs or 1, None, vary)
+        until = Until(self.until.metric, self.until.ci, self.until.within)
+        return Repeat(self.min or LEAST_RUNS, self.max or MOST_RUNS, until, vary)
+
+
+class ExperimentFile(FileModel):
+    """An experiment on a topology, and its expected results."""
+
+    ELSEWHERE = dict.fromkeys(
+        ("topology", "nodes", "paths", "events", "middleboxes", "addressing", "ecmp"),
+        "is a key of topologies: write it there, or in a topology file of its own that begins with 'extends: FILE'",
+    )
+    version: Version = Field(description="The version of this format.", examples=[1])
+    description: str = Field("", description="A text for people: the purpose of the experiment.")
+    hosts: dict[HostKey, HostEntry] = Field(
+        {},
+        description="Settings of hosts, by name, pattern 'h*' or range 'h0..h4'. The entry of a name replaces that of "
+        "a pattern, and a later pattern replaces an earlier one.",
+    )
+    traffic: list[dict[str, Any]] = Field(default=[], description="The flows: tool, hosts, times and sizes.")
+    capture: list[CaptureEntry] = Field(default=[], description="The captures of packets.")
+    faults: Annotated[list[FaultEntry], Field(max_length=1000)] = Field(
+        default=[],
+        description="Faults of single packets. Every other packet is forwarded as it would be without this key. "
+        "In the virtual engine only.",
+        examples=[[{"node": "router", "link": "path0", "packet": 17}]],
+    )
+    probe: ProbeEntry | None = Field(None, description="The measurements before the traffic.")
+    sample: SampleEntry | None = Field(None, description="The values to sample during the run, and their intervals.")
+    tracepoints: Annotated[list[Tracepoint], Field(max_length=100)] = Field(
+        default=[],
+        description="The kernel's trace events to record (Documentation/trace/events.rst). An entry is an event, or "
+        "a pattern such as `mptcp:*`. `ftrace:print` is trace_printk() of a kernel of your own. Each kind of event "
+        "becomes a table of the run. In the virtual engine only.",
+        examples=[["tcp:tcp_probe", "mptcp:*"]],
+    )
+    expect: list[ExpectEntry] = Field(
+        default=[], description="The expectations. A run in which an expectation does not hold has failed."
+    )
+    calibrate: bool = Field(
+        False,
+        description="Measure each link before the run. A link that does not agree with the topology fails the run.",
+    )
+    matrix: dict[str, Any] = Field({}, description="The parameters that a sweep varies.")
+    repeat: RepeatEntry | None = Field(None, description="The repetitions of each cell, and their seed.")
+    search: SearchEntry | None = Field(
+        None, description="The conditions that `mprun search` varies, to find where a statement does not hold."
+    )
+    links: dict[Link, RunFile] = Field(
+        {},
+        description="Links to files of the newest run, in the folder of this experiment file. The key is the name "
+        "of the link. In a name, `{experiment}` and `{topology}` stand for the names of the two files without their "
+        "suffix. The value is a file of the run or a pattern. If several files match a pattern, they are "
+        "concatenated. The links are made if mprun runs in that folder.",
+        examples=[{"iperf.log": "logs/bulk.log", "client-{experiment}.pcap": "pcap/client.pcap"}],
+    )
+    show: Annotated[list[str], Field(max_length=50)] = Field(
+        [],
+        description="The metrics that the table of a sweep shows. Default: those with expectations, and goodputs.",
+        examples=[["bulk.goodput", "bulk.retransmits"]],
+    )
+    plots: list[PlotEntry] = Field(
+        default=[], description="The figures of the report. Default: every figure with data."
+    )

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The properties of a link, written by the user or by a generator."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from mprun.inputs.keys.field import (
+    MTU,
+    ChanceBoth,
+    DelayBoth,
+    JitterBoth,
+    LossBoth,
+    QueueBoth,
+    RateBoth,
+    ReorderBoth,
+    Rtt,
+)
+from mprun.inputs.keys.file_model import FileModel, refuse
+from mprun.inputs.keys.profile import PROFILES
+from mprun.model.distribution import SHAPES, largest_amount_ns, least_delay_ns
+from mprun.model.fault import Path, tell_unknown
+from mprun.model.spec import DEFAULT_MTU, HEADER_BYTES, Addressing, Chance, Direction, Jitter, LinkSpec, Reorder
+from mprun.model.units import DELAY, MOST_QUEUE_BYTES
+
+
+def _parse_profile(value: object) -> str:
+    if not isinstance(value, str) or value not in PROFILES:
+        raise ValueError(tell_unknown("profile", value, PROFILES))
+    return value
+
+
+Profile = Annotated[str, PlainValidator(_parse_profile), WithJsonSchema({"enum": list(PROFILES)})]
+
+
+class DirectionProperties(FileModel):
+    """Properties that may differ by direction and change over time. A value applies to both directions, or each
+    direction has its own.
+    """
+
+    rate: RateBoth | None = Field(
+        None,
+        description="The rate in bits per second on the wire. A link, or a direction of it, without a rate is as fast "
+        "as the machine.",
+    )
+    delay: DelayBoth | None = Field(None, description="The one-way delay of each direction.")
+    rtt: Rtt | None = Field(
+        None, description="The round-trip delay, split evenly between the directions. Use it instead of `delay`."
+    )
+    jitter: JitterBoth | None = Field(None, description="The variation of the delay. Packets may overtake each other.")
+    loss: LossBoth | None = Field(
+        None,
+        description="The loss of packets: independent and random, by the Gilbert-Elliott model, or by a model of "
+        "four states.",
+    )
+    duplicate: ChanceBoth | None = Field(None, description="The share of packets that arrive twice.")
+    corrupt: ChanceBoth | None = Field(None, description="The share of packets with one flipped bit.")
+    reorder: ReorderBoth | None = Field(
+        None, description="The share of packets that are sent immediately, without delay."
+    )
+    queue: QueueBoth | None = Field(
+        None,
+        description=(
+            "The queue in front of the rate stage, in packets, bytes (64kb is 65536), time or BDPs. "
+            "It holds at least one full frame. A change of the rate leaves the packets that it holds: 50ms at 10mbit "
+            "are 250ms at 2mbit. Default: one BDP of the path, at least 20 packets."
+        ),
+    )
+
+    def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Forward and reverse: the values of this entry by field of Direction. A chance or jitter of zero is None."""
+        values: dict[str, tuple[Any, Any] | None] = {
+            "rate_bit_per_s": self.rate,
+            "delay_ns": self.delay if self.rtt is None else (self.rtt // 2, self.rtt // 2),
+            "jitter": self.jitter,
+            "loss": self.loss,
+            "duplicate": self.duplicate,
+            "corrupt": self.corrupt,
+            "reorder": self.reorder,
+            "queue": self.queue,
+        }
+        forward, reverse = (
+            {
+                name: None if _is_nothing(both[n]) else both[n]
+                for name, both in values.items()
+                if both and both[n] is not None
+            }
+            for n in (0, 1)
+        )
+        return forward, reverse
+
+    def over(self, base: tuple[Direction, Direction]) -> tuple[Direction, Direction]:
+        """Forward and reverse: the values of this entry over the values of `base`."""
+        forward, reverse = (replace(way, **values) for way, values in zip(base, self.given(), strict=True))
+        return forward, reverse
+
+
+def _is_nothing(value: object) -> bool:
+    if isinstance(value, Jitter):
+        return value.amount_ns == 0
+    if isinstance(value, Reorder):
+        return value.probability == 0
+    return isinstance(value, Chance) and value.probability == 0
+
+
+def find_disagreements(forward: Direction, reverse: Direction) -> dict[Path, str]:
+    """Faults of properties that need another property, by the key of the fault."""
+    faults: dict[Path, str] = {}
+    for direction in (forward, reverse):
+        if direction.queue is not None and direction.rate_bit_per_s is None:
+            faults[("queue",)] = "has no effect without a rate: give the link a 'rate' or remove 'queue'"
+        if message := _explain_cut_jitter(direction):
+            faults[("jitter",)] = message
+        if direction.reorder is not None and not direction.delay_ns:
+            faults[("reorder",)] = "has no effect without a delay: give the link a 'delay'"
+    return faults
+
+
+def _explain_cut_jitter(direction: Direction) -> str | None:
+    """The reason why netem would cut the distribution of a jitter off at zero. None if the delay is long enough."""
+    jitter, delay_ns = direction.jitter, direction.delay_ns
+    if jitter is None or least_delay_ns(jitter) <= delay_ns:
+        return None
+    if not delay_ns:
+        return "varies a delay of zero, and nothing arrives before it was sent: raise 'delay'"
+    if jitter.distribution == "uniform":
+        return "is more than the delay, and nothing arrives before it was sent: raise 'delay'"
+    below, most_us = SHAPES[jitter.distribution].below, largest_amount_ns(jitter.distribution, delay_ns) // 1000
+    most, least = DELAY.render(most_us * 1000), DELAY.render(least_delay_ns(jitter))
+    return (
+        f"reaches {below:.3g} amounts below the delay with '{jitter.distribution}', and nothing arrives before it was "
+        f"sent: write at most {most}, or raise 'delay' to {least}"
+    )
+
+
+def _explain_queue(direction: Direction, frame_bytes: int) -> str | None:
+    """The reason why no packet would pass a queue of bytes or time, or why Linux cannot have it. None if it can.
+
+    A queue of some time always holds at least one frame, as rates may change.
+    """
+    queue, rate = direction.queue, direction.rate_bit_per_s
+    if queue is None or rate is None or queue.unit not in ("bytes", "time"):
+        return None
+    held_bytes = queue.amount * (rate / 8e9 if queue.unit == "time" else 1)
+    if held_bytes > MOST_QUEUE_BYTES:
+        return f"holds {held_bytes:.0f} bytes, and Linux counts 4 GB at most: write it in packets"
+    if held_bytes >= frame_bytes:
+        return None
+    least = f"{frame_bytes}bytes"
+    if queue.unit == "time":
+        least = f"{math.ceil(frame_bytes * 8000 / rate)}ms"
+    return f"holds {held_bytes:.0f} bytes, and no full frame of {frame_bytes} would pass: write '{least}' or more"
+
+
+class LinkProperties(DirectionProperties):
+    """Rate, delay, loss and all other properties of a link."""
+
+    profile: Profile | None = Field(
+        None,
+        description="A named set of properties. Forward is the uplink. Other keys of the link override the profile.",
+        examples=["4g-lte"],
+    )
+    mtu: Annotated[int, MTU] = Field(DEFAULT_MTU, description="The size of the largest IP packet in bytes.")
+    backup: bool = Field(
+        False, description="Give subflows over this link the backup flag. They are used only if no other subflow works."
+    )
+    addressing: Addressing | None = Field(
+        None, description="The addresses of the link's ends: IPv4, IPv6 or both. Default: the topology's `addressing`."
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> LinkProperties:
+        faults = self.find_faults()
+        if self.rtt is not None and self.delay is not None:
+            faults[("rtt",)] = "conflicts with 'delay': remove one of the two"
+        for direction in self.directions():
+            if message := _explain_queue(direction, self.mtu + HEADER_BYTES):
+                faults.setdefault(("queue",), message)
+        if faults:
+            raise refuse(faults, self)
+        return self
+
+    def find_faults(self) -> dict[Path, str]:
+        """Faults of properties that need another property, by the key of the fault."""
+        return find_disagreements(*self.directions())
+
+    def directions(self) -> tuple[Direction, Direction]:
+        """Forward and reverse."""
+        return self.over(PROFILES[self.profile].directions if self.profile else (Direction(), Direction()))
+
+    def join(
+        self, name: str, ends: tuple[str, str], addresses: tuple[str | None, str | None] = (None, None)
+    ) -> LinkSpec:
+        """Return the link of this kind between two nodes. addresses: IPv4 addresses; the IPv6 addresses follow them."""
+        forward, reverse = self.directions()
+        first, second = (() if address is None else (address,) for address in addresses)
+        return LinkSpec(name, ends, forward, reverse, self.backup, (first, second), self.mtu, self.addressing)
+
+
+# The properties of a link that is as fast as the machine.
+UNSHAPED = LinkProperties.model_construct()

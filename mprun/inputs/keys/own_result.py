@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The metrics and tables that an entry takes from the output of its own programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from mprun.inputs.keys.field import Name
+from mprun.inputs.keys.file_model import FileModel, refuse
+from mprun.model import units
+from mprun.model.fault import Path
+from mprun.model.json_form import TABLES
+from mprun.model.metric import Better, Unit
+from mprun.model.spec import Flow
+
+# The value of a metric that follows from several values of the output.
+Take = Literal["last", "first", "sum", "count", "mean", "min", "max", "median", "p95", "p99"]
+# The unit of a value in an output -> the kind of the metric, and base units in one unit.
+OUTPUT_UNITS: dict[str, tuple[Unit, float]] = {
+    "count": ("count", 1.0),
+    **{unit: ("time", ns / units.NS_PER_S) for unit, ns in units.TIME.units.items()},
+    **{unit: ("rate", float(bits)) for unit, bits in units.RATE.units.items()},
+    **{unit: ("size", float(size)) for unit, size in units.VOLUME.units.items()},
+    "%": ("ratio", 0.01),
+    "share": ("ratio", 1.0),
+}
+MOST_REGEX = 200
+MOST_OWN = 50
+_FILE_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"
+
+
+def _parse_unit(value: object) -> str:
+    if not isinstance(value, str) or value not in OUTPUT_UNITS:
+        raise ValueError(f"'{value}' is no unit: write one of {', '.join(OUTPUT_UNITS)}")
+    return value
+
+
+def _parse_regex(value: object) -> str:
+    """A regular expression that is searched in linear time. It needs no counted repetitions, which may be large."""
+    if not isinstance(value, str) or not value:
+        raise ValueError("is no text: write a regular expression, as in 'latency: ([0-9.]+) ms'")
+    if len(value) > MOST_REGEX:
+        raise ValueError(f"has {len(value)} characters, and {MOST_REGEX} are allowed: write a shorter one")
+    if "{" in value.replace(r"\{", ""):
+        raise ValueError(r"has a counted repetition or a bare '{': write '+' or '*', and '\{' for the character")
+    import polars  # few files have a regular expression, and the import is expensive
+
+    try:
+        polars.Series([""]).str.extract(value, 0)
+    except polars.exceptions.ComputeError as error:
+        reasons = (line.removeprefix("error: ") for line in str(error).splitlines() if line.startswith("error: "))
+        raise ValueError(f"is no regular expression that can be searched: {next(reasons, 'it is too large')}") from None
+    return value
+
+
+OutputUnit = Annotated[str, PlainValidator(_parse_unit), WithJsonSchema({"type": "string", "enum": list(OUTPUT_UNITS)})]
+Regex = Annotated[
+    str, PlainValidator(_parse_regex), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MOST_REGEX})
+]
+FileName = Annotated[str, Field(pattern=_FILE_PATTERN)]
+
+
+class MetricEntry(FileModel):
+    """A metric from the output of the entry's programs, or from a file that they leave."""
+
+    name: Name = Field(description="The name of the metric. It follows the flow's name.", examples=["latency"])
+    regex: Regex | None = Field(
+        None,
+        description="Each line in which this regular expression is found gives a value: the first group, or the "
+        "whole match.",
+        examples=["latency: ([0-9.]+) ms"],
+    )
+    json_path: str | None = Field(
+        None,
+        alias="json",
+        min_length=1,
+        max_length=200,
+        description="Each JSON object gives the value at this path, whose parts are separated by dots. An object "
+        "is a line, or the whole text.",
+        examples=["end.latency.p99"],
+    )
+    column: str | None = Field(
+        None,
+        min_length=1,
+        max_length=100,
+        description="Each row gives the value in this column of a CSV text with a line of names.",
+        examples=["delay"],
+    )
+    file: FileName | None = Field(
+        None, description="The file in `{files}` to read. Default: the output.", examples=["delays.csv"]
+    )
+    of: Literal["command", "server"] | None = Field(
+        None,
+        description="The program whose output is read, standard output and error. Default: `command`, if `file` is "
+        "missing.",
+    )
+    unit: OutputUnit = Field("count", description="The unit of the values in the output.", examples=["ms"])
+    take: Take = Field("last", description="The value of the metric if the output has several values.")
+    better: Better | None = Field(
+        None,
+        description="The direction of an improvement, which `mprun compare` shows. Default: none.",
+        examples=["lower"],
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> MetricEntry:
+        faults: dict[Path, str] = {}
+        ways = [way for way in (self.regex, self.json_path, self.column) if way is not None]
+        if len(ways) != 1:
+            what = "finds no value" if not ways else "finds its values in several ways"
+            faults[()] = f"{what}: write one of 'regex', 'json' and 'column'"
+        if self.file is not None and self.of is not None:
+            faults[("of",)] = "conflicts with 'file': remove one of the two"
+        if self.take == "count" and self.unit != "count":
+            faults[("unit",)] = "is not the unit of a number of values: remove it"
+        if faults:
+            raise refuse(faults, self)
+        return self
+
+    def plain(self) -> dict[str, Any]:
+        """Return the entry as plain values, without what is missing."""
+        return _plain(self)
+
+
+class TableEntry(FileModel):
+    """A table from a CSV file that the entry's programs leave."""
+
+    name: Name = Field(description="The name of the table.", examples=["delays"])
+    file: FileName = Field(description="The CSV file in `{files}`, with a line of names.", examples=["delays.csv"])
+    time: str | None = Field(
+        None, min_length=1, max_length=100, description="The column with the time of a row.", examples=["at"]
+    )
+    clock: Literal["start", "unix", "monotonic"] = Field(
+        "start",
+        description="The origin of these times. `start`: the start of the flow's command. `unix`: as in time(2). "
+        "`monotonic`: as in CLOCK_MONOTONIC of clock_gettime(2).",
+    )
+    units: dict[str, OutputUnit] = Field(
+        {},
+        max_length=100,
+        description="The units of columns by name. A time has the unit s if it is not named here. Default: a "
+        "number without a unit, or a text.",
+        examples=[{"delay": "ms"}],
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> TableEntry:
+        faults: dict[Path, str] = {}
+        if self.name in TABLES:
+            faults[("name",)] = f"'{self.name}' is a table that mprun makes: write another name"
+        if self.time is None and self.clock != "start":
+            faults[("clock",)] = "needs 'time': name the column with the times"
+        if self.time is not None and OUTPUT_UNITS[self.units.get(self.time, "s")][0] != "time":
+            faults[("units",)] = f"has no time for '{self.time}': write one, as in '{self.time}: ms'"
+        if faults:
+            raise refuse(faults, self)
+        return self
+
+    def plain(self) -> dict[str, Any]:
+        """Return the entry as plain values, without what is missing."""
+        return _plain(self)
+
+
+def _plain(entry: FileModel) -> dict[str, Any]:
+    values = entry.model_dump(by_alias=True)
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def own_tables(flow: Flow) -> Sequence[Mapping[str, Any]]:
+    """Return the entries of the tables that a flow's entry defines, as `TableEntry.plain` gives them."""
+    entries: Any = flow.options.get("tables", ())
+    return tuple(entries)
+
+
+def own_metrics(flow: Flow) -> Sequence[Mapping[str, Any]]:
+    """Return the entries of the metrics that a flow's entry defines, as `MetricEntry.plain` gives them."""
+    entries: Any = flow.options.get("metrics", ())
+    return tuple(entries)

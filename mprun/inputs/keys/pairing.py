@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pairs of hosts of an entry of `traffic` with several hosts: hosts by pattern or range, and their pairs."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal
+
+from pydantic import PlainValidator, WithJsonSchema
+
+from mprun.inputs.keys.field import NAME_PATTERN, parse_name
+
+Pairing = Literal["all-to-all", "in-order", "permutation"]
+# Several hosts as they are written in a file. A single host is text.
+Several = tuple[str, ...]
+
+RANGE = ".."
+_PATTERN = re.compile(r"[a-zA-Z*?\[][a-zA-Z0-9_*?\[\]!-]*")
+
+
+def is_pattern(name: str) -> bool:
+    """Return True if a name may mean several hosts: `h*`, `h[0-3]`, `h0..h4`."""
+    return RANGE in name or any(sign in name for sign in "*?[")
+
+
+def _parse_host(value: object) -> str:
+    if not isinstance(value, str) or not is_pattern(value):
+        return parse_name(value)
+    if RANGE in value:
+        first, _, last = value.partition(RANGE)
+        return f"{parse_name(first)}{RANGE}{parse_name(last)}"
+    if not _PATTERN.fullmatch(value):
+        raise ValueError(f"'{value}' is no pattern of names: write one as in 'h*', 'h[0-3]' or 'h0..h4'")
+    return value
+
+
+def _parse_hosts(value: object) -> str | Several:
+    if isinstance(value, list):
+        if not value:
+            raise ValueError("names no host: write one, a pattern as in 'h*', or a list of them")
+        return tuple(_parse_host(one) for one in value)
+    one = _parse_host(value)
+    return (one,) if is_pattern(one) else one
+
+
+_HOST_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string", "pattern": NAME_PATTERN},
+        {
+            "type": "string",
+            "pattern": r"[*?\[]|\.\.",
+            "description": "A pattern such as 'h*', or a range such as 'h0..h4'.",
+        },
+    ]
+}
+Hosts = Annotated[
+    str | Several,
+    PlainValidator(_parse_hosts),
+    WithJsonSchema({"anyOf": [*_HOST_SCHEMA["anyOf"], {"type": "array", "items": _HOST_SCHEMA, "minItems": 1}]}),
+]
+
+# One host, a pattern or a range, as the key of a mapping.
+HostKey = Annotated[
+    str,
+    PlainValidator(_parse_host),
+    WithJsonSchema({"type": "string", "pattern": rf"{NAME_PATTERN}|[*?\[]|\.\."}),
+]
+
+
+def find_hosts(wanted: str, hosts: Sequence[str]) -> Several:
+    """The hosts that a name, pattern or range matches, in their order. Empty if none matches."""
+    if RANGE in wanted:
+        first, _, last = wanted.partition(RANGE)
+        if first not in hosts or last not in hosts:
+            return ()
+        return tuple(hosts[hosts.index(first) : hosts.index(last) + 1])
+    return tuple(host for host in hosts if fnmatchcase(host, wanted))
+
+
+def gather_hosts(wanted: str | Several, hosts: Sequence[str]) -> Several:
+    """All hosts of a list, each once. Entries without a match are left out, as another check reports them."""
+    names = (wanted,) if isinstance(wanted, str) else wanted
+    return tuple(dict.fromkeys(host for name in names for host in find_hosts(name, hosts)))
+
+
+def pair_hosts(
+    sources: Sequence[str], destinations: Sequence[str], pairing: Pairing, key: str
+) -> list[tuple[str, str]]:
+    """The (source, destination) of each flow. No host sends to itself.
+
+    `key`: the permutation follows from it. Raises ValueError if the hosts make no such pairs.
+    """
+    if pairing == "all-to-all":
+        return [(source, destination) for source in sources for destination in destinations if source != destination]
+    if len(sources) > len(destinations) or (pairing == "in-order" and len(sources) < len(destinations)):
+        counts = f"{len(sources)} hosts at one end and {len(destinations)} at the other"
+        raise ValueError(f"cannot pair {counts}: name as many, or write 'all-to-all'")
+    drawn = _draw(sources, destinations, key) if pairing == "permutation" else list(destinations)
+    pairs = list(zip(sources, drawn, strict=False))
+    for source, destination in pairs:
+        if source == destination:
+            raise ValueError(f"would have '{source}' send to itself: name other hosts")
+    return pairs
+
+
+def _draw(sources: Sequence[str], destinations: Sequence[str], key: str) -> list[str]:
+    """The destinations in an order that follows from the key, in which no source meets itself."""
+    drawn = sorted(destinations, key=lambda name: hashlib.sha256(f"{key} {name}".encode()).digest())
+    for n, source in enumerate(sources):
+        if drawn[n] == source:
+            other = (n + 1) % len(drawn)
+            drawn[n], drawn[other] = drawn[other], drawn[n]
+    return drawn

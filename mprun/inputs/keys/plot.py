@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entries of `plots`: the figures of a report, and the forms that fit each series."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from mprun.inputs.keys.field import Name, Width
+from mprun.inputs.keys.file_model import FileModel, refuse
+from mprun.model.axis import read_axis
+from mprun.model.fault import Path
+from mprun.model.scalar import Scalar
+from mprun.model.spec import Plot, PlotForm, Series, SeriesName
+
+# The forms of each series. The first is the default.
+FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
+    "rate": ("stack", "step"),
+    "goodput": ("step",),
+    "rtt": ("line",),
+    "cwnd": ("line",),
+    "in_flight": ("line",),
+    "queue": ("line",),
+    "interfaces": ("step",),
+    "delay": ("cdf", "points"),
+    "completion": ("cdf", "points"),
+    "buffer": ("line",),
+    "quality": ("step",),
+    "sequence": ("points",),
+    "one_way_delay": ("points", "cdf"),
+}
+# The samples that a series needs. Sockets are always sampled.
+SAMPLES: Mapping[SeriesName, Series] = {"queue": "queues", "interfaces": "interfaces"}
+# The forms of a metric over cells. By default numbers make lines, and names make bars.
+METRIC_FORMS: tuple[PlotForm, ...] = ("line", "bar", "box", "heat")
+_OF_METRICS = ("over", "by", "facet", "log")
+# The forms of a column of a user's own table.
+TABLE_FORMS: tuple[PlotForm, ...] = ("line", "points", "step")
+# A text in a figure, on one line.
+DisplayName = Annotated[str, Field(min_length=1, max_length=60)]
+
+
+class PlotEntry(FileModel):
+    """A figure of the report: a `series` or a column of a `table` over a run's time, or a `metric` over the cells of a
+    sweep.
+    """
+
+    series: SeriesName | None = Field(
+        None,
+        description="The series to plot over the run's time. `rate`, `rtt`, `cwnd`: of each subflow, and of each "
+        "path of a QUIC flow with `qlog`. `in_flight`: of each path of such a flow. `goodput`: of each flow. `queue`, "
+        "`interfaces`: if `sample` names them. `delay`: of requests, datagrams and pings. `completion`: of short "
+        "flows. `buffer`, `quality`: of videos. `sequence`: the position of each packet in the data, and "
+        "`one_way_delay`: the delay of each packet from one host to another, after `mprun packets` has read the "
+        "captures. A QUIC flow with `qlog` needs no captures for `sequence`.",
+        examples=["rate"],
+    )
+    table: Name | None = Field(
+        None,
+        description="The table to plot over the run's time: of an `exec` entry's `tables`, or of a trace event, such "
+        "as `trace-tcp-tcp_probe` for `tcp:tcp_probe`.",
+        examples=["delays"],
+    )
+    column: str | None = Field(
+        None,
+        min_length=1,
+        max_length=100,
+        description="With `table`: the column to plot, named as in the CSV file, or the field of the event.",
+        examples=["delay"],
+    )
+    flow: Name | None = Field(
+        None,
+        description="With `series` or `table`: plot only this flow. Default: all flows.",
+        examples=["bulk"],
+    )
+    metric: str | None = Field(
+        None, description="The metric to plot, as the mean over each cell's runs.", examples=["bulk.goodput"]
+    )
+    over: str | None = Field(
+        None, description="With `metric`: the axis of the matrix on the horizontal axis of the figure."
+    )
+    by: str | None = Field(
+        None, description="With `metric`: the axis of the matrix whose values get a line or colour each."
+    )
+    facet: str | None = Field(None, description="With `metric`: the axis of the matrix whose values get a plot each.")
+    form: PlotForm | None = Field(
+        None,
+        description="The form of the figure. For `rate`: stack or step. For `delay` and `completion`: cdf, or "
+        "points over time. For `one_way_delay`: points over time, or cdf. For `table`: line, points or step. "
+        "For `metric`: line, bar, box, or heat (a map of `over` and `by`). Default: the first form that fits.",
+    )
+    log: Annotated[list[Literal["x", "y"]], Field(max_length=2)] = Field(
+        [], description="With `metric`: the axes of the figure with a logarithmic scale.", examples=[["x"]]
+    )
+    title: str = Field("", description="The title of the figure. Default: a title from the data.")
+    x_title: str = Field(
+        "",
+        max_length=100,
+        description="The title of the horizontal axis. The unit follows. Default: a title from the data.",
+        examples=["time after the start"],
+    )
+    y_title: str = Field(
+        "",
+        max_length=100,
+        description="The title of the vertical axis. The unit follows. Default: a title from the data.",
+        examples=["throughput"],
+    )
+    names: Annotated[dict[str, DisplayName], Field(max_length=50)] = Field(
+        {},
+        description="Texts to show in place of names: of paths, flows, metrics, axes or values.",
+        examples=[{"path0": "Wi-Fi", "path1": "LTE"}],
+    )
+    width: Width | None = Field(
+        None,
+        description="The width of the figure's PDF. Default: 85mm, the width of a paper's column.",
+        examples=["178mm"],
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> PlotEntry:
+        kinds = [kind for kind in ("series", "table", "metric") if getattr(self, kind) is not None]
+        if len(kinds) != 1:
+            what = "shows two things" if kinds else "shows nothing"
+            raise ValueError(
+                f"{what}: write 'series' or 'table' (over a run's time) or 'metric' (over a sweep's cells)"
+            )
+        faults: dict[Path, str] = (
+            {("names",): "has an empty name: write one, as in 'path0: Wi-Fi'"} if ("" in self.names) else {}
+        )
+        if (self.column is None) == (self.table is not None):
+            missing = "name a column of the CSV file" if self.table else "write 'table' too, or remove it"
+            faults[("column",)] = f"{'is missing' if self.table else 'needs a table'}: {missing}"
+        if self.metric is None:
+            for key in _OF_METRICS:
+                if getattr(self, key):
+                    faults[(key,)] = f"is for 'metric', not for '{kinds[0]}': remove it"
+        else:
+            if self.flow is not None:
+                faults[("flow",)] = "is not for 'metric', which names its flow: remove it"
+            if self.over is None:
+                faults[("over",)] = "is missing: name an axis of the matrix"
+            if self.form == "heat" and self.by is None:
+                faults[("by",)] = "is missing: a heat map has two axes of the matrix"
+            if self.form == "heat" and self.log:
+                faults[("log",)] = "a heat map has no logarithmic axes: remove it"
+            elif self.form in ("bar", "box") and "x" in self.log:
+                faults[("log",)] = f"each value has a place of its own along '{self.form}': remove 'x', or write 'line'"
+            elif len(set(self.log)) < len(self.log):
+                faults[("log",)] = "has an entry twice: remove one"
+        fitting = FORMS[self.series] if self.series else TABLE_FORMS if self.table else METRIC_FORMS
+        if self.form is not None and self.form not in fitting:
+            faults[("form",)] = f"'{self.form}' does not fit here: write {' or '.join(fitting)}"
+        if faults:
+            raise refuse(faults, self)
+        return self
+
+    def plot(self) -> Plot:
+        return Plot(
+            self.series,
+            self.flow,
+            self.metric,
+            self.over,
+            self.by,
+            self.facet,
+            self.form,
+            tuple(self.log),
+            self.title,
+            self.table,
+            self.column,
+            self.x_title,
+            self.y_title,
+            tuple(self.names.items()),
+            self.width,
+        )
+
+
+def choose_form(plot: Plot, values: Sequence[Scalar]) -> PlotForm:
+    """The form of a plot of a metric without `form`. values: the values of the axis `over`."""
+    if read_axis(values) is None:
+        return "bar"
+    # two points make a line only on a logarithmic scale
+    return "line" if len(values) > 2 or "x" in plot.log else "bar"

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keys of a search in an experiment file: axes, statement, controls and floors."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, PlainValidator, WithJsonSchema
+
+from mprun.inputs.keys.field import NAME_PATTERN, SIZE_SCHEMA, Time, Whole
+from mprun.inputs.keys.file_model import FileModel
+from mprun.model import search, units
+from mprun.model.scalar import Scalar, split_number
+from mprun.model.search import Axis, Choice, Span
+
+BETWEEN = ".."
+# Ends with at least this ratio make an axis of equal ratios.
+LEAST_LOG_RATIO = 10
+MOST_VALUES = 100
+
+Bytes = Annotated[int, PlainValidator(units.VOLUME.parse), WithJsonSchema(SIZE_SCHEMA)]
+Values = Annotated[
+    dict[str, Any],
+    Field(min_length=1, max_length=12),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 12,
+            "additionalProperties": {
+                "anyOf": [
+                    {"type": "string", "pattern": r"^-?[0-9.]+[A-Za-z%]*\.\.-?[0-9.]+[A-Za-z%]*$"},
+                    {"type": "array", "minItems": 2, "maxItems": MOST_VALUES},
+                ]
+            },
+        }
+    ),
+]
+Controls = Annotated[
+    dict[Annotated[str, Field(pattern=NAME_PATTERN)], dict[str, str | int | float | bool]],
+    Field(min_length=1, max_length=8),
+]
+
+
+class FloorsEntry(FileModel):
+    """Conditions below which no run is made, because a violation there would say nothing."""
+
+    queue: Annotated[int, Whole(1, 1_000_000, "a queue holds one packet at least")] = Field(
+        search.LEAST_QUEUE, description="The least queue of a link, in packets."
+    )
+    buffer: Bytes = Field(
+        search.LEAST_BUFFER,
+        description="The least limit of the send and receive buffers of hosts (`net.ipv4.tcp_wmem`, `tcp_rmem`).",
+        examples=["65536bytes"],
+    )
+    duration: Time = Field(
+        search.LEAST_DURATION_NS, description="The least duration of a flow that has one.", examples=["1s"]
+    )
+
+
+class SearchEntry(FileModel):
+    """The conditions to vary, and the statement to violate."""
+
+    vary: Values = Field(
+        description="The axes: parameters and properties of links. A range `1mbit..50mbit` has equal ratios if its "
+        "ends differ by a factor of 10 or more, and else equal differences. A list has values without an order.",
+        examples=[{"path1.rate": "1mbit..50mbit", "path1.delay": "1ms..300ms", "cc": ["cubic", "bbr"]}],
+    )
+    violate: str = Field(
+        description="The statement that should hold at every point. `CONTROL.METRIC` is a metric of a control run.",
+        examples=["bulk.goodput >= 0.9 * tcp.bulk.goodput"],
+    )
+    control: Controls = Field(
+        description="Runs at the same point that show that the conditions are not the cause: by name, the parameters "
+        "and properties of links that they change. The name of an axis as value stands for the value of this axis.",
+        examples=[{"tcp": {"mptcp": False}}],
+    )
+    floors: FloorsEntry | None = Field(None, description="Conditions below which no run is made.")
+
+
+def read_axis(name: str, value: object) -> Axis:
+    """Return an axis. Raises ValueError."""
+    if isinstance(value, list):
+        return _read_choice(name, value)
+    first, dots, last = str(value).partition(BETWEEN)
+    ends = split_number(first), split_number(last)
+    if not dots or ends[0] is None or ends[1] is None:
+        raise ValueError("must be a range or a list: write '1mbit..50mbit' or '[cubic, bbr]'")
+    (low, unit), (given, other) = ends[0], ends[1]
+    high = units.convert(given, other, unit)
+    if high is None:
+        raise ValueError(f"has ends in units of different kinds, '{unit}' and '{other}': give both the same")
+    if low >= high:
+        raise ValueError("must end above its beginning")
+    return Span(name, low, high, unit, low > 0 and high / low >= LEAST_LOG_RATIO)
+
+
+def _read_choice(name: str, values: list[object]) -> Choice:
+    known: list[Scalar] = [value for value in values if isinstance(value, str | int | float | bool)]
+    if len(known) < len(values) or len({str(value) for value in known}) < 2 or len(values) > MOST_VALUES:
+        raise ValueError(f"must be two to {MOST_VALUES} different values: write '[cubic, bbr]'")
+    return Choice(name, tuple(dict.fromkeys(known)))

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The models of the topology file.
+
+A topology is written out (`nodes` and `links`), or made by a generator (`topology` and the keys of that generator, see
+`mprun.topologies`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from mprun.inputs.keys.event import EventEntry
+from mprun.inputs.keys.field import EndAddresses, Name, Version
+from mprun.inputs.keys.file_model import FileModel
+from mprun.inputs.keys.link import LinkProperties
+from mprun.inputs.keys.middlebox import MiddleboxEntry
+from mprun.inputs.keys.openflow import OpenFlowEntry
+from mprun.model.spec import Addressing, LinkSpec, NodeKind
+
+
+class TopologyFile(FileModel):
+    """The common keys of all topology files."""
+
+    ELSEWHERE = dict.fromkeys(
+        ("hosts", "traffic", "capture", "probe", "sample", "expect", "calibrate", "matrix", "repeat"),
+        "is a key of experiments: write it in the file that -x names",
+    )
+    version: Version = Field(description="The version of this format.", examples=[1])
+    description: str = Field("", description="A text for people: the purpose of the topology.")
+    addressing: Addressing | None = Field(
+        None, description="The addresses of all interfaces: IPv4, IPv6 or both. Default: ipv4.", examples=["both"]
+    )
+    ecmp: bool = Field(
+        False, description="Let routers choose among equally short paths for each flow, not for each subnet."
+    )
+    events: list[EventEntry] = Field(
+        [],
+        description="The changes of the network over time.",
+        examples=[[{"at": "5s", "link": "path0", "set": {"loss": "100%"}}]],
+    )
+    middleboxes: dict[Name, MiddleboxEntry] = Field(
+        {},
+        description="The middleboxes, by the name of their router.",
+        examples=[{"router": {"strip": ["mp_join"]}}],
+    )
+
+
+class NodeEntry(FileModel):
+    """A host, a router or a switch."""
+
+    kind: NodeKind = Field(
+        description="The kind of the node. A host runs traffic, a router forwards packets, and a switch forwards "
+        "frames.",
+        examples=["host"],
+    )
+    openflow: OpenFlowEntry | None = Field(
+        None, description="Make the switch an Open vSwitch. Without this key the switch is a Linux bridge."
+    )
+
+
+class LinkEntry(LinkProperties):
+    """A link between two nodes."""
+
+    name: Name | None = Field(
+        None, description="The name of the link in events, paths and metrics. Default: both ends, as in client-router."
+    )
+    between: list[Name] = Field(
+        description="The two ends of the link. Forward is from the first to the second.",
+        examples=[["client", "router"]],
+        min_length=2,
+        max_length=2,
+    )
+    addresses: list[EndAddresses] | None = Field(
+        None,
+        description=(
+            "The addresses of the two ends with prefix length. Write null for a switch, and a list for an "
+            "end with both families. Default: derived."
+        ),
+        examples=[["10.0.0.1/24", "10.0.0.2/24"]],
+        min_length=2,
+        max_length=2,
+    )
+
+
+class WrittenTopology(TopologyFile):
+    """A topology as a list of nodes and links."""
+
+    nodes: dict[Name, NodeEntry] = Field(
+        description="The nodes, by name.",
+        examples=[{"client": {"kind": "host"}, "server": {"kind": "host"}}],
+        min_length=1,
+    )
+    links: list[LinkEntry] = Field(default=[], description="The links between the nodes.")
+
+
+class GeneratedTopology(TopologyFile):
+    """A topology made by a generator, whose module adds its own keys."""
+
+    topology: str = Field(description="The generator.", examples=["multi-path"])
+    openflow: dict[Name, OpenFlowEntry] = Field(
+        {}, description="The switches that are an Open vSwitch and not a Linux bridge, by name."
+    )
+
+
+Expansion = tuple[Mapping[str, NodeKind], tuple[LinkSpec, ...]]

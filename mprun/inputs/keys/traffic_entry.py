@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The common keys of an entry of `traffic`, and the `Flow` that follows from an entry.
+
+A tool's module derives its `Entry` from one of these classes and adds fields. The Python name of such a field carries
+the unit (`size_bytes`). Its alias is the key in the file (`size`). Without an alias the key is the Python name. A
+field that is not None becomes an option of the flow under its Python name. `writer` writes the option under the same
+name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from mprun.inputs.keys.field import TIME_SCHEMA, VOLUME_SCHEMA, Name, Time, Whole
+from mprun.inputs.keys.file_model import FileModel, refuse
+from mprun.inputs.keys.impairment import text_schema
+from mprun.inputs.keys.pairing import Hosts, Pairing
+from mprun.model import units
+from mprun.model.fault import Path
+from mprun.model.spec import After, Attachment, Family, Flow, Repetition
+from mprun.model.units import TIME, VOLUME
+
+MOST_REPETITIONS = 1000
+_CONGESTION = re.compile(r"[a-z][a-z0-9_-]{0,14}")
+
+
+class OmitEntry(FileModel):
+    """The time to leave out of the goodput, to measure a steady state."""
+
+    start_ns: Time = Field(0, alias="start", description="The time to leave out at the beginning.")
+    end_ns: Time = Field(0, alias="end", description="The time to leave out at the end.")
+
+
+class StartEntry(FileModel):
+    """The start of a flow: `5s`, or `{after: bulk, offset: 1s}`."""
+
+    after: Name | None = None
+    of: Literal["start", "end"] = "end"
+    offset: Time = 0
+
+
+def _parse_start(value: object) -> StartEntry:
+    if not isinstance(value, dict):
+        return _at(TIME.parse(value))
+    if "after" not in value:
+        raise refuse({("after",): "is missing: name a flow, as in 'start: {after: bulk}', or write 'start: 5s'"}, value)
+    return StartEntry.model_validate(value)
+
+
+def _at(time_ns: int) -> StartEntry:
+    return StartEntry.model_construct(after=None, of="end", offset=time_ns)
+
+
+def _parse_congestion(value: object) -> str:
+    if not isinstance(value, str) or not _CONGESTION.fullmatch(value):
+        raise ValueError(f"'{value}' is no congestion control: write the kernel's name of one, as in 'cubic'")
+    return value
+
+
+def _parse_least_size(value: object) -> int:
+    size_bytes = VOLUME.parse(value)
+    if size_bytes == 0:
+        raise ValueError("is zero: write '1byte' or more")
+    return size_bytes
+
+
+def _parse_positive_time(value: object) -> int:
+    time_ns = TIME.parse(value)
+    if time_ns == 0:
+        raise ValueError("is zero: write a longer time, as in '10s'")
+    return time_ns
+
+
+_AFTER_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "after": {"type": "string", "description": "The name of another flow."},
+        "of": {"enum": ["start", "end"], "default": "end", "description": "The event of that flow to wait for."},
+        "offset": {**TIME_SCHEMA, "default": "0s", "description": "The time to wait after that event."},
+    },
+    "required": ["after"],
+    "additionalProperties": False,
+}
+Start = Annotated[StartEntry, PlainValidator(_parse_start), WithJsonSchema({"oneOf": [TIME_SCHEMA, _AFTER_SCHEMA]})]
+Congestion = Annotated[
+    str, PlainValidator(_parse_congestion), WithJsonSchema({"type": "string", "pattern": f"^{_CONGESTION.pattern}$"})
+]
+# A number of bytes, at least one.
+Size = Annotated[int, PlainValidator(_parse_least_size), WithJsonSchema(VOLUME_SCHEMA)]
+PositiveTime = Annotated[int, PlainValidator(_parse_positive_time), WithJsonSchema(TIME_SCHEMA)]
+# A rate in bits of payload per second.
+FlowRate = Annotated[
+    int, PlainValidator(units.RATE.parse), WithJsonSchema(text_schema(units.RATE.pattern, "10mbit", "500kbit"))
+]
+PORT = Whole(1, 65_535, "a port has 16 bits, and 0 is none")
+
+
+class RepetitionEntry(FileModel):
+    """The repetition of a flow within a run. Each repetition has the flow's name and a number."""
+
+    times: Annotated[int, Whole(2, MOST_REPETITIONS, "1 is no repetition, and a run shows no more")] = Field(
+        description="The total number of flows.", examples=[3]
+    )
+    interval: PositiveTime | None = Field(
+        None, description="The time from the start of a flow to the start of the next."
+    )
+    pause: Time | None = Field(None, description="The time from the end of a flow to the start of the next.")
+
+    @model_validator(mode="after")
+    def _agree(self) -> RepetitionEntry:
+        if (self.interval is None) == (self.pause is None):
+            what = "is missing" if self.interval is None else "conflicts with 'pause'"
+            raise refuse({("interval",): f"{what}: write 'interval: 10s' (start to start) or 'pause: 1s'"}, self)
+        return self
+
+    def repetition(self) -> Repetition:
+        return Repetition(self.times, self.interval, self.pause)
+
+
+class FlowEntry(FileModel):
+    """The common keys of all entries of `traffic`."""
+
+    name: Name | None = Field(
+        None,
+        description="The name of the flow, used in its metrics. Default: the tool's name, for further flows with "
+        "-2, -3 and so on.",
+    )
+    tool: str = Field(description="The tool.")
+    source: Hosts = Field(
+        alias="from",
+        description="The host that opens the connection. For several hosts, write a list, a pattern 'h*' or a "
+        "range 'h0..h4'.",
+        examples=["client"],
+    )
+    destination: Hosts = Field(
+        alias="to",
+        description="The host that accepts the connection. Several hosts are written as for `from`.",
+        examples=["server"],
+    )
+    start: Start = Field(
+        _at(0),
+        description="The start of the flow, counted from time zero or from another flow's start or end. Default: 0s.",
+    )
+    repeat: RepetitionEntry | None = Field(None, description="Repeat the flow within the run.")
+    timeout: PositiveTime | None = Field(
+        None,
+        description="The longest duration of the flow. A flow that takes longer is ended, and the run has failed. "
+        "Default: the tool's.",
+    )
+    family: Family | None = Field(
+        None,
+        description="The family of the addresses for the connection. Default: ipv6 if both hosts have it, else ipv4.",
+    )
+    background: bool = Field(False, description="Leave the flow out of metrics that sum over flows.")
+    pairs: Pairing | None = Field(
+        None,
+        description="The pairs of hosts if both ends are several hosts. `all-to-all`: from each host to every "
+        "other. `in-order`: from the first to the first, from the second to the second, and so on. "
+        "`permutation`: from each host to a random host, where no two hosts send to the same one.",
+    )
+    group: Name | None = Field(
+        None,
+        description="A name for several flows, which also get common metrics. Default: the flow's name if the "
+        "entry names several hosts.",
+    )
+
+    @property
+    def is_several(self) -> bool:
+        """Return True if the entry means a flow for each pair of hosts."""
+        return not (isinstance(self.source, str) and isinstance(self.destination, str))
+
+    def flow(self, name: str, source: str, destination: str, group: str | None) -> Flow:
+        """Return a flow of this entry under a name."""
+        return Flow(
+            name=name,
+            tool=self.tool,
+            source=source,
+            destination=destination,
+            protocol=getattr(self, "protocol", "tcp"),
+            start_ns=self.start.offset,
+            duration_ns=getattr(self, "duration", None),
+            options=self.options(),
+            family=self.family,
+            after=After(self.start.after, self.start.of) if self.start.after else None,
+            timeout_ns=self.timeout,
+            port=getattr(self, "port", None),
+            congestion=getattr(self, "congestion", None),
+            background=self.background,
+            group=group,
+            repetition=self.repeat.repetition() if self.repeat else None,
+        )
+
+    def companions(self) -> dict[str, str]:
+        """The files that fields of the entry name, by field, relative to the file with the entry."""
+        return {}
+
+    def with_companion(self, field: str, text: str) -> Self:
+        """Return the entry with the content of such a file instead of its name. Raises TraceError for faults in the
+        file.
+        """
+        raise NotImplementedError(field)
+
+    def attachments(self) -> dict[Path, tuple[str, str | None]]:
+        """The files that go into the run, by the paths of their names in the entry.
+
+        A value is a name relative to the file with the entry, and the attachment's name if the file is an archive.
+        """
+        return {}
+
+    def with_attachments(self, attachments: Sequence[Attachment]) -> Self:
+        """Return the entry with what its files are, in their order."""
+        raise NotImplementedError
+
+    def named_words(self) -> dict[Path, str]:
+        """The words of commands that may name files, by their paths in the entry."""
+        return {}
+
+    def options(self) -> dict[str, object]:
+        """The fields with a value that only the tool knows, by their Python names, as plain values."""
+        shared = {*FlowEntry.model_fields, "protocol", "duration", "port", "congestion"}
+        own = {name: getattr(self, name) for name in type(self).model_fields if name not in shared}
+        return {name: value for name, value in own.items() if value is not None}
+
+
+class ServedEntry(FlowEntry):
+    """A flow to its own server on its own port."""
+
+    port: Annotated[int, PORT] | None = Field(
+        None,
+        description="The server's port, or its first port if it has several. Default: the next free port from 5201 on.",
+    )
+
+
+class ConnectionEntry(ServedEntry):
+    """A flow of TCP or MPTCP connections."""
+
+    protocol: Literal["tcp", "mptcp"] = Field("tcp", description="The transport protocol.")

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The matrix of an experiment: its axes, and the cells that they make.
+
+An axis is a parameter of the files, a property of a link (`path0.rate`), `kernel` or `engine`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from pydantic import ValidationError
+
+from mprun.inputs.document import Document
+from mprun.inputs.keys.event import PROPERTIES
+from mprun.inputs.keys.file_model import check, explain
+from mprun.inputs.keys.link import DirectionProperties, find_disagreements
+from mprun.inputs.keys.matrix import EXCLUDE, MOST_CELLS, ZIP, RangeEntry
+from mprun.model.engine_name import ENGINE_NAMES
+from mprun.model.fault import Path, name_nearest
+from mprun.model.scalar import Scalar, name_value, spell_scalar
+from mprun.model.spec import LinkSpec
+from mprun.model.units import tell_rounding
+
+# Axes that are neither a parameter nor a property of a link. They say where a cell runs.
+PLACES = ("kernel", "engine")
+
+
+# The largest number of cells before `exclude` is applied. 100,000 cells take 0.3 s.
+MOST_COMBINATIONS = 100_000
+
+
+# The largest number of axes and of entries of `exclude`, as each is compared with each cell.
+MOST_AXES = MOST_EXCLUDED = 100
+
+
+Values = tuple[tuple[str, Scalar], ...]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis and its values in their order."""
+
+    name: str
+    values: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Groups of axes. Axes of one group vary together. Each group varies with each other group."""
+
+    groups: tuple[tuple[Axis, ...], ...] = ()
+    excluded: tuple[Mapping[str, Scalar], ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(axis.name for group in self.groups for axis in group)
+
+    def values(self, fixed: Mapping[str, Scalar]) -> dict[str, list[Scalar]]:
+        """The possible values of each axis: its own values, and a given value."""
+        found = {axis.name: list(axis.values) for group in self.groups for axis in group}
+        return {name: [*values, *([fixed[name]] if name in fixed else [])] for name, values in found.items()}
+
+    def find_open(self, fixed: Collection[str]) -> tuple[str, ...]:
+        """Axes without a value that do not vary together with an axis with a value."""
+        groups = [[axis.name for axis in group] for group in self.groups]
+        return tuple(name for group in groups if not set(group) & set(fixed) for name in group)
+
+    def find_lost(self, fixed: Mapping[str, Scalar]) -> Iterator[tuple[str, str]]:
+        """Axes with a single value that does not fit the values of the others, and the allowed values."""
+        for group in self.groups:
+            given = [axis for axis in group if axis.name in fixed]
+            if given and not _rows(group, fixed):
+                others = " and ".join(axis.name for axis in group if axis.name not in fixed)
+                values = ", ".join(dict.fromkeys(map(spell_scalar, given[-1].values[:8])))
+                told = spell_scalar(fixed[given[-1].name])
+                yield (
+                    given[-1].name,
+                    f"{others} has no value together with '{told}': write one of {values}, or give {others} too",
+                )
+
+    def find_cells(self, conditions: Mapping[str, str], among: Sequence[Values]) -> str | None:
+        """None if a cell with these values exists, else the reason."""
+        if any(all(spell_scalar(dict(row)[name]) == value for name, value in conditions.items()) for row in among):
+            return None
+        for name, value in conditions.items():
+            known = dict.fromkeys(spell_scalar(dict(row)[name]) for row in among)
+            if value not in known:
+                return f"axis '{name}' has no value '{value}'{name_nearest(value, list(known), 'it has')}"
+        return "no cell has all of these values"
+
+    @property
+    def count(self) -> int:
+        """The number of cells before equal and excluded cells are left out, known without making the cells."""
+        return math.prod(len(group[0].values) for group in self.groups)
+
+    def cells(self, fixed: Mapping[str, Scalar]) -> tuple[Values, ...]:
+        """The values of each cell in the order of the axes.
+
+        `fixed`: axes with one value. A fixed axis that varies together with others chooses among their rows.
+        """
+        choices = [_rows(group, fixed) for group in self.groups]
+        rows = (tuple(value for values in choice for value in values) for choice in product(*choices))
+        # compare texts, as 0 and false, and 1 and 1.0, are equal in Python
+        different = {tuple((name, str(value)) for name, value in row): row for row in rows}
+        return tuple(row for row in different.values() if not self._is_excluded(dict(row)))
+
+    def _is_excluded(self, row: Mapping[str, Scalar]) -> bool:
+        return any(all(str(row[name]) == str(value) for name, value in one.items()) for one in self.excluded)
+
+
+def _rows(group: tuple[Axis, ...], fixed: Mapping[str, Scalar]) -> list[Values]:
+    names = [axis.name for axis in group]
+    given = {name: fixed[name] for name in names if name in fixed}
+    if len(given) == len(group):
+        return [tuple(given.items())]
+    rows = [tuple(zip(names, row, strict=True)) for row in zip(*(axis.values for axis in group), strict=True)]
+    return [row for row in rows if all(str(dict(row)[name]) == str(value) for name, value in given.items())]
+
+
+def read_matrix(value: object, parameters: Collection[str], document: Document) -> Matrix:
+    """Return the matrix from plain values. Faults go to the document, and axes with a fault are left out.
+
+    `parameters`: the names of the parameters of the files.
+    """
+    if value is None:
+        return Matrix()
+    if not isinstance(value, dict):
+        document.fault(("matrix",), "must be names with values: write 'matrix: {cc: [cubic, reno]}'")
+        return Matrix()
+    if _is_too_long(value, MOST_AXES, ("matrix",), document):
+        return Matrix()
+    groups = [
+        (axis,)
+        for name, entry in value.items()
+        if name not in (ZIP, EXCLUDE) and (axis := _read_lone_axis(name, entry, ("matrix", name), parameters, document))
+    ]
+    matrix = Matrix((*groups, *_read_zips(value.get(ZIP), parameters, document)))
+    names = list(matrix.names)
+    for name in {name for name in names if names.count(name) > 1}:
+        document.fault(("matrix", name), "is both inside and outside 'zip': remove one of the two")
+    if matrix.count > MOST_COMBINATIONS:
+        document.fault(("matrix",), f"has {matrix.count} cells: at most {MOST_CELLS} are allowed")
+        return Matrix()
+    matrix = Matrix(matrix.groups, tuple(_read_excluded(value.get(EXCLUDE), matrix, document)))
+    if not document.faults and len(matrix.cells({})) > MOST_CELLS:
+        document.fault(("matrix",), f"has {len(matrix.cells({}))} cells: at most {MOST_CELLS} are allowed")
+    return matrix
+
+
+def _is_too_long(value: Sized, most: int, place: Path, document: Document) -> bool:
+    if len(value) > most:
+        document.fault(place, f"has {len(value)} entries: at most {most} are allowed")
+    return len(value) > most
+
+
+def _read_zips(value: object, parameters: Collection[str], document: Document) -> Iterator[tuple[Axis, ...]]:
+    for n, entry in enumerate(_list(value, ("matrix", ZIP), "[{rate: [1mbit, 2mbit], delay: [10ms, 20ms]}]", document)):
+        place: Path = ("matrix", ZIP, n)
+        if not isinstance(entry, dict) or not entry:
+            document.fault(place, "must be names with values: write {rate: [1mbit, 2mbit], delay: [10ms, 20ms]}")
+            continue
+        if _is_too_long(entry, MOST_AXES, place, document):
+            continue
+        read = [_read_axis(name, one, (*place, name), parameters, document) for name, one in entry.items()]
+        axes = [axis for axis in read if axis is not None]
+        if len({len(axis.values) for axis in axes}) > 1:
+            lengths = ", ".join(f"{axis.name} {len(axis.values)}" for axis in axes)
+            document.fault(place, f"has lists of different lengths ({lengths}): give all the same length")
+        elif axes and not _is_twice(axes, place, document):
+            yield tuple(axes)
+
+
+def _read_excluded(value: object, matrix: Matrix, document: Document) -> Iterator[dict[str, Scalar]]:
+    known = {axis.name: axis.values for group in matrix.groups for axis in group}
+    for n, entry in enumerate(_list(value, ("matrix", EXCLUDE), "[{cc: reno, rate: 1mbit}]", document)):
+        place: Path = ("matrix", EXCLUDE, n)
+        if not isinstance(entry, dict) or not entry:
+            document.fault(place, "must be values of axes: write {cc: reno, rate: 1mbit}")
+            continue
+        for name, one in entry.items():
+            if name not in known:
+                document.fault((*place, name), f"no axis '{name}'{name_nearest(name, known, 'axes')}")
+            elif str(one) not in map(str, known[name]):
+                values = ", ".join(map(str, known[name][:8]))
+                document.fault((*place, name), f"{name_value(one)} is no value of this axis; it has: {values}")
+        if entry.keys() <= known.keys():
+            yield entry
+
+
+def _list(value: object, place: Path, example: str, document: Document) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        document.fault(place, f"must be a list: write '{place[-1]}: {example}'")
+        return []
+    return [] if _is_too_long(value, MOST_EXCLUDED, place, document) else value
+
+
+def _read_lone_axis(
+    name: str, value: object, place: Path, parameters: Collection[str], document: Document
+) -> Axis | None:
+    """Read an axis outside `zip`, where each value makes cells of its own."""
+    axis = _read_axis(name, value, place, parameters, document)
+    return None if axis is None or _is_twice([axis], place, document) else axis
+
+
+def _is_twice(axes: Sequence[Axis], place: Path, document: Document) -> bool:
+    """Return True if axes that vary together have the same values twice, which is a fault."""
+    seen = set()
+    for row in zip(*(map(str, axis.values) for axis in axes), strict=True):
+        if row in seen:
+            document.fault(place, f"has '{', '.join(row)}' twice: a cell runs again by 'repeat: {{runs: 5}}'")
+            return True
+        seen.add(row)
+    return False
+
+
+def _read_axis(name: str, value: object, place: Path, parameters: Collection[str], document: Document) -> Axis | None:
+    before = len(document.faults)
+    _check_name(name, place, parameters, document)
+    values: tuple[Scalar, ...] = ()
+    if isinstance(value, dict):
+        entry = check(RangeEntry, value, document, place)
+        try:
+            values = entry.values() if entry else ()
+        except ValidationError as error:
+            for path, text in explain(RangeEntry, error):
+                document.fault((*place, *path), text)
+    elif isinstance(value, list) and value and all(isinstance(one, str | int | float) for one in value):
+        values = tuple(value)
+    else:
+        document.fault(place, f"must be a list of values or a range: write '{name}: [1, 2]' or {{from, to, steps}}")
+    if any("{{" in str(one) for one in values):
+        document.fault(place, "holds a template: write the values")
+    for fault in filter(None, (check_place(name, one) for one in values)):
+        document.fault(place, fault)
+    return Axis(name, values) if len(document.faults) == before else None
+
+
+def check_place(name: str, value: Scalar) -> str | None:
+    """The fault in the name of a kernel or an engine. The run finds out if it exists."""
+    if name == "engine" and value not in ENGINE_NAMES:
+        return f"no engine '{spell_scalar(value)}'{name_nearest(str(value), ENGINE_NAMES, 'engines')}"
+    if name == "kernel" and not isinstance(value, str):
+        return f"'{spell_scalar(value)}' is no name of a kernel: write it in quotes, or one as in 'default'"
+    return None
+
+
+def _check_name(name: str, place: Path, parameters: Collection[str], document: Document) -> None:
+    """Check that an axis names something. The topology shows later if its link exists."""
+    _, dot, prop = name.rpartition(".")
+    if dot and prop not in PROPERTIES:
+        document.fault(place, f"a link has no '{prop}'{name_nearest(prop, PROPERTIES, 'it has')}")
+    elif name in PLACES and name in parameters:
+        document.fault(
+            place, f"is a parameter of the files and where a cell runs: give parameter '{name}' another name"
+        )
+    elif not dot and name not in PLACES and name not in parameters:
+        hint = name_nearest(name, parameters, "parameters")
+        text = f"no parameter '{name}'{hint}"
+        if hint.startswith("; there are no"):
+            text = f"no parameter '{name}': write 'params: {{{name}: ...}}' and {{{{ {name} }}}} where it holds"
+        document.fault(place, text)
+
+
+@dataclass(frozen=True)
+class LinkValues:
+    """Properties of links that a cell sets, by axis. Faults go to the document with the axes, at `place`."""
+
+    values: Mapping[str, Scalar]
+    document: Document
+    place: Path = ("matrix",)
+
+    def lay_over(self, links: tuple[LinkSpec, ...]) -> tuple[LinkSpec, ...]:
+        """The links with the values of this cell."""
+        for axis, value in self.values.items():
+            name, _, prop = axis.rpartition(".")
+            if name not in {link.name for link in links}:
+                hint = name_nearest(name, [link.name for link in links], "links")
+                self.document.fault((*self.place, axis), f"no link '{name}'{hint}")
+            links = tuple(self._set(link, axis, prop, value) if link.name == name else link for link in links)
+        return links
+
+    def _set(self, link: LinkSpec, axis: str, prop: str, value: Scalar) -> LinkSpec:
+        try:
+            given = DirectionProperties.model_validate({prop: value})
+        except ValidationError as error:
+            for _, text in explain(DirectionProperties, error):
+                self.document.fault((*self.place, axis), text)
+            return link
+        if prop == "rate" and (message := tell_rounding(value)):
+            self.document.warn((*self.place, axis), message)
+        forward, reverse = given.over((link.forward, link.reverse))
+        for path, text in find_disagreements(forward, reverse).items():
+            self.document.fault((*self.place, axis), f"{'.'.join(map(str, path))} {text}")
+        return replace(link, forward=forward, reverse=reverse)

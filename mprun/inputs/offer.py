@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rates that flows offer, against the rates of the links on their way.
+
+Routes are not known yet. A packet takes one of the ways with the fewest routers, so that a maximum flow over all these
+ways bounds what arrives. A flow over one path gets at most what the widest way carries. A link that lies on every way
+of a flow carries all of the flow's rate, which is not left for other flows at that time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mprun.inputs.repeated_flow import expand, names_of
+from mprun.model import units
+from mprun.model.address import families_of
+from mprun.model.fault import Notes
+from mprun.model.path import End, NamedPath, Pair, usable_paths
+from mprun.model.span import find_spans
+from mprun.model.spec import FAMILIES, ExperimentSpec, Family, Flow, LinkChange, TopologySpec
+from mprun.model.units import NS_PER_S
+
+# The option of flows that offer a rate.
+RATE = "rate_bit_per_s"
+# The largest number of flows that a message names.
+MOST_NAMES = 3
+# A direction of a link: its name, and the two nodes in the order in which a packet meets them.
+_Crossing = tuple[str, str, str]
+_Capacity = Mapping[_Crossing, float]
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """The rate that a flow offers in one direction.
+
+    `number`: of the flow. `entry`: the name of its group, or its own without the number of a repetition.
+    `crossings`: the directions of links that it may use. `certain`: those that it cannot avoid.
+    `end_ns`: the time until which it surely runs.
+    """
+
+    number: int
+    entry: str
+    name: str
+    sender: str
+    receiver: str
+    rate: int
+    crossings: frozenset[_Crossing]
+    certain: frozenset[_Crossing]
+    start_ns: int
+    end_ns: float
+
+
+def check_rates(
+    topology: TopologySpec,
+    named: Mapping[Pair, Sequence[NamedPath]],
+    experiment: ExperimentSpec,
+    notes: Notes,
+) -> None:
+    """Warn of flows that offer more than the links on their way carry, alone or with other flows at the same time."""
+    if not any(RATE in flow.options for flow in experiment.traffic):
+        return
+    capacity = _find_capacity(topology)
+    streams = list(_find_streams(topology, named, experiment))
+    told: set[str] = set()
+    for one in streams:
+        is_single = experiment.traffic[one.number].protocol != "mptcp"
+        most = (_find_widest if is_single else _find_most)(one.crossings, one.sender, one.receiver, capacity)
+        if one.rate > most and one.entry not in told:
+            told.add(one.entry)
+            parallel = experiment.traffic[one.number].options.get("parallel", 1)
+            each = f"amounts to {_spell(one.rate)} over {parallel} connections and " if parallel != 1 else ""
+            message = f"{each}is above {_spell(most)}, what its links carry: the rest will be lost or wait"
+            notes.warn(("traffic", one.number, "rate"), message)
+    for at_ns in sorted({one.start_ns for one in streams}):
+        running = [one for one in streams if one.start_ns <= at_ns < one.end_ns]
+        if len(running) > 1:
+            _check_together(running, capacity, told, notes)
+
+
+def _check_together(running: Sequence[_Stream], capacity: _Capacity, told: set[str], notes: Notes) -> None:
+    """Warn of streams that offer too much together. told: the entries with a warning, to which this adds."""
+    taken = Counter[_Crossing]()
+    for one in running:
+        taken.update(dict.fromkeys(one.certain, one.rate))
+    alike: dict[tuple[str, str, frozenset[_Crossing]], list[_Stream]] = {}
+    for one in running:
+        alike.setdefault((one.sender, one.receiver, one.crossings), []).append(one)
+    for (sender, receiver, crossings), streams in alike.items():
+        if told.issuperset(one.entry for one in streams):
+            continue
+        offered = sum(one.rate for one in streams)
+        own = dict.fromkeys(streams[0].certain, offered)
+        others = {crossing: taken[crossing] - own.get(crossing, 0) for crossing in crossings}
+        left = {crossing: max(0, capacity[crossing] - others[crossing]) for crossing in crossings}
+        most = _find_most(crossings, sender, receiver, left)
+        if offered <= most:
+            continue
+        for one in streams:
+            if one.entry in told:
+                continue
+            beside = [
+                other.name for other in running if other is not one and (other in streams or other.certain & crossings)
+            ]
+            told.add(one.entry)
+            notes.warn(
+                ("traffic", one.number, "rate"),
+                f"is above {_spell(max(0, most - offered + one.rate))}, what its links carry beside "
+                f"{_list(beside)} at the same time: the rest will be lost or wait",
+            )
+
+
+def _find_streams(
+    topology: TopologySpec, named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec
+) -> Iterator[_Stream]:
+    """Yield the directions in which flows offer a rate, where their hosts are joined."""
+    flows = expand(experiment.traffic)
+    spans = find_spans(flows)
+    numbers = (n for n, flow in enumerate(experiment.traffic) for _ in names_of(flow))
+    network = _Network(topology)
+    known: dict[tuple[str, str, tuple[NamedPath, ...]], tuple[frozenset[_Crossing], frozenset[_Crossing]]] = {}
+    for n, flow in zip(numbers, flows, strict=True):
+        offered = flow.options.get(RATE)
+        paths = usable_paths(flow, named[flow.source, flow.destination])
+        start_ns = spans[flow.name].start_ns
+        if not isinstance(offered, int) or not paths:
+            continue
+        rate = offered * int(str(flow.options.get("parallel", 1)))
+        # SCTP uses one path at a time, and may choose it
+        used = tuple(paths[:1] if flow.protocol in ("tcp", "udp") else paths)
+        for sender, receiver in _directions(flow):
+            key = (sender, receiver, used)
+            if key not in known:
+                is_forward = sender == flow.source
+                ways = [
+                    network.find_ways((sender, first), (receiver, last), path.family)
+                    for path in used
+                    for first, last in [(path.first_link, path.last_link)[:: 1 if is_forward else -1]]
+                ]
+                crossings = frozenset[_Crossing]().union(*ways)
+                known[key] = crossings, frozenset(_find_certain(crossings, sender, receiver))
+            if known[key][0]:
+                entry = flow.group or experiment.traffic[n].name
+                # a flow whose start is not known shares its links with no other for certain
+                begin_ns = -1 if start_ns is None else start_ns
+                end_ns = -1 if start_ns is None else start_ns + _least_ns(flow, rate)
+                yield _Stream(n, entry, flow.name, sender, receiver, rate, *known[key], begin_ns, end_ns)
+
+
+def _directions(flow: Flow) -> Iterator[Pair]:
+    """Yield sender and receiver of each direction in which a flow sends."""
+    if not flow.options.get("reverse"):
+        yield flow.source, flow.destination
+    if flow.options.get("reverse") or flow.options.get("bidirectional"):
+        yield flow.destination, flow.source
+
+
+def _least_ns(flow: Flow, rate: int) -> float:
+    """Return the time for which a flow runs at least."""
+    size_bytes = flow.options.get("size_bytes")
+    if flow.duration_ns is not None:
+        return flow.duration_ns
+    return size_bytes * 8 * NS_PER_S / rate if isinstance(size_bytes, int) else 0
+
+
+def _find_capacity(topology: TopologySpec) -> _Capacity:
+    """Return the largest rate that each direction of a link ever has."""
+    states = [(link.name, link.forward, link.reverse) for link in topology.links]
+    states += [(one.link, one.forward, one.reverse) for one in topology.changes if isinstance(one, LinkChange)]
+    ends = {link.name: link.ends for link in topology.links}
+    found: dict[_Crossing, float] = {}
+    for name, *ways in states:
+        for way, (a, b) in zip(ways, (ends[name], ends[name][::-1]), strict=True):
+            found[name, a, b] = max(found.get((name, a, b), 0), way.rate_bit_per_s or math.inf)
+    return found
+
+
+class _Network:
+    """The links between switches and routers, and the fewest routers from an interface of a host to each node."""
+
+    def __init__(self, topology: TopologySpec) -> None:
+        self._topology = topology
+        self._links = {link.name: link for link in topology.links}
+        self._between = {family: list(self._find_between(family)) for family in FAMILIES}
+        self._counted: dict[tuple[End, Family], dict[str, int]] = {}
+
+    def find_ways(self, first: End, last: End, family: Family) -> frozenset[_Crossing]:
+        """Return what lies on a way with the fewest routers, from an interface of a host to one of another host."""
+        ahead, behind = self._count_routers(first, family), self._count_routers(last, family)
+        links = [*self._between[family], *dict.fromkeys((first[1], last[1]))]
+        routers = {
+            (name, a, b): ahead[a] + behind[b]
+            for name in links
+            for a, b in (self._links[name].ends, self._links[name].ends[::-1])
+            if a in ahead and b in behind
+        }
+        fewest = min(routers.values(), default=0)
+        return frozenset(crossing for crossing, count in routers.items() if count == fewest)
+
+    def _find_between(self, family: Family) -> Iterator[str]:
+        for link in self._topology.links:
+            kinds = {self._topology.nodes[end] for end in link.ends}
+            carries = kinds == {"switch"} or family in families_of(self._topology.addressing_of(link))
+            if "host" not in kinds and carries:
+                yield link.name
+
+    def _count_routers(self, begin: End, family: Family) -> dict[str, int]:
+        """Return the fewest routers on the way to each node, with the node itself."""
+        if (begin, family) in self._counted:
+            return self._counted[begin, family]
+        beside: dict[str, list[str]] = {}
+        for name in (*self._between[family], begin[1]):
+            for a, b in (self._links[name].ends, self._links[name].ends[::-1]):
+                beside.setdefault(a, []).append(b)
+        counts = {begin[0]: 0}
+        waiting = deque([begin[0]])
+        while waiting:
+            node = waiting.popleft()
+            for other in beside.get(node, ()):
+                is_router = self._topology.nodes[other] == "router"
+                if counts[node] + is_router < counts.get(other, math.inf):
+                    counts[other] = counts[node] + is_router
+                    (waiting.append if is_router else waiting.appendleft)(other)
+        self._counted[begin, family] = counts
+        return counts
+
+
+def _find_certain(crossings: Collection[_Crossing], sender: str, receiver: str) -> Iterator[_Crossing]:
+    """Yield what no way from the sender to the receiver avoids."""
+    way = _find_way(dict.fromkeys(crossings, 1.0), sender, receiver)
+    for crossing in way or ():
+        if _find_way(dict.fromkeys(set(crossings) - {crossing}, 1.0), sender, receiver) is None:
+            yield crossing
+
+
+def _find_way(left: Mapping[_Crossing, float], sender: str, receiver: str) -> list[_Crossing] | None:
+    """Return a shortest way over what has capacity left; None if there is none."""
+    beside: dict[str, list[_Crossing]] = {}
+    for crossing, amount in left.items():
+        if amount > 0:
+            beside.setdefault(crossing[1], []).append(crossing)
+    came: dict[str, _Crossing | None] = {sender: None}
+    waiting = deque([sender])
+    while waiting and receiver not in came:
+        for crossing in beside.get(waiting.popleft(), ()):
+            if crossing[2] not in came:
+                came[crossing[2]] = crossing
+                waiting.append(crossing[2])
+    if receiver not in came:
+        return None
+    way = []
+    last = came[receiver]
+    while last is not None:
+        way.append(last)
+        last = came[last[1]]
+    return way[::-1]
+
+
+def _find_most(crossings: Collection[_Crossing], sender: str, receiver: str, capacity: _Capacity) -> float:
+    """Return the maximum flow (Edmonds and Karp 1972)."""
+    left = {crossing: capacity[crossing] for crossing in sorted(crossings)}
+    total = 0.0
+    while (way := _find_way(left, sender, receiver)) is not None:
+        amount = min(left[crossing] for crossing in way)
+        if amount == math.inf:
+            return math.inf
+        total += amount
+        for name, a, b in way:
+            left[name, a, b] -= amount
+            left[name, b, a] = left.get((name, b, a), 0) + amount
+    return total
+
+
+def _find_widest(crossings: Collection[_Crossing], sender: str, receiver: str, capacity: _Capacity) -> float:
+    """Return what the way carries whose narrowest link is widest."""
+    beside: dict[str, list[_Crossing]] = {}
+    for crossing in crossings:
+        beside.setdefault(crossing[1], []).append(crossing)
+    found: dict[str, float] = {}
+    waiting = [(-math.inf, sender)]
+    while waiting:
+        width, node = heapq.heappop(waiting)
+        if node not in found:
+            found[node] = -width
+            for crossing in beside.get(node, ()):
+                heapq.heappush(waiting, (max(width, -capacity[crossing]), crossing[2]))
+    return found[receiver]
+
+
+def _spell(rate: float) -> str:
+    return units.RATE.render(round(rate))
+
+
+def _list(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return ", ".join(f"'{name}'" for name in names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,433 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An older experiment as the tree of an experiment file: `xpType` chooses the traffic, other keys the hosts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from yaml.nodes import MappingNode, Node
+
+from mprun.inputs.older.lines import Entry
+from mprun.inputs.older.older_file import Source
+from mprun.model.fault import list_names
+
+_ON = {"1": True, "0": False}
+_YES = {"yes": True, "no": False}
+_ENDS = ("client", "server")
+
+# Keys that belong to one or several types only.
+_KEYS_OF: Mapping[str, Sequence[str]] = {
+    "iperf": ("iperfTime", "iperfParallel"),
+    "iperfScenario": ("iperfScenarioFMSublows",),
+    "http": ("file", "file_size"),
+    "https": ("file", "file_size"),
+    "msg": ("msgClientSleep", "msgServerSleep", "msgNbRequests", "msgBytes"),
+    "pquic": ("pquicSize", "pquicPlugins", "pquicClientPlugins", "pquicServerPlugins"),
+}
+_PATH_MANAGERS = ("kpm", "kpmc", "kpms")
+_USER_SPACE = ("upmc", "upms", "upmc_args", "upms_args")
+_PRIORITIES = ("priority_path_0", "priority_path_1", "backup_path_0", "backup_path_1")
+_SYSCTLS = {
+    "congctrl": "net.ipv4.tcp_congestion_control",
+    "rmem": "net.ipv4.tcp_rmem",
+    "wmem": "net.ipv4.tcp_wmem",
+    "autocork": "net.ipv4.tcp_autocorking",
+    "bufferAutotuning": "net.ipv4.tcp_moderate_rcvbuf",
+}
+_OTHERS = ("mptcpEnabled", "sched", "earlyRetrans", "clientPcap", "serverPcap", "snaplen_pcap", "pingCount")
+_KNOWN = ("xpType", *_OTHERS, *_PATH_MANAGERS, *_USER_SPACE, *_PRIORITIES, *_SYSCTLS, *chain(*_KEYS_OF.values()))
+
+# Coupled congestion controls. On a plain TCP connection the modules of the older kernels behaved as Reno.
+_COUPLED = ("lia", "olia", "balia", "wvegas")
+# The flows of `iperfScenario`: ends, start and duration in s; the first is MPTCP.
+_SCENARIO = ((_ENDS, 0, 50), (("client1", "server1"), 10, 20), (("client2", "server2"), 20, 20))
+_THREE = re.compile(r"[0-9]{1,10}(?:[ \t]+[0-9]{1,10}){2}")
+
+_BULK = "nearest are 'xpType:iperf' (iperf3), a bulk transfer, and 'xpType:http', one of a file"
+_DELAYS = "nearest is 'xpType:msg' (reqres), requests and answers"
+_QUIC = "nearest is 'xpType:pquic' (quic), a transfer over QUIC"
+# Words in the names of plugins that added paths, and the schedulers of these plugins.
+_PQUIC_SCHEDULERS = {"rtt": "lowest-rtt", "rr": "roundrobin"}
+# Types without a tool in mprun, and the nearest alternative.
+_CANNOT = {
+    "quic": _QUIC,
+    "quicsiri": _DELAYS,
+    "siri": _DELAYS,
+    "sirimsg": _DELAYS,
+    "sirihttp": _DELAYS,
+    "netperf": "nearest is 'tool: netperfmeter' in YAML",
+    "ditg": "nearest are 'tool: udp' and 'tool: flows' in YAML",
+    "sendfile": _BULK,
+    "ab": "nearest is 'tool: http' with 'repeat' in YAML",
+    "nc": _BULK,
+    "ncpv": _BULK,
+    "epload": "nearest is 'tool: http' in YAML, a page's files as flows one after the other",
+    "vlc": "nearest is 'tool: video' in YAML",
+}
+
+
+@dataclass(frozen=True)
+class _Traffic:
+    """Flows and hosts of an older experiment.
+
+    `flows`: the entries of `traffic`.
+    `hosts`: the hosts that take part.
+    `mptcp`: client and server use MPTCP.
+    `per_pair`: subflows that the client opens for each pair of addresses.
+    """
+
+    flows: list[Node]
+    hosts: tuple[str, ...] = _ENDS
+    mptcp: bool = False
+    pings: bool = True
+    per_pair: Node | None = None
+
+
+def build(source: Source) -> MappingNode | None:
+    """Return the tree. None if the file is no experiment. Faults and warnings go to the source."""
+    topology = source.take("topoType")
+    if topology is not None and not source.has("xpType"):
+        source.fault(topology, "this is a topology: name it after -t, and an experiment after -x")
+        return None
+    kind = source.take("xpType")
+    line = kind.line if kind else 1
+    if kind is None and not source.has("xpType"):
+        source.fault_of_file("has no 'xpType': write one, as in 'xpType:iperf'")
+    wants_mptcp = _switch(source, "mptcpEnabled", True)
+    type_ = kind.value if kind else ""
+    items: dict[str, Node] = {"version": source.plain(1, line)}
+    if kind is not None and type_ in _TRAFFIC:
+        traffic = _TRAFFIC[type_](source, kind, wants_mptcp)
+    else:
+        traffic = _Traffic([], mptcp=wants_mptcp, pings=False)
+        if kind is not None:
+            hint = _CANNOT.get(type_)
+            types = f"no such type{list_names(list(_TRAFFIC), 'types')}"
+            source.fault(kind, f"'{type_}' is not supported: {hint}" if hint else f"'{type_}': {types}")
+    hosts = _hosts(source, traffic, wants_mptcp, line)
+    if hosts:
+        items["hosts"] = source.mapping(hosts, line)
+    if traffic.flows:
+        items["traffic"] = source.sequence(traffic.flows, line)
+    captures = _captures(source)
+    if captures:
+        items["capture"] = source.sequence(captures, captures[0].start_mark.line + 1)
+    if traffic.pings:
+        items["probe"] = _probe(source, line)
+    else:
+        source.drop(("pingCount",), "this type of experiment sends no pings")
+    _refuse_priorities(source)
+    _warn_keys_of_others(source, type_)
+    return source.mapping(items, line)
+
+
+# traffic
+
+
+def _none(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
+    source.warn(kind, "opens no prompt here, and sends nothing: 'mprun shell -t TOPOLOGY' has Mininet's prompt")
+    return _Traffic([], pings=False)
+
+
+def _ping(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
+    return _Traffic([_flow(source, kind.line, "ping", "ping", _ENDS, {"count": _count(source, "pingCount", 5, kind)})])
+
+
+def _iperf(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
+    duration = _seconds(source, "iperfTime", 10, kind)
+    properties = {"protocol": _protocol(source, kind, wants_mptcp), "duration": duration}
+    if source.has("iperfParallel"):
+        properties["parallel"] = _count(source, "iperfParallel", 1, kind)
+    return _Traffic([_flow(source, kind.line, "iperf", "iperf3", _ENDS, properties)], mptcp=wants_mptcp)
+
+
+def _msg(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
+    """Requests and answers of one size, with a pause of client and server before each."""
+    size = source.take("msgBytes")
+    line = kind.line if size is None else size.line
+    number = "1200" if size is None else source.whole(size, "bytes, as in '1200'")
+    properties = {
+        "protocol": _protocol(source, kind, wants_mptcp),
+        "requests": _count(source, "msgNbRequests", 5, kind),
+        "request": source.quantity(number, "bytes", line),
+        "response": source.quantity(number, "bytes", line),
+        "think": _seconds(source, "msgClientSleep", 5, kind),
+        "server_think": _seconds(source, "msgServerSleep", 5, kind),
+    }
+    return _Traffic([_flow(source, kind.line, "msg", "reqres", _ENDS, properties)], mptcp=wants_mptcp)
+
+
+def _web(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
+    """A single download of one file."""
+    file = source.take("file")
+    if file is not None and file.value != "random":
+        source.warn(file, "has no effect: the file holds zeros here, of the size that 'file_size' says")
+    size = source.take("file_size")
+    line = kind.line if size is None else size.line
+    number = "1024" if size is None else source.whole(size, "KiB, as in '1024'")
+    sizes = source.sequence([source.quantity(number, "kb", line)], line)
+    properties = {"protocol": _protocol(source, kind, wants_mptcp), "sizes": sizes}
+    return _Traffic([_flow(source, kind.line, kind.value, kind.value, _ENDS, properties)], mptcp=wants_mptcp)
+
+
+def _pquic(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
+    """A download of one file over QUIC. In the older program plugins added multipath; in the present one it is a
+    property.
+    """
+    size = source.take("pquicSize")
+    line = kind.line if size is None else size.line
+    number = "10240000" if size is None else source.whole(size, "bytes, as in '10240000'")
+    properties: dict[str, Node] = {"response": source.quantity(number, "bytes", line)}
+    plugins = {end: source.take(f"pquic{end.capitalize()}Plugins") for end in _ENDS}
+    common = source.take("pquicPlugins")
+    chosen = {end: own or common for end, own in plugins.items()}
+    named = {end: entry for end, entry in chosen.items() if entry is not None and entry.value}
+    if named:
+        schedulers = {end: _pquic_scheduler(source, entry) for end, entry in named.items()}
+        known = {end: source.text(name, named[end].line) for end, name in schedulers.items() if name}
+        place = next(iter(named.values())).line
+        properties["multipath"] = source.plain(True, place)
+        is_known = len(known) == len(named)
+        properties["scheduler"] = source.mapping(known, place) if is_known else source.refused(place)
+    return _Traffic([_flow(source, kind.line, "pquic", "quic", _ENDS, properties)])
+
+
+def _pquic_scheduler(source: Source, entry: Entry) -> str | None:
+    """The scheduler of a plugin by the plugin's name. None after a fault."""
+    words = set(re.split(r"[^a-z]+", entry.value.rpartition("/")[2].lower()))
+    for word, scheduler in _PQUIC_SCHEDULERS.items():
+        if {"multipath", word} <= words:
+            return scheduler
+    source.fault(
+        entry,
+        f"'{entry.value}' is none of the plugins that tool 'quic' stands in for, multipath_rtt and multipath_rr: for"
+        " another way to use paths write YAML, with 'scheduler' as in '{client: {prefer: 0}, server: {prefer: 2}}'",
+    )
+    return None
+
+
+def _scenario(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
+    """An MPTCP connection over both paths, and a TCP connection on each path for some time."""
+    line = kind.line
+    flows: list[Node] = []
+    for n, (ends, start, duration) in enumerate(_SCENARIO):
+        properties: dict[str, Node] = {"protocol": _protocol(source, kind, wants_mptcp and n == 0)}
+        properties["start"] = source.text(f"{start}s", line)
+        properties["duration"] = source.text(f"{duration}s", line)
+        flows.append(_flow(source, line, f"iperf{n}", "iperf3", ends, properties))
+    hosts = tuple(host for ends, *_ in _SCENARIO for host in ends)
+    return _Traffic(flows, hosts, mptcp=wants_mptcp, per_pair=_per_pair(source))
+
+
+def _per_pair(source: Source) -> Node | None:
+    """Subflows for each pair of addresses. None if the file does not ask for more than one."""
+    entry = source.take("iperfScenarioFMSublows")
+    number = None if entry is None else source.whole(entry, "subflows for each pair of addresses, as in '1'")
+    return None if entry is None or number in (None, "1") else source.plain(number, entry.line)
+
+
+_TRAFFIC: Mapping[str, Callable[[Source, Entry, bool], _Traffic]] = {
+    "none": _none,
+    "ping": _ping,
+    "iperf": _iperf,
+    "iperfScenario": _scenario,
+    "msg": _msg,
+    "http": _web,
+    "https": _web,
+    "pquic": _pquic,
+}
+
+
+def _flow(
+    source: Source, line: int, name: str, tool: str, ends: tuple[str, str], properties: Mapping[str, Node]
+) -> MappingNode:
+    words = {"name": name, "tool": tool, "from": ends[0], "to": ends[1]}
+    return source.mapping({**{key: source.text(word, line) for key, word in words.items()}, **properties}, line)
+
+
+def _protocol(source: Source, kind: Entry, wants_mptcp: bool) -> Node:
+    return source.text("mptcp" if wants_mptcp else "tcp", kind.line)
+
+
+def _seconds(source: Source, key: str, default: int, kind: Entry) -> Node:
+    entry = source.take(key)
+    if entry is None:
+        return source.text(f"{default}s", kind.line)
+    return source.quantity(source.number(entry, entry.value, f"seconds, as in '{default}'"), "s", entry.line)
+
+
+def _count(source: Source, key: str, default: int, kind: Entry) -> Node:
+    entry = source.take(key)
+    if entry is None:
+        return source.plain(default, kind.line)
+    number = source.whole(entry, f"one, as in '{default}'")
+    return source.refused(entry.line) if number is None else source.plain(number, entry.line)
+
+
+def _probe(source: Source, line: int) -> Node:
+    """Pings before the traffic, as the older tool pinged each address."""
+    entry = source.take("pingCount")
+    number = "5" if entry is None else source.whole(entry, "one, as in '5'")
+    place = line if entry is None else entry.line
+    pings = source.refused(place) if number is None else source.plain(number, place)
+    return source.mapping({"pings": pings}, place)
+
+
+def _switch(source: Source, key: str, default: bool) -> bool:
+    entry = source.take(key)
+    value = None if entry is None else source.choice(entry, _ON)
+    return default if value is None else value
+
+
+# hosts
+
+
+def _hosts(source: Source, traffic: _Traffic, wants_mptcp: bool, line: int) -> dict[str, Node]:
+    """Settings of the hosts that take part, by name."""
+    mptcp: dict[str, Node] = {}
+    if traffic.mptcp:
+        mptcp = {
+            host: _mptcp(source, key, line, per_pair)
+            for host, key, per_pair in (("client", "kpmc", traffic.per_pair), ("server", "kpms", None))
+        }
+        if source.has("kpmc") and source.has("kpms"):
+            source.drop(("kpm",), "'kpmc' and 'kpms' say it for each end")
+    else:
+        reason = "no connection of this type is MPTCP" if wants_mptcp else "'mptcpEnabled:0' switches MPTCP off"
+        source.drop(("sched", *_PATH_MANAGERS), reason)
+    source.drop(_USER_SPACE, "the kernel's path manager opens the subflows here; it is chosen with 'kpm'")
+    source.drop(("earlyRetrans",), "early retransmit is gone from Linux, RACK and loss probes stand in for it")
+    settings = _settings(source, traffic.mptcp)
+    hosts: dict[str, Node] = {}
+    for host in traffic.hosts:
+        items: dict[str, Node] = {}
+        if host in mptcp:
+            items["mptcp"] = mptcp[host]
+        sysctls = _sysctls(source, settings, host in mptcp)
+        if sysctls:
+            items["sysctl"] = source.mapping(sysctls, next(iter(sysctls.values())).start_mark.line + 1)
+        if items:
+            hosts[host] = source.mapping(items, next(iter(items.values())).start_mark.line + 1)
+    return hosts
+
+
+def _mptcp(source: Source, key: str, line: int, per_pair: Node | None) -> Node:
+    """The path manager of one end, fullmesh by default.
+
+    The default scheduler of the older kernels took the subflow with the lowest RTT. The mainline default does not.
+    """
+    own, common = source.take(key), source.take("kpm")
+    entry = own or common
+    manager = source.text("fullmesh", line) if entry is None else source.text(entry.value, entry.line)
+    items: dict[str, Node] = {"path_manager": manager}
+    scheduler = source.take("sched")
+    name = "default" if scheduler is None else scheduler.value
+    place = line if scheduler is None else scheduler.line
+    items["scheduler"] = source.text("lowest-rtt" if name == "default" else name, place)
+    if per_pair is not None:
+        items["subflows_per_pair"] = per_pair
+    return source.mapping(items, manager.start_mark.line + 1)
+
+
+def _settings(source: Source, uses_mptcp: bool) -> dict[str, Entry]:
+    """The allowed sysctls in the file, by the older key."""
+    settings = {}
+    for key in _SYSCTLS:
+        entry = source.take(key)
+        if entry is None:
+            continue
+        if key in ("rmem", "wmem") and not _THREE.fullmatch(entry.value):
+            source.fault(entry, f"'{entry.value}' is not least, default and most in bytes: write '4096 131072 6291456'")
+        elif key in ("autocork", "bufferAutotuning") and source.choice(entry, _ON) is None:
+            continue
+        else:
+            settings[key] = entry
+    control = settings.get("congctrl")
+    if control is None and uses_mptcp and not source.has("congctrl"):
+        source.warn_of_absent(
+            "congctrl", "is not given and nothing is set, so the kernel's default holds; the older tool's was olia"
+        )
+    if control is not None and control.value in _COUPLED:
+        source.warn(control, _say_coupled(control.value, uses_mptcp))
+    if settings:
+        first = min(settings.values(), key=lambda entry: entry.line)
+        source.warn(
+            first,
+            "sysctls of TCP reach the hosts here; from Linux 4.15 on those of the older tool did not:"
+            " expect other results where they matter",
+        )
+    return settings
+
+
+def _say_coupled(value: str, uses_mptcp: bool) -> str:
+    if not uses_mptcp:
+        return f"'{value}' did what Reno does on TCP connections: 'reno' is set"
+    return f"'{value}' is in the experiment kernel; in no stock kernel, so that a run with --engine real stops"
+
+
+def _sysctls(source: Source, settings: Mapping[str, Entry], speaks_mptcp: bool) -> dict[str, Node]:
+    found: dict[str, Node] = {}
+    for key, entry in settings.items():
+        value = " ".join(entry.value.split())
+        if key == "congctrl" and value in _COUPLED and not speaks_mptcp:
+            value = "reno"
+        is_number = key in ("autocork", "bufferAutotuning")
+        found[_SYSCTLS[key]] = source.plain(value, entry.line) if is_number else source.text(value, entry.line)
+    return found
+
+
+# the rest
+
+
+def _captures(source: Source) -> list[Node]:
+    captures: list[Node] = []
+    length = source.take("snaplen_pcap")
+    meant = source.take("snaplenPcap")
+    if meant is not None and length is not None:
+        source.warn(meant, "has no effect, and had none in the older tool: 'snaplen_pcap' holds")
+    elif meant is not None and not source.has("snaplen_pcap"):
+        source.warn(
+            meant, "the older tool ignored this key and kept 65535 bytes of each packet: read as 'snaplen_pcap'"
+        )
+        length = meant
+    number = None if length is None else source.whole(length, "bytes, as in '100'")
+    for host in _ENDS:
+        entry = source.take(f"{host}Pcap")
+        if entry is None or not source.choice(entry, _YES):
+            continue
+        items: dict[str, Node] = {"host": source.text(host, entry.line)}
+        if length is not None:
+            refused = source.refused(length.line)
+            items["snaplen"] = refused if number is None else source.plain(number, length.line)
+        captures.append(source.mapping(items, entry.line))
+    if length is not None and not captures:
+        source.warn(length, "has no effect: neither 'clientPcap:yes' nor 'serverPcap:yes' captures anything")
+    return captures
+
+
+def _refuse_priorities(source: Source) -> None:
+    """Refuse priorities of a path: they belong to the topology. Equal priorities without backup have no effect."""
+    for key in _PRIORITIES:
+        entry = source.take(key)
+        if entry is None or entry.value == "0":
+            continue
+        n = key[-1]
+        if key.startswith("backup"):
+            message = f"is said in the topology: write a fifth value, as in 'path_c2r_{n}:delay,queue,rate,0,1'"
+        else:
+            message = f"no kernel of today has priorities: make the other path backup, as in 'path_c2r_{1 - int(n)}"
+            message += ":delay,queue,rate,0,1' in the topology"
+        source.fault(entry, message)
+
+
+def _warn_keys_of_others(source: Source, type_: str) -> None:
+    own = _KEYS_OF.get(type_, ())
+    for key in dict.fromkeys(chain(*_KEYS_OF.values())):
+        if key not in own:
+            others = " and ".join(f"xpType:{other}" for other, keys in _KEYS_OF.items() if key in keys)
+            source.drop((key,), f"it is for {others}, not for '{type_}'")
+    if type_ in _TRAFFIC:
+        source.warn_unread(_KNOWN)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An older file while it is read: its values as text with a unit, its nodes, its faults and warnings.
+
+Only rules of the older format are checked here, such as the form of numbers. The models check the values.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+
+from yaml.error import Mark
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from mprun.inputs.older.lines import Entry, Lines
+from mprun.model.fault import Fault
+from mprun.model.scalar import PLAIN, QUOTED, REFUSED
+
+_NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18}")
+_WHOLE = re.compile(r"[0-9]{1,18}")
+
+
+class Source:
+    """The entries of a file, the entries that were used, and their faults."""
+
+    def __init__(self, name: str, lines: Lines) -> None:
+        self.name = name
+        self.faults = list(lines.faults)
+        self.warnings: list[Fault] = []
+        self._entries = lines.entries
+        self._refused = {fault.path[0] for fault in lines.faults if fault.path}
+        self._taken: set[str] = set()
+
+    # entries
+
+    def has(self, key: str) -> bool:
+        """Return True if the key exists, whatever its value."""
+        return key in self._entries or key in self._refused
+
+    def take(self, key: str) -> Entry | None:
+        """Return the entry of a key and mark it as read."""
+        self._taken.add(key)
+        return self._entries.get(key)
+
+    def take_all(self, pattern: re.Pattern[str]) -> list[tuple[Entry, re.Match[str]]]:
+        """Return all entries whose key has this form, in the order of the lines."""
+        found = [(entry, match) for entry in self._entries.values() if (match := pattern.fullmatch(entry.key))]
+        self._taken |= {entry.key for entry, _ in found}
+        return found
+
+    def drop(self, keys: Iterable[str], reason: str) -> None:
+        """Warn of keys that have no effect."""
+        for key in keys:
+            entry = self.take(key)
+            if entry is not None:
+                self.warn(entry, f"has no effect: {reason}")
+
+    def warn_unread(self, known: Sequence[str]) -> None:
+        """Warn of keys that were not used."""
+        for entry in self._entries.values():
+            if entry.key not in self._taken:
+                near = difflib.get_close_matches(entry.key, known, n=1, cutoff=0.75)
+                hint = f"did you mean '{near[0]}'?" if near else "remove it"
+                self.warn(entry, f"unknown key, which the older tool ignored: {hint}")
+
+    def fault(self, entry: Entry, message: str) -> None:
+        fault = Fault(self.name, entry.line, (entry.key,), message)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+    def fault_of_file(self, message: str) -> None:
+        self.faults.append(Fault(self.name, None, (), message))
+
+    def warn(self, entry: Entry, message: str) -> None:
+        self.warnings.append(Fault(self.name, entry.line, (entry.key,), message))
+
+    def warn_of_absent(self, key: str, message: str) -> None:
+        self.warnings.append(Fault(self.name, None, (key,), message))
+
+    # values
+
+    def number(self, entry: Entry, text: str, what: str) -> str | None:
+        """A number from 0 on in plain decimal form. what: the quantity, with an example."""
+        if _NUMBER.fullmatch(text):
+            whole, _, decimals = text.partition(".")
+            decimals = decimals.rstrip("0")
+            return f"{int(whole or 0)}.{decimals}" if decimals else str(int(whole or 0))
+        comment = "; a comment stands on a line of its own" if "#" in text else ""
+        self.fault(entry, f"'{text}' is no number: write {what}{comment}")
+        return None
+
+    def whole(self, entry: Entry, what: str) -> str | None:
+        if _WHOLE.fullmatch(entry.value):
+            return str(int(entry.value))
+        self.fault(entry, f"'{entry.value}' is no whole number: write {what}")
+        return None
+
+    def choice(self, entry: Entry, choices: Mapping[str, bool]) -> bool | None:
+        """The value that one of two words means."""
+        if entry.value in choices:
+            return choices[entry.value]
+        first, second = choices
+        self.fault(entry, f"'{entry.value}' is neither '{first}' nor '{second}': write one of the two")
+        return None
+
+    # nodes
+
+    def mark(self, line: int) -> Mark:
+        return Mark(self.name, 0, line - 1, 0, None, 0)
+
+    def plain(self, value: str | int | bool, line: int) -> ScalarNode:
+        """A number or truth value."""
+        return self._scalar(PLAIN, str(value).lower() if isinstance(value, bool) else str(value), line)
+
+    def text(self, value: str, line: int) -> ScalarNode:
+        return self._scalar(QUOTED, value, line)
+
+    def quantity(self, number: str | None, unit: str, line: int) -> ScalarNode:
+        return self.refused(line) if number is None else self.text(f"{number}{unit}", line)
+
+    def refused(self, line: int) -> ScalarNode:
+        """A placeholder for a value with a recorded fault."""
+        return self._scalar(REFUSED, "", line)
+
+    def sequence(self, items: list[Node], line: int) -> SequenceNode:
+        return SequenceNode("", items, self.mark(line), self.mark(line))
+
+    def mapping(self, items: Mapping[str, Node], line: int) -> MappingNode:
+        """A mapping in which each key has the place of its value."""
+        pairs: list[tuple[Node, Node]] = [
+            (ScalarNode(PLAIN, key, node.start_mark, node.end_mark), node) for key, node in items.items()
+        ]
+        return MappingNode("", pairs, self.mark(line), self.mark(line))
+
+    def _scalar(self, tag: str, value: str, line: int) -> ScalarNode:
+        return ScalarNode(tag, value, self.mark(line), self.mark(line))
+
+
+def exact(number: str) -> Fraction:
+    """The value of a text from `Source.number`."""
+    return Fraction(number)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The OpenFlow switches of a topology, and whether they agree with the links around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from mprun.inputs.document import Document
+from mprun.inputs.keys.openflow import OpenFlowEntry
+from mprun.model import ofctl
+from mprun.model.fault import Path, list_names, name_nearest
+from mprun.model.spec import LinkSpec, NodeKind, OpenFlow
+
+
+def read_switches(
+    entries: Mapping[str, OpenFlowEntry | None],
+    nodes: Mapping[str, NodeKind],
+    links: Sequence[LinkSpec],
+    document: Document,
+    place_of: Callable[[str], Path] = lambda name: ("nodes", name, "openflow"),
+) -> dict[str, OpenFlow]:
+    """Return the OpenFlow switches of a topology. Faults go to the document. place_of: the path of a node's entry."""
+    switches = {}
+    for name, entry in entries.items():
+        place = place_of(name)
+        if entry is None:
+            continue
+        if name not in nodes:
+            known = [node for node, kind in nodes.items() if kind == "switch"]
+            document.fault(place, f"no switch '{name}'{name_nearest(name, known, 'switches')}")
+            continue
+        if nodes[name] != "switch":
+            document.fault(place, f"'{name}' is a {nodes[name]}, and only switches speak OpenFlow: remove this")
+            continue
+        switches[name] = entry.resolve()
+        _check_keys(entry, switches[name], place, document)
+        _check_lines(switches[name], [link.name for link in links if name in link.ends], place, document)
+    _check_circles(switches, nodes, links, document, place_of)
+    return switches
+
+
+def _check_keys(entry: OpenFlowEntry, switch: OpenFlow, place: Path, document: Document) -> None:
+    """Record faults of keys that the mode does not use, and of modes without a key that they need."""
+    if entry.controller is not None and switch.mode != "reactive":
+        document.fault((*place, "controller"), f"is never asked in mode {switch.mode}: write 'mode: reactive'")
+    if entry.hash is not None and switch.mode != "multipath":
+        document.fault((*place, "hash"), f"decides nothing in mode {switch.mode}: write 'mode: multipath'")
+    if switch.mode == "flows" and not switch.flows:
+        document.fault((*place, "mode"), "without flows drops every packet: write 'flows: [...]'")
+
+
+def _check_lines(switch: OpenFlow, ports: list[str], place: Path, document: Document) -> None:
+    groups: dict[int, int] = {}
+    for n, text in enumerate(switch.groups):
+        number = ofctl.group_id(text)
+        here = (*place, "groups", n)
+        if number is None:
+            document.fault(here, "has no number: write 'group_id=1,type=select,bucket=...'")
+        elif number in groups:
+            document.fault(here, f"a second group {number}: give each its own number")
+        else:
+            groups[number] = n
+        _check_ports(text, ports, here, document)
+    for n, text in enumerate(switch.flows):
+        here = (*place, "flows", n)
+        if not ofctl.has_actions(text):
+            document.fault(here, "has no actions: write 'actions=output:LINK', or 'actions=drop'")
+        _check_ports(text, ports, here, document)
+        for number in sorted(ofctl.groups_used(text) - groups.keys()):
+            known = list_names([str(group) for group in groups], "groups")
+            document.fault(here, f"no group {number}{known if groups else ': write one under groups'}")
+
+
+def _check_ports(text: str, ports: list[str], here: Path, document: Document) -> None:
+    for name in ofctl.ports_named(text):
+        if name not in ports:
+            document.fault(here, f"no link '{name}' at this switch{name_nearest(name, ports, 'links here')}")
+    for number in ofctl.port_numbers(text):
+        if not 1 <= number <= len(ports):
+            document.fault(here, f"no port {number}: there are {len(ports)}; write a link's name")
+
+
+def _check_circles(
+    switches: Mapping[str, OpenFlow],
+    nodes: Mapping[str, NodeKind],
+    links: Sequence[LinkSpec],
+    document: Document,
+    place_of: Callable[[str], Path],
+) -> None:
+    """Refuse flooding switches on a loop of switches: a flooded packet would circulate for ever."""
+    if not switches:
+        return
+    between = [link for link in links if all(nodes[end] == "switch" for end in link.ends)]
+    for link in _on_circles(between):
+        for end in link.ends:
+            if end not in switches or switches[end].is_flooding:
+                what = f"in mode {switches[end].mode}" if end in switches else "a Linux bridge"
+                document.fault(
+                    place_of(end),
+                    f"'{end}' is {what}, which floods, and is on a circle of switches (link '{link.name}'), where what"
+                    " is flooded goes round for ever: give all switches there mode multipath, or flows",
+                )
+
+
+def _on_circles(links: Sequence[LinkSpec]) -> list[LinkSpec]:
+    """The links whose two ends are also joined without them.
+
+    Each link outside a spanning tree of all nodes closes a loop: the link itself and the path between its ends in the
+    tree.
+    """
+    around: dict[str, list[tuple[str, LinkSpec]]] = {}
+    for link in links:
+        for end, other in (link.ends, link.ends[::-1]):
+            around.setdefault(end, []).append((other, link))
+    depth: dict[str, int] = {}
+    above: dict[str, tuple[str, LinkSpec]] = {}
+    for root in around:
+        waiting = [] if root in depth else [root]
+        depth.setdefault(root, 0)
+        for here in waiting:
+            for there, link in around[here]:
+                if there not in depth:
+                    depth[there] = depth[here] + 1
+                    above[there] = (here, link)
+                    waiting.append(there)
+    tree = {link.name for _, link in above.values()}
+    found = {}
+    for link in links:
+        if link.name in tree:
+            continue
+        found[link.name] = link
+        a, b = link.ends
+        while a != b:
+            if depth[a] < depth[b]:
+                a, b = b, a
+            a, climbed = above[a]
+            found[climbed.name] = climbed
+    return [link for link in links if link.name in found]

@@ -1,0 +1,452 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way from a file to a YAML node tree: find, read, parse and join the files that it builds on.
+
+Nodes keep their marks, so that each later message names the file and line. `document` gives the tree a meaning.
+Nothing is rendered or checked against a model here.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from yaml import YAMLError
+from yaml._yaml import CParser
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.reader import ReaderError
+
+from mprun.inputs.older.lines import Role, is_older
+from mprun.model.fault import Fault, InputError, find_nearest
+from mprun.model.fault import Path as FaultPath
+from mprun.model.permission import NONE, Permissions
+from mprun.model.scalar import PLAIN, QUOTED
+from mprun.model.spec import Attachment
+from mprun.safety.folder import UnsafeError, open_regular
+
+SUFFIXES = (".yaml", ".yml")
+MOST_BYTES = 4 << 20
+MOST_NODES = 200_000
+MOST_LEVELS = 64
+MOST_FILES = 100
+
+_COLLECTION = "collection"
+
+_NO_SPACE = re.compile(r"([A-Za-z0-9_]+):([^ \r\n/]\S*)\s*$")
+
+
+# The first line of the files that a run writes.
+RESOLVED = "# As mprun understood it: every default and derived value filled in.\n"
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The joined tree of a file and all files that it builds on. root is None if a part is missing.
+
+    `is_resolved`: the file is one that a run wrote, with all defaults and derived values.
+    `older_keys`: the key on each line of the files of the older format.
+    `allowed`: the rights that the command line gives to these files.
+    `examined`: what files that go into a run are, by path and name. The cells of a matrix examine them once.
+    """
+
+    name: str
+    root: MappingNode | None
+    files: tuple[str, ...]
+    faults: tuple[Fault, ...]
+    warnings: tuple[Fault, ...] = ()
+    allowed: Permissions = NONE
+    is_resolved: bool = False
+    older_keys: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    examined: dict[tuple[Path, str | None], Attachment] = field(default_factory=dict, compare=False)
+
+
+def read(given: Path | str, role: Role, allowed: Permissions = NONE, legacy_queue: bool = False) -> Tree:
+    """Read a file that the user named and all that it builds on.
+
+    allowed: whether a topology may be a Python file, and whether files may name others outside their folder.
+    legacy_queue: queues of an older topology are as large as the older tool made them.
+    """
+    name = str(given)
+    reading = _Reading(name, role, legacy_queue, allowed)
+    root = None
+    try:
+        name = reading.name = find(given)
+        joined = reading.read(Path(name), ())
+        root = joined if reading.is_whole else None
+    except InputError as error:
+        reading.faults += error.found
+    files = tuple(reading.files) or (name,)
+    warnings, is_resolved = tuple(reading.warnings), reading.is_resolved
+    return Tree(name, root, files, tuple(reading.faults), warnings, allowed, is_resolved, reading.older_keys)
+
+
+def find(given: Path | str) -> str:
+    """The file that a name on the command line means: the name itself, or with .yaml or .yml. Raises InputError."""
+    try:
+        return _find(given)
+    except (OSError, ValueError) as error:
+        raise _unreadable(str(given), error) from None
+
+
+def _find(given: Path | str) -> str:
+    if not str(given):
+        raise _refusal("''", "names no file: write its name")
+    tried = [str(given), *(f"{given}{suffix}" for suffix in SUFFIXES)]
+    for name in tried:
+        if Path(name).exists() and not Path(name).is_dir():
+            return name
+    if Path(given).is_dir():
+        inside = _list_yaml_files(Path(given))
+        hint = f"name one of its files: {', '.join(inside[:8])}" if inside else "name a YAML file"
+        raise _refusal(str(given), f"is a directory: {hint}")
+    raise _refusal(str(given), f"no such file: tried {', '.join(tried)}{_name_nearest_file(Path(given))}")
+
+
+def _name_nearest_file(given: Path) -> str:
+    """The end of a message about a missing file: the nearest name of a YAML file in the same folder; empty if none.
+
+    The name has a suffix only if the given name has one.
+    """
+    try:
+        there = _list_yaml_files(given.parent)
+    except OSError:
+        return ""
+    names = there if given.suffix in SUFFIXES else [name.rpartition(".")[0] for name in there]
+    near = find_nearest(given.name, names)
+    return f": did you mean '{given.with_name(near)}'?" if near else ""
+
+
+def _list_yaml_files(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir() if file.suffix in SUFFIXES and file.is_file())
+
+
+class _Reading:
+    """The files of one tree while they are read, and the tree of each."""
+
+    def __init__(self, name: str, role: Role, legacy_queue: bool, allowed: Permissions) -> None:
+        self.name = name
+        self._role: Role = role
+        self._legacy_queue = legacy_queue
+        self._allowed = allowed
+        self.faults: list[Fault] = []
+        self.warnings: list[Fault] = []
+        self.older_keys: dict[tuple[str, int], str] = {}
+        self.files: list[str] = []
+        self.is_whole = True
+        self.is_resolved = False
+        self._done: dict[Path, MappingNode] = {}
+        self._merges = 0
+
+    def read(self, path: Path, outer: tuple[Path, ...]) -> MappingNode:
+        """The tree of one file, merged over the files that it includes and extends. Raises InputError."""
+        try:
+            actual = path.resolve()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise _unreadable(str(path), error) from None
+        if actual in outer:
+            chain = " -> ".join(p.name for p in (*outer[outer.index(actual) :], actual))
+            raise _refusal(str(path), f"builds on itself ({chain}): remove one of these lines")
+        if actual in self._done:
+            return self._done[actual]
+        if len(self.files) >= MOST_FILES:
+            raise _refusal(str(path), f"is one file too many: at most {MOST_FILES} files can be joined")
+        if outer and not self._allowed.outside and is_outside(path, self.name):
+            raise _refusal(str(path), tell_outside(self.name))
+        self.files.append(str(path))
+        text = self._converted(path, bool(outer)) if path.suffix == ".py" and path.is_file() else _text(path)
+        self.is_resolved |= not outer and text.startswith(RESOLVED)
+        root = self._imported(text, str(path)) if is_older(text) else parse(text, str(path))
+        if not isinstance(root, MappingNode):
+            line = root.start_mark.line + 1
+            found = "a list" if isinstance(root, SequenceNode) else "a single value"
+            raise _refusal(str(path), f"holds {found}, not keys with values: write 'version: 1' and so on", line)
+        self.faults += _clean_keys(root)
+        self.faults += _refuse_controls(root)
+        own = [(k, v) for k, v in root.value if k.value not in ("extends", "include")]
+        result = MappingNode(root.tag, own, root.start_mark, root.end_mark)
+        below: MappingNode | None = None
+        for named in self._bases(root):
+            base = self._base(path, named, (*outer, actual))
+            if base is not None:
+                below = base if below is None else self._merge(below, base)
+        if below is not None:
+            result = self._merge(below, result)
+        self._done[actual] = result
+        return result
+
+    def _converted(self, path: Path, is_named_by_file: bool) -> str:
+        """The text of a topology file for a Mininet Topo class, if the user named the file and allowed to run it.
+
+        Raises InputError.
+        """
+        from mprun.inputs.mininet_topo import TopoError, convert
+
+        if is_named_by_file or self._role != "topology":
+            raise _refusal(str(path), "is a Python program: only -t may name one, as it is run")
+        if not self._allowed.python:
+            message = "is a Python program, which runs on this machine with all your rights: read it, add --allow-exec"
+            raise _refusal(str(path), message)
+        try:
+            return convert(path)
+        except TopoError as error:
+            raise _refusal(str(path), str(error), error.line) from error
+
+    def _imported(self, text: str, name: str) -> Node:
+        """The tree of a file of the older format. Raises InputError."""
+        from mprun.inputs.older.conversion import convert
+
+        imported = convert(text, name, self._role, self._legacy_queue)
+        if imported.root is None:
+            raise InputError(imported.faults)
+        self.faults += imported.faults
+        self.warnings += imported.warnings
+        self.older_keys |= {(name, line): key for line, key in imported.keys.items()}
+        return imported.root
+
+    def _base(self, path: Path, named: ScalarNode, outer: tuple[Path, ...]) -> MappingNode | None:
+        """The tree of a file that another names. A fault of opening it belongs to the line that names it."""
+        file = path.parent / named.value
+        try:
+            return self.read(file, outer)
+        except InputError as error:
+            self.is_whole = False
+            for fault in error.found:
+                if fault.line is None:
+                    where = ("extends",) if named.tag == "extends" else ("include",)
+                    fault = _fault_at(named, where, f"{fault.file}: {fault.message}")
+                self.faults.append(fault)
+            return None
+
+    def _bases(self, root: MappingNode) -> Iterator[ScalarNode]:
+        """The names in `extends`, then the names in `include`. Each carries its key as tag."""
+        for wanted in ("extends", "include"):
+            for key, value in root.value:
+                if key.value != wanted:
+                    continue
+                many = isinstance(value, SequenceNode) and wanted == "include"
+                for node in value.value if many else [value]:
+                    if isinstance(node, ScalarNode) and node.value:
+                        yield ScalarNode(wanted, node.value, node.start_mark, node.end_mark)
+                    else:
+                        example = "'extends: base.yaml'" if wanted == "extends" else "'include: [base.yaml]'"
+                        self.faults.append(_fault_at(node, (wanted,), f"must name a file: write {example}"))
+
+    def _merge(self, below: MappingNode, above: MappingNode, levels: int = 0) -> MappingNode:
+        """A new mapping with the keys of both. If both have a key, mappings are merged and other values replaced."""
+        self._merges += 1
+        if self._merges > MOST_NODES or levels > MOST_LEVELS:
+            name = str(above.start_mark.name)
+            raise _refusal(name, "cannot be merged, as its aliases nest too deep: remove them")
+        entries = {key.value: (key, value) for key, value in below.value}
+        for key, value in above.value:
+            old = entries.get(key.value)
+            if old is not None and isinstance(old[1], MappingNode) and isinstance(value, MappingNode):
+                value = self._merge(old[1], value, levels + 1)
+            entries[key.value] = (key, value)
+        return MappingNode(above.tag, list(entries.values()), above.start_mark, above.end_mark)
+
+
+def _text(path: Path) -> str:
+    """The text of a topology or experiment file. Raises InputError."""
+    text = read_text(path)
+    _refuse_no_format(text, str(path))
+    return text
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, at most MOST_BYTES of it. Raises InputError."""
+    try:
+        with open_regular(path, path, follow=True) as file:
+            data = file.read(MOST_BYTES + 1)
+    except UnsafeError:
+        # a pipe might never end, and the inputs that a run keeps are read a second time
+        is_folder = path.is_dir()
+        message = "is a directory: name a file"
+        message = message if is_folder else "is no regular file: write what it gives to one, and name that"
+        raise _refusal(str(path), message) from None
+    except (OSError, ValueError) as error:
+        raise _unreadable(str(path), error) from None
+    if len(data) > MOST_BYTES:
+        message = f"is larger than {MOST_BYTES >> 20} MB, the most that is read: use a generator for a large topology"
+        raise _refusal(str(path), message)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise _refusal(str(path), "is not UTF-8 text: save it as UTF-8", line) from None
+    if "\0" in text:
+        raise _refusal(str(path), "is not text: name a text file", text.count("\n", 0, text.index("\0")) + 1)
+    return text
+
+
+def is_outside(path: Path, given: str) -> bool:
+    """Tell whether a named file is outside the folder of the file that the user gave.
+
+    Links that lead out of the folder count. The result does not reveal if the file exists.
+    """
+    try:
+        return not path.resolve().is_relative_to(Path(given).parent.resolve())
+    except (OSError, RuntimeError, ValueError):
+        return True
+
+
+def tell_outside(given: str) -> str:
+    """Return the fault of a file outside the folder, and the remedy."""
+    return f"lies outside the folder of {given}: copy it there, or add --allow-outside"
+
+
+def _refuse_no_format(text: str, name: str) -> None:
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith(("#", "---", "%")):
+            continue
+        if (match := _NO_SPACE.match(line)) and not is_older(text):
+            message = (
+                f"'{match[0].strip()}' has no space after its colon: write '{match[1]}: {match[2]}'"
+                " (and no key of the older key:value format is here)"
+            )
+            raise _refusal(name, message, number)
+        return
+    raise _refusal(name, "is empty: 'mprun new' writes a pair of files to start from")
+
+
+class _Stream(io.StringIO):
+    """A text with the name for its marks."""
+
+    def __init__(self, text: str, name: str) -> None:
+        super().__init__(text)
+        self.name = name
+
+
+class _TooMuch(Exception):
+    def __init__(self, message: str, parent: Node | None) -> None:
+        super().__init__(message)
+        self.line = None if parent is None else parent.start_mark.line + 1
+
+
+class _Parser(CParser):
+    """libyaml's parser with limits. It leaves scalars as text and notes if they were quoted.
+
+    The limits are needed because libyaml's composer recurses on the C stack: a megabyte of `[` ends in a segmentation
+    fault.
+    """
+
+    def __init__(self, stream: _Stream) -> None:
+        CParser.__init__(self, stream)
+        self._levels = 0
+        self._nodes = 0
+
+    def resolve(self, kind: type[Node], value: str, implicit: tuple[bool, bool]) -> str:
+        if kind is ScalarNode:
+            return PLAIN if implicit[0] else QUOTED
+        return _COLLECTION
+
+    def descend_resolver(self, parent: Node | None, index: Node | int | None) -> None:
+        self._levels += 1
+        self._nodes += 1
+        if self._levels > MOST_LEVELS:
+            raise _TooMuch(f"is nested more than {MOST_LEVELS} levels deep: nothing here needs more than 8", parent)
+        if self._nodes > MOST_NODES:
+            raise _TooMuch(f"holds more than {MOST_NODES} values: use a generator for a large topology", parent)
+
+    def ascend_resolver(self) -> None:
+        self._levels -= 1
+
+
+def parse(text: str, name: str) -> Node:
+    """Return the node tree of one document. Raises InputError."""
+    try:
+        root = _Parser(_Stream(text, name)).get_single_node()
+    except _TooMuch as error:
+        raise _refusal(name, str(error), error.line) from None
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise _refusal(name, f"is not YAML: {error.reason}: remove the character", line) from None
+    except YAMLError as error:
+        raise _refusal(name, f"is not YAML: {_problem(error)}", _problem_line(error)) from None
+    if root is None:
+        raise _refusal(name, "is empty: 'mprun new' writes a pair of files to start from")
+    return root
+
+
+def _problem(error: YAMLError) -> str:
+    problem = str(getattr(error, "problem", None) or error)
+    if "cannot start any token" in problem:
+        return f"{problem}: indent with spaces, and quote a value that begins with @, ` or %"
+    if "another document" in problem:
+        return "a second document begins here: keep one document a file"
+    if "mapping values are not allowed" in problem:
+        return f"{problem}: check the indentation, and quote a value that holds ': '"
+    if "undefined alias" in problem:
+        return f"{problem}: mark what it stands for with '&', above"
+    context = getattr(error, "context", None)
+    return f"{problem}, {context}: check brackets, quotes and indentation" if context else problem
+
+
+def _problem_line(error: YAMLError) -> int | None:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    return None if mark is None else mark.line + 1
+
+
+def _clean_keys(root: Node) -> Iterator[Fault]:
+    """Remove keys that are repeated or are no text from one file's mappings. Record a fault for each."""
+    waiting: list[tuple[Node, FaultPath]] = [(root, ())]
+    seen = set()
+    while waiting:
+        node, path = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, SequenceNode):
+            waiting += [(item, (*path, n)) for n, item in enumerate(node.value) if not isinstance(item, ScalarNode)]
+        elif isinstance(node, MappingNode):
+            kept: dict[str, tuple[ScalarNode, Node]] = {}
+            for key, value in node.value:
+                if not isinstance(key, ScalarNode):
+                    yield _fault_at(key, path, "a list or mapping cannot be a key: write 'key: value'")
+                    continue
+                if key.value in kept:
+                    first = kept[key.value][0].start_mark.line + 1
+                    message = f"repeated key, first on line {first}: remove one of the two"
+                    yield _fault_at(key, (*path, key.value), message)
+                    continue
+                kept[key.value] = (key, value)
+                if not isinstance(value, ScalarNode):
+                    waiting.append((value, (*path, key.value)))
+            node.value = list(kept.values())
+
+
+# Control characters, which change a terminal's display, and characters that change the direction of text (UAX #9).
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def _refuse_controls(root: Node) -> Iterator[Fault]:
+    """Yield a fault for each key and value with a character that would change what a terminal shows."""
+    waiting: list[Node] = [root]
+    seen = set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, ScalarNode):
+            if found := _OBEYED.search(node.value):
+                yield _fault_at(node, (), f"holds U+{ord(found[0]):04X}, a control character for terminals: remove it")
+        elif isinstance(node, SequenceNode):
+            waiting += node.value
+        elif isinstance(node, MappingNode):
+            waiting += [one for pair in node.value for one in pair]
+
+
+def _fault_at(node: Node, path: FaultPath, message: str) -> Fault:
+    return Fault(node.start_mark.name, node.start_mark.line + 1, path, message)
+
+
+def _unreadable(file: str, error: Exception) -> InputError:
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return _refusal(file, f"cannot be read: {reason.lower()}")
+
+
+def _refusal(file: str, message: str, line: int | None = None) -> InputError:
+    return InputError([Fault(file, line, (), message)])

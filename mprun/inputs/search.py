@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conditions of a search from plain values, and the values of the files at one of its points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from mprun.inputs.document import Document
+from mprun.inputs.keys.event import PROPERTIES
+from mprun.inputs.keys.search import SearchEntry, read_axis
+from mprun.inputs.matrix import PLACES
+from mprun.model.fault import name_nearest
+from mprun.model.metric import Unit
+from mprun.model.scalar import Scalar
+from mprun.model.search import Axis, Floors, Search
+from mprun.statements.evaluation import check
+from mprun.statements.expression import ExpressionError, Reference, parse
+
+# The axis of a search's table with the names of controls.
+CASE = "case"
+# The case that is not a control.
+MAIN = "main"
+
+
+def read_search(entry: SearchEntry, unit_of: Callable[[str], Unit], document: Document) -> Search:
+    """Return the conditions of a search. Faults go to the document, and axes with a fault are left out.
+
+    unit_of: returns the unit of a metric of a run; may raise UnknownName.
+    """
+    axes: list[Axis] = []
+    for name, value in entry.vary.items():
+        try:
+            axes.append(read_axis(name, value))
+        except ValueError as error:
+            document.fault(("search", "vary", name), str(error))
+    for name in {CASE, MAIN} & {*entry.control, *entry.vary}:
+        place = "control" if name in entry.control else "vary"
+        document.fault(("search", place, name), f"'{name}' has a meaning in the table of a search: take another name")
+
+    def find_unit(reference: Reference) -> Unit:
+        return unit_of(reference.name.partition(".")[2] if is_of_control(reference, entry.control) else reference.name)
+
+    try:
+        check(parse(entry.violate), find_unit)
+    except ExpressionError as error:
+        document.fault(("search", "violate"), str(error))
+    given = entry.floors
+    floors = Floors() if given is None else Floors(given.queue, given.buffer, given.duration)
+    return Search(tuple(axes), entry.violate, entry.control, floors)
+
+
+def is_of_control(reference: Reference, controls: Collection[str]) -> bool:
+    """Return whether a name in the statement is a metric of a control run."""
+    return len(reference.segments) > 1 and reference.segments[0].name in controls
+
+
+def check_names(search: Search, parameters: Collection[str], links: Collection[str] | None, document: Document) -> None:
+    """Record the names that are neither a parameter nor a property of a link. links: None if they are not known."""
+    names: list[tuple[str, ...]] = [("search", "vary", axis.name) for axis in search.axes]
+    names += [("search", "control", control, name) for control, changes in search.controls.items() for name in changes]
+    for *path, name in names:
+        if message := _find_name_fault(name, parameters, links):
+            document.fault((*path, name), message)
+
+
+def _find_name_fault(name: str, parameters: Collection[str], links: Collection[str] | None) -> str | None:
+    link, dot, prop = name.rpartition(".")
+    if name in PLACES:
+        return f"a search does not vary the {name}: give it on the command line"
+    if not dot:
+        return None if name in parameters else f"no parameter '{name}'{name_nearest(name, parameters, 'parameters')}"
+    if prop not in PROPERTIES:
+        return f"a link has no '{prop}'{name_nearest(prop, PROPERTIES, 'it has')}"
+    if links is not None and link not in links:
+        return f"no link '{link}'{name_nearest(link, links, 'links')}"
+    return None
+
+
+def control_values(search: Search, control: str, point: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return the values of a control run at a point: those of the point, and its own changes."""
+    changes = {
+        name: point.get(value, value) if isinstance(value, str) else value
+        for name, value in search.controls[control].items()
+    }
+    return {**point, **changes}

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The topology that plain values stand for: written out, or made by a generator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
+from mprun.host.plugin import PluginFault
+from mprun.inputs.cross_check import check_links
+from mprun.inputs.document import Document
+from mprun.inputs.event import Event, Timeline, read_events
+from mprun.inputs.generator import COLLECTION, Generator, load_installed, load_own
+from mprun.inputs.generators import GENERATORS
+from mprun.inputs.keys.field import spread_directions
+from mprun.inputs.keys.file_model import check, known_keys, salvage
+from mprun.inputs.keys.topology import Expansion, LinkEntry, TopologyFile, WrittenTopology
+from mprun.inputs.middlebox import read_middleboxes
+from mprun.inputs.openflow import read_switches
+from mprun.inputs.subnet import check_mtu, walk_mappings
+from mprun.model.address import families_of, mirror_text
+from mprun.model.fault import list_names, tell_unknown
+from mprun.model.spec import Addressing, Direction, Family, LinkSpec, NodeKind, OpenFlow, TopologySpec
+from mprun.model.units import hold_rate, tell_rounding
+
+DEFAULT_ADDRESSING: Addressing = "ipv4"
+
+
+LayOver = Callable[[tuple[LinkSpec, ...]], tuple[LinkSpec, ...]]
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The result of reading a topology file. spec is None if the file has faults.
+
+    `nodes`: the nodes that are known, so that an experiment can be checked against a faulty topology too; None if
+    they are unknown.
+    `events`: the entries as they are written.
+    """
+
+    spec: TopologySpec | None
+    nodes: Mapping[str, NodeKind] | None
+    events: tuple[Event, ...] = ()
+
+
+def read_topology(
+    values: Mapping[str, object], document: Document, lay_over: LayOver = lambda links: links
+) -> Topology:
+    """Return the topology from plain values. Faults go to the document. lay_over: changes its links afterwards."""
+    _warn_of_rates(values, document)
+    if "topology" in values:
+        return _generate(values, document, lay_over)
+    if "nodes" not in values and "links" not in values:
+        names = list_names(list(GENERATORS), "generators")
+        document.fault((), f"describes no network: write 'topology: multi-path', or 'nodes' and 'links'{names}")
+        _check_common(values, document)
+        return Topology(None, None)
+    written = check(WrittenTopology, values, document)
+    nodes = _written_nodes(values)
+    check_links(values, nodes, document)
+    if written is None or document.faults:
+        return Topology(None, nodes)
+    links = lay_over(_name_links(written.links))
+    check_mtu(values, links, written.addressing or DEFAULT_ADDRESSING, document)
+    switches = read_switches({name: node.openflow for name, node in written.nodes.items()}, nodes, links, document)
+    if document.faults:
+        return Topology(None, nodes)
+    events = read_events(written.events, document)
+    return Topology(_spec(document, written, (nodes, links), switches, events), nodes, events)
+
+
+def _warn_of_rates(values: Mapping[str, object], document: Document) -> None:
+    """Warn of each rate that is rounded to one that a link can have."""
+    for path, entry in walk_mappings(values):
+        for place, value in spread_directions((*path, "rate"), entry.get("rate")):
+            if message := tell_rounding(value):
+                document.warn(place, message)
+
+
+def _generate(values: Mapping[str, object], document: Document, lay_over: LayOver) -> Topology:
+    name = values["topology"]
+    try:
+        generator = _find_generator(name, document)
+        if generator is None:
+            _check_common(values, document)
+            return Topology(None, None)
+        parameters = check(generator.Parameters, values, document)
+        if parameters is None:
+            # the generator of a package may fail on values that the user did not write
+            partial = salvage(generator.Parameters, values) if name in GENERATORS else None
+            return Topology(None, None if partial is None else generator.expand(partial)[0])
+        nodes, links = _number(generator.expand(parameters), parameters)
+        expansion = nodes, lay_over(links)
+    except PluginFault as fault:
+        document.fault(("topology",), str(fault))
+        return Topology(None, None)
+    if name not in GENERATORS:
+        # mprun has not checked the addresses of a package's generator
+        check_links(_plain_links(expansion, parameters), expansion[0], document)
+    check_mtu(values, expansion[1], parameters.addressing or DEFAULT_ADDRESSING, document)
+    switches = read_switches(parameters.openflow, *expansion, document, lambda name: ("openflow", name))
+    is_sound = not document.faults
+    events = read_events(parameters.events, document)
+    spec = _spec(document, parameters, expansion, switches, events) if is_sound else None
+    return Topology(spec, expansion[0], events)
+
+
+def _find_generator(name: object, document: Document) -> Generator | None:
+    if isinstance(name, str):
+        generator = load_own(name) if name in GENERATORS else load_installed(name)
+        if generator is not None:
+            return generator
+    document.fault(("topology",), tell_unknown("generator", name, COLLECTION.list_names()))
+    return None
+
+
+def _check_common(values: Mapping[str, object], document: Document) -> None:
+    """Check the common keys if the other keys of the topology are unknown."""
+    check(TopologyFile, {k: v for k, v in values.items() if k in known_keys(TopologyFile)}, document)
+
+
+def _number(expansion: Expansion, file: TopologyFile) -> Expansion:
+    """The generator's addresses in the chosen families. IPv6 addresses have the digits of IPv4 addresses."""
+    return expansion[0], tuple(_number_link(link, file) for link in expansion[1])
+
+
+def _number_link(link: LinkSpec, file: TopologyFile) -> LinkSpec:
+    wanted = families_of(link.addressing or file.addressing or DEFAULT_ADDRESSING)
+    first, second = (tuple(_number_end(texts, wanted)) for texts in link.addresses)
+    own = None if link.addressing == file.addressing else link.addressing
+    forward, reverse = map(_hold_rate, (link.forward, link.reverse))
+    return replace(link, addresses=(first, second), addressing=own, forward=forward, reverse=reverse)
+
+
+def _hold_rate(way: Direction) -> Direction:
+    """A generator of a package may compute a rate that no link can have."""
+    return way if way.rate_bit_per_s is None else replace(way, rate_bit_per_s=hold_rate(way.rate_bit_per_s))
+
+
+def _number_end(texts: tuple[str, ...], wanted: tuple[Family, ...]) -> Iterator[str]:
+    """Leave an address without a counterpart in a family to be derived."""
+    for text in texts:
+        if ":" in text or "ipv4" in wanted:
+            yield text
+        if "ipv6" in wanted and (counterpart := mirror_text(text)):
+            yield counterpart
+
+
+def _plain_links(expansion: Expansion, file: TopologyFile) -> Mapping[str, object]:
+    """The links as a file would have them, as far as `check_links` needs."""
+    links = [
+        {"name": link.name, "between": list(link.ends), "addressing": link.addressing}
+        | ({"addresses": [list(texts) or None for texts in link.addresses]} if any(link.addresses) else {})
+        for link in expansion[1]
+    ]
+    return {"addressing": file.addressing, "links": links}
+
+
+def _spec(
+    document: Document,
+    file: TopologyFile,
+    expansion: Expansion,
+    switches: Mapping[str, OpenFlow],
+    events: Sequence[Event],
+) -> TopologySpec:
+    nodes, links = expansion
+    middleboxes = read_middleboxes(file.middleboxes, nodes, links, document)
+    changes = Timeline(nodes, links, document).lay(events)
+    addressing = file.addressing or DEFAULT_ADDRESSING
+    name = PurePath(document.name).stem
+    return TopologySpec(name, file.description, nodes, links, changes, switches, middleboxes, addressing, file.ecmp)
+
+
+def _written_nodes(values: Mapping[str, object]) -> dict[str, NodeKind]:
+    """Names and kinds as far as they are well written. A node without a valid kind counts as a host."""
+    nodes = values.get("nodes")
+    if not isinstance(nodes, dict):
+        return {}
+    kinds: dict[str, NodeKind] = {"host": "host", "router": "router", "switch": "switch"}
+    return {
+        name: kinds.get(str(entry.get("kind")) if isinstance(entry, dict) else "", "host")
+        for name, entry in nodes.items()
+    }
+
+
+def _name_links(entries: list[LinkEntry]) -> tuple[LinkSpec, ...]:
+    """The links with a name each: the user's, or the two ends with a number from the second link on."""
+    taken = {entry.name for entry in entries}
+    links = []
+    counts: dict[str, int] = {}
+    for entry in entries:
+        a, b = entry.between
+        name = entry.name
+        if name is None:
+            base = name = f"{a}-{b}"
+            while name in taken:
+                counts[base] = counts.get(base, 1) + 1
+                name = f"{base}-{counts[base]}"
+            taken.add(name)
+        first, second = entry.addresses or ((), ())
+        links.append(replace(entry.join(name, (a, b)), addresses=(first, second)))
+    return tuple(links)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces of other tools as schedules of mprun: mahimahi's deliveries, lists of rates, and CSV with columns over time.
+
+Nothing is guessed: the columns of a CSV file and their units are named by the user. Pure.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+from mprun.inputs.keys.trace_file import RateTrace, TraceError
+from mprun.model.fault import tell_unknown
+from mprun.model.units import DAY_NS, DELAY, LEAST_LINK_RATE, NS_PER_S, RATE, TIME, hold_rate, parse_loss, render_ratio
+
+# Two directions of a link change at most this often.
+MOST_ROWS = 50_000
+_TIMES = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": NS_PER_S}
+_UNITS: Mapping[str, Mapping[str, int]] = {
+    "time": _TIMES,
+    "rate": {"bit": 1, "kbit": 1_000, "mbit": 1_000_000, "gbit": 10**9},
+    "delay": _TIMES,
+    "rtt": _TIMES,
+    "loss": {"%": 1, "share": 100},
+}
+KEYS = ("time", "rate", "rate.forward", "rate.reverse", "delay", "delay.forward", "delay.reverse", "rtt", "loss")
+_COLUMN = re.compile(r"([a-z.]+)=([^:]+):([a-z%]+)")
+_LONGEST_NUMBER = 40
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a CSV file. place: its name in the header. factor: base units in its unit, for loss percents."""
+
+    key: str
+    place: str
+    factor: int
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A schedule as text, with what was made of the file.
+
+    rows: without the last one, which is the end. raised: values of rates below the smallest rate, which replaced them.
+    """
+
+    text: str
+    rows: int
+    lasts_ns: int
+    raised: int = 0
+
+
+def parse_column(text: str) -> Column:
+    """Return a column of `KEY=COLUMN:UNIT`. Raises ValueError."""
+    match = _COLUMN.fullmatch(text)
+    if match is None:
+        raise ValueError(f"'{text[:60]}' is no column: write KEY=COLUMN:UNIT, as in 'rate=downlink:kbit'")
+    key, place, unit = match.groups()
+    if key not in KEYS:
+        raise ValueError(tell_unknown("key", key, KEYS))
+    units = _UNITS[key.partition(".")[0]]
+    if unit not in units:
+        raise ValueError(f"'{unit}' is no unit of {key}: write one of {', '.join(units)}")
+    return Column(key, place.strip(), units[unit])
+
+
+def import_rates(trace: RateTrace) -> Imported:
+    """Return the schedule of a trace of rates, without the rows that change nothing."""
+    rows: list[tuple[int, list[str]]] = []
+    last = None
+    for at_ns, rate in trace.rates:
+        if rate != last:
+            rows.append((at_ns, [RATE.render(rate)]))
+        last = rate
+    return _write(["rate"], rows, trace.period_ns, sum(rate == LEAST_LINK_RATE for _, rate in trace.rates))
+
+
+def import_csv(text: str, columns: Sequence[Column]) -> Imported:
+    """Return the schedule of a CSV file with a header. Times count from the first row. Raises TraceError.
+
+    The last row lasts as long as the row before it.
+    """
+    keys = [column.key for column in columns]
+    if keys.count("time") != 1 or len(keys) < 2 or len(set(keys)) < len(keys):
+        raise TraceError(1, "needs one column 'time' and others, each once: write --column time=COLUMN:s")
+    if clash := [key for key in keys if key.partition(".")[0] in keys and "." in key]:
+        raise TraceError(1, f"column '{clash[0]}' conflicts with '{clash[0].partition('.')[0]}': remove one of the two")
+    if "rtt" in keys and any(key.startswith("delay") for key in keys):
+        raise TraceError(1, "column 'rtt' conflicts with 'delay': remove one of the two")
+    lines = csv.reader(_bounded(text))
+    try:
+        header = [cell.strip() for cell in next(lines, [])]
+        for column in columns:
+            if header.count(column.place) != 1:
+                raise TraceError(1, f"no column '{column.place[:40]}'; columns: {', '.join(header)[:200]}")
+        places = [header.index(column.place) for column in columns]
+        rows, raised = _read_rows(lines, columns, places, len(header))
+    except csv.Error as error:
+        raise TraceError(lines.line_num, f"is no CSV: {error}") from None
+    names = [column.key for column in columns if column.key != "time"]
+    lasts_ns = rows[-1][0] + (rows[-1][0] - rows[-2][0])
+    if lasts_ns > DAY_NS:
+        raise TraceError(lines.line_num, f"lasts longer than {TIME.render(DAY_NS)}: cut the file")
+    return _write(names, rows, lasts_ns, raised)
+
+
+def _bounded(text: str) -> list[str]:
+    lines = text.splitlines()
+    if len(lines) > MOST_ROWS + 1:
+        raise TraceError(
+            MOST_ROWS + 2, f"is more than the {MOST_ROWS} rows that a schedule may have: thin the file out"
+        )
+    return lines
+
+
+def _read_rows(
+    lines: Iterator[list[str]], columns: Sequence[Column], places: Sequence[int], width: int
+) -> tuple[list[tuple[int, list[str]]], int]:
+    rows: list[tuple[int, list[str]]] = []
+    begin_ns, raised = None, 0
+    for number, cells in enumerate(lines, 2):
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) != width:
+            raise TraceError(number, f"has {len(cells)} cells and the header {width}")
+        values = []
+        at_ns = 0
+        for column, place in zip(columns, places, strict=True):
+            amount = _number(cells[place].strip(), column.key, number) * column.factor
+            if column.key == "time":
+                begin_ns = round(amount) if begin_ns is None else begin_ns
+                at_ns = round(amount) - begin_ns
+            else:
+                raised += column.key.startswith("rate") and amount < LEAST_LINK_RATE
+                values.append(_spell(column.key, amount, number))
+        if rows and at_ns <= rows[-1][0]:
+            raise TraceError(number, "its time is not after the row before: sort the file")
+        rows.append((at_ns, values))
+    if len(rows) < 2:
+        raise TraceError(1, "has fewer than two rows, so nothing changes")
+    return rows, raised
+
+
+def _number(text: str, key: str, line: int) -> Decimal:
+    """Return a finite number that is not negative. Raises TraceError."""
+    try:
+        if len(text) > _LONGEST_NUMBER or not text.isascii() or "_" in text:
+            raise InvalidOperation
+        number = Decimal(text)
+    except InvalidOperation:
+        raise TraceError(line, f"{key}: '{text[:40]}' is no number") from None
+    # a large exponent would make a whole number of many digits
+    if not number.is_finite() or number.adjusted() > 20 or (number and number.adjusted() < -20):
+        raise TraceError(line, f"{key}: '{text}' is not a finite number that fits")
+    if number < 0:
+        raise TraceError(line, f"{key}: {text} is negative: remove the row")
+    return number
+
+
+def _spell(key: str, amount: Decimal, line: int) -> str:
+    """Return a value as a schedule has it. A rate below the smallest becomes the smallest. Raises TraceError."""
+    try:
+        if key.startswith("rate"):
+            return _checked(RATE.render(hold_rate(float(amount))), RATE.parse)
+        if key == "loss":
+            return _checked(render_ratio(float(amount) / 100), parse_loss)
+        # rtt and delay in whole microseconds, the step of tc(8)
+        whole = DELAY.render(round(amount / 1000) * 1000)
+        return _checked(whole, DELAY.parse)
+    except ValueError as error:
+        raise TraceError(line, f"{key}: {error}") from None
+
+
+def _checked(text: str, parse: object) -> str:
+    assert callable(parse)
+    parse(text)
+    return text
+
+
+def _write(names: Sequence[str], rows: Iterable[tuple[int, list[str]]], lasts_ns: int, raised: int) -> Imported:
+    """Return the schedule of rows. Its last row is the end."""
+    lines = [",".join(("at", *names))]
+    lines += [",".join((TIME.render(at_ns), *values)) for at_ns, values in rows]
+    if len(lines) - 1 > MOST_ROWS:
+        raise TraceError(1, f"makes more than the {MOST_ROWS} rows that a schedule may have: use a longer --interval")
+    lines.append(TIME.render(lasts_ns) + "," * len(names))
+    return Imported("\n".join(lines) + "\n", len(lines) - 2, lasts_ns, raised)

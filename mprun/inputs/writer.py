@@ -1,0 +1,404 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Spec as two files with the same meaning. A run keeps them, so that defaults and derived values can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import yaml
+
+from mprun.inputs.keys.plot import FORMS, TABLE_FORMS
+from mprun.inputs.reader import RESOLVED
+from mprun.inputs.traffic import owned_metrics
+from mprun.model import metric, units
+from mprun.model.spec import (
+    DEFAULT_MTU,
+    AddressChange,
+    Capture,
+    Chance,
+    Direction,
+    Expectation,
+    ExperimentSpec,
+    Flow,
+    FourState,
+    GilbertElliott,
+    HostSpec,
+    Jitter,
+    LinkChange,
+    LinkSpec,
+    Loss,
+    OpenFlow,
+    PacketFault,
+    Queue,
+    Reorder,
+    Reseed,
+    Series,
+    TopologySpec,
+    place_of_attachment,
+)
+from mprun.workloads.tool import tool_of
+
+# The length of a line, and of an entry that stands on one line with its key.
+WIDTH, MOST_ON_A_LINE = 118, 90
+# The writer of a flow's option, by the end of the option's name.
+_RENDERERS: Mapping[str, Callable[[Any], str]] = {
+    "_ns": units.TIME.render,
+    "_bit_per_s": units.RATE.render,
+    "_bytes": units.VOLUME.render,
+    "_share": units.render_ratio,
+}
+
+
+def write_topology(topology: TopologySpec, head: str = RESOLVED) -> str:
+    """Nodes and links, whatever generator they came from. head: the comment before them."""
+    return head + _dump(
+        {
+            "version": 1,
+            **({"description": topology.description} if topology.description else {}),
+            **({"addressing": topology.addressing} if topology.addressing != "ipv4" else {}),
+            **({"ecmp": True} if topology.ecmp else {}),
+            "nodes": {name: _node(name, topology) for name in topology.nodes},
+            "links": [_link(link) for link in topology.links],
+            **({"events": list(_events(topology))} if topology.changes else {}),
+            **({"middleboxes": boxes} if (boxes := _middleboxes(topology)) else {}),
+        }
+    )
+
+
+def _middleboxes(topology: TopologySpec) -> dict[str, Any]:
+    return {name: _plain_box(asdict(box)) for name, box in topology.middleboxes.items()}
+
+
+def _plain_box(box: Mapping[str, Any]) -> dict[str, Any]:
+    """The functions of a middlebox as a file has them. A function without options is `{}`."""
+    return {
+        name: _plain_box(value) if isinstance(value, dict) else list(value) if isinstance(value, tuple) else value
+        for name, value in box.items()
+        if value is not None and value != ()
+    }
+
+
+def write_experiment(experiment: ExperimentSpec) -> str:
+    """The experiment with parameters and templates filled in."""
+    owned = owned_metrics(experiment.traffic)
+    return RESOLVED + _dump(
+        {
+            "version": 1,
+            "description": experiment.description,
+            "hosts": {name: _host(host) for name, host in experiment.hosts.items()},
+            "traffic": [_flow(flow) for flow in experiment.traffic],
+            "capture": [_capture(capture) for capture in experiment.captures],
+            **({"faults": [_fault(fault) for fault in experiment.faults]} if experiment.faults else {}),
+            "probe": {"pings": experiment.probe_pings},
+            **({"sample": _samples(experiment.samples)} if experiment.samples else {}),
+            **({"tracepoints": list(experiment.tracepoints)} if experiment.tracepoints else {}),
+            "expect": [_expectation(expectation, owned) for expectation in experiment.expectations],
+            **({"calibrate": True} if experiment.calibrate else {}),
+            **({"show": list(experiment.show)} if experiment.show else {}),
+            **({"plots": plots} if (plots := list(_plots(experiment))) else {}),
+            "repeat": {
+                "seed": experiment.seed,
+                **({"vary": list(experiment.vary)} if experiment.vary else {}),
+                **({"reseed": _reseed(experiment.reseed)} if experiment.reseed else {}),
+            },
+            **({"links": dict(experiment.links)} if experiment.links else {}),
+        }
+    )
+
+
+def _fault(fault: PacketFault) -> dict[str, Any]:
+    entry: dict[str, Any] = {"node": fault.node, "link": fault.link, "packet": fault.packet}
+    if fault.action == "strip":
+        return {**entry, "action": fault.action, "option": fault.option}
+    if fault.action != "drop":
+        entry |= {"action": fault.action, "by": units.TIME.render(fault.by_ns)}
+    return entry
+
+
+def _reseed(reseed: Reseed) -> dict[str, Any]:
+    return {"at": units.TIME.render(reseed.at_ns), "seed": reseed.seed}
+
+
+def _node(name: str, topology: TopologySpec) -> dict[str, Any]:
+    switch = topology.switches.get(name)
+    return {"kind": topology.nodes[name], **({"openflow": _openflow(switch)} if switch else {})}
+
+
+def _openflow(switch: OpenFlow) -> dict[str, Any]:
+    entry: dict[str, Any] = {"mode": switch.mode}
+    if switch.flows:
+        entry["flows"] = list(switch.flows)
+    if switch.groups:
+        entry["groups"] = list(switch.groups)
+    if switch.mode == "multipath":
+        entry["hash"] = switch.hashed_by
+    if switch.controller is not None:
+        entry["controller"] = {
+            "delay": units.TIME.render(switch.controller.delay_ns),
+            "idle_timeout": units.TIME.render(switch.controller.idle_timeout_s * 10**9),
+            "match": switch.controller.match,
+        }
+    return entry
+
+
+def _events(topology: TopologySpec) -> Iterator[dict[str, Any]]:
+    """An event for each change, with only the properties that differ from before."""
+    now = {link.name: LinkChange(0, link.name, link.forward, link.reverse) for link in topology.links}
+    for change in topology.changes:
+        entry: dict[str, Any] = {"at": units.TIME.render(change.at_ns)}
+        if isinstance(change, AddressChange):
+            state = "added" if change.is_there else "removed"
+            yield entry | {"host": change.host, "address": change.link, "state": state}
+            continue
+        before = now[change.link]
+        now[change.link] = change
+        entry["link"] = change.link
+        is_set = (change.forward, change.reverse) != (before.forward, before.reverse)
+        # a change without new values is still a step of the plan
+        if change.is_up != before.is_up or not is_set:
+            yield entry | {"state": "up" if change.is_up else "down"}
+        if is_set:
+            yield entry | {"set": _difference(before, change)}
+
+
+def _difference(before: LinkChange, after: LinkChange) -> dict[str, Any]:
+    """The properties in which two states of a link differ, with the later values; 0 for a removed one."""
+    old, new = (
+        [spell_properties((way, way)) for way in (change.forward, change.reverse)] for change in (before, after)
+    )
+    said: dict[str, Any] = {}
+    for name in dict.fromkeys(name for properties in (*new, *old) for name in properties):
+        if [way.get(name) for way in old] == [way.get(name) for way in new]:
+            continue
+        nothing = "0ms" if name in ("delay", "jitter") else "0%"
+        forward, reverse = (way.get(name, nothing) for way in new)
+        said[name] = forward if forward == reverse else {"forward": forward, "reverse": reverse}
+    return said
+
+
+def _link(link: LinkSpec) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": link.name, "between": list(link.ends)}
+    entry |= spell_properties((link.forward, link.reverse))
+    entry["mtu"] = link.mtu if link.mtu != DEFAULT_MTU else None
+    entry["backup"] = link.backup or None
+    entry["addressing"] = link.addressing
+    entry["addresses"] = list(map(_addresses, link.addresses)) if any(link.addresses) else None
+    return _without_none(entry)
+
+
+def _addresses(end: tuple[str, ...]) -> str | list[str] | None:
+    """A single address as it is, addresses of both families as a list."""
+    return list(end) if len(end) > 1 else next(iter(end), None)
+
+
+def spell_properties(directions: tuple[Direction, Direction]) -> dict[str, Any]:
+    """Return the properties of both directions, forward and reverse, as a file spells them."""
+    entry: dict[str, Any] = {}
+    entry["rate"] = _both(directions, lambda d: d.rate_bit_per_s, units.RATE.render)
+    entry["delay"] = _both(directions, lambda d: d.delay_ns or None, units.DELAY.render)
+    entry["jitter"] = _both(directions, lambda d: d.jitter, _jitter)
+    entry["loss"] = _both(directions, lambda d: d.loss, _loss)
+    entry["duplicate"] = _both(directions, lambda d: d.duplicate, _chance)
+    entry["corrupt"] = _both(directions, lambda d: d.corrupt, _chance)
+    entry["reorder"] = _both(directions, lambda d: d.reorder, _reorder)
+    entry["queue"] = _both(directions, lambda d: d.queue, _queue)
+    return _without_none(entry)
+
+
+def _jitter(jitter: Jitter) -> Any:
+    amount = units.DELAY.render(jitter.amount_ns)
+    if jitter.correlation == 0 and jitter.distribution == "uniform":
+        return amount
+    return {
+        "amount": amount,
+        "correlation": units.render_ratio(jitter.correlation),
+        "distribution": jitter.distribution,
+    }
+
+
+def _loss(loss: Loss) -> Any:
+    ratio = units.render_ratio
+    if isinstance(loss, GilbertElliott):
+        values = (loss.p, loss.r, loss.bad_loss, loss.good_loss)
+        return {"gemodel": dict(zip(("p", "r", "1-h", "1-k"), map(ratio, values), strict=True))}
+    if isinstance(loss, FourState):
+        return {"state": {name: ratio(value) for name, value in asdict(loss).items()}}
+    if loss.correlation:
+        return {"random": ratio(loss.probability), "correlation": ratio(loss.correlation)}
+    return ratio(loss.probability)
+
+
+def _chance(chance: Chance) -> str:
+    return units.render_ratio(chance.probability)
+
+
+def _reorder(reorder: Reorder) -> Any:
+    probability = units.render_ratio(reorder.probability)
+    return probability if reorder.gap == 1 else {"probability": probability, "gap": reorder.gap}
+
+
+def _queue(queue: Queue) -> Any:
+    limit = units.render_queue(queue)
+    if queue.discipline == "fifo":
+        return limit
+    return {"limit": limit, "discipline": queue.discipline} | {
+        name: _queue_option(name, value) for name, value in queue.options
+    }
+
+
+def _queue_option(name: str, value: float) -> Any:
+    if name == "ecn":
+        return bool(value)
+    if name == "probability":
+        return units.render_ratio(value)
+    if name in ("flows", "coupling_factor"):
+        return int(value)
+    return (units.SIZE if name in ("min", "max") else units.DELAY).render(int(value))
+
+
+def _both(
+    directions: tuple[Direction, Direction], get: Callable[[Direction], Any], render: Callable[[Any], Any]
+) -> Any:
+    """A single text if both directions agree, else one for each. None if neither has the property."""
+    texts = [None if (value := get(direction)) is None else render(value) for direction in directions]
+    if texts[0] == texts[1]:
+        return texts[0]
+    return _without_none(dict(zip(("forward", "reverse"), texts, strict=True)))
+
+
+def _host(host: HostSpec) -> dict[str, Any]:
+    mptcp = host.mptcp
+    limits = _without_none({"subflows": mptcp.subflows, "add_addr_accepted": mptcp.add_addr_accepted})
+    settings: dict[str, Any] = {"path_manager": mptcp.path_manager, "scheduler": mptcp.scheduler}
+    if mptcp.is_in_user_space:
+        settings["subflows_per_pair"] = mptcp.subflows_per_pair
+    if mptcp.endpoints:
+        settings["endpoints"] = [{"link": one.link, "flags": list(one.flags)} for one in mptcp.endpoints]
+    if limits:
+        settings["limits"] = limits
+    congestion = {"congestion": dict(host.congestion)} if host.congestion else {}
+    return {"mptcp": settings, "sysctl": dict(host.sysctl), **congestion}
+
+
+def _flow(flow: Flow) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": flow.name, "tool": flow.tool, "from": flow.source, "to": flow.destination}
+    if "protocol" in tool_of(flow).Entry.model_fields:
+        entry["protocol"] = flow.protocol
+    if flow.family is not None:
+        entry["family"] = flow.family
+    start = units.TIME.render(flow.start_ns)
+    entry["start"] = {"after": flow.after.flow, "of": flow.after.of, "offset": start} if flow.after else start
+    for name, time_ns in (("duration", flow.duration_ns), ("timeout", flow.timeout_ns)):
+        if time_ns is not None:
+            entry[name] = units.TIME.render(time_ns)
+    entry |= _without_none({"port": flow.port, "congestion": flow.congestion})
+    if flow.background:
+        entry["background"] = True
+    if flow.group is not None:
+        entry["group"] = flow.group
+    options: dict[str, Any] = {**flow.options}
+    if attached := options.pop("attachments", None):
+        files = [{"name": one["name"], "archive": place_of_attachment(one["sha256"])} for one in attached]
+        if isinstance(stack := options.get("stack"), Mapping):
+            options["stack"] = {**stack, "files": files}
+        else:
+            options["files"] = files
+    return entry | _options(options)
+
+
+def _options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options as a file has them: the unit at the end of a name moves to the value."""
+    entry: dict[str, Any] = {}
+    for name, value in options.items():
+        # a name with a text as its value may be any name that the user gave
+        is_text = isinstance(value, str)
+        suffix = "" if is_text else next((suffix for suffix in _RENDERERS if name.endswith(suffix)), "")
+        entry[name.removesuffix(suffix)] = _option(value, _RENDERERS.get(suffix, str))
+    return entry
+
+
+def _option(value: Any, render: Callable[[Any], str]) -> Any:
+    if isinstance(value, Mapping):
+        return _options(value)
+    if isinstance(value, (list, tuple)):
+        return [_option(item, render) for item in value]
+    return value if render is str else render(value)
+
+
+def _samples(samples: Mapping[Series, int]) -> dict[str, Any]:
+    return {series: units.INTERVAL.render(interval_ns) for series, interval_ns in samples.items()}
+
+
+def _capture(capture: Capture) -> dict[str, Any]:
+    entry = {"node": capture.node, "link": capture.link, "snaplen": capture.snaplen, "filter": capture.filter}
+    if capture.size_bytes is not None:
+        entry |= {"size": units.VOLUME.render(capture.size_bytes), "keep": capture.keep}
+    return _without_none(entry)
+
+
+def _expectation(expectation: Expectation, owned: Mapping[str, metric.Metrics]) -> dict[str, Any]:
+    owner, _, what = expectation.metric.partition(".")
+    found = metric.find_metric(metric.metrics_of(owner, owned), what)
+    assert found is not None
+    unit = found[0].unit
+    bounds = {"min": expectation.minimum, "max": expectation.maximum, "equals": expectation.equals}
+    texts = {name: metric.render_bound(unit, value) for name, value in bounds.items() if value is not None}
+    return {"metric": expectation.metric, **texts}
+
+
+def _plots(experiment: ExperimentSpec) -> Iterator[dict[str, Any]]:
+    """The plots of a single run, as it has no matrix for plots over cells."""
+    for plot in experiment.plots:
+        if plot.is_over_time:
+            form = plot.form or (TABLE_FORMS if plot.series is None else FORMS[plot.series])[0]
+            shown = {"series": plot.series, "table": plot.table, "column": plot.column}
+            look = {
+                "title": plot.title or None,
+                "x_title": plot.x_title or None,
+                "y_title": plot.y_title or None,
+                "names": dict(plot.names) or None,
+                "width": None if plot.width_um is None else units.WIDTH.render(plot.width_um),
+            }
+            yield _without_none({**shown, "flow": plot.flow, "form": form, **look})
+
+
+def _without_none(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if value is not None}
+
+
+def _dump(value: dict[str, Any]) -> str:
+    return yaml.dump(value, Dumper=yaml.CSafeDumper, sort_keys=False, width=110, allow_unicode=True)
+
+
+def spell_file(value: Mapping[str, Any]) -> str:
+    """Return a topology or an experiment as a person would write it: a short entry on one line."""
+    root = yaml.compose(_dump(dict(value)), Loader=yaml.CSafeLoader)
+    assert isinstance(root, yaml.MappingNode)
+    for _, entries in root.value:
+        _shorten(entries, 0)
+    text: str = yaml.serialize(root, Dumper=yaml.CSafeDumper, width=WIDTH, allow_unicode=True)
+    return text
+
+
+def _shorten(node: yaml.Node, indent: int) -> None:
+    """Set the entries of a mapping or list on one line each, if they fit. A list of scalars is one entry."""
+    if not isinstance(node, yaml.CollectionNode):
+        return
+    pairs = isinstance(node, yaml.MappingNode)
+    children = [child for _, child in node.value] if pairs else node.value
+    node.flow_style = not pairs and all(isinstance(child, yaml.ScalarNode) for child in children)
+    for child in children:
+        _flatten(child)
+        one = yaml.serialize(child, Dumper=yaml.CSafeDumper, width=10 * WIDTH, allow_unicode=True)
+        if len(one) + indent > MOST_ON_A_LINE:
+            _shorten(child, indent + 2)
+
+
+def _flatten(node: yaml.Node) -> None:
+    if isinstance(node, yaml.CollectionNode):
+        node.flow_style = True
+        for child in node.value:
+            for one in child if isinstance(child, tuple) else (child,):
+                _flatten(one)

@@ -1,8 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""The meaning of the inputs: equal on every machine, and alone the source of a plan's digest."""
-
-from __future__ import annotations
-
-from mprun.intent.values import Ends, FlowPath, Intent, PlacedFlow
-
-__all__ = ["Ends", "FlowPath", "Intent", "PlacedFlow"]

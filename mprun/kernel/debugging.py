@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Repeat a run with gdb on its kernel, and compare the results with the undisturbed run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mprun.captures.pcapng import read_packet
+from mprun.engines.debugger import Debugger, find_gdb
+from mprun.errors import HostError, RunError, SpecError
+from mprun.host.scratch import scratch
+from mprun.kernel.store import find_kernel, list_kernels
+from mprun.kernel.symbols import find_symbols
+from mprun.labs.steps import measured_by
+from mprun.metrics.first_time import find_onset_ns
+from mprun.model.engine_name import DEFAULT_ENGINE
+from mprun.model.permission import Consent
+from mprun.model.units import TIME, QuantityError
+from mprun.runs.provenance import name_build
+from mprun.runs.repetition import first_difference, repeat
+from mprun.runs.run_directory import RunDirectory, reading
+from mprun.statements.expression import ExpressionError, parse
+
+CHUNK_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A moment at which the kernel of a run stops.
+
+    - at_ns: on the agent's monotonic clock.
+    - reason: what happens then, for people; empty for a time.
+    - packet: the interface and the content of a packet, in hexadecimal, from the network header on; None for a time.
+    """
+
+    at_ns: int
+    reason: str = ""
+    packet: dict[str, str] | None = None
+
+
+def parse_time(run: RunDirectory, text: str) -> Moment:
+    """Return the moment of a time from time zero. Raises SpecError if the run ended before, RunError in real time."""
+    zero_ns, end_ns = _find_span(run)
+    try:
+        at_ns = TIME.parse(text)
+    except QuantityError as error:
+        raise SpecError(f"--at: {error}") from None
+    if zero_ns + at_ns > end_ns:
+        raise SpecError(f"--at {text} is after the end of the run, {(end_ns - zero_ns) / 1e9:.9f} s")
+    return Moment(zero_ns + at_ns)
+
+
+def parse_packet(run: RunDirectory, text: str) -> Moment:
+    """Return the moment of a packet, from a text such as `client.pcap:120`. Raises as `parse_time`."""
+    _find_span(run)
+    name, colon, digits = text.rpartition(":")
+    if not colon or not digits.isdecimal() or int(digits) < 1:
+        raise SpecError(f"--packet {text}: write the name of a capture and a number from 1 on, as in client.pcap:120")
+    captures = run.captures()
+    file = captures.get(name.removesuffix(".pcap"))
+    if file is None:
+        raise SpecError(f"--packet {text}: the run has no capture '{name}'; captures: {', '.join(captures) or 'none'}")
+    with reading(run.path / file), run.open(file) as source:
+        found, count = read_packet(iter(functools.partial(source.read, CHUNK_BYTES), b""), int(digits))
+    if found is None:
+        raise SpecError(f"--packet {text}: the capture has {count} packets")
+    boot_ns = run.agent_report().boot_ns
+    assert boot_ns is not None, "a run with time zero"
+    content = {"interface": found.interface, "content": found.network_bytes.hex()}
+    return Moment(found.at_ns - boot_ns, f", packet {digits} of {name}", content)
+
+
+def parse_statement(run: RunDirectory, text: str) -> Moment:
+    """Return the moment at which a statement is first true of the rows of tables until then. Raises as `parse_time`."""
+    zero_ns, _ = _find_span(run)
+    try:
+        at_ns = find_onset_ns(parse(text), measured_by(run))
+    except ExpressionError as error:
+        raise SpecError(f"--fail-if: {error}") from None
+    if at_ns is None:
+        raise SpecError(f"--fail-if {text}: is true at no time of {run.name}")
+    if at_ns < 0:
+        raise SpecError(f"--fail-if {text}: is true before time zero, at {at_ns / 1e9:.9f} s")
+    return Moment(zero_ns + at_ns, f", where first {text}")
+
+
+def debug(
+    original: RunDirectory, moment: Moment, commands: Sequence[str] | None, kernel: str | None, consent: Consent
+) -> str | None:
+    """Repeat a run with gdb, and return the first difference from the original; None if all bytes are equal.
+
+    - commands: commands of gdb. None: the user types them.
+    - kernel: the name of the kernel. None: the kernel of the original.
+
+    Raises HostError without gdb, without the kernel or without its symbols, and as `repeat`.
+    """
+    name = kernel or _find_kernel_of(original)
+    find_symbols(find_kernel(name))
+    nodes = {interface.name: node.name for node in original.plan().intent.nodes for interface in node.interfaces}
+    zero_ns, _ = _find_span(original)
+    facts = {"zero_ns": zero_ns, "nodes": nodes, **vars(moment)}
+    debugger = Debugger(find_gdb(), facts, commands)
+    with scratch("mprun-debug-") as folder:
+        again = repeat(original, folder, DEFAULT_ENGINE, name, consent, lambda *_: None, debugger)
+        return first_difference(original, again.run)
+
+
+def _find_span(run: RunDirectory) -> tuple[int, int]:
+    """Return time zero and the end of a run on the agent's clock, in ns. Raises RunError without simulated time."""
+    environment: dict[str, Any] = run.read("environment.json")
+    if environment.get("real_time"):
+        raise RunError(
+            f"{run.name} ran in real time ({environment['engine']} engine): gdb can stop only a kernel in simulated "
+            "time; run the files again with --engine virtual"
+        )
+    agent = run.agent_report()
+    if agent.zero_ns is None:
+        raise RunError(f"{run.name} ended before time zero; `mprun show` has the error")
+    ends = [one.ended_ns for one in agent.processes.values() if one.ended_ns is not None]
+    return agent.zero_ns, max(ends, default=agent.zero_ns)
+
+
+def _find_kernel_of(run: RunDirectory) -> str:
+    """Return the name of the kernel that a run used. Raises HostError if it does not exist any more."""
+    wanted = run.read("environment.json")["kernel"]
+    kernels = list_kernels()
+    name = next((one.name for one in kernels if one.digest == wanted.get("digest")), None)
+    if name is None:
+        built = ", ".join(one.name for one in kernels) or "none"
+        raise HostError(
+            f"the kernel of {run.name}, {name_build(wanted)}, is not built here (built: {built}): build it again from "
+            f"{wanted.get('source', 'its source')}, or take another kernel with --kernel"
+        )
+    return name

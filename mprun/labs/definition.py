@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file of a lab: its steps, its claims, and its questions for students.
+
+`read_lab` checks the file and reports all faults. `check_claims` also reads the files of the steps, and checks that
+they will measure what the claims name, in the same units. Nothing is run here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mprun.inputs import Loaded, load, load_cells
+from mprun.inputs.document import Document
+from mprun.inputs.keys.file_model import check
+from mprun.inputs.keys.lab_definition import PROFILES, LabFile, Profile, StepEntry, SweepEntry
+from mprun.inputs.parameter import Parameters
+from mprun.inputs.reader import SUFFIXES, is_outside, read
+from mprun.inputs.traffic import owned_metrics
+from mprun.labs.published_values import read_published
+from mprun.labs.study_figure import HERE, PUBLISHED, Figure, check_figure, make_figure
+from mprun.model import metric
+from mprun.model.fault import Fault, InputError, name_nearest
+from mprun.model.fault import Path as Keys
+from mprun.model.metric import Metric, Metrics, Unit
+from mprun.model.scalar import read_scalar, spell_scalar
+from mprun.safety.folder import Folder
+from mprun.statements.claim import Claim, column_unit, split_table
+from mprun.statements.evaluation import check as check_units
+from mprun.statements.expression import ExpressionError, Reference, UnknownName
+
+FILE = "lab.yaml"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A run of a lab.
+
+    - topology, experiment: files as for `load`.
+    - parameters: as for -p.
+    - kernel: the name of the kernel that the student builds; None for the kernel of mprun.
+    """
+
+    name: str
+    topology: Path
+    experiment: Path
+    parameters: Mapping[str, str]
+    profile: Profile | None
+    kernel: str | None = None
+
+    def load(self, seed: int | None = None) -> Loaded:
+        """Read and check the step's files. seed: instead of the file's. Raises InputError."""
+        return load(self.topology, self.experiment, self.parameters, seed)
+
+    def command(self, folder: Path) -> str:
+        """Return the command that a student types in the lab's folder."""
+        command = _command("mprun", self, folder)
+        return f"{command} --kernel {self.kernel}" if self.kernel else command
+
+
+@dataclass(frozen=True)
+class LabSweep:
+    """A sweep of a lab. topology, experiment: files as for `load_cells`. parameters: as for -p."""
+
+    name: str
+    topology: Path
+    experiment: Path
+    parameters: Mapping[str, str]
+
+    def load(self, seed: int | None = None) -> tuple[Loaded, ...]:
+        """Read and check each cell. seed: instead of the file's. Raises InputError."""
+        return load_cells(self.topology, self.experiment, self.parameters, seed)
+
+    def command(self, folder: Path) -> str:
+        """Return the command that runs the sweep in the lab's folder."""
+        return _command("mprun sweep", self, folder)
+
+
+def _command(program: str, step: Step | LabSweep, folder: Path) -> str:
+    topology, experiment = (file.relative_to(folder) for file in (step.topology, step.experiment))
+    parameters = [f"-p {name}={value}" for name, value in step.parameters.items()]
+    return " ".join([f"{program} -t {topology} -x {experiment}", *parameters])
+
+
+@dataclass(frozen=True)
+class OwnKernel:
+    """A kernel that the student builds. name: as for --kernel. build: the command that builds the kernel."""
+
+    name: str
+    build: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question for a student, with a hint where to look."""
+
+    ask: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lab in its folder.
+
+    - defaults: its parameters, which the files of its steps share.
+    - sweeps, figures: of the profile `published`.
+    - kernel: the kernel that the student builds for the lab; None for the kernel of mprun.
+    """
+
+    folder: Path
+    title: str
+    aim: str
+    steps: tuple[Step, ...]
+    show: tuple[str, ...]
+    claims: tuple[Claim, ...]
+    questions: tuple[Question, ...]
+    defaults: Mapping[str, str]
+    sweeps: tuple[LabSweep, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    kernel: OwnKernel | None = None
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def number(self) -> str:
+        return self.name.split("_")[0]
+
+    def steps_of(self, profile: Profile) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if step.profile in (None, profile))
+
+    def sweeps_of(self, profile: Profile) -> tuple[LabSweep, ...]:
+        return self.sweeps if profile == "published" else ()
+
+    def names_of(self, profile: Profile) -> set[str]:
+        """Return the names of the steps and sweeps of a profile."""
+        steps, sweeps = self.steps_of(profile), self.sweeps_of(profile)
+        return {step.name for step in steps} | {sweep.name for sweep in sweeps}
+
+    def claims_of(self, profile: Profile) -> tuple[Claim, ...]:
+        """Return the claims that need only steps of this profile."""
+        names = self.names_of(profile)
+        return tuple(claim for claim in self.claims if names.issuperset(claim.steps))
+
+
+def read_lab(folder: Path, parameters: Mapping[str, str] = {}) -> Lab:
+    """Return the lab in a folder. Raises InputError with every fault of its file.
+
+    parameters: values that replace those of the lab, as with -p, in claims and in all steps.
+    """
+    document = Document(read(folder / FILE, "experiment"))
+    own = document.parameters()
+    for name in sorted(parameters.keys() - own.keys()):
+        message = f"no parameter '{name}' in {folder.name}{name_nearest(name, own, 'parameters')}"
+        document.faults.append(Fault(f"-p {name}", None, (), message))
+    values = document.plain(Parameters({**own, **{name: read_scalar(text) for name, text in parameters.items()}}))
+    file = None if values is None else check(LabFile, values, document)
+    defaults = {name: spell_scalar(value) for name, value in own.items()}
+    lab = None if file is None else _lab(folder, file, defaults, parameters)
+    if lab is not None and file is not None:
+        lab = _add_figures(lab, file, document)
+        _check_places(lab, document)
+        _check_names(lab, document)
+    if document.faults or lab is None:
+        raise InputError(document.faults)
+    return lab
+
+
+def _lab(folder: Path, file: LabFile, defaults: Mapping[str, str], given: Mapping[str, str]) -> Lab:
+    kernel = None if file.kernel is None else OwnKernel(file.kernel.name, file.kernel.build)
+    return Lab(
+        folder,
+        file.title,
+        file.aim.strip(),
+        tuple(_step(folder, entry, given, kernel) for entry in file.steps),
+        tuple(file.show),
+        tuple(Claim(entry.says, entry.holds, entry.why.strip(), entry.tolerance.strip()) for entry in file.claims),
+        tuple(Question(entry.ask.strip(), entry.hint.strip()) for entry in file.questions),
+        defaults,
+        tuple(_sweep(folder, entry, given) for entry in file.sweeps),
+        kernel=kernel,
+    )
+
+
+def _add_figures(lab: Lab, file: LabFile, document: Document) -> Lab:
+    """Return the lab with its figures. Raises SpecError for a fault in the file of published values."""
+    if not file.figures:
+        return lab
+    rows = read_published(Folder(lab.folder))
+    figures = []
+    for n, entry in enumerate(file.figures):
+
+        def fault(path: Keys, message: str, n: int = n) -> None:
+            document.fault(("figures", n, *path), message)
+
+        figures.append(make_figure(entry, rows, fault))
+    return replace(lab, figures=tuple(figures))
+
+
+def _sweep(folder: Path, entry: SweepEntry, given: Mapping[str, str]) -> LabSweep:
+    parameters = {**given, **{name: spell_scalar(value) for name, value in entry.params.items()}}
+    return LabSweep(entry.name, folder / entry.topology, folder / entry.experiment, parameters)
+
+
+def _step(folder: Path, entry: StepEntry, given: Mapping[str, str], kernel: OwnKernel | None) -> Step:
+    parameters = {**given, **{name: spell_scalar(value) for name, value in entry.params.items()}}
+    name = entry.name or Path(entry.experiment).stem
+    files = (folder / entry.topology, folder / entry.experiment)
+    return Step(name, *files, parameters, entry.profile, kernel.name if kernel else None)
+
+
+def _check_places(lab: Lab, document: Document) -> None:
+    """Add a fault for each step whose files are outside the folder: a lab may come from a stranger."""
+    lab_file = str(lab.folder / FILE)
+    places = [("steps", n, step.topology, step.experiment) for n, step in enumerate(lab.steps)]
+    places += [("sweeps", n, sweep.topology, sweep.experiment) for n, sweep in enumerate(lab.sweeps)]
+    for where, n, topology, experiment in places:
+        for key, file in (("topology", topology), ("experiment", experiment)):
+            if any(is_outside(file.with_name(f"{file.name}{suffix}"), lab_file) for suffix in ("", *SUFFIXES)):
+                document.fault((where, n, key), "lies outside the folder of the lab: copy the file there")
+
+
+def _check_names(lab: Lab, document: Document) -> None:
+    """Add faults for steps with the same name, and for claims about steps that are missing or in no common profile."""
+    first: dict[str, Keys] = {}
+    places: list[tuple[Keys, str]] = [(("steps", n), step.name) for n, step in enumerate(lab.steps)]
+    places += [(("sweeps", n), sweep.name) for n, sweep in enumerate(lab.sweeps)]
+    for place, name in places:
+        if name in first:
+            line = document.place(first[name])[1]
+            document.fault(place, f"a second step '{name}', first on line {line}: give it a 'name'")
+        first.setdefault(name, place)
+    _check_figure_names(lab, first, document)
+    together = [lab.names_of(profile) for profile in PROFILES]
+    for n, claim in enumerate(lab.claims):
+        place = ("claims", n, "holds")
+        unknown = next((name for name in claim.steps if name not in first), None)
+        if unknown is not None:
+            document.fault(place, f"no step '{unknown}'{name_nearest(unknown, first, 'steps')}")
+        elif not claim.steps:
+            document.fault(place, "is about no step: name one, as in 'xp_tcp.bulk.goodput >= 18mbit'")
+        elif not any(names.issuperset(claim.steps) for names in together):
+            document.fault(place, "is about steps that no profile runs together: split it")
+
+
+def _check_figure_names(lab: Lab, known: Mapping[str, Keys], document: Document) -> None:
+    """Add faults for figures with the same name, and for figures of steps that the profile `published` does not run."""
+    published = lab.names_of("published")
+    names: dict[str, int] = {}
+    for n, figure in enumerate(lab.figures):
+        if names.setdefault(figure.name, n) != n:
+            document.fault(("figures", n, "name"), f"a second figure '{figure.name}': give it another name")
+        for step in figure.steps:
+            if step not in known:
+                document.fault(("figures", n), f"no step '{step}'{name_nearest(step, known, 'steps')}")
+            elif step not in published:
+                message = f"the profile 'published' does not run step '{step}': remove its 'profile'"
+                document.fault(("figures", n), message)
+        for name, step in figure.drawn_runs:
+            if step in {sweep.name for sweep in lab.sweeps}:
+                message = f"'{name}: {step}' names a sweep, not a run: write the name of a step"
+                document.fault(("figures", n), message)
+    for name in (PUBLISHED, HERE) if lab.figures else ():
+        if name in known:
+            document.fault(known[name], f"'{name}' names the values of figures: give it another name")
+
+
+def check_claims(lab: Lab) -> None:
+    """Check claims and figures against what the steps and sweeps will measure. Raises InputError."""
+    document = Document(read(lab.folder / FILE, "experiment"))
+    loaded = {step.name: step.load() for step in lab.steps}
+    swept = {sweep.name: sweep.load()[0] for sweep in lab.sweeps}
+    for n, claim in enumerate(lab.claims):
+        try:
+            check_units(claim.holds, lambda reference: _unit_of(reference, loaded, swept))
+        except ExpressionError as error:
+            document.fault(("claims", n, "holds"), str(error))
+    for n, figure in enumerate(lab.figures):
+        for path, message in check_figure(figure, lambda reference: _unit_of(reference, loaded, swept)):
+            document.fault(("figures", n, *path), message)
+    for n, step in enumerate(lab.steps):
+        explicit = replace(step, parameters={**lab.defaults, **step.parameters})
+        if explicit.load().spec != loaded[step.name].spec:
+            document.fault(("steps", n), "has another default for a parameter of the lab: give both the same")
+    measured = [_owned(one) for one in loaded.values()]
+    for n, name in enumerate(lab.show):
+        if not any(_find_metric(name, owned) for owned in measured):
+            document.fault(("show", n), f"no step has a metric '{name}'")
+    if document.faults:
+        raise InputError(document.faults)
+
+
+def _owned(loaded: Loaded) -> Mapping[str, Metrics]:
+    return owned_metrics(loaded.spec.experiment.traffic)
+
+
+def _find_metric(name: str, owned: Mapping[str, Metrics]) -> Metric | None:
+    owner, _, what = name.partition(".")
+    found = metric.find_metric(metric.metrics_of(owner, owned), what)
+    return None if found is None else found[0]
+
+
+def _unit_of(reference: Reference, loaded: Mapping[str, Loaded], swept: Mapping[str, Loaded]) -> Unit:
+    """Return the unit of a name in a claim. Raises UnknownName. swept: a cell of each sweep."""
+    step, _, name = reference.name.partition(".")
+    table = split_table(reference) if step in loaded else None
+    if table is not None:
+        return column_unit(table[1])[0]
+    if any(segment.conditions for segment in reference.segments[step in swept :]):
+        raise UnknownName("conditions are for the rows of a table: write 'RUN.TABLE[flow=NAME].COLUMN'")
+    owned = _owned(loaded[step] if step in loaded else swept[step])
+    found = _find_metric(name, owned)
+    if found is None:
+        known = [f"{owner}.{metric}" for owner, metrics in owned.items() for metric in metrics]
+        raise UnknownName(f"step '{step}' has no metric '{name}'{name_nearest(name, known, 'it has')}")
+    return found.unit

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run the steps and sweeps of labs, concurrently if the engine allows it, and judge the claims and figures.
+
+This module prints nothing. In the virtual engine a step uses one core and cannot disturb other steps. In real time,
+steps run one after the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from mprun.compile import allocate
+from mprun.engines.registry import ENGINES
+from mprun.errors import HostError, Interrupted, MprunError, SpecError
+from mprun.host.version import code_digest, code_of
+from mprun.inputs.keys.lab_definition import Profile
+from mprun.labs.definition import Lab, LabSweep, Step
+from mprun.labs.study_figure import Figure, JudgedFigure, judge_figure
+from mprun.labs.sweep_run import measured_by_sweep, run_sweep, wall_s_of
+from mprun.metrics.claim_check import Columns, Judgement, Measured, Swept, judge
+from mprun.metrics.lateness import find_exchange_allowance
+from mprun.model.fault import tell_unknown
+from mprun.model.permission import NO_COMMANDS, Consent
+from mprun.runs import runner
+from mprun.runs.place import Place
+from mprun.runs.run_directory import RunDirectory, list_runs, short_digest_of
+from mprun.statements.claim import Claim
+from mprun.sweeps import signature
+from mprun.sweeps.execution import Tell
+from mprun.sweeps.executor import run_all
+from mprun.sweeps.local import LocalExecutor
+from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.sweeps.worker import Job, Outcome
+
+# ran: there is a summary. broken: the run ended with an error. impossible: this machine lacks something.
+State = Literal["ran", "broken", "impossible"]
+
+
+@dataclass(frozen=True)
+class Done:
+    """A step that is over: its directory and summary, or the reason why there is none.
+
+    - wall_s: its real time.
+    - is_earlier: True for a run that existed before and was not repeated.
+    """
+
+    step: Step
+    state: State
+    wall_s: float
+    directory: Path | None = None
+    summary: Mapping[str, Any] | None = None
+    error: str = ""
+    is_earlier: bool = False
+
+
+@dataclass(frozen=True)
+class LabRun:
+    """A lab that was run: its steps in order, its claims, and its figures.
+
+    - results: the runs and sweeps by name.
+    - walls_s: the real time of each run and sweep.
+    - missing: the reason for each step and sweep without a result.
+    """
+
+    lab: Lab
+    done: tuple[Done, ...]
+    judgements: tuple[Judgement, ...]
+    figures: tuple[JudgedFigure, ...]
+    results: Mapping[str, RunDirectory | SweepDirectory]
+    walls_s: Mapping[str, float]
+    missing: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The part of the labs to run.
+
+    - figures: the names of the figures to make; empty for all steps, sweeps and figures.
+    - keeps: True to use runs of the same files, engine and kernel that exist already.
+    """
+
+    profile: Profile
+    figures: tuple[str, ...] = ()
+    keeps: bool = False
+
+    def figures_of(self, lab: Lab) -> tuple[Figure, ...]:
+        """Return the figures to judge. Raises SpecError for a name that the lab does not have."""
+        names = [figure.name for figure in lab.figures]
+        for name in self.figures:
+            if name not in names:
+                raise SpecError(tell_unknown("figure", name, names))
+        if self.profile != "published":
+            return ()
+        return tuple(figure for figure in lab.figures if not self.figures or figure.name in self.figures)
+
+    def steps_of(self, lab: Lab) -> tuple[Step, ...]:
+        return tuple(step for step in lab.steps_of(self.profile) if self._has(lab, step.name))
+
+    def sweeps_of(self, lab: Lab) -> tuple[LabSweep, ...]:
+        return tuple(sweep for sweep in lab.sweeps_of(self.profile) if self._has(lab, sweep.name))
+
+    def claims_of(self, lab: Lab) -> tuple[Claim, ...]:
+        return () if self.figures else lab.claims_of(self.profile)
+
+    def _has(self, lab: Lab, name: str) -> bool:
+        return not self.figures or any(name in figure.steps for figure in self.figures_of(lab))
+
+
+def run_labs(
+    labs: Sequence[Lab],
+    scope: Scope,
+    place: Place,
+    parent: Path,
+    report: Callable[[Done], None],
+    look: Callable[[], None],
+    consent: Consent = NO_COMMANDS,
+    seed: int | None = None,
+    tell: Tell = lambda _: None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Iterator[LabRun]:
+    """Run the steps and then the sweeps of all labs. Yield each lab with its judged claims, in order, when it is over.
+
+    - report: called for each step that is over. It also gets the errors of a step.
+    - look: called from time to time.
+    - consent: whether commands of the labs may run.
+    - seed: the seed of every step, instead of the file's.
+    - tell, say: called with the progress and the errors of a sweep.
+    """
+    steps = [(n, step) for n, lab in enumerate(labs) for step in scope.steps_of(lab)]
+    over: list[list[Done]] = [[] for _ in labs]
+    waiting = list(enumerate(labs))
+
+    def is_over(n: int, lab: Lab) -> bool:
+        return len(over[n]) == len(scope.steps_of(lab)) and not scope.sweeps_of(lab)
+
+    with closing(_run_steps(steps, place, parent, look, consent, seed, scope.keeps)) as all_done:
+        for n, done in all_done:
+            report(done)
+            over[n].append(done)
+            while waiting and is_over(*waiting[0]):
+                first, lab = waiting.pop(0)
+                yield _judge_lab(lab, scope, over[first], {}, {})
+    for n, lab in waiting:
+        sweeps: dict[str, SweepDirectory] = {}
+        missing: dict[str, str] = {}
+        for sweep in scope.sweeps_of(lab):
+            try:
+                sweeps[sweep.name] = run_sweep(sweep, place, parent, consent, seed, scope.keeps, tell, say)
+            except Interrupted:
+                raise
+            except MprunError as error:
+                missing[sweep.name] = str(error)
+        yield _judge_lab(lab, scope, over[n], sweeps, missing)
+
+
+def _judge_lab(
+    lab: Lab,
+    scope: Scope,
+    over: Sequence[Done],
+    sweeps: Mapping[str, SweepDirectory],
+    missing: Mapping[str, str],
+) -> LabRun:
+    done = tuple(sorted(over, key=lambda one: lab.steps.index(one.step)))
+    found = {one.step.name: RunDirectory(one.directory) for one in done if one.directory is not None}
+    runs: dict[str, Measured | Swept] = {name: measured_by(run) for name, run in found.items()}
+    runs |= {name: measured_by_sweep(sweep) for name, sweep in sweeps.items()}
+    absent = {**missing, **{one.step.name: one.error for one in done if one.directory is None}}
+    walls_s = {one.step.name: one.wall_s for one in done} | {name: wall_s_of(one) for name, one in sweeps.items()}
+    judgements = tuple(judge(scope.claims_of(lab), runs, absent))
+    figures = tuple(judge_figure(figure, runs, absent) for figure in scope.figures_of(lab))
+    return LabRun(lab, done, judgements, figures, {**found, **sweeps}, walls_s, absent)
+
+
+def measured_by(run: RunDirectory) -> Measured:
+    """Return the metrics of a run. Its tables are read when they are needed."""
+
+    def table(name: str) -> Columns | None:
+        tables = (table for title, table in run.tables() if title == name)
+        return next((table.collect().to_dict(as_series=False) for table in tables), None)
+
+    summary = run.read("summary.json")
+    engine = ENGINES.get(summary.get("engine"))
+    allowance = None
+    if engine is not None and not engine.IS_SIMULATED:
+        allowance = find_exchange_allowance(run.plan().intent, run.agent_report().host)
+    return Measured(summary["metrics"], table, allowance)
+
+
+def wall_s_of_run(run: RunDirectory) -> float:
+    """Return the real time of a run, in seconds, without the start of its process."""
+    return float(run.read("wall.json")[-1]["wall_s"]) if run.has("wall.json") else 0.0
+
+
+def _run_steps(
+    steps: Sequence[tuple[int, Step]],
+    place: Place,
+    parent: Path,
+    look: Callable[[], None],
+    consent: Consent,
+    seed: int | None,
+    keeps: bool,
+) -> Generator[tuple[int, Done], None, None]:
+    """Yield each step, with the number of its lab, when it is over."""
+    places = len(os.sched_getaffinity(0)) if place.engine.IS_SIMULATED else 1
+    left = list(steps)
+    running: dict[str, tuple[int, Step, Path]] = {}
+    refused: list[tuple[int, Done]] = []
+
+    def begin() -> tuple[str, Job] | None:
+        while left:
+            n, step = left.pop(0)
+            job = _prepare(step, place, parent, consent, seed, keeps)
+            if isinstance(job, Job):
+                running[str(job.directory)] = (n, step, job.directory)
+                return str(job.directory), job
+            refused.append((n, job))
+        return None
+
+    with closing(LocalExecutor(places)) as executor:
+        for name, outcome in run_all(executor, begin, look):
+            n, step, directory = running.pop(name)
+            yield n, _end(step, directory, outcome)
+            while refused:
+                yield refused.pop(0)
+    yield from refused
+
+
+def _prepare(step: Step, place: Place, parent: Path, consent: Consent, seed: int | None, keeps: bool) -> Job | Done:
+    """Return the job of a step, or its earlier run, or the reason why it cannot run."""
+    try:
+        loaded = step.load(seed)
+        plan, _ = runner.compile_for(loaded.spec, allocate(loaded.spec), place)
+        inputs = runner.read_inputs(loaded.sources)
+    except HostError as error:
+        return Done(step, "impossible", 0.0, error=f"cannot run here: {error}")
+    except MprunError as error:
+        return Done(step, "broken", 0.0, error=str(error))
+    earlier = _find_earlier(parent, plan.digest, place) if keeps else None
+    if earlier is not None:
+        summary = earlier.read("summary.json")
+        return Done(step, "ran", wall_s_of_run(earlier), earlier.path, summary, is_earlier=True)
+    directory = RunDirectory.reserve(parent, runner.title_of(loaded.spec), plan.digest)
+    kernel = place.kernel.name if place.kernel else "default"
+    runs_in = (place.name, kernel, directory)
+    return Job(loaded.spec, loaded.warnings, *runs_in, "pcaps", consent, inputs, loaded.parameters)
+
+
+def _end(step: Step, directory: Path, outcome: Outcome) -> Done:
+    if outcome.status == "error":
+        return Done(step, "broken", outcome.wall_s, error=f"{directory}: {outcome.error}")
+    run = RunDirectory(directory)
+    signature.sign(run.folder)
+    return Done(step, "ran", outcome.wall_s, directory, run.read("summary.json"))
+
+
+def _find_earlier(parent: Path, digest: str, place: Place) -> RunDirectory | None:
+    """Return the newest run of a plan that this user's mprun made with the same engine, kernel and code; or None."""
+    for run in reversed(list_runs(parent)):
+        if short_digest_of(run.name) != digest[:8]:
+            continue
+        with contextlib.suppress(MprunError):
+            environment = run.read("environment.json")
+            made = environment["engine"], environment["kernel"].get("digest"), code_of(environment)
+            wanted = place.name, place.kernel.digest if place.kernel else None, code_digest()
+            if run.is_complete and run.digest == digest and made == wanted and signature.is_ours(run.folder):
+                return run
+    return None

@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The published figures of a lab: their published values, where the measured values come from, and the verdicts. Pure.
+
+A verdict is always computed from the runs. Only the reasons come from the file of the lab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mprun.inputs.keys.lab_definition import BinnedEntry, FigureEntry, TogetherEntry
+from mprun.labs.published_values import Row, find_rows
+from mprun.metrics.claim_check import Measured, Swept, find_value
+from mprun.model.fault import Path, name_nearest
+from mprun.model.metric import SYMBOLS, Unit
+from mprun.model.units import format_measured
+from mprun.reports.binned import Binning
+from mprun.statements.evaluation import Comparison, Outcome, compute, evaluate
+from mprun.statements.evaluation import check as check_units
+from mprun.statements.expression import Expression, ExpressionError, Reference, UnknownName, Value
+
+Verdict = Literal["agrees", "differs", "not comparable", "not measured here"]
+# The first part of the name of a value in a check.
+PUBLISHED, HERE = "published", "here"
+_WORDS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than", "==": "equal to"}
+
+
+@dataclass(frozen=True)
+class FigureValue:
+    """A value of a figure. row: the row of `published.csv` with the published value."""
+
+    name: str
+    label: str
+    row: Row | None
+    here: Expression | None
+
+
+@dataclass(frozen=True)
+class Check:
+    """A published result in words, and the statement that tests it.
+
+    - why: the reason for the tolerance.
+    - differs: the known reason for a difference; empty if none is known.
+    """
+
+    says: str
+    holds: Expression
+    why: str
+    differs: str
+
+
+@dataclass(frozen=True)
+class Together:
+    """A figure of a comparison.
+
+    - runs: the name and the step of each run.
+    - interval_ns: of the means of curves of steps; None for the intervals of the data.
+    """
+
+    figure: str
+    runs: tuple[tuple[str, str], ...]
+    interval_ns: int | None
+
+
+@dataclass(frozen=True)
+class Binned:
+    """A figure of means in bins. runs: the name and the step of each run."""
+
+    binning: Binning
+    runs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Classes:
+    """A figure of the packets of one flow of each class. run: a step."""
+
+    run: str
+    flow: str
+    classes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A published figure or table.
+
+    - picture: a run or sweep, and the name of a figure in its report.
+    - together: a figure with the curves of several runs.
+    - binned: a figure of means in bins, for several runs.
+    - sequence: a figure of the packets of single flows.
+    - command: measures a figure that is not measured here.
+    - verdict, reason: for numbers that are not comparable, or for a figure that is not measured; None and empty if all
+      published results have checks.
+    - says: what was published, without what the checks test.
+    """
+
+    name: str
+    published: str
+    title: str
+    quantity: str
+    values: tuple[FigureValue, ...]
+    picture: tuple[str, str] | None
+    checks: tuple[Check, ...]
+    verdict: Verdict | None
+    reason: str
+    says: str
+    together: Together | None = None
+    binned: Binned | None = None
+    sequence: Classes | None = None
+    command: str = ""
+
+    @property
+    def source(self) -> str:
+        """The name in the publication, such as `Figure 5`; the title for a result of its text."""
+        return self.title if self.published == "text" else self.published
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The names of the runs and sweeps that the figure needs."""
+        expressions = [one.here for one in self.values if one.here] + [one.holds for one in self.checks]
+        names = [reference.segments[0].name for one in expressions for reference in one.references()]
+        shown = [self.picture[0]] if self.picture else []
+        shown += [step for _, step in self.drawn_runs]
+        return tuple(dict.fromkeys(name for name in (*names, *shown) if name not in (PUBLISHED, HERE)))
+
+    @property
+    def drawn_runs(self) -> tuple[tuple[str, str], ...]:
+        """The name in the picture and the step of each run of `together`, `binned` and `sequence`."""
+        return (
+            *(self.together.runs if self.together else ()),
+            *(self.binned.runs if self.binned else ()),
+            *([(self.sequence.flow, self.sequence.run)] if self.sequence else ()),
+        )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict on a published result.
+
+    - said: the published result in words.
+    - measured: the text of the measured values.
+    - reason: for the verdict.
+    - is_explained: False for a difference whose reason is not known, and for a check that cannot be decided.
+    """
+
+    said: str
+    measured: str
+    verdict: Verdict
+    reason: str
+    is_explained: bool = True
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A value of a figure as numbers in base units; None if unknown."""
+
+    label: str
+    published: Value | None
+    here: Value | None
+
+
+@dataclass(frozen=True)
+class JudgedFigure:
+    """A figure with its values and findings."""
+
+    figure: Figure
+    values: tuple[Drawn, ...]
+    findings: tuple[Finding, ...]
+
+
+def make_figure(entry: FigureEntry, rows: Sequence[Row], fault: Callable[[Path, str], None]) -> Figure:
+    """Return a figure of the lab's file. fault: gets each key without a row in `published.csv`."""
+    named = [row for row in rows if row.figure == entry.published]
+    if not named:
+        known = dict.fromkeys(row.figure for row in rows)
+        message = f"no '{entry.published}' in published.csv{name_nearest(entry.published, known, 'it has')}"
+        fault(("published",), message)
+    values = []
+    for n, value in enumerate(entry.values):
+        found = find_rows(rows, entry.published, value.series, value.x) if value.series is not None else []
+        if value.series is not None and len(found) != 1 and named:
+            what = f"{len(found)} rows" if found else "no row"
+            message = f"{what} of {entry.published} in published.csv: write 'series' and 'x' of one"
+            fault(("values", n, "series"), message)
+        values.append(FigureValue(value.name, value.label or value.name, found[0] if found else None, value.here))
+    step, dot, picture = (entry.picture or "").partition(".")
+    if entry.picture and not dot:
+        fault(("picture",), "names no figure of a run: write STEP.FIGURE")
+    return Figure(
+        entry.name,
+        entry.published,
+        entry.title,
+        entry.quantity,
+        tuple(values),
+        (step, picture) if dot else None,
+        tuple(Check(one.says, one.holds, one.why.strip(), one.differs.strip()) for one in entry.checks),
+        "not comparable" if entry.not_comparable else "not measured here" if entry.not_measured else None,
+        (entry.not_comparable or entry.not_measured).strip(),
+        entry.says or "; ".join(_say_published(values, named)),
+        _read_together(entry.together) if entry.together else None,
+        _read_binned(entry.binned) if entry.binned else None,
+        Classes(entry.sequence.run, entry.sequence.flow, tuple(entry.sequence.classes)) if entry.sequence else None,
+        entry.command,
+    )
+
+
+def _read_together(entry: TogetherEntry) -> Together:
+    return Together(entry.figure, tuple(entry.runs.items()), entry.interval)
+
+
+def _read_binned(entry: BinnedEntry) -> Binned:
+    return Binned(Binning(entry.table, entry.over, entry.of, entry.bins), tuple(entry.runs.items()))
+
+
+def check_figure(figure: Figure, unit_of: Callable[[Reference], Unit]) -> Iterator[tuple[Path, str]]:
+    """Yield a fault for each value or check whose names or units are wrong. unit_of: may raise UnknownName."""
+    units: dict[str, Unit] = {}
+    for n, value in enumerate(figure.values):
+        of_row = value.row.value if value.row else None
+        if of_row is not None:
+            units.setdefault(f"{PUBLISHED}.{value.name}", of_row.unit)
+        if value.here is None:
+            continue
+        try:
+            found = compute(value.here, lambda reference: Value((1.0,), unit_of(reference)))
+            units[f"{HERE}.{value.name}"] = found.unit
+        except ExpressionError as error:
+            yield ("values", n, "here"), str(error)
+    kinds = {"ratio" if unit == "count" else unit for unit in units.values()}
+    if len(kinds) > 1:
+        yield ("values",), f"have several kinds of unit ({', '.join(sorted(kinds))}): draw them in figures of their own"
+
+    def unit(reference: Reference) -> Unit:
+        if reference.segments[0].name not in (PUBLISHED, HERE):
+            return unit_of(reference)
+        if reference.name not in units:
+            known = name_nearest(reference.name, units, "it has")
+            raise UnknownName(f"the figure has no value '{reference.name}'{known}")
+        return units[reference.name]
+
+    for n, one in enumerate(figure.checks):
+        try:
+            check_units(one.holds, unit)
+        except ExpressionError as error:
+            yield ("checks", n, "holds"), str(error)
+
+
+def judge_figure(figure: Figure, runs: Mapping[str, Measured | Swept], missing: Mapping[str, str]) -> JudgedFigure:
+    """Return the figure with its values and verdicts. missing: the reason why a run of a name does not exist."""
+    known: dict[str, Value] = {}
+    values = []
+    for value in figure.values:
+        published = value.row.value if value.row else None
+        here = _measure(value.here, runs)
+        values.append(Drawn(value.label, published, here))
+        known |= {f"{PUBLISHED}.{value.name}": published} if published else {}
+        known |= {f"{HERE}.{value.name}": here} if here else {}
+    absent = [f"{name}: {missing.get(name, 'was not run')}" for name in figure.steps if name not in runs]
+
+    def resolve(reference: Reference) -> Value:
+        if reference.segments[0].name in (PUBLISHED, HERE):
+            if reference.name not in known:
+                raise UnknownName("has no value")
+            return known[reference.name]
+        return find_value(reference, runs)
+
+    findings = [_judge(check, absent, resolve, _label_of(figure)) for check in figure.checks]
+    if figure.verdict is not None:
+        text = "; ".join(f"{one.label}: {spell(one.here)}" for one in values if one.here)
+        findings.append(Finding(figure.says, text, figure.verdict, figure.reason))
+    return JudgedFigure(figure, tuple(values), tuple(findings))
+
+
+def _measure(expression: Expression | None, runs: Mapping[str, Measured | Swept]) -> Value | None:
+    """Return the value of an expression; None if a run is missing or did not measure a name."""
+    if expression is None or any(reference.segments[0].name not in runs for reference in expression.references()):
+        return None
+    try:
+        return compute(expression, lambda reference: find_value(reference, runs))
+    except ExpressionError:
+        return None
+
+
+def _judge(
+    check: Check, absent: Sequence[str], resolve: Callable[[Reference], Value], label_of: Callable[[str], str]
+) -> Finding:
+    if absent:
+        return Finding(check.says, "", "not measured here", "; ".join(absent), False)
+    try:
+        outcome = evaluate(check.holds, resolve)
+    except ExpressionError as error:
+        return Finding(check.says, "", "not measured here", str(error), False)
+    measured = _say_measured(outcome, label_of)
+    if outcome.is_true:
+        return Finding(check.says, measured, "agrees", check.why)
+    failed = "; ".join(_spell(one) for one in outcome.comparisons if not one.is_true)
+    reason = check.differs or f"no reason is known: {failed} does not hold"
+    return Finding(check.says, measured, "differs", reason, bool(check.differs))
+
+
+def _say_measured(outcome: Outcome, label_of: Callable[[str], str]) -> str:
+    """Return the measured values of a check. For many runs without labels, return the sides of its comparisons."""
+    names = [(name, value) for name, value in outcome.measured if not name.startswith(f"{PUBLISHED}.")]
+    labelled = [(name, value) for name, value in names if name.startswith(f"{HERE}.")]
+    if labelled or len(names) == 1:
+        return "; ".join(f"{label_of(name)}: {spell(value)}" for name, value in labelled or names)
+    return "; ".join(map(say_sides, outcome.comparisons))
+
+
+def say_sides(comparison: Comparison) -> str:
+    """Return the sides of a comparison with words between them: `2 Mbit/s, more than 1 Mbit/s`."""
+    left, operator, right = _sides(comparison)
+    return f"{left}, {'' if comparison.is_true else 'not '}{_WORDS.get(operator, operator)} {right}"
+
+
+def _label_of(figure: Figure) -> Callable[[str], str]:
+    labels = {f"{HERE}.{value.name}": value.label for value in figure.values}
+    return lambda name: labels.get(name, name)
+
+
+def _say_published(values: Sequence[FigureValue], rows: Sequence[Row]) -> list[str]:
+    """Return the published numbers of a figure's values, or else what was published in words."""
+    numbers = [f"{value.label}: {value.row.text}" for value in values if value.row]
+    return numbers or list(dict.fromkeys(row.y for row in rows if row.kind == "statement"))
+
+
+def _spell(comparison: Comparison) -> str:
+    return " ".join(_sides(comparison))
+
+
+def _sides(comparison: Comparison) -> tuple[str, str, str]:
+    symbol = SYMBOLS[comparison.unit] if comparison.unit else "1"
+    left, right = (format_measured(value, symbol) for value in (comparison.left_amount, comparison.right_amount))
+    return left, comparison.operator, right
+
+
+def spell(value: Value) -> str:
+    """Return a measured value for people."""
+    return format_measured(value.amount, SYMBOLS[value.unit])

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of a study: each published figure with its picture, its verdict and the command that makes it.
+
+The page is a folder with `README.md`, and a picture and a CSV file of each figure. It is written again after each run
+of the lab.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from textwrap import fill
+
+from mprun.captures.dissection import dissect
+from mprun.errors import MprunError
+from mprun.host import invoking_user
+from mprun.labs.definition import Lab
+from mprun.labs.study_figure import Drawn, Figure, Finding, JudgedFigure, spell
+from mprun.model.metric import SYMBOLS
+from mprun.model.units import NS_PER_S
+from mprun.reports.binned import draw_binned
+from mprun.reports.chart import WIDE, paint
+from mprun.reports.classes import draw_classes
+from mprun.reports.comparison_page import read_subjects
+from mprun.reports.figure import Chart, to_csv
+from mprun.reports.overlay import average_steps, overlay
+from mprun.reports.published_figure import Pair, draw_pairs
+from mprun.reports.run_page import charts_of
+from mprun.reports.sweep_page import charts_of as charts_of_sweep
+from mprun.runs.run_directory import PAGE_PREFIX, RunDirectory
+from mprun.safety.cell import write_cell
+from mprun.safety.folder import Folder
+from mprun.safety.text import plain
+from mprun.sweeps.sweep_directory import SweepDirectory
+
+HEAD = ("figure", "published", "here", "verdict", "command")
+COLUMNS = 110
+Result = RunDirectory | SweepDirectory
+
+
+def name_folder(lab: Lab) -> str:
+    """Return the name of the folder of a lab's page, below the folder of the runs."""
+    return f"{PAGE_PREFIX}{lab.name}"
+
+
+def write_page(
+    parent: Path, lab: Lab, judged: Sequence[JudgedFigure], results: Mapping[str, Result], walls_s: Mapping[str, float]
+) -> Path:
+    """Write the page of a lab's figures below `parent` and return its path.
+
+    - results: the runs and sweeps by their names in the lab.
+    - walls_s: the real time of each of them, in seconds.
+    """
+    invoking_user.make_folder(parent)
+    folder = Folder(parent).make(name_folder(lab))
+    pictures = {}
+    for one in judged:
+        charts = draw(one, results)
+        pictures[one.figure.name] = [chart.name for chart in charts]
+        for chart in charts:
+            folder.write_bytes(f"{chart.name}.svg", paint(chart, WIDE, ("svg",))["svg"])
+            folder.write_text(f"{chart.name}.csv", to_csv(chart))
+    text = "\n".join(
+        [
+            f"# {_escape(lab.title)}: published and measured here",
+            "",
+            *table(lab, judged, walls_s),
+            "",
+            *(line for one in judged for line in _section(one, pictures[one.figure.name])),
+        ]
+    )
+    folder.write_text("README.md", text.rstrip() + "\n")
+    return folder.path / "README.md"
+
+
+def draw(judged: JudgedFigure, results: Mapping[str, Result]) -> list[Chart]:
+    """Return the pictures of a figure: its values, the figure of a run's report, and the curves of several runs."""
+    figure = judged.figure
+    charts = []
+    values = [value for one in judged.values for value in (one.published, one.here) if value]
+    pairs = [_pair(one) for one in judged.values]
+    if values:
+        symbol = SYMBOLS[values[0].unit]
+        chart = draw_pairs(figure.name, _title(judged), figure.quantity, symbol, pairs)
+        charts += [chart] if chart else []
+    if figure.picture and figure.picture[0] in results:
+        step, picture = figure.picture
+        charts += [replace(chart, name=f"{figure.name}-run") for chart in _charts(results[step], picture)]
+    charts += [replace(chart, name=f"{figure.name}-runs") for chart in _draw_together(figure, results)]
+    return charts + [chart for chart in (_draw_binned(judged, results), _draw_classes(judged, results)) if chart]
+
+
+def _draw_classes(judged: JudgedFigure, results: Mapping[str, Result]) -> Chart | None:
+    """Return the figure of the packets of one flow of each class; None if its run was not made."""
+    wanted = judged.figure.sequence
+    run = results.get(wanted.run) if wanted else None
+    if wanted is None or not isinstance(run, RunDirectory):
+        return None
+    if "packets" not in dict(run.tables()):
+        dissect(run, lambda *_: None)
+        invoking_user.give(run.path)
+    return draw_classes(
+        f"{judged.figure.name}-sequence", _title(judged), dict(run.tables()), wanted.flow, wanted.classes
+    )
+
+
+def _draw_binned(judged: JudgedFigure, results: Mapping[str, Result]) -> Chart | None:
+    """Return the figure of means in bins; None if none of its runs was made."""
+    binned = judged.figure.binned
+    if binned is None:
+        return None
+    runs = {}
+    for name, step in binned.runs:
+        run = results.get(step)
+        if not isinstance(run, RunDirectory):
+            continue
+        table = dict(run.tables()).get(binned.binning.table)
+        columns = (binned.binning.over, binned.binning.of)
+        if table is None or not set(columns) <= set(table.collect_schema()):
+            known = ", ".join(columns)
+            raise MprunError(f"{run.path}: has no table '{binned.binning.table}' with the columns {known}")
+        runs[name] = table.select(columns).collect().to_dict(as_series=False)
+    return draw_binned(f"{judged.figure.name}-bins", _title(judged), binned.binning, runs)
+
+
+def _draw_together(figure: Figure, results: Mapping[str, Result]) -> list[Chart]:
+    """Return the figure with the curves of several runs; none if fewer than two of them were made."""
+    if figure.together is None:
+        return []
+    found = [(name, results[step]) for name, step in figure.together.runs if step in results]
+    runs = [(name, run) for name, run in found if isinstance(run, RunDirectory)]
+    if len(runs) < 2:
+        return []
+    charts = list(overlay(read_subjects([run for _, run in runs], [name for name, _ in runs])))
+    wanted = [chart for chart in charts if chart.name == figure.together.figure]
+    if not wanted:
+        known = ", ".join(chart.name for chart in charts)
+        raise MprunError(f"figure {figure.name}: its runs have no figure '{figure.together.figure}'; figures: {known}")
+    interval_ns = figure.together.interval_ns
+    return [_average(chart, interval_ns / NS_PER_S) for chart in wanted] if interval_ns else wanted
+
+
+def _average(chart: Chart, interval_s: float) -> Chart:
+    """Return a figure with the means of its curves over intervals. A figure without steps stays as it is."""
+    if chart.form != "step":
+        return chart
+    panels = [
+        replace(panel, series=tuple(average_steps(one, interval_s) for one in panel.series)) for panel in chart.panels
+    ]
+    return replace(chart, panels=tuple(panels))
+
+
+def _pair(drawn: Drawn) -> Pair:
+    return Pair(
+        drawn.label,
+        drawn.published.amount if drawn.published else None,
+        drawn.here.amount if drawn.here else None,
+    )
+
+
+def _charts(result: Result, name: str) -> list[Chart]:
+    """Return the figure of a report with this name. Raises MprunError if it does not exist."""
+    charts = charts_of_sweep(result) if isinstance(result, SweepDirectory) else charts_of(result)
+    found = [chart for chart in charts if chart.name == name]
+    if not found:
+        known = ", ".join(chart.name for chart in charts)
+        raise MprunError(f"{result.path}: its report has no figure '{name}'; figures: {known}")
+    return found
+
+
+def table(lab: Lab, judged: Sequence[JudgedFigure], walls_s: Mapping[str, float]) -> Iterator[str]:
+    """Yield the lines of a table with a row for each published result."""
+    yield f"| {' | '.join(HEAD)} |"
+    yield "| --- | --- | --- | --- | --- |"
+    for one in judged:
+        for n, finding in enumerate(one.findings):
+            name = _title(one) if n == 0 else ""
+            command = _command(lab, one, walls_s) if n == 0 else ""
+            cells = (_escape(name), _escape(finding.said), _escape(finding.measured), finding.verdict, command)
+            yield f"| {' | '.join(cells)} |"
+
+
+def _title(judged: JudgedFigure) -> str:
+    """Return `Figure 5: Throughput of one client`; a result of the text has no number."""
+    figure = judged.figure
+    return figure.title if figure.published == "text" else f"{figure.published}: {figure.title}"
+
+
+def _command(lab: Lab, judged: JudgedFigure, walls_s: Mapping[str, float]) -> str:
+    """Return the command that makes a figure, with the sum of the real times of its runs and sweeps."""
+    if judged.figure.command:
+        return _code(judged.figure.command)
+    steps = judged.figure.steps
+    if not steps:
+        return ""
+    known = [walls_s[name] for name in steps if name in walls_s]
+    time = f" ({sum(known):.0f} s)" if len(known) == len(steps) else ""
+    return f"`mprun lab run {lab.number} --profile published --figure {judged.figure.name}`{time}"
+
+
+def _code(text: str) -> str:
+    """Return a text as code in a cell of a table. Its fence is longer than any row of backticks in the text."""
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if len(fence) > 1 else ""
+    content = plain(text).replace("|", r"\|")
+    return f"{fence}{space}{content}{space}{fence}"
+
+
+def _section(judged: JudgedFigure, pictures: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of a figure's section: its pictures, values and reasons."""
+    figure = judged.figure
+    title = _title(judged)
+    yield f"## {_escape(title)}"
+    yield ""
+    for picture in pictures:
+        yield f"![{_escape(title)}]({picture}.svg)"
+        yield ""
+    rows = [one.row for one in figure.values if one.row]
+    if judged.values:
+        yield "| value | published | here | source |"
+        yield "| --- | --- | --- | --- |"
+        for value, drawn in zip(figure.values, judged.values, strict=True):
+            row = value.row
+            here = spell(drawn.here) if drawn.here else ""
+            cells = (value.label, row.text if row else "", here, row.source if row else "")
+            yield f"| {' | '.join(map(_escape, cells))} |"
+        yield ""
+    if not rows and judged.values:
+        yield "The publication has no numbers for these values."
+        yield ""
+    for finding in judged.findings:
+        yield fill(
+            f"- {_say(finding)}", COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+    yield ""
+
+
+def _say(finding: Finding) -> str:
+    said = f"“{_escape(finding.said)}” " if finding.said else ""
+    return f"{said}**{finding.verdict}**: {_escape(finding.reason)}"
+
+
+def _escape(text: str) -> str:
+    return write_cell(text, "markdown")

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measured links held against the links that were asked for. Pure.
+
+Tolerances: rate 1 %; delay 0.01 ms where time is simulated, else 0.1 ms or 1 %; with jitter, also four standard errors
+of the mean; jitter 10 % of its standard deviation; loss its binomial interval of 99.99 %; queue one packet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Protocol
+
+from mprun.metrics.findings import Findings
+from mprun.model.correlation import burstiness, inflation
+from mprun.model.distribution import SHAPES
+from mprun.model.network import Link, Network
+from mprun.model.plan import Train
+from mprun.model.spec import Direction
+from mprun.runs.agent_report import Arrivals
+
+# How a person says what a calibration measured in base units.
+_SPOKEN = {"bit/s": (1e-6, "Mbit/s"), "s": (1e3, "ms"), "share": (100, "%")}
+LEVEL = 0.9999
+RATE_TOLERANCE = 0.01
+# Less than this times the rate cannot see a link that is too fast.
+LEAST_OFFERED = 1.1
+JITTER_TOLERANCE = 0.1
+MOST_REORDERED = 0.4
+# Four standard errors of a correlation of 2000 values.
+CORRELATION = 0.09
+SIMULATED_DELAY_NS = 10_000
+REAL_DELAY_NS, REAL_DELAY_SHARE = 100_000, 0.01
+
+
+@dataclass(frozen=True)
+class Row:
+    """A quantity of one direction, in base units: bit/s, s, share, packets. Its bounds are inclusive.
+
+    `got` None: nothing was measured, and `note` gives the reason. `held` None: the quantity cannot be judged.
+    `basis`: the derivation of `asked`, if the file has another value.
+    """
+
+    link: str
+    direction: str
+    quantity: str
+    unit: str
+    asked: float
+    got: float | None
+    minimum: float
+    maximum: float
+    held: bool | None
+    note: str = ""
+    basis: str = ""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The rows of all directions of all links."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def passed(self) -> bool:
+        """No quantity is out of its bounds."""
+        return all(row.held is not False for row in self.rows)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the content of `calibration.json`."""
+        return {"passed": self.passed, "rows": [asdict(row) for row in self.rows]}
+
+
+def judge(network: Network, trains: Sequence[Train], measured: Sequence[Arrivals], is_simulated: bool) -> Calibration:
+    """Make a row for each quantity that a train shows."""
+    links = {link.name: link for link in network.links}
+    rows: list[Row] = []
+    for train, found in zip(trains, measured, strict=True):
+        link = links[train.link]
+        way = link.forward if train.direction == "forward" else link.reverse
+        rows += _rows(train, found, link, way, is_simulated)
+    return Calibration(tuple(rows))
+
+
+def tell(rows: Sequence[Row]) -> Findings:
+    """Report each quantity that is out of its bounds as a failure, and each that could not be measured as a warning."""
+    where = [(f"calibration of {row.link} {row.direction}", row) for row in rows]
+    return Findings(
+        failures=tuple(f"{place}: {say_row(row)}" for place, row in where if row.held is False),
+        warnings=tuple(
+            f"{place}, {row.quantity}: {row.note}"
+            for place, row in where
+            if row.held is None or (row.held and row.note)
+        ),
+    )
+
+
+def say_row(row: Row) -> str:
+    """Say a row, such as `rate: asked 20 Mbit/s, got 19.1 (19.8 to 20.2 is allowed)`."""
+    factor, unit = _SPOKEN.get(row.unit, (1, row.unit))
+    basis = f" ({row.basis})" if row.basis else ""
+    asked = f"{row.quantity}{basis}: asked {row.asked * factor:.6g} {unit}"
+    if row.got is None:
+        return f"{asked}, {row.note}"
+    got, least, most = (f"{one * factor:.6g}" for one in (row.got, row.minimum, row.maximum))
+    return f"{asked}, got {got} ({least} to {most} is allowed)"
+
+
+class _MakeRow(Protocol):
+    """Make a row of one direction; it holds if the value lies within the bounds."""
+
+    def __call__(
+        self, quantity: str, unit: str, asked: float, got: float | None, low: float, high: float, note: str = ""
+    ) -> Row: ...
+
+
+def _rows(train: Train, found: Arrivals, link: Link, way: Direction, is_simulated: bool) -> Iterator[Row]:
+    def row(quantity: str, unit: str, asked: float, got: float | None, low: float, high: float, note: str = "") -> Row:
+        held = None if got is None else low <= got <= high
+        return Row(link.name, train.direction, quantity, unit, asked, got, low, high, held, note)
+
+    if found.unseen:
+        yield row(train.kind, "", 0, None, 0, 0, f"{found.unseen} frames came too fast to be counted")
+        return
+    if train.kind == "delay":
+        # links of simulated time send bit by bit; in real time a frame that finds the link idle passes at once
+        sending_ns = train.frame_bytes * 8e9 / way.rate_bit_per_s if is_simulated and way.rate_bit_per_s else 0.0
+        yield from _delay_rows(found, way, sending_ns, is_simulated, row)
+    elif train.kind == "loss":
+        assert way.loss is not None
+        n = found.sent
+        low, high = binomial_interval(max(1, round(n / burstiness(way.loss))), way.loss.mean, LEVEL)
+        few = "" if n >= 100 / way.loss.mean else f"{n} packets are fewer than 100 losses need"
+        yield row("loss", "share", way.loss.mean, (n - found.distinct) / n, low, high, few)
+    elif train.kind == "rate":
+        yield _rate_row(train, found, way, row)
+    elif train.kind == "queue":
+        yield _queue_row(train, found, way, is_simulated, row)
+
+
+def _rate_row(train: Train, found: Arrivals, way: Direction, row: _MakeRow) -> Row:
+    asked = float(way.rate_bit_per_s or 0)
+    bounds = asked * (1 - RATE_TOLERANCE), asked * (1 + RATE_TOLERANCE)
+    arriving = 1 - way.loss.mean if way.loss else 1.0
+    offered = arriving * found.sent * train.frame_bytes * 8e9 / max(found.took_ns, 1)
+    got = None
+    if found.received > 1 and found.first_ns is not None and found.last_ns is not None:
+        got = (found.received - 1) * train.frame_bytes * 8e9 / (found.last_ns - found.first_ns)
+    if offered < LEAST_OFFERED * asked:
+        note = f"this machine could offer {offered / 1e6:.0f} Mbit/s, too little for a measurement"
+        return row("rate", "bit/s", asked, None, *bounds, note)
+    return row("rate", "bit/s", asked, got, *bounds)
+
+
+def _queue_row(train: Train, found: Arrivals, way: Direction, is_simulated: bool, row: _MakeRow) -> Row:
+    """Return the number of frames of a burst that waited.
+
+    All that came waited, but for the first, which was sent at once, and for those that left while others were still
+    being sent. In real time the number of these is not known.
+    """
+    assert way.queue is not None
+    asked = way.queue.amount if way.queue.unit == "packets" else float(way.queue.amount // train.frame_bytes)
+    left = math.floor(found.took_ns * (way.rate_bit_per_s or 0) / 8e9 / train.frame_bytes)
+    most = found.received - 1
+    got = most - left
+    if is_simulated or not left:
+        return row("queue", "packets", asked, got, asked - 1, asked + 1)
+    if left > max(1, asked / 4):
+        note = f"{left} frames may have left while the burst was sent, too many for a measurement"
+        return row("queue", "packets", asked, None, asked - 1, asked + 1, note)
+    nearest = min(max(asked, got), most)
+    return row("queue", "packets", asked, nearest, asked - 1, asked + 1)
+
+
+def _delay_rows(found: Arrivals, way: Direction, sending_ns: float, is_simulated: bool, row: _MakeRow) -> Iterator[Row]:
+    """Return the delay of the link alone: the measured delay less the time that a frame takes to be sent."""
+    asked_ns = float(way.delay_ns)
+    slack_ns = SIMULATED_DELAY_NS if is_simulated else max(REAL_DELAY_NS, REAL_DELAY_SHARE * asked_ns)
+    delays = found.delay_ns
+    if delays is None:
+        yield replace(row("delay", "s", asked_ns / 1e9, None, 0, 0, "nothing arrived"), held=False)
+        return
+    # fewer than half of the frames do not wait, or their median would be that of those that do not
+    if way.jitter is None and (way.reorder is None or way.reorder.probability < MOST_REORDERED):
+        got_ns = delays.median - sending_ns
+        yield row("delay", "s", asked_ns / 1e9, got_ns / 1e9, (asked_ns - slack_ns) / 1e9, (asked_ns + slack_ns) / 1e9)
+        return
+    if way.jitter is None or way.reorder is not None:
+        # every second frame and more does not wait, or jitter makes others quick too
+        yield row(
+            "delay", "s", asked_ns / 1e9, None, 0, 0, "frames that do not wait cannot be distinguished from fast frames"
+        )
+        return
+    shape = SHAPES[way.jitter.distribution]
+    what = f"of {way.jitter.distribution}, amount {way.jitter.amount_ns / 1e6:g} ms"
+    mean_ns, deviation_ns = asked_ns + way.jitter.amount_ns * shape.mean, way.jitter.amount_ns * shape.deviation
+    # the mean of so many delays lies within four of its standard errors
+    error_ns = slack_ns + 4 * deviation_ns / math.sqrt(found.received / inflation(way.jitter.correlation))
+    bounds = (mean_ns - error_ns) / 1e9, (mean_ns + error_ns) / 1e9
+    yield replace(row("delay", "s", mean_ns / 1e9, (delays.mean - sending_ns) / 1e9, *bounds), basis=f"mean {what}")
+    asked, got = deviation_ns / 1e9, delays.deviation / 1e9
+    bounds = asked * (1 - JITTER_TOLERANCE), asked * (1 + JITTER_TOLERANCE)
+    yield replace(row("jitter", "s", asked, got, *bounds), basis=f"standard deviation {what}")
+    if way.jitter.correlation:
+        asked, got = way.jitter.correlation, delays.correlation
+        yield row("jitter correlation", "share", asked, got, asked - CORRELATION, asked + CORRELATION)
+
+
+def binomial_interval(n: int, p: float, level: float) -> tuple[float, float]:
+    """The shares between which that of n trials of probability p lies with probability `level` or more;
+    each tail has half of the rest at most. Exact."""
+    if p >= 1:
+        return 1.0, 1.0
+    tail = (1 - level) / 2
+    low, high, below = 0, n, 0.0
+    log_p, log_q, log_n = math.log(p), math.log1p(-p), math.lgamma(n + 1)
+    for k in range(n + 1):
+        mass = math.exp(log_n - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * log_p + (n - k) * log_q)
+        if below + mass <= tail:
+            low = k + 1
+        below += mass
+        if below >= 1 - tail:
+            high = k
+            break
+    return low / n, high / n

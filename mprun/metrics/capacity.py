@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The capacity of a flow's paths, from the rates of their links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from mprun.model.intent import FlowPath, Intent, PlacedFlow
+from mprun.model.network import Link
+from mprun.model.spec import Direction
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A direction of a link, as packets cross it. `way`: its properties at the start."""
+
+    link: Link
+    direction: Literal["forward", "reverse"]
+    way: Direction
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Rates on the wire, bit/s: of all paths together, a bottleneck that several share counted once; of the best.
+
+    best_paths: the names of the paths that have the best rate.
+    """
+
+    total: float
+    best: float
+    best_paths: tuple[str, ...]
+
+
+def find_capacity(intent: Intent, flow: PlacedFlow, is_forward: bool) -> Capacity | None:
+    """Return what a flow's paths carry in one direction; None where a path has no rate, or one that changes.
+
+    is_forward: from the flow's source to its destination.
+    """
+    changing = {change.link for change in intent.changes}
+    slowest: dict[tuple[str, str], float] = {}
+    of_path: dict[str, float] = {}
+    for path in flow.paths:
+        rates = []
+        for one in cross(intent, flow, path, is_forward):
+            rate = one.way.rate_bit_per_s
+            if rate is not None and one.link.name in changing:
+                return None
+            if rate is not None:
+                rates.append((rate, (one.link.name, one.direction)))
+        if not rates:
+            return None
+        rate, bottleneck = min(rates)
+        slowest[bottleneck] = of_path[path.name] = rate
+    if not slowest:
+        return None
+    best = max(slowest.values())
+    return Capacity(sum(slowest.values()), best, tuple(name for name, rate in of_path.items() if rate == best))
+
+
+def cross(intent: Intent, flow: PlacedFlow, path: FlowPath, is_forward: bool) -> Iterator[Crossing]:
+    """Yield the directions of links that packets cross on a path, from the source's link on.
+
+    is_forward: from the flow's source to its destination.
+    """
+    links = {link.name: link for link in intent.links}
+    node = flow.source
+    for name in path.links:
+        link = links[name]
+        ends = [end.node for end in link.ends]
+        along = node == ends[0]
+        node = ends[1] if along else ends[0]
+        if along == is_forward:
+            yield Crossing(link, "forward", link.forward)
+        else:
+            yield Crossing(link, "reverse", link.reverse)

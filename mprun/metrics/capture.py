@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captures: when each was live, what it holds, and what it lacks. Pure."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from mprun.captures.pcapng import Captured
+from mprun.metrics.evidence import Evidence
+from mprun.metrics.findings import Findings, join
+from mprun.model.spec import Capture
+from mprun.runs import agent_report
+from mprun.workloads import tcpdump
+
+
+class CaptureFacts(TypedDict):
+    """A capture in `summary.json`.
+
+    `ready_s`, `first_s`: when it was live, and its first packet, from time zero.
+    `packets`: in its file. `passed`: read by tcpdump; a file with a size may not hold all of them.
+    `lost`: not read by tcpdump.
+    """
+
+    node: str
+    link: str | None
+    ready_s: float | None
+    first_s: float | None
+    packets: int
+    passed: int | None
+    lost: int | None
+
+
+def read_captures(evidence: Evidence) -> tuple[dict[str, CaptureFacts], Findings]:
+    """Return the facts of each capture by its name, and what the captures lack."""
+    told: dict[str, CaptureFacts] = {}
+    found = []
+    zero_ns = evidence.agent.zero_ns
+    for wanted in evidence.intent.captures:
+        process = f"{tcpdump.PREFIX}{wanted.name}"
+        seen, held = evidence.agent.captures.get(process), evidence.captured.get(wanted.name)
+        if seen is None or held is None:
+            continue
+        log = evidence.logs(process, "err")
+        facts: CaptureFacts = {
+            "node": wanted.node,
+            "link": wanted.link,
+            # to the millisecond, as steps before time zero are in simulated time
+            "ready_s": None if zero_ns is None else round((seen.ready_ns - zero_ns) / 1e9, 3),
+            "first_s": None if held.first_ns is None else held.first_ns / 1e9,
+            "packets": held.packets,
+            "passed": tcpdump.passed(log),
+            "lost": tcpdump.lost(log),
+        }
+        told[wanted.name] = facts
+        found.append(_judge_capture(wanted, seen, held, facts, zero_ns or 0))
+    return told, join(found)
+
+
+def _judge_capture(
+    wanted: Capture, seen: agent_report.Captured, held: Captured, facts: CaptureFacts, zero_ns: int
+) -> Findings:
+    """Report what a capture lacks."""
+    where = f"capture of {wanted.name}"
+    passed, lost = facts["passed"], facts["lost"]
+    failures, warnings = [], []
+    if held.problem:
+        warnings.append(f"{where}: {held.problem}")
+    if lost is None or passed is None:
+        warnings.append(f"{where}: tcpdump did not report how many packets it lost")
+        return Findings(warnings=warnings)
+    if lost:
+        missing = "1 packet that passed is" if lost == 1 else f"{lost} packets that passed are"
+        warnings.append(f"{where}: {missing} not in it")
+    if seen.ended_ns is not None:
+        ended_s = (seen.ended_ns - zero_ns) / 1e9
+        failures.append(f"{where}: ended at {ended_s:g} s, when the disk was nearly full; the run continued")
+    elif held.packets < passed and wanted.size_bytes is not None:
+        which = f"{wanted.keep} {held.packets} of {passed} packets"
+        warnings.append(f"{where}: reached its size, and holds the {which}")
+    elif held.packets < passed and not held.problem:
+        failures.append(f"{where}: holds {held.packets} of {passed} packets: the disk was full")
+    return Findings(failures=failures, warnings=warnings)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims held against what runs measured. Pure: runs come in as their summaries and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+from mprun.metrics.across import find_in_cells
+from mprun.metrics.cells import Cell, Row
+from mprun.metrics.lateness import Allowance
+from mprun.model.fault import name_nearest
+from mprun.model.metric import UNITS
+from mprun.statements.claim import Claim, column_unit, split_table
+from mprun.statements.evaluation import Outcome, evaluate
+from mprun.statements.expression import (
+    Compared,
+    Condition,
+    ExpressionError,
+    Junction,
+    Node,
+    Reference,
+    UnknownName,
+    Value,
+    parse_amount,
+    references_of,
+)
+
+if TYPE_CHECKING:
+    from mprun.metrics.findings import Metrics
+
+Verdict = Literal["held", "failed", "open"]
+Columns = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The measurements of one run.
+
+    metrics: of its summary.
+    table: a table by its name; None if there is none.
+    allowance: the time by which late timers may lengthen one request and its answer; None in simulated time.
+    """
+
+    metrics: Metrics
+    table: Callable[[str], Columns | None]
+    allowance: Allowance | None = None
+
+
+@dataclass(frozen=True)
+class Swept:
+    """The measurements of a sweep. cells: as in `sweep.json`. rows: the runs that have ended."""
+
+    cells: Sequence[Cell]
+    rows: Sequence[Row]
+    allowance: None = None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A claim, whether it held, and what it came to.
+
+    reason: why nothing can be said of an open claim, or which late timers explain a time above its bound.
+    """
+
+    claim: Claim
+    verdict: Verdict
+    outcome: Outcome | None = None
+    reason: str = ""
+
+
+def judge(claims: Iterable[Claim], runs: Mapping[str, Measured | Swept], missing: Mapping[str, str]) -> list[Judgement]:
+    """Each claim held against the runs, by name. missing: why there is no run of a name.
+
+    What a run did not measure leaves a claim open; a claim that nobody can decide is not held.
+    """
+    return [_judge(claim, runs, missing) for claim in claims]
+
+
+def _judge(claim: Claim, runs: Mapping[str, Measured | Swept], missing: Mapping[str, str]) -> Judgement:
+    absent = [f"{step}: {missing.get(step, 'was not run')}" for step in claim.steps if step not in runs]
+    if absent:
+        return Judgement(claim, "open", reason="; ".join(absent))
+    try:
+        outcome = evaluate(claim.holds, lambda reference: find_value(reference, runs))
+    except ExpressionError as error:
+        return Judgement(claim, "open", reason=str(error))
+    if outcome.is_true:
+        return Judgement(claim, "held", outcome)
+    explained = _explain(claim, outcome, runs)
+    return Judgement(claim, "held" if explained else "failed", outcome, "; ".join(explained))
+
+
+def _explain(claim: Claim, outcome: Outcome, runs: Mapping[str, Measured | Swept]) -> list[str]:
+    """Say how late timers explain each comparison that is false; nothing if they do not explain all of them.
+
+    Late timers only lengthen times. They explain a time above a bound that no run measured, and no ratio or share.
+    """
+    pairs = _find_pairs(claim.holds.root)
+    if len(pairs) != len(outcome.comparisons):
+        return []
+    explained = []
+    for (left, right), comparison in zip(pairs, outcome.comparisons, strict=True):
+        if comparison.is_true:
+            continue
+        names = {reference.segments[0].name for reference in references_of(left)}
+        allowed = [allowance for name in sorted(names) if (allowance := runs[name].allowance) is not None]
+        is_bound = comparison.unit == "time" and comparison.operator in ("<", "<=") and not references_of(right)
+        most = max(allowed, key=lambda one: one.most_s, default=None)
+        if not is_bound or most is None or comparison.left_amount > comparison.right_amount + most.most_s:
+            return []
+        explained.append(most.explain(comparison.left, comparison.left_amount, comparison.right_amount))
+    return explained
+
+
+def _find_pairs(node: Node) -> list[tuple[Node, Node]]:
+    """The two sides of each comparison that must be true, in order; none if one may be false."""
+    if isinstance(node, Compared):
+        return list(pairwise(node.operands))
+    if isinstance(node, Junction) and node.word == "and":
+        inner = [_find_pairs(operand) for operand in node.operands]
+        return [pair for pairs in inner for pair in pairs] if all(inner) else []
+    return []
+
+
+def find_value(reference: Reference, runs: Mapping[str, Measured | Swept]) -> Value:
+    """Return the value of a name. Raises UnknownName.
+
+    The name is `RUN.METRIC`, `RUN.TABLE[conditions].COLUMN`, or `SWEEP[conditions].METRIC`.
+    """
+    run = runs[reference.segments[0].name]
+    if isinstance(run, Swept):
+        return find_in_cells(reference, run.cells, run.rows)
+    name = ".".join(segment.name for segment in reference.segments[1:])
+    table = split_table(reference)
+    if table is not None:
+        return _read_column(run, table[0].name, table[1], table[0].conditions)
+    found = run.metrics.get(name)
+    if found is None:
+        raise UnknownName(f"the run measured no '{name}'{name_nearest(name, run.metrics, 'it measured')}")
+    return Value((float(found["value"]),), UNITS[found["unit"]])
+
+
+def _read_column(run: Measured, name: str, column: str, conditions: Sequence[Condition]) -> Value:
+    columns, rows = select_rows(run, name, column, conditions)
+    unit, scale = column_unit(column)
+    return Value(tuple(float(columns[column][row]) * scale for row in rows), unit)
+
+
+def select_rows(
+    run: Measured, name: str, column: str, conditions: Sequence[Condition]
+) -> tuple[Columns, tuple[int, ...]]:
+    """Return a table, and the rows that meet all conditions and have a value in a column. Raises UnknownName."""
+    columns = run.table(name)
+    if columns is None:
+        raise UnknownName(f"the run has no table '{name}'")
+    for wanted in (column, *(condition.key for condition in conditions)):
+        if wanted not in columns:
+            raise UnknownName(f"table '{name}' has no column '{wanted}'{name_nearest(wanted, columns, 'columns')}")
+    tests = [(columns[condition.key], _test(condition)) for condition in conditions]
+    return columns, tuple(
+        row
+        for row, value in enumerate(columns[column])
+        if value is not None and all(holds(values[row]) for values, holds in tests)
+    )
+
+
+def _test(condition: Condition) -> Callable[[Any], bool]:
+    """Return a test of a column's values: text as written, numbers with the unit at the end of the column's name."""
+    if condition.until is None:
+        return lambda value: (
+            value is not None
+            and (
+                value == condition.value
+                if isinstance(value, str)
+                else _scaled(condition.key, value) == _amount(condition.value)
+            )
+        )
+    low, high = _amount(condition.value), _amount(condition.until)
+    return lambda value: value is not None and low <= _scaled(condition.key, value) < high
+
+
+def _scaled(column: str, value: float) -> float:
+    return float(value) * column_unit(column)[1]
+
+
+def _amount(text: str) -> float:
+    return parse_amount(text).amount

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two runs, sweeps, or halves of a sweep against each other: what differs, by how much, and how sure that is. Pure.
+
+Runs of two cells with the same number and seed met the same world and are pairs. Where there are two pairs, a
+comparison goes by pairs alone, and says how many runs it leaves out for that (one in error has no partner); else by all
+runs of both sides. One run of a side has no interval: then only the values are told.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from mprun.metrics.statistics import CONFIDENCE, Difference, Ratio, difference, paired_difference, paired_ratio, ratio
+from mprun.model.scalar import Scalar
+
+if TYPE_CHECKING:
+    from mprun.metrics.summary import RunSummary
+
+# In place of a metric's name, which always has a dot.
+RUNS = "runs"
+
+# A metric and its bounds, or a statement across cells.
+Bounds = Mapping[str, object]
+Verdict = Literal["same", "higher", "lower", "unclear", "unknown"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A cell of one side: the summaries of its runs by their number. errors: runs beside those that ended with one."""
+
+    values: Mapping[str, Scalar]
+    runs: Mapping[int, RunSummary]
+    errors: int = 0
+
+    def metrics(self) -> dict[str, str]:
+        """The symbol of each metric that any of its runs has."""
+        return {name: m["unit"] for run in self.runs.values() for name, m in run["metrics"].items()}
+
+    def numbers(self, metric: str) -> dict[int, float]:
+        """Its values by the number of the run."""
+        found = {n: run["metrics"].get(metric) for n, run in self.runs.items()}
+        return {n: float(one["value"]) for n, one in found.items() if one is not None}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A metric of a cell on both sides: means and counts of the runs that are compared, and what the second has more.
+
+    left_out: runs of each side that have the metric and no partner, where others do.
+    """
+
+    values: Mapping[str, Scalar]
+    metric: str
+    symbol: str
+    first: float | None
+    second: float | None
+    counts: tuple[int, int]
+    difference: Difference | None
+    ratio: Ratio | None
+    left_out: tuple[int, int] = (0, 0)
+
+    @property
+    def verdict(self) -> Verdict:
+        """higher, lower: the interval of the difference leaves zero out; unclear: it does not; unknown: there is no
+        interval."""
+        if self.first is None or self.second is None:
+            return "unknown"
+        if self.difference is None:
+            return "same" if self.first == self.second else "unknown"
+        if self.difference.interval.low == self.difference.interval.high == 0:
+            return "same"
+        if not self.difference.is_clear:
+            return "unclear"
+        return "higher" if self.difference.mean > 0 else "lower"
+
+    @property
+    def change(self) -> float | None:
+        """The second against the first, less one: 0.02 is 2 % more."""
+        if self.first is None or self.second is None or not self.first:
+            return None
+        return self.second / self.first - 1
+
+    def to_json(self) -> dict[str, object]:
+        gap, share = self.difference, self.ratio
+        return {
+            "values": dict(self.values),
+            "metric": self.metric,
+            "unit": self.symbol,
+            "first": self.first,
+            "second": self.second,
+            "runs": list(self.counts),
+            "left_out": list(self.left_out),
+            "verdict": self.verdict,
+            "difference": None
+            if gap is None
+            else {
+                "mean": gap.mean,
+                "interval": [gap.interval.low, gap.interval.high],
+                "method": "paired t" if gap.is_paired else "Welch",
+                "confidence": gap.interval.confidence,
+                "effect": gap.effect,
+            },
+            "ratio": None
+            if share is None
+            else {"value": share.value, "interval": [share.interval.low, share.interval.high]},
+        }
+
+
+def compare(first: Sequence[Side], second: Sequence[Side], confidence: float = CONFIDENCE) -> Iterator[Compared]:
+    """Each metric of each cell that both sides have, in the order of the first."""
+    others = {_key(side.values): side for side in second}
+    for side in first:
+        other = others.get(_key(side.values))
+        if other is None:
+            continue
+        for metric, symbol in {**side.metrics(), **other.metrics()}.items():
+            yield _compare(side, other, metric, symbol, confidence)
+
+
+def unmatched(first: Sequence[Side], second: Sequence[Side]) -> Iterator[tuple[Mapping[str, Scalar], Literal[1, 2]]]:
+    """The values of cells that one side alone has, and which."""
+    keys = [{_key(side.values) for side in sides} for sides in (first, second)]
+    yield from ((side.values, 1) for side in first if _key(side.values) not in keys[1])
+    yield from ((side.values, 2) for side in second if _key(side.values) not in keys[0])
+
+
+def _key(values: Mapping[str, Scalar]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, str(value)) for name, value in values.items()))
+
+
+def _compare(one: Side, other: Side, metric: str, symbol: str, confidence: float) -> Compared:
+    a, b = one.numbers(metric), other.numbers(metric)
+    pairs = [n for n in a if n in b and one.runs[n]["seed"] == other.runs[n]["seed"]]
+    is_paired = len(pairs) > 1
+    ours, theirs = ([side[n] for n in (pairs if is_paired else side)] for side in (a, b))
+    gap, share = None, None
+    if min(len(ours), len(theirs)) > 1:
+        gap = (paired_difference if is_paired else difference)(ours, theirs, confidence)
+        share = (paired_ratio if is_paired else ratio)(ours, theirs, confidence)
+    counts = (len(ours), len(theirs))
+    left_out = (len(a) - counts[0], len(b) - counts[1])
+    return Compared(one.values, metric, symbol, _mean(ours), _mean(theirs), counts, gap, share, left_out)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """An expectation of a cell on both sides.
+
+    `expectation`: a metric and its bounds, or a statement across cells (`holds`). `RUNS` without bounds expects that a
+    run ended and did what it was asked for.
+    `first`, `second`: in how many runs it held, of how many; 0 of 0 if that is not known yet. None: not expected there.
+    """
+
+    values: Mapping[str, Scalar]
+    expectation: Bounds
+    first: tuple[int, int] | None
+    second: tuple[int, int] | None
+
+    @property
+    def is_worse(self) -> bool:
+        """The expectation holds in a smaller share of the second side's runs."""
+        if self.first is None or self.second is None:
+            return False
+        return self.second[0] * self.first[1] < self.first[0] * self.second[1]
+
+
+def compare_expectations(first: Sequence[Side], second: Sequence[Side]) -> Iterator[Expected]:
+    """Compare the expectations of the cells that both sides have, by metric and bounds."""
+    others = {_key(side.values): side for side in second}
+    for side in first:
+        other = others.get(_key(side.values))
+        if other is None:
+            continue
+        ours, theirs = _verdicts(side), _verdicts(other)
+        # without a run nothing is known of what would have been expected of it
+        alone = bool(side.runs and other.runs)
+        for key, (expectation, counts) in {**theirs, **ours}.items():
+            if alone or (key in ours and key in theirs):
+                yield Expected(
+                    side.values,
+                    expectation,
+                    counts if key in ours else None,
+                    theirs[key][1] if key in theirs else None,
+                )
+
+
+def compare_statements(
+    first: Mapping[str, bool | None], second: Mapping[str, bool | None], may_come: tuple[bool, bool] = (False, False)
+) -> Iterator[Expected]:
+    """Statements across cells, each with whether it held; None: that cannot be told, which is not to hold, unless what
+    is missing on that side may come (`may_come`)."""
+
+    def count(side: Mapping[str, bool | None], text: str, is_open: bool) -> tuple[int, int] | None:
+        if text not in side:
+            return None
+        return (0, 0) if is_open and side[text] is None else (int(side[text] is True), 1)
+
+    for text in {**first, **second}:
+        one, other = (count(side, text, is_open) for side, is_open in zip((first, second), may_come, strict=True))
+        yield Expected({}, {"holds": text}, one, other)
+
+
+def _verdicts(side: Side) -> dict[str, tuple[Bounds, tuple[int, int]]]:
+    good = sum(not run["failures"] for run in side.runs.values())
+    bounds: Bounds = {"metric": RUNS, "minimum": None, "maximum": None, "equals": None}
+    found: dict[str, tuple[Bounds, tuple[int, int]]] = {RUNS: (bounds, (good, len(side.runs) + side.errors))}
+    for run in side.runs.values():
+        for verdict in run["expectations"]:
+            bounds = {name: value for name, value in verdict.items() if name not in ("value", "held")}
+            before = found.get(str(bounds), (bounds, (0, 0)))[1]
+            found[str(bounds)] = (bounds, (before[0] + bool(verdict["held"]), before[1] + 1))
+    return found
+
+
+def differing_lines(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
+    """Return the lines of files by name that only one side has, in the form of diff(1).
+
+    Files with two names, each on one side, count as one file if most of their lines are the same.
+    """
+    lines: list[str] = []
+    for name, partner in _pair_names(first, second):
+        one, other = first.get(name, "").splitlines(), second.get(partner, "").splitlines()
+        changed = [line for line in difflib.unified_diff(one, other, lineterm="", n=0) if line[:1] in "+-"][2:]
+        title = name if name == partner else f"{name} and {partner}"
+        lines += [f"{title}: {line}" for line in changed]
+    return lines
+
+
+def _pair_names(first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    alone = sorted(second.keys() - first.keys())
+    for name in sorted(first):
+        partner = name
+        if name not in second:
+            lines = first[name].splitlines()
+            shares = {
+                other: difflib.SequenceMatcher(None, lines, second[other].splitlines()).ratio() for other in alone
+            }
+            likest = max(shares, key=lambda other: shares[other], default=name)
+            if shares.get(likest, 0) > 0.5:
+                partner = likest
+                alone.remove(likest)
+        yield name, partner
+    yield from ((name, name) for name in alone)
+
+
+def differing_values(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, tuple[object, object]]:
+    """Facts (kernel, versions, engine ...) that are not the same."""
+    names = list(dict.fromkeys((*first, *second)))
+    return {name: (first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)}

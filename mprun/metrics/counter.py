@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples of interfaces and queues -> rows, named by node and link; counters from the first sample on. Pure."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+from mprun.agent.message import find_attribute
+from mprun.metrics.rows import Kind, Rows
+from mprun.metrics.sample_source import Source
+from mprun.model.network import Link
+
+OF_INTERFACES: Mapping[str, Kind] = {
+    **{"time_ns": "whole", "node": "text", "interface": "text", "link": "text"},
+    **dict.fromkeys(("rx_bytes", "rx_packets", "tx_bytes", "tx_packets", "rx_drops", "tx_drops"), "whole"),
+}
+# backlog: what waits at that moment. drops: what the queue or its discipline dropped. lost: what the stage before it
+# lost because it was asked to.
+OF_QUEUES: Mapping[str, Kind] = {
+    **{"time_ns": "whole", "link": "text", "direction": "text"},
+    **dict.fromkeys(("backlog_bytes", "backlog_packets", "drops_packets", "lost_packets"), "whole"),
+}
+# linux/rtnetlink.h, linux/if_link.h
+RTM_NEWSTATS, RTM_NEWQDISC = 92, 36
+IFLA_STATS_LINK_64, TCA_STATS = 1, 3
+# struct nlmsghdr with the index in struct if_stats_msg, or with the index and the handle in struct tcmsg.
+_STATS_MESSAGE, _STATS_BYTES = struct.Struct("=IH10x4xI"), 28
+_QDISC_MESSAGE, _QDISC_BYTES = struct.Struct("=IH10x4xiI"), 36
+# The begin of struct rtnl_link_stats64: packets, bytes, errors and drops, each received and sent.
+_COUNTERS = struct.Struct("=8Q")
+# struct tc_stats
+_STATS = struct.Struct("=QIIIIIII")
+# Handles of the delay and loss stage, and of the rate stage, which counts what is in its queue too (compile.wire).
+LOSS_STAGE, RATE_STAGE = 1 << 16, 0x10 << 16
+
+
+class Counters:
+    """Rows of the interfaces and queues of a network. links: those of the intent."""
+
+    def __init__(self, links: Sequence[Link] = ()) -> None:
+        self.interfaces = Rows(OF_INTERFACES)
+        self.queues = Rows(OF_QUEUES)
+        self._links = {(end.node, end.name): link.name for link in links for end in link.ends}
+        self._sides = {
+            (end.node, end.name): side
+            for link in links
+            for end, side in zip(link.ends, ("forward", "reverse"), strict=True)
+        }
+        self._untaken: dict[tuple[str, ...], int] = {}
+        self._ways = {
+            port: (link.name, direction)
+            for link in links
+            if link.ports
+            for port, direction in zip(link.ports, ("reverse", "forward"), strict=True)
+        }
+        self._names: dict[tuple[int, int], tuple[str, ...]] = {}
+        self._first: dict[tuple[str, ...], tuple[int, ...]] = {}
+        # by way, in the last sample: the packets dropped or lost, and the packets that it held
+        self._lost: dict[tuple[str, ...], int] = {}
+        self._held: dict[tuple[str, ...], int] = {}
+
+    def add(self, source: int, facts: Source) -> None:
+        """A source of samples: the nodes that share its namespace, and the numbers of its interfaces by name."""
+        for interface, index in facts["indices"].items():
+            if interface in self._ways:
+                self._names[source, index] = self._ways[interface]
+            for node in facts["nodes"]:
+                if (node, interface) in self._links:
+                    self._names[source, index] = (node, interface, self._links[node, interface])
+
+    def read_interfaces(self, datagrams: bytes, at_ns: int, source: int) -> None:
+        """Take in the answers to a dump of counters; interfaces that are part of no link are left out, and of the
+        ports of wires only what nobody took from them counts."""
+        at, end = 0, len(datagrams) - _STATS_MESSAGE.size
+        while at <= end:
+            length, kind, index = _STATS_MESSAGE.unpack_from(datagrams, at)
+            if length < _STATS_BYTES:
+                break
+            names = self._names.get((source, index)) if kind == RTM_NEWSTATS else None
+            if names is not None:
+                place, _ = find_attribute(datagrams, at + _STATS_BYTES, at + length, IFLA_STATS_LINK_64)
+                rx, tx, rx_bytes, tx_bytes, _, _, rx_drops, tx_drops = _COUNTERS.unpack_from(datagrams, place)
+                counts = (rx_bytes, rx, tx_bytes, tx, rx_drops, tx_drops)
+                values = self._since_first(("interface", *names), counts)
+                self._untaken[names] = values[-1]
+                if not _is_way(names):
+                    self.interfaces.add((at_ns, *names, *values))
+            at += (length + 3) & ~3
+
+    def read_queues(self, datagrams: bytes, at_ns: int, source: int) -> None:
+        """Take in the answers to a dump of queueing disciplines; a direction without any has no row."""
+        stages: dict[tuple[str, ...], dict[int, tuple[int, ...]]] = {}
+        at, end = 0, len(datagrams) - _QDISC_MESSAGE.size
+        while at <= end:
+            length, kind, index, handle = _QDISC_MESSAGE.unpack_from(datagrams, at)
+            if length < _QDISC_BYTES:
+                break
+            if kind == RTM_NEWQDISC and handle in (LOSS_STAGE, RATE_STAGE) and (source, index) in self._names:
+                place, _ = find_attribute(datagrams, at + _QDISC_BYTES, at + length, TCA_STATS)
+                stages.setdefault(self._names[source, index], {})[handle] = _STATS.unpack_from(datagrams, place)
+            at += (length + 3) & ~3
+        for names, found in stages.items():
+            rate, loss = found.get(RATE_STAGE), found.get(LOSS_STAGE)
+            dropped, lost = self._since_first(names, (rate[2] if rate else 0, loss[2] if loss else 0))
+            # what the rate stage drops, the stage before it counts too
+            lost_packets = lost - dropped if loss else None
+            self._lost[names] = max(dropped, lost)
+            self._held[names] = max(rate[6] if rate else 0, loss[6] if loss else 0)
+            if rate:
+                self.queues.add((at_ns, *names, rate[7], rate[6], dropped, lost_packets))
+            else:
+                self.queues.add((at_ns, *names, None, None, None, lost_packets))
+
+    def find_untaken(self) -> dict[tuple[str, str], int]:
+        """(link, direction) -> packets that an interface of it sent and the kernel did not take in at its peer: losses
+        that nobody asked for and no queue counts."""
+        found: dict[tuple[str, str], int] = {}
+        for names, packets in self._untaken.items():
+            link, direction = names if _is_way(names) else (names[2], self._sides[names[0], names[1]])
+            if packets:
+                found[link, direction] = found.get((link, direction), 0) + packets
+        return found
+
+    def count_lost(self) -> int:
+        """Return the packets that all links dropped or lost."""
+        return sum(self._lost.values())
+
+    def count_held(self) -> int:
+        """Return the packets that were under way on all links in the last sample."""
+        return sum(self._held.values())
+
+    def _since_first(self, names: tuple[str, ...], values: tuple[int, ...]) -> tuple[int, ...]:
+        first = self._first.setdefault(names, values)
+        return tuple(value - before for value, before in zip(values, first, strict=True))
+
+
+def _is_way(names: tuple[str, ...]) -> bool:
+    """Check whether the names are those of a wire's port (link and direction), and not of a node's interface."""
+    return len(names) == 2

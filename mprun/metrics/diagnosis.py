@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a flow that asked for MPTCP did not get it, or got fewer subflows than it should have.
+
+Each cause leaves its trace in the MIB counters of the two ends (nstat(8), MPTcpExt*): which packet
+of the handshakes of RFC 8684 3.1 and 3.2 was the last that was seen. What a middlebox counted is better
+evidence than what did not arrive, and comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from mprun.metrics.interference import NONE, Interference
+from mprun.model.spec import Mptcp
+
+STALE_LOSSES = "net.mptcp.stale_loss_cnt"
+DEFAULT_STALE_LOSSES = 4
+MAINLINE_SCHEDULER = "default"
+# Data that waits for longer after a failure is told of, where a smaller count would have been of use.
+LATE_NS = 1_000_000_000
+# An end that falls back once MP_CAPABLE has been exchanged counts one of these for the connection.
+_FALLBACKS = ("MPCapableFallbackACK", "MPCapableDataFallback", "DssFallback")
+
+
+def has_fallen_back(client: Mapping[str, int], server: Mapping[str, int]) -> bool:
+    """Check whether every connection that began as MPTCP continued as TCP (RFC 8684 3.7)."""
+    return 0 < _count(client, "MPCapableSYNTX") <= count_fallbacks(client, server)
+
+
+def count_fallbacks(client: Mapping[str, int], server: Mapping[str, int]) -> int:
+    """Connections of the two that began as MPTCP and went on as TCP."""
+    return max(sum(_count(end, name) for name in _FALLBACKS) for end in (client, server))
+
+
+def explain_plain_tcp(client: Mapping[str, int], server: Mapping[str, int], interference: Interference = NONE) -> str:
+    """Cause of a connection without MPTCP."""
+    if not _count(client, "MPCapableSYNTX"):
+        return "the application opened a plain TCP socket: no MP_CAPABLE was sent"
+    culprit = interference.blame("proxy.intercepted", "strip.mp_capable", "strip.mptcp")
+    if culprit and not _count(client, "MPCapableSYNACKRX"):
+        return culprit
+    if not _count(server, "MPCapableSYNRX"):
+        return (
+            "MP_CAPABLE was sent and no MPTCP socket received it: the server's program listens on plain TCP, or "
+            "something between the hosts removes the option"
+        )
+    if not _count(client, "MPCapableSYNACKRX"):
+        return "the server answered MP_CAPABLE and its answer lost the option: something between the hosts removes it"
+    fallback = "the connection fell back to TCP after its handshake (fallback, RFC 8684 3.7)"
+    culprit = culprit or interference.blame("strip.dss", "strip.add_addr")
+    return f"{fallback}: {culprit}" if culprit else fallback
+
+
+def explain_settings(client: Mptcp, server: Mptcp, wanted: float) -> str | None:
+    """Why two hosts' MPTCP settings ask for no more subflows than there were; None if they do not limit them.
+
+    client, server: of the intent. wanted: the number that was expected.
+    """
+    if client.path_manager == "default":
+        flags = [flag for endpoint in client.endpoints for flag in endpoint.flags]
+        if not flags:
+            return (
+                "the client's path manager is default, which opens no subflow by itself: write fullmesh, or endpoints"
+            )
+        if not {"subflow", "fullmesh"} & set(flags):
+            has = ", ".join(dict.fromkeys(flags))
+            return f"endpoint flags: the client opens subflows from endpoints with subflow or fullmesh, and has {has}"
+    if client.subflows is not None and 1 + client.subflows < wanted:
+        return f"limits: the client may open {client.subflows} additional subflows"
+    # ndiffports goes to the address that it knows
+    if client.path_manager != "ndiffports" and server.path_manager == "default":
+        return (
+            "the server's path manager is default, which announces no address by itself: write fullmesh, or endpoints"
+        )
+    return None
+
+
+def explain_missing_subflows(
+    client: Mapping[str, int],
+    server: Mapping[str, int],
+    wanted: int,
+    got: int,
+    accepted: int | None,
+    interference: Interference = NONE,
+    refused: Collection[str] = (),
+) -> str:
+    """Cause of fewer subflows than the endpoints allow.
+
+    accepted: the client's `add_addr_accepted` limit, if one was given. refused: addresses of the server from which
+    a reset answered a join's SYN.
+    """
+    sent, received = _count(client, "MPJoinSynTx"), _count(server, "MPJoinSynRx")
+    answered = _count(client, "MPJoinSynAckRx")
+    if sent > received:
+        lost = "MP_JOIN was sent and did not arrive" if not received else f"{sent - received} of {sent} joins were lost"
+        rules = ("strip.mp_join", "strip.mptcp", "proxy.intercepted", "firewall.refused", "nat.unsolicited")
+        if culprit := interference.blame(*rules):
+            return f"{lost}: {culprit}"
+        if refused:
+            # who listens there counts what he refuses among the joins that were received
+            return (
+                f"no program listens at {', '.join(sorted(refused))}: the server's program has to take joins there too"
+            )
+    elif sent > answered and (culprit := interference.blame("alter.mp_join")):
+        return f"MP_JOIN arrived with a token that no connection has: {culprit}"
+    elif sent > answered and (culprit := interference.blame("strip.mp_join", "strip.mptcp")):
+        return f"MP_JOIN arrived and its answer did not: {culprit}"
+    if _count(server, "AddAddrTx") and not _count(client, "AddAddr"):
+        unknown = "the client never learnt of the server's other addresses: ADD_ADDR was sent and did not arrive"
+        if culprit := interference.blame("alter.add_addr"):
+            return f"{unknown} as it was, as its HMAC shows (RFC 8684 3.4.1): {culprit}"
+        culprit = interference.blame("strip.add_addr", "strip.mptcp")
+        return f"{unknown}: {culprit}" if culprit else unknown
+    if accepted is not None and _count(client, "AddAddr") > accepted:
+        return f"limits: the client takes {accepted} of the announced addresses (add_addr_accepted)"
+    if not sent:
+        missing = (
+            "no join was sent: the client has no endpoint for its other addresses, no route from them, or closed its "
+            "direction before it could"
+        )
+        return _blame_routes(client, server) or missing
+    if not received:
+        lost = "MP_JOIN was sent and did not arrive: no route from that address, or the path drops it"
+        return _blame_routes(client, server) or lost
+    if not answered:
+        if _count(server, "MPJoinRejected") or _count(server, "MPJoinPortSynRx"):
+            return "the server refused the join: its limits allow no further subflow"
+        # a SYN and ACK that no socket takes is answered by a reset, which the server counts
+        if server.get("TcpExtEmbryonicRsts"):
+            return (
+                "join unanswered: the server's answer reached the client and no subflow took it; an endpoint that is "
+                "bound to a device takes none that comes by another one"
+            )
+        return _blame_routes(client, server) or (
+            "join unanswered: the server received MP_JOIN and its answer did not come back: no route to that address, "
+            "or the path drops it"
+        )
+    if not _count(server, "MPJoinAckRx"):
+        return "the server refused the join: its limits allow no further subflow"
+    if sent > answered:
+        lost = f"{sent - answered} of {sent} joins had no answer: a path was down or lossy during the handshake"
+        return _blame_routes(client, server) or lost
+    if dropped := _count(client, "AddAddrDrop"):
+        return (
+            f"Linux dropped {dropped} of the announced addresses, as it takes one at a time (AddAddrDrop); the server "
+            "announces them again after net.mptcp.add_addr_timeout"
+        )
+    return f"{answered} joins were answered, and the connection still had {got} subflows instead of {wanted}"
+
+
+def _blame_routes(client: Mapping[str, int], server: Mapping[str, int]) -> str | None:
+    """Say what an end's routing did to packets (nstat(8): IPReversePathFilter, IpOutNoRoutes); None if nothing."""
+    for name, end in (("client", client), ("server", server)):
+        if dropped := end.get("TcpExtIPReversePathFilter"):
+            return f"rp_filter of the {name} dropped {dropped} packets, whose way back is another interface"
+        if lost := end.get("IpOutNoRoutes"):
+            return f"{lost} packets of the {name} had no route: a source rule, or a route in its table, is missing"
+    return None
+
+
+def explain_handover(
+    path: str,
+    time_ns: int,
+    is_over: bool,
+    backups: Sequence[str],
+    stale_losses: str | None = None,
+    scheduler: str | None = None,
+) -> str | None:
+    """Why the data of a connection did not flow for long after a path had failed; None if it did.
+
+    backups: paths that are used when nothing else is left. stale_losses, scheduler: what the sender's host was
+    given; ours leave a subflow at its first time-out, mainline's when it counts as stale. None: it is no MPTCP.
+    """
+    allowed = int(stale_losses) if stale_losses and stale_losses.isdigit() else DEFAULT_STALE_LOSSES
+    is_patient = scheduler == MAINLINE_SCHEDULER and allowed != 1
+    if is_over and (time_ns < LATE_NS or not is_patient):
+        return None
+    waited = f"after {path} had failed its data waited for time-outs for {time_ns / 1e9:.2f} s"
+    waited += "" if is_over else ", and still did when it was last looked at"
+    if not is_patient:
+        return waited
+    others = ", ".join(name for name in backups if name != path)
+    instead = f"backup {others} gets" if others else "others get"
+    meanwhile = f"{instead} only what timers send again"
+    if not allowed:
+        return f"{waited}: with {STALE_LOSSES}=0 a subflow never counts as stale, and {meanwhile}"
+    return (
+        f"{waited}: a subflow counts as stale after {allowed} of them in a row ({STALE_LOSSES}={allowed}), and until "
+        f"then {meanwhile}"
+    )
+
+
+def explain_dropped_data(counters: Mapping[str, int], interference: Interference = NONE) -> str | None:
+    """Explain what a host's MPTCP dropped because it lay beyond the announced window; None if nothing.
+
+    The sender learns of it only by a time-out, and then sends one fragment of its data again.
+    """
+    if not (dropped := _count(counters, "NoDSSInWindow")):
+        return None
+    if culprit := interference.blame("alter.mp_capable"):
+        return f"dropped {dropped} segments, as it counts data from another key than their sender does: {culprit}"
+    return (
+        f"dropped {dropped} segments that arrived beyond its MPTCP receive window (NoDSSInWindow), each to be sent "
+        "again after a time-out: net.ipv4.tcp_rmem may be too small for the sum of the paths' rates times the longest "
+        "RTT with full queues (docs/mptcp.md, receive window)"
+    )
+
+
+def explain_memory_pressure(counters: Mapping[str, int]) -> str | None:
+    """Explain windows that are small because the kernel lacked memory for TCP; None if it did not."""
+    if not counters.get("TcpExtTCPMemoryPressures"):
+        return None
+    return (
+        "TCP came under memory pressure (TCPMemoryPressures): net.ipv4.tcp_mem is too small for the buffers of all "
+        "hosts together, and windows were made smaller than the network asks for; give smaller buffers"
+    )
+
+
+def count_full_sockets(counters: Mapping[str, int]) -> int:
+    """Return the number of UDP packets that a host dropped at full sockets (nstat(8))."""
+    return sum(counters.get(f"{name}RcvbufErrors", 0) for name in ("Udp", "Udp6"))
+
+
+def explain_full_sockets(counters: Mapping[str, int]) -> str | None:
+    """Explain losses of UDP in the sockets of a host; None if there are none."""
+    dropped = count_full_sockets(counters)
+    if not dropped:
+        return None
+    return (
+        f"dropped {dropped} UDP packets at full sockets (UdpRcvbufErrors), after all links had carried them: "
+        "its programs read too slowly; offer less, or raise net.core.rmem_default"
+    )
+
+
+def explain_refusal(interference: Interference) -> str | None:
+    """Cause of a connection that was not made at all, or carried nothing; None if no middlebox is to blame."""
+    return interference.blame("firewall.refused", "nat.unsolicited", "alter.mp_capable")
+
+
+def _count(counters: Mapping[str, int], name: str) -> int:
+    return counters.get(f"MPTcpExt{name}", 0)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rate and the fairness of several flows together, from the payload that each got and when. Pure.
+
+Flows may start and end at different times. A sum of their mean rates would add means over different intervals, and
+could exceed what the network carries.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from mprun.metrics.statistics import jain
+from mprun.workloads.tool import Portion
+
+# From and until, ns from time zero.
+Interval = tuple[int, int]
+
+
+def find_rate(flows: Sequence[Sequence[Portion]]) -> float | None:
+    """The payload of all flows over the time in which at least one of them ran, bit/s; None where no two of them ran
+    at one time. A flow runs during its portions."""
+    ran = [_join(_intervals(portions)) for portions in flows]
+    together = _join([interval for intervals in ran for interval in intervals])
+    if _length(together) == sum(map(_length, ran)):
+        return None
+    return sum(portion.size_bytes for portions in flows for portion in portions) * 8e9 / _length(together)
+
+
+def find_fairness(flows: Sequence[Sequence[Portion]]) -> float | None:
+    """Jain's index of what the flows got while the same flows ran, mean over all times with two flows or more, weighted
+    by their lengths; None where there is no such time, or no flow got anything in it."""
+    moments = sorted({at for portions in flows for ends in _join(_intervals(portions)) for at in ends})
+    # of each time between two moments what each of the flows that ran got
+    got: list[dict[int, float]] = [{} for _ in moments]
+    for flow, portions in enumerate(flows):
+        for portion in portions:
+            for place, size_bytes in _divide(portion, moments):
+                got[place][flow] = got[place].get(flow, 0.0) + size_bytes
+    index, shared_ns = 0.0, 0
+    for place, sizes in enumerate(got):
+        if len(sizes) > 1 and any(sizes.values()):
+            length_ns = moments[place + 1] - moments[place]
+            index += length_ns * jain(list(sizes.values()))
+            shared_ns += length_ns
+    return index / shared_ns if shared_ns else None
+
+
+def _divide(portion: Portion, moments: Sequence[int]) -> Iterator[tuple[int, float]]:
+    """The places of the times between moments that a portion lies in, and its bytes there: constant over its time."""
+    place = bisect_right(moments, portion.begin_ns) - 1
+    begin_ns = portion.begin_ns
+    while begin_ns < portion.end_ns:
+        end_ns = min(portion.end_ns, moments[place + 1])
+        yield place, portion.size_bytes * (end_ns - begin_ns) / (portion.end_ns - portion.begin_ns)
+        begin_ns, place = end_ns, place + 1
+
+
+def _intervals(portions: Sequence[Portion]) -> list[Interval]:
+    return [(portion.begin_ns, portion.end_ns) for portion in portions if portion.begin_ns < portion.end_ns]
+
+
+def _join(intervals: Sequence[Interval]) -> list[Interval]:
+    """The same time in as few intervals as possible, in order."""
+    joined: list[Interval] = []
+    for begin_ns, end_ns in sorted(intervals):
+        if joined and begin_ns <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end_ns)
+        else:
+            joined.append((begin_ns, end_ns))
+    return joined
+
+
+def _length(intervals: Sequence[Interval]) -> int:
+    return sum(end_ns - begin_ns for begin_ns, end_ns in intervals)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A flow: its errors, the metrics and tables of its tool, its connections, and what these say of its paths. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mprun.metrics.connection import find_connections, ports_towards
+from mprun.metrics.diagnosis import explain_refusal
+from mprun.metrics.evidence import Evidence
+from mprun.metrics.failover import measure_handover, tell_handovers_seen
+from mprun.metrics.fairness import find_fairness, find_rate
+from mprun.metrics.findings import Findings, join, measured
+from mprun.metrics.interference import on_paths
+from mprun.metrics.outputs import FlowOutputs, parse
+from mprun.metrics.path_use import carried, judge_paths, tell_paths
+from mprun.metrics.qlog_tables import read_qlogs
+from mprun.metrics.series import FlowConnections
+from mprun.metrics.subflow import count_reinjected, count_subflows
+from mprun.model.intent import PlacedFlow
+from mprun.model.metric import OF_TOTAL, TOTAL
+from mprun.runs.agent_report import Ended
+from mprun.workloads.tool import Result, Tool, metrics_of, summarize_delays, tool_of
+
+
+@dataclass(frozen=True)
+class FlowReading:
+    """A flow as its outputs and the kernel tell it.
+
+    `result`: of its tool; None if the flow never ran.
+    `connections`: its data connections; None if the kernel observed none of its hosts.
+    """
+
+    findings: Findings
+    result: Result | None = None
+    connections: FlowConnections | None = None
+
+
+def read_flow(flow: PlacedFlow, evidence: Evidence) -> FlowReading:
+    """Return what is known of a flow, and what is wrong with it."""
+    processes = evidence.agent.ended("flow", flow.name)
+    if not processes:
+        is_told = bool(evidence.agent.error)
+        return FlowReading(Findings(errors=() if is_told else (f"{flow.name}: never started",)))
+    outputs = FlowOutputs(flow.name, evidence)
+    tool = tool_of(flow)
+    began_ns = min(ended.started_ns for ended in processes.values()) - outputs.zero_ns
+    ended_ns = max(ended.ended_ns for ended in processes.values()) - outputs.zero_ns
+    # a tool knows a flow by the port that its server was given
+    result = parse(tool, replace(flow, port=flow.endpoints.port), outputs, began_ns, ended_ns)
+    culprit = explain_refusal(on_paths(flow, evidence.agent.filtered))
+    because = f"; {culprit}" if culprit else ""
+    found = [
+        Findings(errors=tuple(_find_errors(flow, processes, result, outputs, because))),
+        _tell_result(flow, result),
+        *_tell_paths_and_handovers(flow, tool, result, because, evidence),
+        read_qlogs(flow, outputs, evidence.intent),
+    ]
+    observed, peer = (evidence.observation.hosts.get(host) for host in (flow.source, flow.destination))
+    if not (result.data_ports or result.server_ports) or observed is None or peer is None:
+        return FlowReading(join(found), result)
+    ports = result.data_ports or ports_towards(observed, result.server_ports)
+    connections = FlowConnections(flow, find_connections(observed, peer, ports, flow.paths), began_ns, ended_ns)
+    found += _read_connections(connections, tool, result, evidence)
+    return FlowReading(join(found), result, connections)
+
+
+def _find_errors(
+    flow: PlacedFlow, processes: Mapping[str, Ended], result: Result, outputs: FlowOutputs, because: str
+) -> Iterator[str]:
+    """Say why a flow's processes failed, if one did. because: the middlebox that may have caused it."""
+    failed = next((name for name, ended in processes.items() if ended.status), None)
+    if any(ended.timed_out for ended in processes.values()):
+        yield f"{flow.name}: did not end in time and was stopped{because}"
+    elif failed is not None or result.error:
+        why = processes[failed].why if failed is not None else ""
+        said = why or result.error or outputs.log(failed or flow.name, "err").strip()[-500:] or "without a word"
+        status = processes[failed].status if failed is not None else 0
+        yield f"{flow.name}: {flow.tool} ended with status {status}: {said}{because}"
+
+
+def _tell_result(flow: PlacedFlow, result: Result) -> Findings:
+    values = dict(result.values)
+    for what, delays_ns in result.delays_ns.items():
+        values |= summarize_delays(what, delays_ns)
+    metrics = metrics_of(flow)
+    return Findings(
+        metrics={f"{flow.name}.{name}": measured(value, metrics[name].unit) for name, value in values.items()},
+        tables=tuple((title, flow.name, table) for title, table in result.tables.items()),
+        accounts=result.accounts,
+        warnings=tuple(f"{flow.name}: {text}" for text in result.warnings),
+    )
+
+
+def _tell_paths_and_handovers(
+    flow: PlacedFlow, tool: Tool, result: Result, because: str, evidence: Evidence
+) -> Iterator[Findings]:
+    """Tell what a tool itself knows of its paths and of their failures."""
+    if result.paths:
+        yield judge_paths(flow, result.paths, because)
+        uses = {(use.source, use.destination): use for use in result.paths}
+        yield tell_paths(flow, evidence.intent, uses, tool.METRICS, result.values.get("goodput"))
+    if result.movement:
+        yield tell_handovers_seen(flow, evidence.intent, result.movement)
+
+
+def _read_connections(one: FlowConnections, tool: Tool, result: Result, evidence: Evidence) -> Iterator[Findings]:
+    """Tell what the kernel knows of a flow's connections."""
+    flow, connections = one.flow, one.connections
+    if result.server_ports and connections:
+        lost = sum(subflow.client.resent for connection in connections for subflow in connection.subflows)
+        yield Findings({f"{flow.name}.retransmits": measured(lost, "count")})
+    yield count_subflows(flow, connections, evidence)
+    if flow.protocol == "mptcp":
+        uses = carried(flow, connections, one.began_ns)
+        resent = [use.resent for use in uses.values() if use.resent is not None]
+        if resent and "retransmits" in tool.METRICS:
+            # what the tool asks of its socket is told of the first subflow alone
+            yield Findings({f"{flow.name}.retransmits": measured(sum(resent), "count")})
+        yield tell_paths(flow, evidence.intent, uses, tool.METRICS, result.values.get("goodput"))
+        yield count_reinjected(flow, evidence)
+        yield measure_handover(flow, connections, evidence)
+
+
+def sum_up(flows: Sequence[PlacedFlow], results: Mapping[str, Result]) -> Findings:
+    """Return goodput and fairness of the flows that are not in the background, where two of them ran at one time."""
+    names = [flow.name for flow in flows if not flow.background and flow.name in results]
+    portions = [results[name].portions["goodput"] for name in names if "goodput" in results[name].values]
+    together = {"goodput": find_rate(portions), "fairness": find_fairness(portions)}
+    return Findings(
+        {
+            f"{TOTAL}.{metric}": measured(value, OF_TOTAL[metric].unit)
+            for metric, value in together.items()
+            if value is not None
+        }
+    )

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups: the metrics of several flows together.
+
+`mprun.model.metric.Metric.over` says how a metric of a group follows from those of its flows, or the tool's own `pool`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from mprun.metrics.fairness import find_fairness, find_rate
+from mprun.metrics.findings import Metrics
+from mprun.model.metric import FAIRNESS, Unit, group_metrics
+from mprun.model.spec import Flow
+from mprun.workloads.tool import Result, Table, metrics_of, summarize_delays, tool_of
+
+Values = dict[str, tuple[float, Unit]]
+
+
+def measure_groups(
+    flows: Sequence[Flow], results: Mapping[str, Result], measured: Metrics
+) -> Iterator[tuple[str, Values, Mapping[str, Table]]]:
+    """(group, values by the names of metrics, tables) of each group, all of whose flows have a result.
+
+    results: by flow. measured: the metrics of flows, by their whole names.
+    """
+    members: dict[str, list[Flow]] = {}
+    for flow in flows:
+        if flow.group is not None:
+            members.setdefault(flow.group, []).append(flow)
+    for group, some in members.items():
+        if all(flow.name in results for flow in some):
+            values = _over(some, results, measured)
+            tool = tool_of(some[0])
+            told = [results[flow.name] for flow in some]
+            pool = getattr(tool, "pool", _pool_delays)
+            pooled = pool(some, told)
+            named = dict(pooled.values)
+            for what, delays_ns in pooled.delays_ns.items():
+                named |= summarize_delays(what, delays_ns)
+            values |= {name: (value, metrics_of(some[0])[name].unit) for name, value in named.items()}
+            yield group, values, pooled.tables
+
+
+def _pool_delays(flows: Sequence[Flow], results: Sequence[Result]) -> Result:
+    """The delays of all."""
+    names = dict.fromkeys(name for result in results for name in result.delays_ns)
+    return Result(delays_ns={n: [ns for r in results for ns in r.delays_ns.get(n, ())] for n in names})
+
+
+def _over(flows: Sequence[Flow], results: Mapping[str, Result], measured: Metrics) -> Values:
+    """Sums and leasts of what all flows have, and their rates together (`mprun.metrics.fairness`)."""
+    values: Values = {}
+    for name, metric in group_metrics(metrics_of(flows[0])).items():
+        found = [measured[key]["value"] for flow in flows if (key := f"{flow.name}.{name}") in measured]
+        if len(found) < len(flows):
+            continue
+        if metric.over == "least":
+            values[name] = min(found), metric.unit
+        elif metric.over == "sum" and metric.unit != "rate":
+            values[name] = sum(found), metric.unit
+        elif metric.over == "sum":
+            portions = [results[flow.name].portions[name] for flow in flows]
+            is_alone = len(flows) == 1
+            rate = found[0] if is_alone else find_rate(portions)
+            if rate is not None:
+                values[name] = rate, metric.unit
+            fairness = find_fairness(portions) if not is_alone else 1.0 if found[0] else None
+            if name == "goodput" and fairness is not None:
+                values["fairness"] = fairness, FAIRNESS["fairness"].unit
+    return values

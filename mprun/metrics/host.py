@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Doubts about hosts: a slow machine, an overloaded kernel, and logs that are cut off. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from mprun.metrics.diagnosis import explain_dropped_data, explain_full_sockets, explain_memory_pressure
+from mprun.metrics.interference import Interference
+from mprun.metrics.observation import Host, Observation
+from mprun.model.intent import Intent
+from mprun.model.span import find_spans
+from mprun.model.spec import LinkChange
+from mprun.model.units import TIME
+from mprun.runs.agent_report import AgentReport, Ended, HostLoad
+
+# Beyond these a run in real time is marked: a timer this late holds back what a link at 10 Mbit/s sends in it,
+# and a program that waits for a CPU may be the one that sends or receives.
+LATE_NS = 10_000_000
+MOST_STEAL = 0.02
+MOST_PRESSURE = 0.3
+
+
+def doubt_host(load: HostLoad | None) -> Iterator[str]:
+    """Say why a run in real time may show its machine rather than its network."""
+    if load is None:
+        return
+    reasons = []
+    if load.late_most_ns > LATE_NS:
+        reasons.append(f"a timer came {load.late_most_ns / 1e6:.0f} ms late")
+    if load.steal > MOST_STEAL:
+        reasons.append(f"its hypervisor took {load.steal:.0%} of the time")
+    if (load.cpu_pressure or 0) > MOST_PRESSURE:
+        reasons.append(f"some program waited for a CPU {load.cpu_pressure:.0%} of the time")
+    if reasons:
+        yield f"this machine could not keep up: {'; '.join(reasons)}"
+
+
+def warn_of_untaken(intent: Intent, observation: Observation) -> Iterator[str]:
+    """Warn of losses that no queue counts and no file asks for. A link that goes down is asked to lose."""
+    cut = {change.link for change in intent.changes if isinstance(change, LinkChange) and not change.is_up}
+    for (link, direction), packets in sorted(observation.counters.find_untaken().items()):
+        if link not in cut:
+            yield (
+                f"link '{link}' {direction}: {packets} packets lost outside its queue: the kernel had too many to take "
+                "in (net.core.netdev_max_backlog)"
+            )
+
+
+def warn_of_missing_packets(intent: Intent, agent: AgentReport) -> Iterator[str]:
+    """Warn of faults whose packet never came."""
+    if not agent.complete:
+        return
+    for node, link in dict.fromkeys((fault.node, fault.link) for fault in intent.faults):
+        asked = [fault.packet for fault in intent.faults if (fault.node, fault.link) == (node, link) and fault.packet]
+        interfaces = [end.name for one in intent.links if one.name == link for end in one.ends if end.node == node]
+        come = sum(agent.faults.get(node, {}).get(name, 0) for name in interfaces)
+        if come < len(asked):
+            few = f"{come} of {len(asked)} faults" if len(asked) > 1 else "no fault"
+            yield f"faults: {few} at '{node}' from link '{link}': packet {max(asked)} never arrived"
+
+
+def warn_of_late_changes(intent: Intent, agent: AgentReport) -> Iterator[str]:
+    """Warn of links and addresses whose changes all came after the last flow, where only the run can tell its end."""
+    ends = [one.ended_ns for one in agent.processes.values() if one.role == "flow"]
+    is_known = all(span.end_ns is not None for span in find_spans(intent.traffic).values())
+    if is_known or not ends or not agent.complete or agent.zero_ns is None:
+        return
+    end_ns = max(ends) - agent.zero_ns
+    first: dict[tuple[str, str], int] = {}
+    for change in intent.changes:
+        first.setdefault((getattr(change, "host", ""), change.link), change.at_ns)
+    for (host, link), at_ns in first.items():
+        if at_ns >= end_ns:
+            what = f"address of '{host}' on '{link}'" if host else f"link '{link}'"
+            yield (
+                f"events: no change of {what} had an effect: the first is at {TIME.render(at_ns)}, and the last flow "
+                f"ended at {end_ns / 1e9:.3f} s; write an earlier time, or a 'duration' in place of 'size'"
+            )
+
+
+def warn_of_lost_sockets(hosts: Mapping[str, Host]) -> Iterator[str]:
+    """Warn of hosts where the kernel could not tell of all sockets that closed."""
+    for name, host in hosts.items():
+        if host.has_lost_sockets:
+            yield f"{name}: more sockets closed at once than the kernel could report: some counts are missing"
+
+
+def warn_of_counters(agent: AgentReport) -> Iterator[str]:
+    """Warn of data that a host dropped, and of memory pressure there."""
+    interference = Interference(agent.filtered)
+    for host, counters in agent.counters.items():
+        texts = (
+            explain_dropped_data(counters, interference),
+            explain_memory_pressure(counters),
+            explain_full_sockets(counters),
+        )
+        yield from (f"{host}: {text}" for text in texts if text)
+
+
+def warn_of_cut_logs(processes: Mapping[str, Ended]) -> Iterator[str]:
+    """Warn of logs that do not hold all that their program printed."""
+    for ended in processes.values():
+        for log, printed_bytes in ended.cut.items():
+            yield f"logs/{log} is cut off: its program printed {printed_bytes / 1e6:.0f} MB"

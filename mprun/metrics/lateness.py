@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Late timers in real time, and the times that they explain. Pure.
+
+A path's delay stages hold a packet until a timer comes. On a slow or loaded machine timers come late, and an idle round
+trip is longer by that. The agent measures how late its own timers are while it measures the idle paths, and again while
+there is traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mprun.model.intent import FlowPath, Intent
+from mprun.model.network import Link
+from mprun.model.units import NS_PER_S
+from mprun.runs.agent_report import HostLoad
+
+# The metric that `spec.metric.OF_PATH` names.
+ROUND_TRIP = "rtt"
+# The two ends of an exchange. Each waits for its processor as the agent does when its timer has come.
+ENDS = 2
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """By how much late timers may lengthen a mean of round trips.
+
+    timers: those that one round trip waits for, one after the other. round_trips: the number that was measured.
+    late_ns: how late the agent's timers came at worst, the latest first.
+    """
+
+    timers: int
+    round_trips: int
+    late_ns: tuple[int, ...]
+
+    @property
+    def most_s(self) -> float:
+        """The mean if the worst timers that were seen had all been those of the round trips.
+
+        No other timer was later than the last of the worst.
+        """
+        waited = self.timers * self.round_trips
+        worst = self.late_ns[:waited]
+        rest = (waited - len(worst)) * worst[-1]
+        return (sum(worst) + rest) / self.round_trips / NS_PER_S
+
+    def explain(self, metric: str, value_s: float, maximum_s: float) -> str:
+        """Say why a value above its bound holds."""
+        return (
+            f"{metric} is {value_s * 1e3:.3f} ms, above {maximum_s * 1e3:g} ms: each of its packets waits for "
+            f"{self.timers} timers, and this machine's came late by up to {self.late_ns[0] / 1e6:.1f} ms, "
+            f"which explains {self.most_s * 1e3:.1f} ms"
+        )
+
+
+def find_allowances(intent: Intent, idle: HostLoad | None) -> Mapping[str, Allowance]:
+    """Return the allowance of each path's round trip, by the metric's name.
+
+    idle: how the host kept up while idle paths were measured; None in simulated time, where no timer is late.
+    """
+    if idle is None or not idle.late_worst_ns:
+        return {}
+    links = {link.name: link for link in intent.links}
+    paths = {path.name: path for flow in intent.traffic for path in flow.paths}
+    found = {}
+    for name, path in paths.items():
+        if timers := _count_timers(path, links):
+            found[f"{name}.{ROUND_TRIP}"] = Allowance(timers, intent.probe_pings, idle.late_worst_ns)
+    return found
+
+
+def find_exchange_allowance(intent: Intent, traffic: HostLoad | None) -> Allowance | None:
+    """Return the allowance of one request and its answer, over the path with the most delay stages.
+
+    traffic: how the host kept up while there was traffic; None in simulated time, where no timer is late.
+    """
+    if traffic is None or not traffic.late_worst_ns:
+        return None
+    links = {link.name: link for link in intent.links}
+    timers = [_count_timers(path, links) for flow in intent.traffic for path in flow.paths]
+    return Allowance(max(timers, default=0) + ENDS, 1, traffic.late_worst_ns)
+
+
+def _count_timers(path: FlowPath, links: Mapping[str, Link]) -> int:
+    """Return the number of delay stages that a packet and its answer pass on a path."""
+    ways = [way for link in path.links for way in (links[link].forward, links[link].reverse)]
+    return sum(bool(way.delay_ns) for way in ways)

@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record of a run -> what it says: of each host its MPTCP events and sockets, and all samples as rows. Pure.
+
+Names of flows and links are not known here: `series` puts them in.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple, NotRequired, TypedDict, cast
+
+from mprun.agent.message import (
+    HEADER,
+    INET_DIAG_INFO,
+    INET_DIAG_SKMEMINFO,
+    SOCK_DIAG_BY_FAMILY,
+    TCPDIAG_GETSOCK,
+    attributes,
+    find_attribute,
+    split_messages,
+)
+from mprun.agent.mptcp_event import read_events, spell_address
+from mprun.agent.record import (
+    CONNECTIONS,
+    CPU,
+    EVENTS,
+    INTERFACES,
+    KERNEL_LOG,
+    LOST,
+    PROGRESS,
+    QUEUES,
+    SOURCE,
+    TRACE,
+    read_entries,
+)
+from mprun.kernel.log import Message, read_records
+from mprun.metrics.counter import Counters
+from mprun.metrics.handover import Progress
+from mprun.metrics.limitation import ConnectionState
+from mprun.metrics.processor import Processors
+from mprun.metrics.rows import Kind, Rows
+from mprun.metrics.sample_source import Source
+from mprun.metrics.trace_event_tables import Trace
+from mprun.model.network import Link
+from mprun.workloads.tool import SocketSample
+
+Tuple4 = tuple[str, int, str, int]
+
+# struct tcp_info (include/uapi/linux/tcp.h), to which newer kernels append: name, offset, format.
+TCP_INFO = (
+    ("rtt_us", 68, "I"),
+    ("rttvar_us", 72, "I"),
+    ("min_rtt_us", 148, "I"),
+    ("snd_cwnd_packets", 80, "I"),
+    ("ssthresh_packets", 76, "I"),
+    ("unacked_packets", 24, "I"),
+    ("lost_packets", 32, "I"),
+    ("retransmits_packets", 100, "I"),
+    ("pacing_bytes_per_s", 104, "Q"),
+    ("delivery_bytes_per_s", 160, "Q"),
+    ("bytes_sent", 200, "Q"),
+    ("bytes_retransmitted", 208, "Q"),
+    ("bytes_acked", 120, "Q"),
+    ("bytes_received", 128, "Q"),
+    ("notsent_bytes", 144, "I"),
+    # how long ago it sent and received payload last
+    ("last_sent_ms", 44, "I"),
+    ("last_received_ms", 52, "I"),
+    ("snd_wnd_bytes", 228, "I"),
+    ("last_ack_recv_ms", 56, "I"),
+    ("busy_us", 168, "Q"),
+    ("rwnd_limited_us", 176, "Q"),
+    ("sndbuf_limited_us", 184, "Q"),
+)
+NAMES = tuple(name for name, _, _ in TCP_INFO)
+_ACKED, _RECEIVED = NAMES.index("bytes_acked"), NAMES.index("bytes_received")
+# What the kernel says of what there is not yet (TCP_INFINITE_SSTHRESH, ~0).
+UNSET = {
+    "rtt_us": 0,
+    "min_rtt_us": (1 << 32) - 1,
+    "ssthresh_packets": 0x7FFFFFFF,
+    "pacing_bytes_per_s": (1 << 64) - 1,
+}
+# The two ends of a socket, as columns.
+ENDS: Mapping[str, Kind] = {"local": "text", "local_port": "whole", "remote": "text", "remote_port": "whole"}
+OF_SOCKETS: Mapping[str, Kind] = {"time_ns": "whole", "host": "text", **ENDS, **dict.fromkeys(NAMES, "whole")}
+_MOVED = ("bytes_sent", "bytes_retransmitted", "bytes_received", "last_sent_ms", "last_received_ms")
+_LIMITS = [(NAMES.index(name), value) for name, value in UNSET.items()]
+AF_INET = 2
+_DIAG_BYTES = 72
+_ENDS_BYTES = 40
+# Of struct mptcp_info: mptcpi_write_seq, mptcpi_snd_una, mptcpi_rcv_nxt.
+_WRITE_SEQ, _SEQUENCES = 16, struct.Struct("=QQQ")
+# And mptcpi_bytes_sent (each byte once), mptcpi_bytes_acked, which Linux has from 6.5 on.
+_SENT, _COUNTS = 56, struct.Struct("=Q8xQ")
+# Of struct sock's memory SK_MEMINFO_SNDBUF and SK_MEMINFO_WMEM_QUEUED (linux/sock_diag.h).
+_SNDBUF, _MEMORY = 12, struct.Struct("=I4xI")
+_PORTS = struct.Struct("!HH")
+
+
+class Event(TypedDict):
+    """An event of a path manager (`mprun.agent.mptcp_event`). `at_ns`: from time zero."""
+
+    at_ns: int
+    event: str
+    token: NotRequired[int]
+    local: NotRequired[str]
+    local_port: NotRequired[int]
+    remote: NotRequired[str]
+    remote_port: NotRequired[int]
+    local_id: NotRequired[int]
+    remote_id: NotRequired[int]
+    backup: NotRequired[int]
+    error: NotRequired[int]
+
+
+@dataclass
+class Host:
+    """The observed connections of a host.
+
+    `events`: of its path manager. `sockets`: by their addresses, the last state of each.
+    `has_lost_sockets`: more sockets closed at once than the kernel could report.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    sockets: dict[Tuple4, SocketState] = field(default_factory=dict)
+    has_lost_sockets: bool = False
+
+
+class SocketState(NamedTuple):
+    """The state of a TCP socket at a moment from time zero. `values`: of TCP_INFO, None if the kernel has none."""
+
+    at_ns: int
+    host: str
+    addresses: Tuple4
+    values: tuple[int | None, ...]
+
+    def get(self, name: str) -> int:
+        """A value of TCP_INFO; 0 where there is none."""
+        return self.values[NAMES.index(name)] or 0
+
+    @property
+    def volume_bytes(self) -> int:
+        """Payload in both directions."""
+        return (self.values[_ACKED] or 0) + (self.values[_RECEIVED] or 0)
+
+
+@dataclass
+class Observation:
+    """The content of a record.
+
+    `sockets`: each sampled state, and the last state of closed sockets.
+    `trace`: the trace events of an experiment kernel.
+    `kernel_log`: the log of an experiment kernel; empty for another kernel.
+    `progress`: by host and addresses of an MPTCP connection, how far its data was. `states`: what it had sent and held.
+    """
+
+    hosts: dict[str, Host] = field(default_factory=dict)
+    sockets: Rows = field(default_factory=lambda: Rows(OF_SOCKETS))
+    progress: dict[tuple[str, Tuple4], list[Progress]] = field(default_factory=dict)
+    states: dict[tuple[str, Tuple4], list[ConnectionState]] = field(default_factory=dict)
+    counters: Counters = field(default_factory=Counters)
+    processors: Processors = field(default_factory=Processors)
+    kernel_log: list[Message] = field(default_factory=list)
+    trace: Trace = field(default_factory=Trace)
+
+    def sample_sockets(self, host: str, port: int) -> Iterator[tuple[int, list[SocketSample]]]:
+        """The samples of a host's sockets with this port at either end, by their moments (`Outputs.sockets`)."""
+        import polars
+
+        mine = self.sockets.frame().filter(
+            polars.col("host") == host, (polars.col("local_port") == port) | (polars.col("remote_port") == port)
+        )
+        known = mine.select("time_ns", *_MOVED).drop_nulls().sort("time_ns", maintain_order=True)
+        for at_ns, rows in groupby(known.iter_rows(), key=itemgetter(0)):
+            yield (
+                at_ns,
+                [
+                    SocketSample(sent - again, received, at_ns - sent_ms * 1_000_000, at_ns - received_ms * 1_000_000)
+                    for _, sent, again, received, sent_ms, received_ms in rows
+                ],
+            )
+
+
+def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Link]) -> Observation:
+    """Read a record. zero_ns: time zero on its clock; links: those of the intent."""
+    found = Observation(counters=Counters(links))
+    sources: dict[int, Source] = {}
+    for kind, number, moment_ns, content in read_entries(chunks):
+        at_ns = moment_ns - zero_ns
+        if kind == SOURCE:
+            sources[number] = json.loads(content)
+            if not isinstance(sources[number], dict):
+                raise ValueError("a source is no mapping")
+            if "host" in sources[number]:
+                found.hosts[sources[number]["host"]] = Host()
+            elif "session" in sources[number]:
+                found.processors.add(sources[number])
+            elif "indices" in sources[number]:
+                found.counters.add(number, sources[number])
+            elif "formats" in sources[number]:
+                found.trace.add(sources[number])
+        elif kind == INTERFACES:
+            found.counters.read_interfaces(content, at_ns, number)
+        elif kind == QUEUES:
+            found.counters.read_queues(content, at_ns, number)
+        elif kind == KERNEL_LOG:
+            found.kernel_log += read_records(content)
+        elif kind == TRACE:
+            found.trace.read(content, zero_ns)
+        elif kind == CPU:
+            found.processors.read(content, at_ns, sources[number]["tick_per_s"])
+        elif kind == PROGRESS:
+            for addresses, state in _read_progress(content, at_ns):
+                found.progress.setdefault((sources[number]["host"], addresses), []).append(state)
+        elif kind == CONNECTIONS:
+            for addresses, held in _read_states(content, at_ns):
+                found.states.setdefault((sources[number]["host"], addresses), []).append(held)
+        else:
+            _read_host(kind, content, at_ns, sources[number]["host"], found)
+    return found
+
+
+def _read_host(kind: int, content: bytes, at_ns: int, host: str, found: Observation) -> None:
+    """Take in what was recorded of a host's connections."""
+    if kind == EVENTS:
+        found.hosts[host].events += [cast(Event, {"at_ns": at_ns, **event}) for event in read_events(content)]
+        return
+    if kind == LOST:
+        found.hosts[host].has_lost_sockets = True
+        return
+    last = found.hosts[host].sockets
+    for state in _sockets(content, at_ns, host):
+        # one that was disconnected closes with its counts cleared
+        if state.addresses not in last or state.volume_bytes >= last[state.addresses].volume_bytes:
+            last[state.addresses] = state
+            found.sockets.add((at_ns, host, *state.addresses, *state.values))
+
+
+def _read_connections(datagrams: bytes) -> Iterator[tuple[Tuple4, Mapping[int, bytes], bytes]]:
+    """Addresses, attributes and struct mptcp_info of each MPTCP connection."""
+    for kind, _, body in split_messages(datagrams):
+        if kind != SOCK_DIAG_BY_FAMILY:
+            continue
+        found = attributes(body[_DIAG_BYTES:])
+        info = found.get(INET_DIAG_INFO, b"")
+        if len(info) >= _WRITE_SEQ + _SEQUENCES.size:
+            yield _read_ends(body[:_ENDS_BYTES]), found, info
+
+
+def _read_progress(datagrams: bytes, at_ns: int) -> Iterator[tuple[Tuple4, Progress]]:
+    """Addresses of each MPTCP connection, and how far its data is."""
+    for addresses, _, info in _read_connections(datagrams):
+        written, acknowledged, expected = _SEQUENCES.unpack_from(info, _WRITE_SEQ)
+        yield addresses, Progress(at_ns, expected, written != acknowledged)
+
+
+def _read_states(datagrams: bytes, at_ns: int) -> Iterator[tuple[Tuple4, ConnectionState]]:
+    """Addresses of each MPTCP connection, and what it has sent and holds; nothing of a kernel that does not say."""
+    for addresses, found, info in _read_connections(datagrams):
+        memory = found.get(INET_DIAG_SKMEMINFO, b"")
+        if len(info) >= _SENT + _COUNTS.size and len(memory) >= _SNDBUF + _MEMORY.size:
+            written, acknowledged, _ = _SEQUENCES.unpack_from(info, _WRITE_SEQ)
+            sent, received = _COUNTS.unpack_from(info, _SENT)
+            room, held = _MEMORY.unpack_from(memory, _SNDBUF)
+            flying = sent - received
+            yield addresses, ConnectionState(at_ns, room, held, flying, max(0, written - acknowledged - flying))
+
+
+def _sockets(datagrams: bytes, at_ns: int, host: str) -> Iterator[SocketState]:
+    """The sockets in answers to a dump, or in broadcasts (struct inet_diag_msg and its attributes)."""
+    at = 0
+    while at + HEADER.size + _DIAG_BYTES <= len(datagrams):
+        length, kind, *_ = HEADER.unpack_from(datagrams, at)
+        if length < HEADER.size:
+            break
+        body, end = at + HEADER.size, at + length
+        at += (length + 3) & ~3
+        if kind not in (TCPDIAG_GETSOCK, SOCK_DIAG_BY_FAMILY):
+            continue
+        addresses = _read_ends(datagrams[body : body + _ENDS_BYTES])
+        try:
+            begins, ends = find_attribute(datagrams, body + _DIAG_BYTES, end, INET_DIAG_INFO)
+        except KeyError:
+            continue
+        if addresses[3]:
+            # without a port at the other end it is a listening one that closes
+            yield SocketState(at_ns, host, addresses, _read_tcp_info(datagrams[begins:ends]))
+
+
+def _whole() -> tuple[struct.Struct, list[int]]:
+    """All of TCP_INFO in one go: a struct of its fields in the order of their places, and how to put them back."""
+    ordered = sorted(TCP_INFO, key=lambda entry: entry[1])
+    form, end = "=", 0
+    for _, offset, one in ordered:
+        form += f"{offset - end}x{one}"
+        end = offset + struct.calcsize("=" + one)
+    return struct.Struct(form), [ordered.index(entry) for entry in TCP_INFO]
+
+
+_WHOLE, _ORDER = _whole()
+
+
+def _read_tcp_info(info: bytes) -> tuple[int | None, ...]:
+    values: list[int | None]
+    if len(info) >= _WHOLE.size:
+        read = _WHOLE.unpack_from(info)
+        values = [read[place] for place in _ORDER]
+    else:
+        values = [
+            struct.unpack_from("=" + form, info, offset)[0]
+            if offset + struct.calcsize("=" + form) <= len(info)
+            else None
+            for _, offset, form in TCP_INFO
+        ]
+    for place, unset in _LIMITS:
+        if values[place] == unset:
+            values[place] = None
+    return tuple(values)
+
+
+@lru_cache(maxsize=1 << 16)
+def _read_ends(head: bytes) -> Tuple4:
+    """The addresses and ports at the beginning of a struct inet_diag_msg; a run has few, and many samples."""
+    local_port, remote_port = _PORTS.unpack_from(head, 4)
+    length = 4 if head[0] == AF_INET else 16
+    return spell_address(head[8 : 8 + length]), local_port, spell_address(head[24 : 24 + length]), remote_port

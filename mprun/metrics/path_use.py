@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paths: what each carried for a flow, how much of their rates the flow used, and their idle round trips. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from mprun.metrics.capacity import find_capacity
+from mprun.metrics.connection import Connection, goes_forward
+from mprun.metrics.evidence import Logs
+from mprun.metrics.findings import Findings, measured
+from mprun.model.intent import Intent, PlacedFlow
+from mprun.model.metric import OF_PATHS, Metrics
+from mprun.runs.agent_report import Ended
+from mprun.workloads import probe
+from mprun.workloads.tool import PathUse
+
+# Uses of paths by the addresses at their ends.
+Uses = Mapping[tuple[str, str], PathUse]
+
+
+def read_probes(processes: Mapping[str, Ended], logs: Logs) -> Findings:
+    """Return the idle round-trip time of each path, as its probe measured it."""
+    metrics = {}
+    for name, ended in processes.items():
+        if ended.role == "probe":
+            values = probe.read_statistics(logs(name, "out"))
+            if "rtt" in values:
+                metrics[f"{name.removeprefix('probe.')}.rtt"] = measured(values["rtt"], "time")
+    return Findings(metrics)
+
+
+def carried(flow: PlacedFlow, connections: Sequence[Connection], began_ns: int) -> Uses:
+    """Return what each path carried: the payload of its subflows. began_ns: when the flow did, from time zero."""
+    every = [subflow for connection in connections for subflow in connection.subflows]
+    is_forward = goes_forward(every)
+    uses = {}
+    for path in flow.paths:
+        subflows = [subflow for subflow in every if subflow.path == path.name]
+        senders = [s.client if is_forward else s.server for s in subflows]
+        senders = [sender for sender in senders if sender.srtt_us]
+        uses[path.ends] = PathUse(
+            *path.ends,
+            sum(s.bytes_acked for s in subflows),
+            sum(s.bytes_received for s in subflows),
+            joined_s=min(((s.established_ns - began_ns) / 1e9 for s in subflows), default=None),
+            srtt_s=sum(s.srtt_us for s in senders) / len(senders) / 1e6 if senders else None,
+            resent=sum(s.resent for s in senders) if senders else None,
+            resent_bytes=sum(s.resent_bytes for s in senders) if senders else None,
+        )
+    return uses
+
+
+def judge_paths(flow: PlacedFlow, uses: Sequence[PathUse], because: str) -> Findings:
+    """Report each path that was not used as asked. because: the middlebox that may have prevented it."""
+    names = {path.ends: path.name for path in flow.paths}
+    where = [(f"{flow.name}: path {names[use.source, use.destination]}", use) for use in uses]
+    return Findings(
+        failures=tuple(f"{place}: {use.failure}{because}" for place, use in where if use.failure),
+        warnings=tuple(f"{place}: {use.warning}" for place, use in where if use.warning),
+    )
+
+
+def tell_paths(flow: PlacedFlow, intent: Intent, uses: Uses, metrics: Metrics, goodput: float | None) -> Findings:
+    """Return the metrics of each path, and how much of the paths' rates the flow used.
+
+    share.<path> is of the payload bytes of all paths, in the direction that carried more; of each direction, if the
+    tool has it. goodput: the flow's; None if its tool measures none.
+    """
+    forward, reverse = (sum(getattr(use, way) for use in uses.values()) for way in ("forward_bytes", "reverse_bytes"))
+    named = [(path.name, uses.get(path.ends)) for path in flow.paths]
+    told = {path: _facts(use, forward, reverse) for path, use in named if use is not None}
+    found = {}
+    for metric in (*OF_PATHS, "share.forward", "share.reverse"):
+        for path, facts in told.items():
+            value = facts.get(metric)
+            if metric in metrics and value is not None:
+                found[f"{flow.name}.{metric}.{path}"] = measured(value, metrics[metric].unit)
+    capacity = find_capacity(intent, flow, forward >= reverse)
+    if len(flow.paths) > 1 and goodput is not None and capacity and "efficiency.sum" in metrics:
+        found[f"{flow.name}.efficiency.sum"] = measured(goodput / capacity.total, "ratio")
+        found[f"{flow.name}.efficiency.best"] = measured(goodput / capacity.best, "ratio")
+    return Findings(found)
+
+
+def _facts(use: PathUse, forward: int, reverse: int) -> dict[str, float | None]:
+    """Return what is known of a path, by the names of metrics. forward, reverse: bytes that all paths carried."""
+    shares = {"share.forward": (use.forward_bytes, forward), "share.reverse": (use.reverse_bytes, reverse)}
+    shares["share"] = shares["share.forward" if forward >= reverse else "share.reverse"]
+    return {
+        **{metric: part / total for metric, (part, total) in shares.items() if total},
+        "carried": use.forward_bytes if forward >= reverse else use.reverse_bytes,
+        "joined": use.joined_s,
+        "srtt": use.srtt_s,
+        "resent": use.resent,
+        "resent.bytes": use.resent_bytes,
+    }
+
+
+def warn_of_ways(intent: Intent) -> Iterator[str]:
+    """Warn of each path whose flows may differ in delay, by the way that a hash chose for each."""
+    paths = {path.name: path for flow in intent.traffic for path in flow.paths}
+    for name, path in paths.items():
+        if path.least_rtt_ns is not None and path.least_rtt_ns != path.rtt_ns:
+            least_ms, most_ms = path.least_rtt_ns / 1e6, path.rtt_ns / 1e6
+            yield (
+                f"path {name}: its flows take {path.ways} ways of {least_ms:g} to {most_ms:g} ms, and {name}.rtt is "
+                "that of its pings"
+            )

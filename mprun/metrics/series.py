@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Observations -> tidy tables: a row for each thing at each moment, named by flow, connection, path and link.
+
+Times are ns from time zero, and counters count from there. None: not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mprun.metrics.connection import Connection
+from mprun.metrics.observation import ENDS, Host, Observation
+from mprun.metrics.rows import Kind, Rows
+from mprun.model.intent import PlacedFlow
+from mprun.runs.agent_report import AgentReport
+
+if TYPE_CHECKING:
+    import polars
+
+# A host and the addresses and ports of a socket there, of which an event may lack some.
+_Socket = tuple[str, tuple[Any, ...]]
+
+OF_MEMBERS: Mapping[str, Kind] = {"flow": "text", "connection": "whole", "path": "text"}
+OF_EVENTS: Mapping[str, Kind] = {
+    **ENDS,
+    **{"local_id": "whole", "remote_id": "whole", "backup": "whole", "error": "whole", "token": "whole"},
+}
+
+
+@dataclass(frozen=True)
+class FlowConnections:
+    """A flow of the intent and its data connections, in the order in which they were opened; when it began and ended,
+    from time zero."""
+
+    flow: PlacedFlow
+    connections: Sequence[Connection]
+    began_ns: int
+    ended_ns: int
+
+
+@dataclass(frozen=True)
+class _Membership:
+    """The flow and the path of a socket. `connection`: its number among those of the flow, from 0."""
+
+    flow: str | None = None
+    connection: int | None = None
+    path: str | None = None
+
+
+NOBODY = _Membership()
+
+
+def tabulate(
+    agent: AgentReport, observation: Observation, found: Iterable[FlowConnections]
+) -> dict[str, polars.DataFrame]:
+    """Return the tables of a run beside those of its workloads; empty tables are left out."""
+    members = _find_members(found)
+    tables = {
+        "interfaces": observation.counters.interfaces.frame(),
+        "queues": observation.counters.queues.frame(),
+        "cpu": observation.processors.programs.frame(),
+        "processors": observation.processors.processors.frame(),
+        "sockets": _sockets(observation, members),
+        "events": _events(observation.hosts, members),
+        "counters": _counters(agent),
+    }
+    return {name: table for name, table in tables.items() if len(table)}
+
+
+def _find_members(found: Iterable[FlowConnections]) -> dict[_Socket, _Membership]:
+    """Return the membership of each socket by its host and addresses, at both ends of each subflow."""
+    members = {}
+    for one in found:
+        flow = one.flow
+        seen = {path.ends: path.seen_from for path in flow.paths}
+        for number, connection in enumerate(one.connections):
+            for subflow in connection.subflows:
+                member = _Membership(flow.name, number, subflow.path)
+                local, local_port, remote, remote_port = subflow.addresses
+                members[flow.source, subflow.addresses] = member
+                translated = seen.get((local, remote), local)
+                members[flow.destination, (remote, remote_port, translated, local_port)] = member
+    return members
+
+
+def _sockets(observation: Observation, members: Mapping[_Socket, _Membership]) -> polars.DataFrame:
+    keys: Mapping[str, Kind] = {"host": "text", **ENDS}
+    known = Rows({**keys, **OF_MEMBERS})
+    for (host, addresses), member in members.items():
+        known.add((host, *addresses, member.flow, member.connection, member.path))
+    table = observation.sockets.frame().join(known.frame(), on=list(keys), how="left", maintain_order="left")
+    first = ["time_ns", "host", *OF_MEMBERS]
+    return table.select(*first, *(name for name in table.columns if name not in first))
+
+
+def _events(hosts: Mapping[str, Host], members: Mapping[_Socket, _Membership]) -> polars.DataFrame:
+    """MPTCP events. One that names no subflow is of the connection whose token it has."""
+    rows = Rows({"time_ns": "whole", "host": "text", "event": "text", **OF_MEMBERS, **OF_EVENTS})
+    for host, observed in hosts.items():
+        by_token: dict[int | None, _Membership] = {}
+        named = []
+        for event in observed.events:
+            ends = (event.get("local"), event.get("local_port"), event.get("remote"), event.get("remote_port"))
+            member = members.get((host, ends), NOBODY)
+            if member is not NOBODY:
+                by_token.setdefault(event.get("token"), _Membership(member.flow, member.connection))
+            named.append((event, member))
+        for event, member in named:
+            if member is NOBODY:
+                member = by_token.get(event.get("token"), NOBODY)
+            parts = (event["event"], member.flow, member.connection, member.path)
+            rows.add((event["at_ns"], host, *parts, *(event.get(name) for name in OF_EVENTS)))
+    return rows.frame().sort("time_ns", maintain_order=True)
+
+
+def _counters(agent: AgentReport) -> polars.DataFrame:
+    """Return the growth of each counter of the kernel (nstat(8)) during the run, and its values before and after."""
+    rows = Rows({"host": "text", "name": "text", **dict.fromkeys(("value", "before", "after"), "whole")})
+    for node, growth in agent.counters.items():
+        before = agent.counters_before.get(node, {})
+        for name in sorted({*growth, *before}):
+            began, grown = before.get(name, 0), growth.get(name, 0)
+            rows.add((node, name, grown, began, began + grown))
+    return rows.frame()

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statistics of repeated runs: locations, spreads, intervals, differences, ratios. Pure.
+
+An interval is of the mean, and its method is stated: `t` (Student) takes the mean to be normally distributed;
+`bootstrap` (percentile) takes nothing and covers less than it says with few runs. What each truly covers, by
+simulation, is in docs/statistics.md (`benchmarks/coverage.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from mprun.workloads.tool import percentile
+
+if TYPE_CHECKING:
+    import numpy
+    import numpy.typing
+
+CONFIDENCES = (0.95, 0.99)
+# Where nobody says.
+CONFIDENCE = 0.95
+QUANTILES = (0.05, 0.25, 0.75, 0.95)
+RESAMPLES = 2000
+# With fewer runs a bootstrap interval of 95 % covers less than 90 %: see docs/statistics.md.
+LEAST_BOOTSTRAP = 10
+
+Method = Literal["t", "welch", "bootstrap"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval of the mean, or of another named value. `confidence`: 0.95 is 95 %."""
+
+    low: float
+    high: float
+    confidence: float
+    method: Method
+
+    @property
+    def half_width(self) -> float:
+        return (self.high - self.low) / 2
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The statistics of some runs.
+
+    `stdev`: of the sample (n - 1); None of one run. `quantiles`: by share, as numpy computes them by default.
+    `intervals`: of the mean; none of one run.
+    """
+
+    count: int
+    mean: float
+    stdev: float | None
+    median: float
+    least: float
+    most: float
+    quantiles: tuple[tuple[float, float], ...]
+    intervals: tuple[Interval, ...]
+
+    def interval(self, method: Method, confidence: float) -> Interval | None:
+        return next((one for one in self.intervals if (one.method, one.confidence) == (method, confidence)), None)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the statistics as `summary.json` of a sweep has them."""
+        return {
+            "count": self.count,
+            "mean": self.mean,
+            "stdev": self.stdev,
+            "median": self.median,
+            "min": self.least,
+            "max": self.most,
+            **{f"p{share * 100:.0f}": value for share, value in self.quantiles},
+            **{f"{one.method}{one.confidence * 100:.0f}": [one.low, one.high] for one in self.intervals},
+        }
+
+
+def summarize(values: Sequence[float]) -> Summary:
+    """Return the statistics of at least one value."""
+    several = len(values) > 1
+    ordered = sorted(values)
+    intervals = [t_interval(values, confidence) for confidence in CONFIDENCES if several]
+    intervals += [bootstrap_interval(values, confidence) for confidence in CONFIDENCES if several]
+    return Summary(
+        count=len(values),
+        mean=statistics.fmean(values),
+        stdev=_stdev(tuple(values)) if several else None,
+        median=statistics.median(values),
+        least=min(values),
+        most=max(values),
+        quantiles=tuple((share, percentile(ordered, share)) for share in QUANTILES),
+        intervals=tuple(intervals),
+    )
+
+
+def t_interval(values: Sequence[float], confidence: float) -> Interval:
+    """Student's interval of the mean; exact where the values are normally distributed. Two values at least."""
+    mean, error = statistics.fmean(values), standard_error(values)
+    half = t_quantile(confidence, len(values) - 1) * error
+    return Interval(mean - half, mean + half, confidence, "t")
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Return the standard error of the mean."""
+    return _stdev(tuple(values)) / math.sqrt(len(values))
+
+
+# of one sample several intervals are wanted, one after the other, and its exact sum of squares is dear
+@functools.lru_cache(maxsize=4)
+def _stdev(values: tuple[float, ...]) -> float:
+    return statistics.stdev(values)
+
+
+@functools.lru_cache(maxsize=256)
+def t_quantile(confidence: float, degrees: float) -> float:
+    """Return the half width of an interval in standard errors, by Student's distribution."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, (1 + confidence) / 2))
+
+
+def bootstrap_interval(values: Sequence[float], confidence: float, resamples: int = RESAMPLES) -> Interval:
+    """The percentile bootstrap of the mean. The same values give the same interval."""
+    import numpy
+
+    means = _resample(tuple(values), resamples)
+    low, high = numpy.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(float(low), float(high), confidence, "bootstrap")
+
+
+@functools.lru_cache(maxsize=4)
+def _resample(values: tuple[float, ...], resamples: int) -> numpy.typing.NDArray[numpy.float64]:
+    """The means of resamples."""
+    import numpy
+
+    means: numpy.typing.NDArray[numpy.float64] = numpy.asarray(values, dtype=float)[_draw(len(values), resamples)].mean(
+        axis=1
+    )
+    return means
+
+
+@functools.lru_cache(maxsize=4)
+def _draw(count: int, resamples: int) -> numpy.typing.NDArray[numpy.int64]:
+    """Return the numbers of the values that each resample has."""
+    import numpy
+
+    return numpy.random.default_rng(count).integers(0, count, (resamples, count))
+
+
+def is_narrow(values: Sequence[float], confidence: float, within: float) -> bool:
+    """Check whether half of the t interval's width is at most this share of the mean: the rule that ends repetitions.
+
+    An interval that is checked after each run until it is narrow covers less than its confidence.
+    """
+    if len(values) < 2:
+        return False
+    interval = t_interval(values, confidence)
+    return interval.half_width <= within * abs(statistics.fmean(values))
+
+
+def jain(values: Sequence[float]) -> float:
+    """Jain's fairness index: 1 where all have the same, 1/n where one has all (RFC 5166 section 2.3.3)."""
+    squares = math.fsum(value * value for value in values)
+    return math.fsum(values) ** 2 / (len(values) * squares) if squares else 1.0
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The second mean less the first.
+
+    `effect`: in standard deviations, of the differences if runs are paired (d_z), else of both together (Hedges' g).
+    None if nothing varies.
+    """
+
+    mean: float
+    interval: Interval
+    effect: float | None
+    is_paired: bool
+
+    @property
+    def is_clear(self) -> bool:
+        """The interval excludes no difference."""
+        return 0 not in self.interval
+
+
+def paired_difference(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
+    """Return the difference of runs that belong together in pairs. At least two pairs are needed."""
+    differences = [b - a for a, b in zip(first, second, strict=True)]
+    spread = statistics.stdev(differences)
+    mean = statistics.fmean(differences)
+    return Difference(mean, t_interval(differences, confidence), mean / spread if spread else None, is_paired=True)
+
+
+def difference(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
+    """Return the difference of runs that are not paired and whose spreads may differ (Welch).
+
+    At least two runs of each side are needed.
+    """
+    mean = statistics.fmean(second) - statistics.fmean(first)
+    parts = [(statistics.variance(values) / len(values), len(values) - 1) for values in (first, second)]
+    half = _welch(parts, confidence)
+    freedom = len(first) + len(second) - 2
+    pooled = math.sqrt(
+        ((len(first) - 1) * statistics.variance(first) + (len(second) - 1) * statistics.variance(second)) / freedom
+    )
+    effect = mean / pooled * (1 - 3 / (4 * freedom - 1)) if pooled else None
+    return Difference(mean, Interval(mean - half, mean + half, confidence, "welch"), effect, is_paired=False)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Mean of the second over mean of the first."""
+
+    value: float
+    interval: Interval
+
+
+def ratio(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Ratio | None:
+    """Return the ratio of runs that are not paired: the interval of the logarithm, by the delta method.
+
+    At least two runs of each side are needed. None if a mean is not above zero.
+    """
+    means = [statistics.fmean(values) for values in (first, second)]
+    if min(means) <= 0:
+        return None
+    parts = [
+        (statistics.variance(values) / len(values) / mean**2, len(values) - 1)
+        for values, mean in zip((first, second), means, strict=True)
+    ]
+    value, half = means[1] / means[0], _welch(parts, confidence)
+    return Ratio(value, Interval(value * math.exp(-half), value * math.exp(half), confidence, "welch"))
+
+
+def paired_ratio(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Ratio | None:
+    """Return the ratio of runs that belong together in pairs, from the pairs' differences in shares of the means.
+
+    At least two pairs are needed. None if a mean is not above zero.
+    """
+    means = [statistics.fmean(values) for values in (first, second)]
+    if min(means) <= 0:
+        return None
+    gaps = [b / means[1] - a / means[0] for a, b in zip(first, second, strict=True)]
+    value, half = means[1] / means[0], t_quantile(confidence, len(gaps) - 1) * standard_error(gaps)
+    return Ratio(value, Interval(value * math.exp(-half), value * math.exp(half), confidence, "t"))
+
+
+def _welch(parts: Sequence[tuple[float, int]], confidence: float) -> float:
+    """Half the interval of a sum of independent parts, each a squared standard error and its degrees of freedom."""
+    total = sum(square for square, _ in parts)
+    if not total:
+        return 0.0
+    degrees = total**2 / sum(square**2 / freedom for square, freedom in parts)
+    return t_quantile(confidence, degrees) * math.sqrt(total)

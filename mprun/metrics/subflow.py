@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Subflows: how many a flow's connections have, and why some are missing. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from mprun.metrics.connection import Connection, find_brief, find_refused
+from mprun.metrics.diagnosis import count_fallbacks, explain_missing_subflows, explain_plain_tcp, has_fallen_back
+from mprun.metrics.evidence import Evidence
+from mprun.metrics.findings import Findings, join, measured
+from mprun.metrics.interference import on_paths
+from mprun.model.intent import PlacedFlow
+
+
+def count_subflows(flow: PlacedFlow, connections: Sequence[Connection], evidence: Evidence) -> Findings:
+    """Return the subflows of the data connection with the fewest; fewer than the endpoints allow is a failure."""
+    if not connections:
+        texts = (f"{flow.name}: the kernel reported nothing about its connection",)
+        return Findings(failures=texts) if flow.protocol == "mptcp" else Findings(warnings=texts)
+    if flow.protocol != "mptcp":
+        return Findings()
+    client, server = (evidence.agent.counters_of(host) for host in (flow.source, flow.destination))
+    has_fallen = count_fallbacks(client, server) > 0
+    whole = [one for one in connections if one.is_known or not has_fallen]
+    brief = frozenset(find_brief(whole, max((path.rtt_ns for path in flow.paths), default=0), flow.subflows))
+    lasting = [one for one in whole if one not in brief]
+    return join(
+        (
+            _warn_of_uncounted(flow, connections, whole, brief),
+            _judge_count(flow, connections, whole, lasting, evidence),
+            _warn_of_astray(flow, connections),
+        )
+    )
+
+
+def _warn_of_uncounted(
+    flow: PlacedFlow, connections: Sequence[Connection], whole: Sequence[Connection], brief: Collection[Connection]
+) -> Findings:
+    """Warn of connections that do not count. whole: without fallback; brief: ended before a join was possible."""
+    warnings = []
+    if 0 < len(whole) < len(connections):
+        warnings.append(
+            f"{flow.name}: {len(connections) - len(whole)} of {len(connections)} connections continued as TCP "
+            "after their handshake (fallback, RFC 8684 3.7): their subflows are not counted"
+        )
+    if brief:
+        longest_ns = max(one.lived_ns or 0 for one in brief)
+        warnings.append(
+            f"{flow.name}: {len(brief)} of {len(connections)} connections ended after {longest_ns / 1e6:.0f} ms "
+            "at most, too early for further subflows: they are not counted"
+        )
+    return Findings(warnings=warnings)
+
+
+def _judge_count(
+    flow: PlacedFlow,
+    connections: Sequence[Connection],
+    whole: Sequence[Connection],
+    lasting: Sequence[Connection],
+    evidence: Evidence,
+) -> Findings:
+    """Count the subflows of connections that lasted, and explain missing ones."""
+    client, server = (evidence.agent.counters_of(host) for host in (flow.source, flow.destination))
+    got = min((len(connection.subflows) for connection in lasting), default=0)
+    metrics = {f"{flow.name}.subflows": measured(got, "count")} if lasting else {}
+    interference = on_paths(flow, evidence.agent.filtered)
+    is_plain = any(connection.token is None for connection in connections) or not whole
+    if is_plain or has_fallen_back(client, server):
+        cause = explain_plain_tcp(client, server, interference)
+        return Findings(metrics, failures=(f"{flow.name}: asked for MPTCP and got TCP: {cause}",))
+    if lasting and got < flow.subflows:
+        accepted = evidence.intent.mptcp_of(flow.source).add_addr_accepted
+        refused = find_refused(evidence.observation.hosts[flow.source], lasting)
+        cause = explain_missing_subflows(client, server, flow.subflows, got, accepted, interference, refused)
+        return Findings(metrics, failures=(f"{flow.name}: {got} of {flow.subflows} subflows: {cause}",))
+    return Findings(metrics)
+
+
+def _warn_of_astray(flow: PlacedFlow, connections: Sequence[Connection]) -> Findings:
+    """Warn of subflows between addresses that no path joins."""
+    astray = {(one.addresses[0], one.addresses[2]) for each in connections for one in each.subflows if not one.path}
+    return Findings(
+        warnings=tuple(
+            f"{flow.name}: no path joins {local} and {remote}, between which it had a subflow: that goes where the "
+            "routes of both hosts send it, and no path's share has its bytes"
+            for local, remote in sorted(astray)
+        )
+    )
+
+
+def count_reinjected(flow: PlacedFlow, evidence: Evidence) -> Findings:
+    """Return what was sent again over another path.
+
+    The kernel counts it for a host, so that it is a flow's only where no other flow of MPTCP uses its hosts.
+    """
+    ends = {flow.source, flow.destination}
+    flows = [one for one in evidence.intent.traffic if one.protocol == "mptcp"]
+    counters = evidence.agent.counters
+    if sum(not ends.isdisjoint((one.source, one.destination)) for one in flows) == 1 and ends <= counters.keys():
+        total = sum(counters[host].get("MPTcpExtMPTCPRetrans", 0) for host in ends)
+        return Findings({f"{flow.name}.reinjected": measured(total, "count")})
+    return Findings()

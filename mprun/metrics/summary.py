@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evidence -> the summary of a run, its tables and accounts: each subject's findings, joined in one order. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
+
+from mprun.metrics import calibration
+from mprun.metrics.capture import CaptureFacts, read_captures
+from mprun.metrics.efficiency import explain_efficiency, measure_preference
+from mprun.metrics.evidence import Evidence
+from mprun.metrics.expectation import Verdict, explain_expected, judge_all
+from mprun.metrics.findings import Findings, Metrics, join, join_tables, measured
+from mprun.metrics.flow import read_flow, sum_up
+from mprun.metrics.flow_group import measure_groups
+from mprun.metrics.host import (
+    doubt_host,
+    warn_of_counters,
+    warn_of_cut_logs,
+    warn_of_late_changes,
+    warn_of_lost_sockets,
+    warn_of_missing_packets,
+    warn_of_untaken,
+)
+from mprun.metrics.interference import Interference
+from mprun.metrics.kernel_messages import join_log, judge_log, tabulate_log
+from mprun.metrics.lateness import find_allowances
+from mprun.metrics.loss import account_for_losses
+from mprun.metrics.path_use import read_probes, warn_of_ways
+from mprun.metrics.processor import measure_cpu
+from mprun.metrics.real_link import tell_real_links
+from mprun.metrics.series import FlowConnections, tabulate
+from mprun.metrics.shortfall import explain_shortfall
+from mprun.metrics.trace_event_tables import tabulate_trace, warn_of_lost_events
+from mprun.model.intent import PlacedFlow
+from mprun.safety.text import make_printable
+from mprun.workloads.tool import Result
+
+if TYPE_CHECKING:
+    import polars
+
+Frames = Mapping[str, "polars.DataFrame"]
+
+
+class RunSummary(TypedDict):
+    """The content of `summary.json`."""
+
+    status: Literal["passed", "failed", "error"]
+    engine: str
+    complete: bool
+    seed: int
+    metrics: Metrics
+    expectations: list[Verdict]
+    errors: list[str]
+    failures: list[str]
+    warnings: list[str]
+    groups: NotRequired[dict[str, list[str]]]
+    captures: NotRequired[dict[str, CaptureFacts]]
+    notes: NotRequired[list[str]]
+    middleboxes: NotRequired[list[str]]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The result of a run.
+
+    `tables`: as columns by name. `accounts`: what its processes saw, as text for people.
+    """
+
+    summary: dict[str, Any]
+    tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame]
+    accounts: Mapping[str, str]
+
+
+def measure(evidence: Evidence) -> Measured:
+    """Return the summary and the tables of a run.
+
+    The summary's status is `error` if a step failed. It is `failed` if the run did not do what it was asked for, or if
+    an expectation does not hold. Else it is `passed`.
+    """
+    intent, agent = evidence.intent, evidence.agent
+    readings = {flow.name: read_flow(flow, evidence) for flow in intent.traffic}
+    results = {name: one.result for name, one in readings.items() if one.result is not None}
+    connections = [one.connections for one in readings.values() if one.connections is not None]
+    sampled = tabulate(agent, evidence.observation, connections)
+    before = Findings(errors=(agent.error,) if agent.error else (), warnings=evidence.warnings)
+    found = join((before, read_probes(agent.processes, evidence.logs), *(one.findings for one in readings.values())))
+    captures, of_captures = read_captures(evidence)
+    kernel_log = join_log(evidence.observation.kernel_log, evidence.logs("console", "log"))
+    found = join(
+        (
+            found,
+            _tell_groups(intent.traffic, results, found.metrics),
+            sum_up(intent.traffic, results),
+            *_use_samples(connections, sampled, found.metrics, evidence),
+            *(explain_shortfall(flow, results, sampled, evidence) for flow in intent.traffic),
+            of_captures,
+            _doubt(evidence, results),
+            judge_log(kernel_log, agent.zero_ns),
+            calibration.tell(evidence.calibration.rows if evidence.calibration else ()),
+        )
+    )
+    verdicts, warnings = judge_all(evidence.expectations, found.metrics, find_allowances(intent, agent.host_idle))
+    found = join((found, Findings(warnings=warnings, failures=tuple(explain_expected(verdicts, intent)))))
+    held = all(verdict["held"] for verdict in verdicts)
+    optional = {
+        "groups": _group(intent.traffic),
+        "captures": captures,
+        "notes": list(found.notes),
+        "middleboxes": list(Interference(agent.filtered).tell()),
+    }
+    summary = {
+        "status": "error" if found.errors else "passed" if held and not found.failures else "failed",
+        "engine": evidence.engine,
+        "complete": agent.complete,
+        "seed": intent.seed,
+        "metrics": found.metrics,
+        "expectations": verdicts,
+        "errors": list(found.errors),
+        "failures": list(found.failures),
+        "warnings": list(found.warnings),
+        **{name: value for name, value in optional.items() if value},
+    }
+    tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame] = {
+        **join_tables(found.tables),
+        **sampled,
+        **tabulate_log(kernel_log, agent.zero_ns),
+        **tabulate_trace(evidence.observation.trace, intent.nodes),
+    }
+    return Measured(make_printable(summary), tables, found.accounts)
+
+
+def _group(flows: Sequence[PlacedFlow]) -> dict[str, list[str]]:
+    """Return the names of the flows in each group."""
+    groups: dict[str, list[str]] = {}
+    for flow in flows:
+        if flow.group is not None:
+            groups.setdefault(flow.group, []).append(flow.name)
+    return groups
+
+
+def _tell_groups(flows: Sequence[PlacedFlow], results: Mapping[str, Result], metrics: Metrics) -> Findings:
+    """Return what the flows of each group measured together."""
+    told = list(measure_groups(flows, results, metrics))
+    return Findings(
+        metrics={f"{group}.{name}": measured(*value) for group, values, _ in told for name, value in values.items()},
+        tables=tuple((title, group, table) for group, _, tables in told for title, table in tables.items()),
+    )
+
+
+def _use_samples(
+    connections: Sequence[FlowConnections], sampled: Frames, metrics: Metrics, evidence: Evidence
+) -> list[Findings]:
+    """Return what samples of sockets and programs say."""
+    found = []
+    for one in connections:
+        if one.flow.protocol == "mptcp" and "sockets" in sampled:
+            efficiency = metrics.get(f"{one.flow.name}.efficiency.best")
+            found.append(measure_preference(one, sampled["sockets"]))
+            found.append(explain_efficiency(one, sampled["sockets"], efficiency, evidence))
+    if "cpu" in sampled:
+        found.append(measure_cpu(evidence.agent.processes, sampled["cpu"]))
+    return found
+
+
+def _doubt(evidence: Evidence, results: Mapping[str, Result]) -> Findings:
+    """Return what a reader must know of the machine, the kernels and the network of a run."""
+    intent, agent, observation = evidence.intent, evidence.agent, evidence.observation
+    return Findings(
+        warnings=(
+            *warn_of_cut_logs(agent.processes),
+            *doubt_host(agent.host),
+            *warn_of_untaken(intent, observation),
+            *warn_of_missing_packets(intent, agent),
+            *account_for_losses(results, intent, agent, observation),
+            *warn_of_late_changes(intent, agent),
+            *warn_of_lost_sockets(observation.hosts),
+            *warn_of_ways(intent),
+            *warn_of_counters(agent),
+            *warn_of_lost_events(observation.trace),
+        ),
+        notes=() if evidence.is_simulated else tuple(tell_real_links(intent)),
+    )

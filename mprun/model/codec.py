@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frozen dataclasses as JSON values, and back.
+
+The annotations of a dataclass say what a file must hold, so that one reader both reads a file and checks a stranger's.
+A file may hold more than its dataclass: unknown keys are ignored. A missing key takes the default of its field.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from mprun.model.json_form import number, whole
+
+T = TypeVar("T")
+Read = Callable[[Any], Any]
+
+ADDRESSES = (IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network)
+
+
+class Fault(ValueError):
+    """A JSON value does not fit its dataclass. path: where in the value, such as `.links[0].ends`."""
+
+    def __init__(self, path: str = "") -> None:
+        super().__init__(path or ".")
+        self.path = path
+
+    def inside(self, outer: str) -> Fault:
+        """Return the same fault, seen from the value that holds the faulty one."""
+        return Fault(outer + self.path)
+
+
+class Codec:
+    """The spelling of dataclasses in one file.
+
+    spelled: by dataclass, what makes the JSON object of the value and of its fields as JSON values.
+    parsed: by dataclass, what makes the fields as JSON values of the JSON object.
+    A dataclass that is in neither has a key for each field.
+    """
+
+    def __init__(
+        self,
+        spelled: Mapping[type, Callable[[Any, dict[str, Any]], dict[str, Any]]] | None = None,
+        parsed: Mapping[type, Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
+    ) -> None:
+        self._spelled = spelled or {}
+        self._parsed = parsed or {}
+        self._reader: Callable[[Any], Read] = cache(self._make_reader)
+
+    def encode(self, value: Any) -> Any:
+        """Return a value in JSON's types: dataclasses as objects, addresses as text."""
+        if value is None or isinstance(value, str | int | float):
+            return value
+        if isinstance(value, list | tuple):
+            return [self.encode(item) for item in value]
+        if isinstance(value, Mapping):
+            return {str(key): self.encode(item) for key, item in value.items()}
+        if is_dataclass(value) and not isinstance(value, type):
+            plain = {name: self.encode(getattr(value, name)) for name in value.__dataclass_fields__}
+            spell = self._spelled.get(type(value))
+            return spell(value, plain) if spell else plain
+        if isinstance(value, ADDRESSES):
+            return str(value)
+        raise TypeError(f"{value!r} has no place in JSON")
+
+    def decode(self, kind: type[T], value: object) -> T:
+        """Return the value of a dataclass that a JSON value stands for. Raises Fault."""
+        read: Callable[[object], T] = self._reader(kind)
+        return read(value)
+
+    def _make_reader(self, kind: Any) -> Read:
+        origin, arguments = get_origin(kind), get_args(kind)
+        if kind in (Any, object):
+            return lambda value: value
+        if kind in _TESTS:
+            return _accept(_TESTS[kind])
+        if kind in ADDRESSES:
+            return _read_address(kind)
+        if origin is Literal:
+            return _accept(lambda value: isinstance(value, str) and value in arguments)
+        if origin in (Union, UnionType):
+            return self._make_choice(arguments)
+        if origin is tuple and arguments[-1] is not Ellipsis:
+            return _read_row([self._reader(one) for one in arguments])
+        if origin in (tuple, list, Sequence):
+            return _read_rows(self._reader(arguments[0]), list if origin is list else tuple)
+        if origin in (dict, Mapping):
+            return _read_mapping(*(self._reader(one) for one in arguments))
+        if is_dataclass(kind):
+            return self._make_object(kind)
+        raise TypeError(f"{kind!r} has no reader")
+
+    def _make_choice(self, kinds: Sequence[Any]) -> Read:
+        """Return the reader of a union: of the first dataclass whose keys are there, or of the first kind that fits."""
+        objects = [(_required(kind), self._reader(kind)) for kind in kinds if is_dataclass(kind)]
+        others = [self._reader(kind) for kind in kinds if not is_dataclass(kind)]
+
+        def read(value: Any) -> Any:
+            if isinstance(value, dict):
+                for required, of_object in objects:
+                    if required <= value.keys():
+                        return of_object(value)
+            for other in others:
+                try:
+                    return other(value)
+                except Fault as fault:
+                    # a list or an object says where in it the fault is
+                    if fault.path:
+                        raise
+            raise Fault
+
+        return read
+
+    def _make_object(self, kind: Any) -> Read:
+        hints = get_type_hints(kind)
+        parse = self._parsed.get(kind)
+        parts = [(one.name, self._reader(hints[one.name]), _has_default(one)) for one in fields(kind) if one.init]
+
+        def read(value: Any) -> Any:
+            if not isinstance(value, dict):
+                raise Fault
+            if parse:
+                try:
+                    value = parse(value)
+                except KeyError as error:
+                    raise Fault(f".{error.args[0]}") from None
+            found = {}
+            for name, read_part, is_optional in parts:
+                if name in value:
+                    try:
+                        found[name] = read_part(value[name])
+                    except Fault as fault:
+                        raise fault.inside(f".{name}") from None
+                elif not is_optional:
+                    raise Fault(f".{name}")
+            return kind(**found)
+
+        return read
+
+
+def _required(kind: Any) -> frozenset[str]:
+    return frozenset(one.name for one in fields(kind) if not _has_default(one))
+
+
+def _has_default(one: Any) -> bool:
+    return one.default is not MISSING or one.default_factory is not MISSING
+
+
+def _accept(test: Callable[[Any], bool]) -> Read:
+    def read(value: Any) -> Any:
+        if not test(value):
+            raise Fault
+        return value
+
+    return read
+
+
+_TESTS: Mapping[Any, Callable[[Any], bool]] = {
+    str: lambda value: isinstance(value, str),
+    bool: lambda value: isinstance(value, bool),
+    int: whole,
+    float: number,
+    NoneType: lambda value: value is None,
+}
+
+
+def _read_address(kind: Callable[[str], Any]) -> Read:
+    def read(value: Any) -> Any:
+        if not isinstance(value, str):
+            raise Fault
+        try:
+            return kind(value)
+        except ValueError:
+            raise Fault from None
+
+    return read
+
+
+def _read_row(readers: Sequence[Read]) -> Read:
+    """Return the reader of a tuple whose elements have a kind each."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, list) or len(value) != len(readers):
+            raise Fault
+        return tuple(_read_at(n, readers[n], item) for n, item in enumerate(value))
+
+    return read
+
+
+def _read_rows(reader: Read, make: Callable[[Any], Any]) -> Read:
+    """Return the reader of any number of elements of one kind."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, list):
+            raise Fault
+        return make(_read_at(n, reader, item) for n, item in enumerate(value))
+
+    return read
+
+
+def _read_at(n: int, reader: Read, item: Any) -> Any:
+    try:
+        return reader(item)
+    except Fault as fault:
+        raise fault.inside(f"[{n}]") from None
+
+
+def _read_mapping(key: Read, reader: Read) -> Read:
+    def read(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise Fault
+        found = {}
+        for name, item in value.items():
+            try:
+                found[key(name)] = reader(item)
+            except Fault as fault:
+                raise fault.inside(f".{name}") from None
+        return found
+
+    return read
+
+
+PLAIN = Codec()
+
+
+def canonical_json(value: object) -> str:
+    """Return JSON with one spelling for equal values: sorted keys, no spaces, ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

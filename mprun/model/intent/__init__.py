@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The meaning of the inputs: equal on every machine, and alone the source of a plan's digest."""
+
+from __future__ import annotations
+
+from mprun.model.intent.values import Ends, FlowPath, Intent, PlacedFlow
+
+__all__ = ["Ends", "FlowPath", "Intent", "PlacedFlow"]

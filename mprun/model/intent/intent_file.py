@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An intent as JSON: the only writer and the only reader. The reader checks files of strangers too.
+
+What a feature adds is written only where the feature is used, so that digests of other files do not know of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mprun.model.codec import Codec, canonical_json
+from mprun.model.intent.values import Ends, FlowPath, Intent, PlacedFlow
+from mprun.model.network import Interface
+from mprun.model.spec import Capture, HostSpec, Middlebox, Mptcp, PacketFault
+
+Plain = dict[str, Any]
+
+# Keys that are written only where they say something.
+_OPTIONAL: Mapping[type, tuple[str, ...]] = {
+    Intent: ("vary", "samples", "switches", "middleboxes", "faults", "reseed", "tracepoints"),
+    PlacedFlow: ("after", "timeout_ns", "port", "congestion", "background", "group", "repetition"),
+    Ends: ("port", "ports"),
+    FlowPath: ("middleboxes", "source_seen"),
+    Middlebox: ("alter",),
+    HostSpec: ("congestion",),
+    PacketFault: ("by_ns", "option"),
+}
+
+
+def _drop_empty(value: object, plain: Plain) -> Plain:
+    optional = _OPTIONAL[type(value)]
+    return {name: one for name, one in plain.items() if one or name not in optional}
+
+
+def _write_flow(flow: PlacedFlow, plain: Plain) -> Plain:
+    return {name: one for name, one in _drop_empty(flow, plain).items() if name != "family"}
+
+
+def _write_path(path: FlowPath, plain: Plain) -> Plain:
+    single = ("ways", "least_rtt_ns") if path.ways <= 1 else ()
+    return {name: one for name, one in _drop_empty(path, plain).items() if name not in single}
+
+
+def _write_mptcp(mptcp: Mptcp, plain: Plain) -> Plain:
+    """Write out how a path manager in user space is set, and endpoints, only where there are any."""
+    unsaid = set() if mptcp.is_in_user_space else {"subflows_per_pair"}
+    unsaid |= set() if mptcp.endpoints else {"endpoints"}
+    return {name: one for name, one in plain.items() if name not in unsaid}
+
+
+def _write_interface(interface: Interface, plain: Plain) -> Plain:
+    """Write the addresses by family: `address` is the IPv4 one or null, `ipv6` exists only with a value."""
+    of_ipv4, of_ipv6 = interface.address("ipv4"), interface.address("ipv6")
+    rest = {name: one for name, one in plain.items() if name != "addresses"}
+    rest["address"] = None if of_ipv4 is None else str(of_ipv4)
+    return rest if of_ipv6 is None else rest | {"ipv6": str(of_ipv6)}
+
+
+def _parse_interface(value: Plain) -> Plain:
+    return {**value, "addresses": [one for one in (value["address"], value.get("ipv6")) if one is not None]}
+
+
+def _write_capture(capture: Capture, plain: Plain) -> Plain:
+    """Write the node as `host`, whatever its kind."""
+    unsaid = {"node"} | (set() if capture.link is not None else {"link"})
+    unsaid |= set() if capture.size_bytes is not None else {"size_bytes", "keep"}
+    return {"host": capture.node} | {name: one for name, one in plain.items() if name not in unsaid}
+
+
+def _parse_capture(value: Plain) -> Plain:
+    return {**value, "node": value["host"]}
+
+
+_SPELLED: Mapping[type, Callable[[Any, Plain], Plain]] = {
+    **{Intent: _drop_empty, Ends: _drop_empty, Middlebox: _drop_empty, HostSpec: _drop_empty},
+    PacketFault: _drop_empty,
+    **{PlacedFlow: _write_flow, FlowPath: _write_path, Mptcp: _write_mptcp},
+    **{Interface: _write_interface, Capture: _write_capture},
+}
+CODEC = Codec(_SPELLED, {Interface: _parse_interface, Capture: _parse_capture})
+
+
+def write_intent(intent: Intent) -> Plain:
+    """Return an intent as JSON values."""
+    plain: Plain = CODEC.encode(intent)
+    return plain
+
+
+def read_intent(value: object) -> Intent:
+    """Return the intent that `write_intent` wrote. Raises codec.Fault."""
+    return CODEC.decode(Intent, value)
+
+
+def digest_of(plain: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of an intent as JSON values, hexadecimal."""
+    return hashlib.sha256(canonical_json(plain).encode()).hexdigest()

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Baselines: the values of a run in a small sorted text file, to see later whether anything has changed. Pure.
+
+Each line is `NAME = VALUE`. The values have all their digits, since a run repeats exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mprun.errors import SpecError
+from mprun.model.units import format_measured
+from mprun.runs.provenance import list_makers
+from mprun.safety.cell import write_cell
+
+SUFFIX = ".baseline"
+MOST_BYTES = 4 << 20
+HEAD = "# Values of a run. `mprun baseline check` compares them, `mprun baseline write` writes them again.\n"
+# Names of lines: a value, a parameter, and a program that made the run.
+VALUE, PARAMETER, PROGRAM = "value ", "parameter ", "program "
+_REQUIRED = ("topology", "experiment", "seed", "plan", "status")
+
+Kind = Literal["value", "maker", "plan"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A line that is not the same. base, now: None if the line is missing.
+
+    kind: a value of the run, what made it (kernel, program, mprun), or the meaning of its files.
+    """
+
+    name: str
+    base: str | None
+    now: str | None
+    kind: Kind
+
+
+def record(
+    topology: str,
+    experiment: str,
+    parameters: Mapping[str, str],
+    digest: str,
+    summary: Mapping[str, Any],
+    environment: Mapping[str, Any],
+    metrics: Sequence[str],
+) -> dict[str, str]:
+    """Return the lines of a baseline by name.
+
+    - topology, experiment: the files, as seen from the folder of the baseline.
+    - parameters: from the command line.
+    - digest: of the plan.
+    - metrics: the names of the values. Raises SpecError if the run does not have one.
+    """
+    known = summary["metrics"]
+    if missing := [name for name in metrics if name not in known]:
+        raise SpecError(f"the run has no metric '{missing[0]}'; it has: {', '.join(sorted(known)[:8])}")
+    makers = list_makers(environment)
+    own = {name: makers.pop(name) for name in ("engine", "kernel", "mprun")}
+    return {
+        "topology": topology,
+        "experiment": experiment,
+        "seed": str(summary["seed"]),
+        "plan": digest[:16],
+        "status": summary["status"],
+        **own,
+        **{PARAMETER + name: value for name, value in parameters.items()},
+        **{PROGRAM + name: version for name, version in makers.items()},
+        **{VALUE + name: f"{known[name]['value']!r} {known[name]['unit']}" for name in metrics},
+    }
+
+
+def choose_metrics(summary: Mapping[str, Any], shown: Sequence[str], asked: Sequence[str]) -> list[str]:
+    """Return the metrics of a baseline: the user's choice, or those of `expect` and `show`, or all."""
+    wanted = [*(one["metric"] for one in summary["expectations"]), *shown]
+    found = [name for name in wanted if name in summary["metrics"]]
+    return list(dict.fromkeys(asked or found)) or list(summary["metrics"])
+
+
+def spell(lines: Mapping[str, str]) -> str:
+    """Return the text of a baseline, sorted by name."""
+    return HEAD + "".join(f"{name} = {' '.join(lines[name].split())}\n" for name in sorted(lines))
+
+
+def parse(text: str, name: str) -> dict[str, str]:
+    """Return the lines of a baseline. name: of its file, for errors. Raises SpecError."""
+    lines: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        key, equals, value = line.partition(" = ")
+        if not equals or key in lines:
+            told = "is there twice" if equals else "is no line as in 'value bulk.goodput = 36921000.0 bit/s'"
+            raise SpecError(f"{name}:{number}: '{key}' {told}: write the baseline again")
+        lines[key] = value
+    if missing := [one for one in _REQUIRED if one not in lines]:
+        raise SpecError(f"{name}: has no line '{missing[0]}': write the baseline again")
+    return lines
+
+
+def compare(base: Mapping[str, str], now: Mapping[str, str]) -> list[Difference]:
+    """Return the lines that differ, sorted by name."""
+    found = []
+    for name in sorted({*base, *now}):
+        if base.get(name) != now.get(name):
+            is_value = name.startswith(VALUE) or name == "status"
+            kind: Kind = "value" if is_value else "plan" if name in ("plan", "seed") else "maker"
+            found.append(Difference(name, base.get(name), now.get(name), kind))
+    return found
+
+
+def explain(differences: Sequence[Difference]) -> list[str]:
+    """Return what is another than for the baseline, apart from the values: such as `other kernel`."""
+    told = []
+    for one in differences:
+        if one.kind == "plan":
+            told.append("other files")
+        elif one.kind == "maker":
+            program = one.name.removeprefix(PROGRAM)
+            said = program if program in ("kernel", "mprun", "engine", "Python") else f"version of {program}"
+            told.append(f"other {said}")
+    return list(dict.fromkeys(told))
+
+
+def tell(differences: Sequence[Difference]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield a row for each difference: the name, the values before and now, and the relative change."""
+    for one in differences:
+        yield one.name.removeprefix(VALUE), _say(one, one.base), _say(one, one.now), _change(one)
+
+
+def _say(one: Difference, text: str | None) -> str:
+    if text is None:
+        return "-"
+    if not one.name.startswith(VALUE):
+        return text
+    number, _, unit = text.partition(" ")
+    amount = float(number)
+    # more digits if those for people do not show the difference
+    short = [format_measured(float(each.partition(" ")[0]), unit) for each in (one.base, one.now) if each]
+    return format_measured(amount, unit) if len(short) == 1 or short[0] != short[1] else f"{amount:.12g} {unit}"
+
+
+def _change(one: Difference) -> str:
+    if one.base is None or one.now is None or not one.name.startswith(VALUE):
+        return ""
+    base, now = (float(text.partition(" ")[0]) for text in (one.base, one.now))
+    return f"{now / base - 1:+.3%}" if base else ""
+
+
+def to_markdown(checked: Mapping[str, Sequence[Difference]]) -> str:
+    """Return a table of all differences as Markdown: base, now, change. checked: the differences by baseline."""
+    parts = ["| baseline | value | base | now | change |", "| --- | --- | --- | --- | --- |"]
+    for name, differences in checked.items():
+        rows = list(tell(differences))
+        parts += [f"| {' | '.join(write_cell(text, 'markdown') for text in (name, *row))} |" for row in rows]
+        if not rows:
+            parts.append(f"| {write_cell(name, 'markdown')} | no difference | | | |")
+    return "\n".join(parts) + "\n"

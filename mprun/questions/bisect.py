@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find the commit that changed the result of an experiment.
+
+A commit is tested by a build and one run. In simulated time a run repeats exactly, so one run decides, whatever the
+size of the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mprun.errors import RunError, SpecError
+from mprun.kernel.hooks import UnfitTree
+from mprun.labs.steps import measured_by
+from mprun.metrics.claim_check import find_value
+from mprun.model.metric import UNITS
+from mprun.questions.commits import Found, Verdict, search
+from mprun.questions.revisions import History
+from mprun.runs.run_directory import RunDirectory
+from mprun.statements.evaluation import evaluate
+from mprun.statements.expression import Expression, ExpressionError, Reference, Segment, Value, parse
+
+# The name of the run in a statement about a single run, which does not write it.
+_RUN = "run"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outcome of one commit.
+
+    - figures: the values that the verdict depends on, by name.
+    - run: the directory of the run; None if there is none.
+    - reason: why a commit was skipped, or why a run without figures is bad.
+    """
+
+    verdict: Verdict
+    figures: Mapping[str, Value] = field(default_factory=dict)
+    run: Path | None = None
+    reason: str = ""
+
+
+Test = Callable[[str], Answer]
+Tell = Callable[[str, Answer], None]
+
+
+@dataclass(frozen=True)
+class Bisected:
+    """A finished search.
+
+    - found: the suspects and the verdicts between the ends.
+    - before: the newest tested commit before the suspects. Its answer is good.
+    - answers: of all tested commits.
+    """
+
+    found: Found
+    before: str
+    answers: Mapping[str, Answer]
+
+    @property
+    def after(self) -> str:
+        """The first commit that is known to be bad."""
+        return self.found.suspects[-1]
+
+    @property
+    def builds(self) -> int:
+        """The number of commits between the ends that were built and run."""
+        return sum(verdict != "skip" for _, verdict in self.found.tested)
+
+    @property
+    def skipped(self) -> int:
+        return len(self.found.tested) - self.builds
+
+
+def bisect(history: History, test: Test, tell: Tell) -> Bisected:
+    """Test both ends of a history, and then commits between them until the first bad commit is found.
+
+    tell: gets each tested commit and its answer. Raises SpecError if an end is not what it should be.
+    """
+    answers: dict[str, Answer] = {}
+
+    def answer(commit: str) -> Answer:
+        answers[commit] = test(commit)
+        tell(commit, answers[commit])
+        return answers[commit]
+
+    for commit, wanted in ((history.good, "good"), (history.bad, "bad")):
+        given = answer(commit)
+        if given.verdict != wanted:
+            what = f"is {given.verdict}" if given.verdict != "skip" else "cannot be tested"
+            reason = f": {given.reason}" if given.reason else _tell_figures(given)
+            raise SpecError(f"the {wanted} commit {history.describe(commit)} {what}{reason}")
+    found = search(history.commits, history.parents, lambda commit: answer(commit).verdict)
+    return Bisected(found, _before(history, found), answers)
+
+
+def _tell_figures(answer: Answer) -> str:
+    told = ", ".join(f"{name} = {value.amount:g}" for name, value in answer.figures.items())
+    return f": {told}" if told else ""
+
+
+def _before(history: History, found: Found) -> str:
+    """Return the newest commit that is known to be good: the nearest tested ancestor of the suspects, or the end."""
+    good = {commit for commit, verdict in found.tested if verdict == "good"}
+    waiting = list(history.parents[found.suspects[0]])
+    seen: set[str] = set()
+    while waiting:
+        commit = waiting.pop(0)
+        if commit in good:
+            return commit
+        if commit in history.parents and commit not in seen:
+            seen.add(commit)
+            waiting += history.parents[commit]
+    return history.good
+
+
+def read_statement(text: str | None) -> Expression | None:
+    """Parse `--fail-if`. Raises SpecError."""
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except ExpressionError as error:
+        raise SpecError(f"--fail-if: {error}") from None
+
+
+def judge_run(run: RunDirectory, summary: Mapping[str, Any], fail_if: Expression | None) -> Answer:
+    """Judge a run: bad if the statement is true, or without a statement if the run failed.
+
+    Raises SpecError if the statement has no value, because no commit could then be judged.
+    """
+    if fail_if is None:
+        values = {
+            one["metric"]: Value((one["value"],), UNITS[summary["metrics"][one["metric"]]["unit"]])
+            for one in summary["expectations"]
+            if one["value"] is not None and one["metric"] in summary["metrics"]
+        }
+        reason = "; ".join((*summary.get("errors", ()), *summary.get("failures", ())))
+        return Answer("good" if summary["status"] == "passed" else "bad", values, run.path, reason)
+    if summary.get("errors"):
+        return Answer("skip", {}, run.path, f"the run failed: {summary['errors'][0]}")
+    measured = {_RUN: measured_by(run)}
+
+    def find(reference: Reference) -> Value:
+        return find_value(Reference((Segment(_RUN), *reference.segments), reference.text), measured)
+
+    try:
+        outcome = evaluate(fail_if, find)
+    except ExpressionError as error:
+        raise SpecError(f"--fail-if: {error}") from None
+    return Answer("bad" if outcome.is_true else "good", dict(outcome.measured), run.path)
+
+
+def attempt(build: Callable[[], None], run: Callable[[], Answer], fail_if: Expression | None) -> Answer:
+    """Build and run a commit. A tree that does not build, or in which hooks do not fit, is skipped.
+
+    A run that ends with an error, such as a kernel that dies, is bad without a statement, and skipped with one.
+    """
+    try:
+        build()
+    except (RunError, UnfitTree) as error:
+        return Answer("skip", reason=_first_line(error))
+    try:
+        return run()
+    except RunError as error:
+        return Answer("bad" if fail_if is None else "skip", reason=_first_line(error))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0]

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Give every packet of a run a fault once: a run without faults, and a sweep with a run for each packet.
+
+All runs have the same captures, so they are equal until the packet arrives.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from mprun.captures.dissection import dissect
+from mprun.compile import allocate, compile_plan
+from mprun.engines.agent_process import Progress
+from mprun.errors import RunError, SpecError
+from mprun.model.metric import SYMBOLS, UNITS
+from mprun.model.permission import Consent
+from mprun.model.spec import ExperimentSpec, PacketFault, Repeat
+from mprun.questions.outcome import Outcome, find_end, read_causes
+from mprun.questions.packet_choice import Fault, Packet, find_headings, list_packets, watch
+from mprun.runs import runner
+from mprun.runs.place import Place
+from mprun.runs.run_directory import RunDirectory, read_table
+from mprun.sweeps.study import Cell, name_folder
+from mprun.sweeps.sweep_directory import SweepDirectory
+
+if TYPE_CHECKING:
+    from mprun.inputs import Loaded
+
+AXIS = "fault"
+# The name of the cell without faults.
+NONE = "none"
+TABLE = "faults"
+
+# The quantity of a study: a metric of the run, or when the last flow ended.
+Measured = Literal["value", "completed_ns"]
+
+
+@dataclass(frozen=True)
+class Base:
+    """The run without faults.
+
+    - packets: all packets of its flows, in order of time.
+    - wall_s: its real time.
+    """
+
+    run: RunDirectory
+    summary: dict[str, Any]
+    packets: tuple[Packet, ...]
+    wall_s: float
+
+    @property
+    def run_bytes(self) -> int:
+        """The size of the run without its captures, which is that of each other run."""
+        captures = self.run.captures().values()
+        # what only this run has
+        left_out = {*captures, *(f"tables/{name}.parquet" for name in ("packets", "connections", "subflows"))}
+        return sum(self.run.folder.size(name) for name in self.run.folder.find("**/*") if name not in left_out)
+
+
+def watched(loaded: Loaded, faults: Sequence[PacketFault] = ()) -> ExperimentSpec:
+    """Return the experiment of a run of the study. Raises SpecError if no packet can be counted."""
+    network = allocate(loaded.spec)
+    headings = find_headings(compile_plan(loaded.spec, network).intent)
+    if not headings:
+        raise SpecError(f"{loaded.spec.experiment.name}: no flow between hosts, so no packet can have a fault")
+    experiment = watch(loaded.spec.experiment, (one.arrival for one in headings.values()))
+    faults = (*experiment.faults, *faults)
+    return replace(experiment, faults=faults, repeat=Repeat(vary=experiment.vary), across=(), search=None)
+
+
+def run_base(loaded: Loaded, place: Place, parent: Path, consent: Consent, progress: Progress) -> Base:
+    """Run without faults, and list the packets. Raises SpecError, HostError or RunError."""
+    if not place.engine.IS_SIMULATED:
+        raise SpecError(
+            "faults needs simulated time, in which runs are equal until a packet has a fault: leave out --engine"
+        )
+    spec = replace(loaded.spec, experiment=watched(loaded))
+    inputs = runner.read_inputs(loaded.sources)
+    request = runner.Request(spec, place, loaded.warnings, inputs, consent=consent, parameters=loaded.parameters)
+    began = time.monotonic()
+    run, summary = runner.run_request(request, parent, progress)
+    wall_s = time.monotonic() - began
+    if summary["status"] == "error":
+        raise RunError(f"the run without faults ended with an error: {summary['errors'][0]} (see {run.path})")
+    dissect(run, progress)
+    table = read_table(run.folder, "tables/packets.parquet").collect()
+    packets = list_packets(table.iter_rows(named=True), find_headings(run.plan().intent))
+    return Base(run, summary, tuple(packets), wall_s)
+
+
+def make_cells(loaded: Loaded, packets: Sequence[Packet], fault: Fault, place: Place, kernel: str) -> tuple[Cell, ...]:
+    """Return a cell without faults, and a cell for each packet."""
+    cells = []
+    for packet in (None, *packets):
+        experiment = watched(loaded, fault.of(packet) if packet else ())
+        spec = replace(loaded.spec, experiment=experiment)
+        values = ((AXIS, packet.name if packet else NONE),)
+
+        def reseed(seed: int, spec: Any = spec) -> Any:
+            return replace(spec, experiment=replace(spec.experiment, seed=seed))
+
+        folder = name_folder(values)
+        cells.append(Cell(values, folder, spec, loaded.warnings, place.name, kernel, reseed, loaded.parameters))
+    return tuple(cells)
+
+
+def read_outcomes(
+    sweep: SweepDirectory, packets: Sequence[Packet], metric: str | None
+) -> tuple[Outcome, list[Outcome]]:
+    """Return the outcome without faults, and of each packet in order. metric: the one to measure."""
+    found: dict[int, Outcome] = {}
+    for kept in sweep.runs():
+        # the cell without faults is the first one
+        packet = packets[max(0, kept.cell - 1)]
+        measured = kept.summary["metrics"].get(metric or "")
+        found[kept.cell] = Outcome(
+            packet,
+            kept.summary["status"],
+            find_end(kept.run.agent_report()) if kept.run.has("agent.json") else None,
+            None if measured is None else measured["value"],
+            read_causes(kept.summary),
+            str(kept.run.path.relative_to(sweep.path)),
+        )
+    if 0 not in found:
+        raise RunError(f"{sweep.path}: the run without faults is missing: run the same command again")
+    return found[0], [found[number] for number in sorted(found) if number]
+
+
+def choose_metric(loaded: Loaded, summary: dict[str, Any], asked: str | None) -> str | None:
+    """Return the metric to measure; None for the end of the last flow.
+
+    By default, it is the first goodput if every flow lasts a fixed time, since such flows always end at the same time.
+    Raises SpecError for a metric that the run does not have.
+    """
+    metrics = summary["metrics"]
+    if asked is not None:
+        if asked not in metrics:
+            raise SpecError(f"the run without faults has no metric '{asked}'; it has: {', '.join(sorted(metrics)[:8])}")
+        return asked
+    if all(flow.duration_ns is not None for flow in loaded.spec.experiment.traffic):
+        return next((name for name in metrics if name.endswith(".goodput")), None)
+    return None
+
+
+def unit_of(summary: dict[str, Any], metric: str | None) -> str:
+    """Return the symbol of the base unit of what a study measures."""
+    return "s" if metric is None else SYMBOLS[UNITS[summary["metrics"][metric]["unit"]]]
+
+
+def tabulate(outcomes: Sequence[Outcome], outliers: Sequence[Outcome], metric: str | None) -> dict[str, list[Any]]:
+    """Return the columns of the table of faults, a row for each packet."""
+    columns: dict[str, list[Any]] = {
+        "packet": [one.packet.number for one in outcomes],
+        "second": [one.packet.also.number if one.packet.also else None for one in outcomes],
+        "time_ns": [one.packet.at_ns for one in outcomes],
+        "node": [one.packet.arrival.node for one in outcomes],
+        "link": [one.packet.arrival.link for one in outcomes],
+        "arrival": [one.packet.index for one in outcomes],
+        "way": [one.packet.way for one in outcomes],
+        "path": [one.packet.path for one in outcomes],
+        "kind": [one.packet.kind for one in outcomes],
+        "payload_bytes": [one.packet.payload_bytes for one in outcomes],
+        "status": [one.status for one in outcomes],
+        "completed_ns": [one.completed_ns for one in outcomes],
+    }
+    if metric is not None:
+        columns[metric] = [one.value for one in outcomes]
+    columns["stands_out"] = [one in outliers for one in outcomes]
+    columns["causes"] = ["; ".join(one.causes) for one in outcomes]
+    columns["run"] = [one.run for one in outcomes]
+    return columns

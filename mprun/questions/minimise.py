@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find the smallest files with the failure of a run. Each candidate is decided by one run."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mprun.compile import allocate, compile_plan
+from mprun.engines.agent_process import Progress
+from mprun.errors import HostError, MprunError, RunError, SpecError
+from mprun.host.scratch import scratch
+from mprun.inputs import load, read_plain
+from mprun.inputs.keys.field import DEFAULT_SEED
+from mprun.inputs.writer import spell_file
+from mprun.model.permission import Consent
+from mprun.questions.bisect import judge_run
+from mprun.questions.reduction import Tree, reduce
+from mprun.runs import runner
+from mprun.runs.place import Place
+from mprun.runs.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
+from mprun.safety.folder import Folder
+from mprun.statements.expression import Expression
+
+# A smaller case must miss its bound by a share of the run's own miss between these. Otherwise, it could fail for
+# another reason, such as a run that has become too short.
+LEAST_MISS, MOST_MISS = 0.5, 2.0
+_NUMBER = re.compile(r"\d[\d.,]*")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The failure to keep.
+
+    - text: for people.
+    - metric, bounds: of an expectation; the bounds as in `summary.json`.
+    - miss: the distance of the value from the nearest bound.
+    - message: a reported failure or error, without its numbers.
+    """
+
+    text: str
+    metric: str = ""
+    bounds: tuple[float | None, ...] = ()
+    miss: float = 0.0
+    message: str = ""
+
+
+def find_failure(summary: Mapping[str, Any]) -> Failure:
+    """Return the first unmet expectation with a value, or else the first failure or error. Raises SpecError."""
+    for one in summary["expectations"]:
+        miss = _miss(one)
+        if miss is not None:
+            return Failure(f"{one['metric']} is {one['value']:.6g}", one["metric"], _bounds(one), miss)
+    for text in (*summary["failures"], *summary["errors"]):
+        return Failure(text, message=_NUMBER.sub("#", text))
+    raise SpecError("this run did not fail: name a run that did, or state what to keep with --fail-if")
+
+
+def _bounds(verdict: Mapping[str, Any]) -> tuple[float | None, ...]:
+    return tuple(verdict[name] for name in ("minimum", "maximum", "equals"))
+
+
+def _miss(verdict: Mapping[str, Any]) -> float | None:
+    """Return how far the value of an unmet expectation is from its bound; None if it is met or has no value."""
+    if verdict["held"] or verdict["value"] is None:
+        return None
+    value: float = verdict["value"]
+    return min(abs(value - bound) for bound in _bounds(verdict) if bound is not None)
+
+
+def shows(failure: Failure, summary: Mapping[str, Any]) -> bool:
+    """Return whether a run has the same failure."""
+    if failure.message:
+        return failure.message in {_NUMBER.sub("#", text) for text in (*summary["failures"], *summary["errors"])}
+    if summary["errors"]:
+        return False
+    for one in summary["expectations"]:
+        if (one["metric"], _bounds(one)) == (failure.metric, failure.bounds):
+            miss = _miss(one)
+            return miss is not None and LEAST_MISS * failure.miss <= miss <= MOST_MISS * failure.miss
+    return False
+
+
+def has_failed(failure: Failure, summary: Mapping[str, Any]) -> bool:
+    """Return whether a run has the failure, by however much."""
+    if failure.message:
+        return shows(failure, summary)
+    verdicts = [
+        one for one in summary["expectations"] if (one["metric"], _bounds(one)) == (failure.metric, failure.bounds)
+    ]
+    return not summary["errors"] and any(not one["held"] for one in verdicts)
+
+
+def read_files(run: RunDirectory, work: Path, consent: Consent) -> Tree:
+    """Return the files of a run as one tree, from a copy of its inputs in `work`.
+
+    The user's own files are taken if they are two files that mean the run, or else the resolved ones.
+    """
+    folder = Folder(work)
+    for name in run.folder.find("inputs/**/*"):
+        place = name.removeprefix("inputs/")
+        if "/" in place:
+            folder.make(place.rpartition("/")[0])
+        folder.write_bytes(place, run.folder.read_bytes(name))
+    environment = run.read("environment.json")
+    seed = run.plan().seed
+    parameters = {name: str(value) for name, value in environment.get("parameters", {}).items()}
+    own = [name for name in run.inputs() if name not in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT)]
+    tree = None
+    for pair in itertools.permutations(own, 2) if len(own) == 2 else ():
+        try:
+            found = read_plain(work / pair[0], work / pair[1], parameters, seed)
+            if digest_of(found, work) == run.digest:
+                tree = found
+        except MprunError:
+            continue
+    if tree is None:
+        tree = read_plain(work / RESOLVED_TOPOLOGY, work / RESOLVED_EXPERIMENT, {}, seed)
+    return tree
+
+
+def write_files(tree: Tree, place: Path, head: str = "") -> tuple[Path, Path]:
+    """Write the two files of a tree to a folder. Return their paths."""
+    folder = Folder(place)
+    names = ("topo.yaml", "xp.yaml")
+    for name, kind in zip(names, ("topology", "experiment"), strict=True):
+        folder.write_text(name, head + spell_file(tree[kind]))
+    return place / names[0], place / names[1]
+
+
+def digest_of(tree: Tree, folder: Path) -> str:
+    """Return the digest of the plan of a tree's files. Raises SpecError if they are no valid files."""
+    spec = load(*write_files(tree, folder)).spec
+    return compile_plan(spec, allocate(spec)).digest
+
+
+@dataclass
+class Oracle:
+    """Decides by one run whether files still fail.
+
+    - work: the folder for their files, with the inputs of the run.
+    - fail_if: instead of the failure: a statement that must be true.
+    - budget: the largest number of runs.
+    - runs, tested: the number of runs, and of files, so far.
+    """
+
+    place: Place
+    work: Path
+    failure: Failure | None
+    fail_if: Expression | None
+    consent: Consent
+    budget: int
+    progress: Progress
+    runs: int = 0
+    tested: int = 0
+    _known: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def is_spent(self) -> bool:
+        return self.runs >= self.budget
+
+    def fails(self, tree: Tree) -> bool:
+        """Return whether the files of a tree have the failure. Files that are not valid do not, without a run."""
+        self.tested += 1
+        try:
+            digest = digest_of(tree, self.work)
+        except (SpecError, HostError):
+            return False
+        # expectations are no part of a digest
+        key = f"{digest} {tree['experiment'].get('expect')}"
+        if key not in self._known:
+            if self.is_spent:
+                return False
+            self._known[key] = self._run()
+        return self._known[key]
+
+    def _run(self) -> bool:
+        self.runs += 1
+        self.progress("testing", 0, f"run {self.runs} of {self.budget} at most")
+        loaded = load(self.work / "topo.yaml", self.work / "xp.yaml")
+        request = runner.Request(loaded.spec, self.place, consent=self.consent)
+        with scratch("mprun-minimise-") as folder:
+            try:
+                run, summary = runner.run_request(request, folder, lambda *_: None)
+            except (SpecError, HostError):
+                return False
+            except RunError as error:
+                return self.failure is not None and self.failure.message == _NUMBER.sub("#", str(error))
+            if self.fail_if is not None:
+                try:
+                    return judge_run(run, summary, self.fail_if).verdict == "bad"
+                except SpecError:
+                    # what the statement names was removed
+                    return False
+            return self.failure is not None and shows(self.failure, summary)
+
+
+@dataclass(frozen=True)
+class Minimal:
+    """The smallest files. lines: of the files before and after. is_whole: the search was not cut short."""
+
+    tree: Tree
+    lines: tuple[int, int]
+    runs: int
+    tested: int
+    is_whole: bool
+
+
+def minimise(
+    run: RunDirectory,
+    place: Place,
+    fail_if: Expression | None,
+    consent: Consent,
+    budget: int,
+    progress: Progress,
+    tell: Callable[[Failure | None], None] = lambda _: None,
+) -> Minimal:
+    """Return the smallest files with the failure of a run. tell: gets this failure before the first run.
+
+    Raises SpecError if the run did not fail, or if the files do not fail when they are run again.
+    """
+    summary = run.read("summary.json")
+    failure = None if fail_if is not None else find_failure(summary)
+    tell(failure)
+    with scratch("mprun-minimise-") as work:
+        tree = read_files(run, work, consent)
+        seed = run.plan().seed
+        if seed != DEFAULT_SEED:
+            tree["experiment"]["repeat"] = {"seed": seed}
+        oracle = Oracle(place, work, failure, fail_if, consent, budget, progress)
+        if not oracle.fails(tree):
+            raise SpecError(f"{run.name}: its files do not show this failure when they are run again")
+        smallest = reduce(tree, oracle.fails)
+        return Minimal(smallest, (_lines(tree), _lines(smallest)), oracle.runs, oracle.tested, not oracle.is_spent)
+
+
+def _lines(tree: Tree) -> int:
+    return sum(len(spell_file(tree[name]).splitlines()) for name in ("topology", "experiment"))

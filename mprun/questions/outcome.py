@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The outcomes of runs with lost packets: which stand out, and the groups of those with the same cause. Pure."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mprun.questions.packet_choice import Packet
+from mprun.runs.agent_report import AgentReport
+
+# A value stands out if it is further from the quartiles than this many interquartile ranges (Tukey, Exploratory Data
+# Analysis, 1977: "far out").
+FENCE = 3.0
+# Differences below this share of the value without losses never stand out: with a deterministic run, quartiles may be
+# equal.
+LEAST_SHARE = 0.01
+_NUMBER = re.compile(r"\d[\d.,]*")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The run in which a packet was lost.
+
+    - status: passed, failed or error.
+    - completed_ns: the end of the last flow, from time zero; None if the run did not come so far.
+    - value: of the metric that the study measures, in its base unit.
+    - causes: what the run reports as errors and failures, and the expectations that do not hold.
+    - run: the path of the run below the sweep.
+    """
+
+    packet: Packet
+    status: str
+    completed_ns: int | None
+    value: float | None
+    causes: tuple[str, ...]
+    run: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Outcomes that stand out for the same cause, in order of the packets."""
+
+    cause: str
+    outcomes: tuple[Outcome, ...]
+
+
+def read_causes(summary: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the errors and failures of a run, and the metrics whose expectations do not hold."""
+    unmet = [f"{one['metric']} is not as expected" for one in summary["expectations"] if not one["held"]]
+    return (*summary["errors"], *summary["failures"], *unmet)
+
+
+def find_end(agent: AgentReport) -> int | None:
+    """Return when the last flow of a run ended, from time zero; None if it did not come so far."""
+    ends = [one.ended_ns for one in agent.processes.values() if one.role == "flow"]
+    return None if agent.zero_ns is None or not ends else max(ends) - agent.zero_ns
+
+
+def find_outliers(outcomes: Sequence[Outcome], base: Outcome, measured: str) -> list[Outcome]:
+    """Return the outcomes that do not have the status of the run without losses, or whose value is far out.
+
+    measured: the name of a field of an outcome, `value` or `completed_ns`.
+    """
+    known = [float(value) for one in outcomes if (value := getattr(one, measured)) is not None]
+    bounds = (float("-inf"), float("inf"))
+    if len(known) >= 4:
+        low, _, high = statistics.quantiles(known, n=4, method="inclusive")
+        reach = max(FENCE * (high - low), LEAST_SHARE * abs(getattr(base, measured) or 0.0))
+        bounds = low - reach, high + reach
+    return [
+        one
+        for one in outcomes
+        if one.status != base.status
+        or ((value := getattr(one, measured)) is not None and not bounds[0] <= value <= bounds[1])
+    ]
+
+
+def group(outliers: Sequence[Outcome], base: Outcome) -> list[Group]:
+    """Return outliers by cause, the largest group first. Outcomes without a new cause are grouped by packet kind."""
+    groups: dict[tuple[str, ...], list[Outcome]] = {}
+    for one in outliers:
+        groups.setdefault(_key(one, base), []).append(one)
+    made = [Group(_tell(found[0], base), tuple(found)) for found in groups.values()]
+    return sorted(made, key=lambda one: (-len(one.outcomes), one.outcomes[0].packet.number))
+
+
+def _new_causes(one: Outcome, base: Outcome) -> list[str]:
+    return [cause for cause in one.causes if cause not in base.causes]
+
+
+def _key(one: Outcome, base: Outcome) -> tuple[str, ...]:
+    """Return the causes without their numbers, which differ between packets."""
+    new = _new_causes(one, base)
+    return tuple(_NUMBER.sub("#", cause) for cause in new) or ("kind", one.packet.kind)
+
+
+def _tell(one: Outcome, base: Outcome) -> str:
+    return "; ".join(_new_causes(one, base)) or f"no failure, but far from the other runs: {one.packet.kind}"
+
+
+@dataclass(frozen=True)
+class KindRow:
+    """The outcomes of one kind of packet: their number, those that failed, and the median and extremes of a value."""
+
+    kind: str
+    packets: int
+    failed: int
+    median: float | None
+    least: float | None
+    most: float | None
+
+
+def by_kind(outcomes: Sequence[Outcome], measured: str) -> Iterator[KindRow]:
+    """Yield a row for each kind of packet, in the order of their first packets."""
+    for kind in dict.fromkeys(one.packet.kind for one in outcomes):
+        mine = [one for one in outcomes if one.packet.kind == kind]
+        known = [float(value) for one in mine if (value := getattr(one, measured)) is not None]
+        failed = sum(one.status != "passed" for one in mine)
+        middle = statistics.median(known) if known else None
+        yield KindRow(kind, len(mine), failed, middle, min(known, default=None), max(known, default=None))

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Search the conditions for the point at which a statement is violated most, and for the boundary around it.
+
+All runs of a search are one sweep, to which each batch of points adds cells. The points follow from the files, the seed
+and the outcomes, so the same search finds its runs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from mprun.compile import allocate
+from mprun.errors import SpecError
+from mprun.host.scratch import scratch
+from mprun.inputs.keys.field import DEFAULT_SEED
+from mprun.inputs.search import CASE, MAIN, control_values, is_of_control
+from mprun.labs.steps import measured_by
+from mprun.metrics.claim_check import Measured, find_value
+from mprun.model.permission import Consent
+from mprun.model.scalar import Scalar, spell_values
+from mprun.model.search import Floors, Search
+from mprun.model.spec import Repeat, Spec
+from mprun.questions.minimise import read_files
+from mprun.questions.proposal import Edge, Point, Stage, explore
+from mprun.questions.reduction import Tree
+from mprun.runs.run_directory import RunDirectory
+from mprun.statements.evaluation import evaluate, find_margin
+from mprun.statements.expression import ExpressionError, Reference, Segment, Value, parse
+from mprun.sweeps.study import Cell, make_cells
+from mprun.sweeps.sweep_directory import Kept
+
+if TYPE_CHECKING:
+    from mprun.inputs import Loaded
+
+TABLE = "search"
+# The margins of a point at which the run did not end, of one whose control fails too, and of one without a run.
+BROKEN, UNSURE, NOT_RUN = -1.0, 1.0, 2.0
+
+# holds; violated, and the controls pass; a control fails too; below a floor.
+Verdict = Literal["holds", "violated", "control", "floor"]
+# Runs new cells, and returns the finished runs of all cells of the search so far, in their order.
+RunCells = Callable[[Sequence["Loaded"]], Sequence[Kept]]
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A point and its outcome.
+
+    - margin: by how much the statement holds; a violation is negative.
+    - figures: the values that the statement uses, by name.
+    - reason: why the point does not count, or why its run failed.
+    - run: the number of its run among the cells; None if it is below a floor.
+    """
+
+    stage: Stage
+    values: Mapping[str, Scalar]
+    verdict: Verdict
+    margin: float
+    figures: Mapping[str, Value] = field(default_factory=dict)
+    reason: str = ""
+    run: int | None = None
+
+    @property
+    def rank(self) -> float:
+        """The value that the search lowers."""
+        return NOT_RUN if self.verdict == "floor" else UNSURE if self.verdict == "control" else self.margin
+
+
+@dataclass(frozen=True)
+class Found:
+    """The end of a search. edges: the boundary through the worst point."""
+
+    tested: tuple[Tested, ...]
+    edges: tuple[Edge, ...]
+
+    @property
+    def worst(self) -> Tested | None:
+        """The point that is violated most; None if none is."""
+        return min((one for one in self.tested if one.verdict == "violated"), key=lambda one: one.margin, default=None)
+
+    def count(self, verdict: Verdict) -> int:
+        return sum(one.verdict == verdict for one in self.tested)
+
+
+def find_violation(
+    search: Search, budget: int, seed: int, load_at: Callable[[Mapping[str, Scalar]], Loaded], run_cells: RunCells
+) -> Found:
+    """Test at most `budget` points. Raises SpecError for a statement without a value, InputError for faulty values."""
+    tester = _Tester(search, load_at, run_cells)
+    edges = explore(search.axes, budget, seed, tester.test)
+    return Found(tuple(tester.tested.values()), tuple(edges))
+
+
+class _Tester:
+    def __init__(self, search: Search, load_at: Callable[[Mapping[str, Scalar]], Loaded], run_cells: RunCells) -> None:
+        self._search = search
+        self._load_at = load_at
+        self._run_cells = run_cells
+        self._statement = parse(search.violate)
+        self._names_controls = any(is_of_control(one, search.controls) for one in self._statement.references())
+        self._cells = 0
+        self.tested: dict[str, Tested] = {}
+
+    def test(self, stage: Stage, points: Sequence[Point]) -> list[float]:
+        """Return the rank of each point. Points with the same values are tested once."""
+        all_values = [
+            {axis.name: axis.value_at(share) for axis, share in zip(self._search.axes, point, strict=True)}
+            for point in points
+        ]
+        new = {key: values for values in all_values if (key := spell_values(values)) not in self.tested}
+        cases: dict[tuple[str, str], Loaded] = {}
+        for key, values in new.items():
+            loaded = self._load_at(values)
+            low = find_below_floor(loaded.spec, self._search.floors)
+            if low is not None:
+                self.tested[key] = Tested(stage, values, "floor", 0.0, reason=low)
+                continue
+            cases[key, MAIN] = self._as_case(loaded, values, MAIN)
+            if self._names_controls:
+                cases |= {(key, name): self._control(values, name) for name in self._search.controls}
+        runs = self._run(cases)
+        pending: dict[str, Tested] = {}
+        for key, values in new.items():
+            if (key, MAIN) in runs:
+                pending[key] = self._judge(
+                    stage, values, {name: run for (one, name), run in runs.items() if one == key}
+                )
+        if not self._names_controls:
+            needed = {
+                (key, name): self._control(new[key], name)
+                for key, one in pending.items()
+                if one.verdict == "violated"
+                for name in self._search.controls
+            }
+            controls = self._run(needed)
+            for key, one in pending.items():
+                mine = {name: run for (other, name), run in controls.items() if other == key}
+                pending[key] = self._hold_against(one, mine)
+        self.tested |= pending
+        return [self.tested[spell_values(values)].rank for values in all_values]
+
+    def _control(self, values: Mapping[str, Scalar], name: str) -> Loaded:
+        return self._as_case(self._load_at(control_values(self._search, name, values)), values, name)
+
+    def _as_case(self, loaded: Loaded, values: Mapping[str, Scalar], case: str) -> Loaded:
+        """Return what a cell runs, with the values of its point and the name of its case."""
+        experiment = replace(
+            loaded.spec.experiment, repeat=Repeat(vary=loaded.spec.experiment.vary), across=(), search=None
+        )
+        spec = replace(loaded.spec, experiment=experiment)
+
+        def reseed(seed: int) -> Spec:
+            return replace(spec, experiment=replace(experiment, seed=seed))
+
+        return replace(loaded, spec=spec, values=(*values.items(), (CASE, case)), reseed=reseed)
+
+    def _run(self, cases: Mapping[tuple[str, str], Loaded]) -> dict[tuple[str, str], Kept]:
+        if not cases:
+            return {}
+        runs = self._run_cells(list(cases.values()))
+        first, self._cells = self._cells, self._cells + len(cases)
+        by_cell = {kept.cell: kept for kept in runs}
+        return {case: by_cell[first + n] for n, case in enumerate(cases)}
+
+    def _judge(self, stage: Stage, values: Mapping[str, Scalar], runs: Mapping[str, Kept]) -> Tested:
+        """Return the outcome of a point from its run, and those of its controls if the statement names them."""
+        main = runs[MAIN]
+        for name, kept in runs.items():
+            if name != MAIN and (reason := find_trouble(kept)):
+                return Tested(stage, values, "control", UNSURE, reason=f"control {name}: {reason}", run=main.cell)
+        if reason := find_trouble(main):
+            return Tested(stage, values, "violated", BROKEN, reason=reason, run=main.cell)
+        margin, figures = self._evaluate(runs)
+        return Tested(stage, values, "holds" if margin >= 0 else "violated", margin, figures, run=main.cell)
+
+    def _hold_against(self, one: Tested, controls: Mapping[str, Kept]) -> Tested:
+        """Return a violation, or that it does not count because a control violates the statement too."""
+        for name, kept in controls.items():
+            reason = find_trouble(kept)
+            if not reason and self._evaluate({MAIN: kept})[0] < 0:
+                reason = "it violates the statement too"
+            if reason:
+                return replace(one, verdict="control", reason=f"control {name}: {reason}")
+        return one
+
+    def _evaluate(self, runs: Mapping[str, Kept]) -> tuple[float, Mapping[str, Value]]:
+        measured: dict[str, Measured] = {name: measured_by(kept.run) for name, kept in runs.items()}
+
+        def find(reference: Reference) -> Value:
+            if is_of_control(reference, measured):
+                return find_value(reference, measured)
+            return find_value(Reference((Segment(MAIN), *reference.segments), reference.text), measured)
+
+        try:
+            figures = dict(evaluate(self._statement, find).measured)
+            return find_margin(self._statement, find), figures
+        except ExpressionError as error:
+            raise SpecError(f"search.violate: {error}") from None
+
+
+def find_trouble(kept: Kept) -> str:
+    """Return why a run did not come to its end as it should; empty if it did. Expectations do not matter."""
+    causes = (*kept.summary["errors"], *kept.summary["failures"])
+    return str(causes[0]) if causes else ""
+
+
+def find_below_floor(spec: Spec, floors: Floors) -> str | None:
+    """Return what is below its floor; None if nothing is."""
+    for link in allocate(spec).links:
+        for direction in (link.forward, link.reverse):
+            queue = direction.queue
+            if direction.rate_bit_per_s is None or queue is None:
+                continue
+            packets = queue.amount if queue.unit == "packets" else queue.amount / link.frame_bytes
+            if packets < floors.queue_packets:
+                return f"the queue of {link.name} holds {packets:.0f} packets"
+    for host, settings in spec.experiment.hosts.items():
+        for name, value in settings.sysctl:
+            if name in ("net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem") and int(value.split()[-1]) < floors.buffer_bytes:
+                return f"{name} of {host} is {value.split()[-1]} bytes"
+    for flow in spec.experiment.traffic:
+        if flow.duration_ns is not None and flow.duration_ns < floors.duration_ns:
+            return f"flow {flow.name} lasts {flow.duration_ns / 1e9:g} s"
+    return None
+
+
+def cells_of(cases: Sequence[Loaded], kernel: str) -> tuple[Cell, ...]:
+    """Return the cells of cases."""
+    return make_cells(cases, "virtual", kernel)
+
+
+def read_case(run: RunDirectory, consent: Consent) -> Tree:
+    """Return the files of a run of a search, with all values filled in. Raises InputError."""
+    with scratch("mprun-search-") as work:
+        tree = read_files(run, work, consent)
+    seed = run.plan().seed
+    tree["experiment"] = {name: value for name, value in tree["experiment"].items() if name != "search"}
+    if seed != DEFAULT_SEED:
+        tree["experiment"]["repeat"] = {"seed": seed}
+    return tree
+
+
+def tabulate(search: Search, found: Found, runs: Mapping[int, str]) -> dict[str, list[Any]]:
+    """Return the columns of the table of a search, a row for each point. runs: the path of each cell's run."""
+    names = list(dict.fromkeys(name for one in found.tested for name in one.figures))
+    columns: dict[str, list[Any]] = {
+        "point": list(range(1, len(found.tested) + 1)),
+        "stage": [one.stage for one in found.tested],
+    }
+    for axis in search.axes:
+        columns[axis.name] = [str(one.values[axis.name]) for one in found.tested]
+    columns["verdict"] = [one.verdict for one in found.tested]
+    columns["margin"] = [None if one.verdict == "floor" else one.margin for one in found.tested]
+    for name in names:
+        columns[name] = [one.figures[name].amount if name in one.figures else None for one in found.tested]
+    columns["reason"] = [one.reason for one in found.tested]
+    columns["run"] = [runs.get(-1 if one.run is None else one.run, "") for one in found.tested]
+    return columns
+
+
+def spell_edges(search: Search, found: Found) -> Iterator[tuple[str, str, str]]:
+    """Yield each axis with its value at the worst point, and the part of it on which the statement is violated."""
+    worst = found.worst
+    if worst is None:
+        return
+    for n, axis in enumerate(search.axes):
+        edges = {edge.is_upper: edge for edge in found.edges if edge.axis == n}
+        told = ""
+        if len(edges) == 2:
+            ends = [axis.value_at(edges[is_upper].violated) for is_upper in (False, True)]
+            opened = [edges[is_upper].holds is None for is_upper in (False, True)]
+            if all(opened):
+                told = "violated on the whole axis"
+            else:
+                told = f"violated from {ends[0]} to {ends[1]}"
+                told += " (an end of the axis)" if any(opened) else ""
+        yield axis.name, str(worst.values[axis.name]), told

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find the time from which a failure of a run was inevitable.
+
+The run is repeated with other random numbers from a time on. If this time is before the cause, some of these runs do
+not fail. If it is after the cause, all of them fail. The share of failed runs is the probability of the failure, given
+all that had happened until this time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from mprun.model.spec import Repeat, Reseed, Spec
+from mprun.questions.bisect import judge_run
+from mprun.questions.minimise import Failure, has_failed
+from mprun.statements.expression import Expression
+from mprun.sweeps.sweep_directory import Kept
+
+if TYPE_CHECKING:
+    from mprun.inputs import Loaded
+
+TABLE = "why"
+# The axes of the sweep: the time from which the random numbers are others, and their seed.
+FROM, SEED = "from", "seed"
+# The parts of the run at whose ends its random numbers change first.
+PARTS = 4
+# An interval that is shorter than this is not halved.
+SHORTEST_NS = 1_000_000
+# The number of standard deviations of an interval of 95 %.
+Z = 1.96
+
+# Runs new cells, and returns the finished runs of all cells so far.
+RunCells = Callable[[Sequence["Loaded"]], Sequence[Kept]]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A time, and the runs whose random numbers are others from then on. runs: their names below the sweep."""
+
+    at_ns: int
+    failed: int
+    values: tuple[float | None, ...]
+    runs: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.runs)
+
+    @property
+    def share(self) -> float:
+        """The share of the runs that failed."""
+        return self.failed / self.count
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The interval of 95 % of the probability (Wilson, 1927)."""
+        n, p = self.count, self.share
+        middle = (p + Z * Z / (2 * n)) / (1 + Z * Z / n)
+        half = Z / (1 + Z * Z / n) * math.sqrt(p * (1 - p) / n + Z * Z / (4 * n * n))
+        return max(0.0, middle - half), min(1.0, middle + half)
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The moments in order of time. The failure became inevitable between `before` and `after`, if they are not None.
+
+    is_drawn: False if other random numbers change no metric at all.
+    """
+
+    moments: tuple[Moment, ...]
+    before: Moment | None
+    after: Moment | None
+    is_drawn: bool
+
+
+@dataclass(frozen=True)
+class Question:
+    """The failure to explain: of a run, or a statement that is true in it. metric: whose values are kept, or empty."""
+
+    failure: Failure | None
+    fail_if: Expression | None
+    metric: str
+
+    def has_failed(self, kept: Kept) -> bool:
+        """Return whether a run has the failure."""
+        if self.fail_if is not None:
+            return judge_run(kept.run, kept.summary, self.fail_if).verdict == "bad"
+        assert self.failure is not None
+        return has_failed(self.failure, kept.summary)
+
+    def value(self, kept: Kept) -> float | None:
+        found = kept.summary["metrics"].get(self.metric)
+        return None if found is None else float(found["value"])
+
+
+def explain(
+    loaded: Loaded, question: Question, end_ns: int, count: int, steps: int, run_cells: RunCells, own: Mapping[str, Any]
+) -> Explained:
+    """Find when a failure became inevitable.
+
+    end_ns: of the run, from time zero. count: the runs for each time. steps: the number of times that the interval with
+    the largest rise is halved. own: the metrics of the run itself.
+    """
+    asked = _Asked(loaded, question, count, run_cells)
+    asked.ask([end_ns * part // PARTS for part in range(PARTS)])
+    if asked.is_same_as(own):
+        return Explained(tuple(asked.moments()), None, None, False)
+    for _ in range(steps):
+        span = find_rise(asked.moments(), end_ns)
+        if span is None or span[1] - span[0] < 2 * SHORTEST_NS:
+            break
+        middle = (span[0] + span[1]) // 2
+        asked.ask([middle - middle % SHORTEST_NS])
+    moments = tuple(asked.moments())
+    span = find_rise(moments, end_ns)
+    if span is None:
+        return Explained(moments, None, None, True)
+    before = next(one for one in moments if one.at_ns == span[0])
+    # at the end of the run nothing is left to draw
+    after = next((one for one in moments if one.at_ns == span[1]), Moment(end_ns, count, (), ("",) * count))
+    return Explained(moments, before, after, True)
+
+
+def find_rise(moments: Sequence[Moment], end_ns: int) -> tuple[int, int] | None:
+    """Return the neighbouring times with the largest rise of the share; None if it never rises.
+
+    At the end of the run the share is 1.
+    """
+    ends = [*((one.at_ns, one.share) for one in moments), (end_ns, 1.0)]
+    rises = [(later[1] - earlier[1], -earlier[0], later[0]) for earlier, later in pairwise(ends)]
+    largest = max(rises)
+    return None if largest[0] <= 0 else (-largest[1], largest[2])
+
+
+class _Asked:
+    def __init__(self, loaded: Loaded, question: Question, count: int, run_cells: RunCells) -> None:
+        self._loaded = loaded
+        self._question = question
+        self._count = count
+        self._run_cells = run_cells
+        self._times: list[int] = []
+        self._runs: list[Kept] = []
+
+    def ask(self, times: Sequence[int]) -> None:
+        """Run all seeds at each time."""
+        self._times += times
+        cells = [with_seed(self._loaded, at_ns, seed) for at_ns in times for seed in range(1, self._count + 1)]
+        self._runs = sorted(self._run_cells(cells), key=lambda kept: kept.cell)
+
+    def is_same_as(self, own: Mapping[str, Any]) -> bool:
+        """Return whether all runs so far have the same metrics as the run itself."""
+        return all(kept.summary["metrics"] == own for kept in self._runs)
+
+    def moments(self) -> list[Moment]:
+        """Return the moments in order of time."""
+        found = []
+        for number, at_ns in enumerate(self._times):
+            mine = self._runs[number * self._count : (number + 1) * self._count]
+            failed = sum(self._question.has_failed(kept) for kept in mine)
+            values = tuple(self._question.value(kept) for kept in mine)
+            found.append(Moment(at_ns, failed, values, tuple(str(kept.run.path) for kept in mine)))
+        return sorted(found, key=lambda one: one.at_ns)
+
+
+def with_seed(loaded: Loaded, at_ns: int, seed: int) -> Loaded:
+    """Return what a cell runs: the files with other random numbers from a time on."""
+    experiment = loaded.spec.experiment
+    changed = replace(
+        experiment,
+        repeat=Repeat(vary=experiment.vary),
+        across=(),
+        search=None,
+        reseed=Reseed(at_ns, seed),
+    )
+    spec = replace(loaded.spec, experiment=changed)
+
+    def reseed(base: int) -> Spec:
+        return replace(spec, experiment=replace(changed, seed=base))
+
+    return replace(loaded, spec=spec, values=((FROM, f"{at_ns}ns"), (SEED, seed)), reseed=reseed)
+
+
+def tabulate(explained: Explained) -> dict[str, list[Any]]:
+    """Return the columns of the table, a row for each time."""
+    return {
+        "from_ns": [one.at_ns for one in explained.moments],
+        "runs": [one.count for one in explained.moments],
+        "failed": [one.failed for one in explained.moments],
+        "share": [one.share for one in explained.moments],
+        "low": [one.interval[0] for one in explained.moments],
+        "high": [one.interval[1] for one in explained.moments],
+    }

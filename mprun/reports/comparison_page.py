@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of a comparison: several runs in common figures over time, and the effect of each metric.
+
+`mprun report A B` and `mprun compare A B --report` write the same page. A page is made only from the files of its runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from mprun.errors import MprunError
+from mprun.host import invoking_user
+from mprun.inputs import load
+from mprun.metrics.comparison import Compared, Expected, compare, compare_expectations, compare_statements
+from mprun.metrics.statistics import CONFIDENCE
+from mprun.model.metric import Metric
+from mprun.model.units import format_measured
+from mprun.reports.effect import (
+    choose_changed,
+    effect_of,
+    is_dull,
+    is_news,
+    judge,
+    label_of,
+    order_by_effect,
+    say_effect,
+    say_expected,
+    say_held,
+    say_interval,
+)
+from mprun.reports.effect_figure import draw_effects
+from mprun.reports.gallery import Gallery
+from mprun.reports.overlay import Subject, overlay
+from mprun.reports.page import ComparisonPage, EffectRow, SideRow, Tile, Value, Verdict, render
+from mprun.reports.run_page import WORDS, Progress, gather
+from mprun.runs.run_directory import RunDirectory, write_page
+from mprun.safety.folder import Folder
+from mprun.safety.text import slug
+from mprun.sweeps.operands import Operands
+
+# The most rows of a table. A sweep may have many thousands, which `mprun compare --json` prints.
+MOST_ROWS = 400
+MOST_LINES = 200
+MOST_NAME = 60
+SIGNS = {True: "▲", False: "▼"}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A side of a comparison against the first side, measured."""
+
+    operands: Operands
+    compared: Sequence[Compared]
+    expected: Sequence[Expected]
+
+
+def measure(operands: Operands, confidence: float = CONFIDENCE) -> Pair:
+    """Compare all metrics, expectations and statements of two sides."""
+    may_come = (operands.incomplete[0] is not None, operands.incomplete[1] is not None)
+    expected = [*compare_expectations(*operands.cells), *compare_statements(*operands.statements, may_come)]
+    return Pair(operands, list(compare(*operands.cells, confidence)), expected)
+
+
+def make_comparison(
+    parent: Path, pairs: Sequence[Pair], names: Sequence[str], faults: Sequence[str], progress: Progress
+) -> Path:
+    """Write the page and its figures into a folder of `parent`. Return the path of the page.
+
+    - pairs: each other side against the first.
+    - names: of all sides, the first included. They are the legend of the figures.
+    - faults: what a caller refuses, such as a metric outside of its bound.
+
+    The folder has the names and a digest of the directories, so that the same comparison has the same folder. Raises
+    MprunError if a run is incomplete, and SpecError if this mprun cannot read its inputs.
+    """
+    progress("reading the runs", 0.0)
+    metrics = {name: metric for pair in reversed(pairs) for name, metric in pair.operands.metrics.items()}
+    runs = _list_runs(pairs)
+    effects = [(name, pair.compared) for name, pair in zip(names[1:], pairs, strict=True)]
+    over_time = overlay(read_subjects(runs, names)) if runs else ()
+    charts = [*over_time, *draw_effects(effects, names[0], metrics)]
+    notes = [] if runs else ["A sweep has no figures over time. Name two of its runs for these figures."]
+    gallery = Gallery()
+    for number, chart in enumerate(charts):
+        progress(f"drawing {chart.title}", (number + 1) / (len(charts) + 1))
+        gallery.add(chart)
+    rows = list(_rows(pairs, metrics))
+    differing, alike, alone = ([row for kind, row in rows if kind == wanted] for wanted in ("differs", "same", "alone"))
+    page = ComparisonPage(
+        title=" and ".join(filter(None, [", ".join(names[:-1]), names[-1]])),
+        description=_describe(pairs),
+        status=_status(pairs, faults),
+        verdict="; ".join(faults) or _say_incomplete(pairs),
+        tiles=list(_tiles(pairs[0], names, metrics)) if len(pairs) == 1 else [],
+        problems=list(_problems(runs, names)),
+        pictures=gallery.pictures,
+        notes=notes,
+        sides=list(_sides(pairs, names)),
+        differing=differing[:MOST_ROWS],
+        alike=alike[:MOST_ROWS],
+        alone=alone[:MOST_ROWS],
+        remarks=list(_remark(pairs, max(len(differing), len(alike), len(alone)))),
+        verdicts=list(_verdicts(pairs, names)),
+        inputs=list(_inputs(pairs, names)),
+        repeat=[("The same differences in the terminal:", _command(pairs))] if len(pairs) == 1 else [],
+    )
+    invoking_user.make_folder(parent)
+    folder = Folder(parent).make(_name_folder(pairs, names))
+    path = write_page(folder, render(page), gallery.files)
+    invoking_user.give(path.parent)
+    return path
+
+
+def _list_runs(pairs: Sequence[Pair]) -> list[RunDirectory]:
+    """Return the runs of all sides; none if the sides are sweeps."""
+    sources = [pairs[0].operands.sources[0], *(pair.operands.sources[1] for pair in pairs)]
+    return [source for source in sources if isinstance(source, RunDirectory)]
+
+
+def read_subjects(runs: Sequence[RunDirectory], names: Sequence[str]) -> list[Subject]:
+    """Return the data of runs for figures with the curves of all. names: of the runs. Raises MprunError."""
+    found = []
+    for run, name in zip(runs, names if runs else (), strict=True):
+        spec = load(*run.resolved_inputs).spec
+        found.append(Subject(name, gather(run, spec, run.plan().intent, run.read("summary.json"))))
+    return found
+
+
+def _name_folder(pairs: Sequence[Pair], names: Sequence[str]) -> str:
+    places = [pairs[0].operands.names[0], *(pair.operands.names[1] for pair in pairs)]
+    digest = sha256("\n".join(places).encode()).hexdigest()[:8]
+    return f"comparison-{slug('-'.join(names), MOST_NAME)}-{digest}"
+
+
+def _describe(pairs: Sequence[Pair]) -> str:
+    cells = len({label_of(one.values) for one in pairs[0].compared})
+    return f"{cells} cells that both have" if cells > 1 else ""
+
+
+def _status(pairs: Sequence[Pair], faults: Sequence[str]) -> str:
+    if faults:
+        return "failed"
+    return "incomplete" if _say_incomplete(pairs) else ""
+
+
+def _say_incomplete(pairs: Sequence[Pair]) -> str:
+    told = dict.fromkeys(text for pair in pairs for text in pair.operands.incomplete if text)
+    return "; ".join(f"{text}: the existing runs were compared" for text in told)
+
+
+def _tiles(pair: Pair, names: Sequence[str], metrics: Mapping[str, Metric]) -> Iterator[Tile]:
+    """Yield the main differences of two sides."""
+    for metric, changes, total in choose_changed(pair.compared):
+        ordered = sorted(changes, key=lambda one: effect_of(one) or 0.0)
+        least, most = say_effect(ordered[0]), say_effect(ordered[-1])
+        if total > 1:
+            note = f"in {'all' if len(changes) == total else f'{len(changes)} of'} {total} cells"
+            yield Tile(metric, least if least == most else f"{least} to {most}", note)
+        else:
+            (one,) = ordered
+            values = " → ".join(format_measured(value or 0.0, one.symbol) for value in (one.first, one.second))
+            yield Tile(metric, f"{_sign(one)} {least}", ", ".join(filter(None, [judge(one, metrics), values])))
+
+
+def _sign(one: Compared) -> str:
+    if one.first is None or one.second is None or one.first == one.second:
+        return ""
+    return SIGNS[one.second > one.first]
+
+
+def _rows(pairs: Sequence[Pair], metrics: Mapping[str, Metric]) -> Iterator[tuple[str, EffectRow]]:
+    """Yield each metric of each cell with its kind: differs, same or alone."""
+    found: dict[tuple[str, str], dict[int, Compared]] = {}
+    for n, pair in enumerate(pairs):
+        for one in order_by_effect(pair.compared):
+            found.setdefault((label_of(one.values) if one.values else "", one.metric), {})[n] = one
+    cells = list(dict.fromkeys(cell for cell, _ in found))
+    for (cell, metric), own in sorted(found.items(), key=lambda item: cells.index(item[0][0])):
+        sides = [own.get(n) for n in range(len(pairs))]
+        first = next((one.first for one in own.values() if one.first is not None), None)
+        symbol = next(iter(own.values())).symbol
+        values = [Value(_measured(first, symbol)), *(_value(one, symbol, metrics) for one in sides)]
+        meaning = metrics[metric].meaning if metric in metrics else ""
+        known = [one for one in sides if one is not None and None not in (one.first, one.second)]
+        kind = "alone" if not known else "differs" if any(not is_dull(one) for one in known) else "same"
+        yield kind, EffectRow(cell, metric, meaning, tuple(values))
+
+
+def _value(one: Compared | None, symbol: str, metrics: Mapping[str, Metric]) -> Value:
+    if one is None or one.first is None or one.second is None:
+        return Value(_measured(None if one is None else one.second, symbol))
+    effect = say_effect(one) or ("=" if one.first == one.second else "from nearly nothing")
+    sign = "" if is_dull(one) else _sign(one)
+    return Value(_measured(one.second, symbol), sign, effect, say_interval(one), judge(one, metrics) or "")
+
+
+def _measured(value: float | None, symbol: str) -> str:
+    return "–" if value is None else format_measured(value, symbol)
+
+
+def _remark(pairs: Sequence[Pair], rows: int) -> Iterator[str]:
+    """Yield how certain the differences are, and what the tables leave out."""
+    level = next(
+        (one.difference.interval.confidence for pair in pairs for one in pair.compared if one.difference), None
+    )
+    if level is not None:
+        yield f"▲ and ▼ are changes whose interval of {level * 100:.0f} % leaves zero out."
+    elif any(one.verdict == "unknown" for pair in pairs for one in pair.compared):
+        yield "One run on each side: the effect of another seed is not known. To measure it, write: repeat: {runs: 5}"
+    if rows > MOST_ROWS:
+        yield f"A table has its first {MOST_ROWS} rows of up to {rows}. `mprun compare --json` prints all of them."
+
+
+def _problems(runs: Sequence[RunDirectory], names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the errors, failures and warnings of runs, each with the names of the runs."""
+    for kind, word in WORDS.items():
+        told: dict[str, list[str]] = {}
+        for run, name in zip(runs, names if runs else (), strict=True):
+            for text in run.read("summary.json")[kind]:
+                told.setdefault(text, []).append(name)
+        for text, owners in told.items():
+            yield word, f"{', '.join(owners)}: {text}"
+
+
+def _sides(pairs: Sequence[Pair], names: Sequence[str]) -> Iterator[SideRow]:
+    sides = [(pairs[0].operands, 0), *((pair.operands, 1) for pair in pairs)]
+    for (operands, side), name in zip(sides, names, strict=True):
+        source = operands.sources[side]
+        try:
+            status = str(source.read("summary.json")["status"])
+        except (MprunError, KeyError):
+            status = "incomplete"
+        yield SideRow(name, status, operands.names[side])
+
+
+def _verdicts(pairs: Sequence[Pair], names: Sequence[str]) -> Iterator[Verdict]:
+    """Yield the expectations that do not hold in all runs of a side."""
+    seen = set()
+    for name, pair in zip(names[1:], pairs, strict=True):
+        units = {one.metric: one.symbol for one in pair.compared}
+        for one in pair.expected:
+            if is_news(one):
+                counts = one.second or one.first
+                held = None if counts in (None, (0, 0)) else counts[0] == counts[1]
+                told = say_held(one, (names[0], name))
+                if (row := (say_expected(one, units), told)) not in seen:
+                    seen.add(row)
+                    yield Verdict("", row[0], told, held)
+
+
+def _inputs(pairs: Sequence[Pair], names: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the different versions and lines of the inputs of each side against the first."""
+    for name, pair in zip(names[1:], pairs, strict=True):
+        facts = [f"{key}: {one} -> {other}" for key, (one, other) in pair.operands.facts.items()]
+        alone = [f"only in {names[0] if which == 1 else name}: {label_of(v)}" for v, which in pair.operands.unmatched]
+        lines = [*facts, *alone, *pair.operands.lines]
+        if len(lines) > MOST_LINES:
+            lines = [*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more lines"]
+        if lines:
+            yield f"Inputs of {name} (+) against {names[0]} (-)", lines
+
+
+def _command(pairs: Sequence[Pair]) -> str:
+    first, second = (Path(name.partition(" ")[0]).name for name in pairs[0].operands.names)
+    axis = pairs[0].operands.names[0].partition(" ")[2].partition("=")[0]
+    return f"mprun compare {first} --by {axis} --all" if axis else f"mprun compare {first} {second} --all"

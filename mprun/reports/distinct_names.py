@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Readable names that distinguish the runs or sweeps of a comparison: experiment, cell, or a setting such as scheduler.
+
+The legends and tables of a comparison show these names in place of directories.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from mprun.errors import MprunError
+from mprun.inputs import load
+from mprun.runs.run_directory import RunDirectory
+from mprun.sweeps.sweep_directory import SweepDirectory, title_of
+
+_TIME = re.compile(r"^\d{8}-(\d\d)(\d\d)(\d\d)-")
+# The most settings in a name.
+MOST_SETTINGS = 2
+
+
+def name_sides(sources: Sequence[RunDirectory | SweepDirectory], given: Sequence[str]) -> list[str]:
+    """Return a name for each side. All names differ.
+
+    given: names that are known already, such as those of a lab's steps; empty where none is known.
+    """
+    titles = [source.record["title"] if isinstance(source, SweepDirectory) else title_of(source) for source in sources]
+    short = _shorten(titles)
+    names = [name or title for name, title in zip(given, short, strict=True)]
+    if len(set(names)) < len(names) and not any(isinstance(source, SweepDirectory) for source in sources):
+        names = _add_settings(names, [source for source in sources if isinstance(source, RunDirectory)])
+    return _add_numbers([_add_time(name, source, names) for name, source in zip(names, sources, strict=True)])
+
+
+def _shorten(titles: Sequence[str]) -> list[str]:
+    """Return titles without the words with which all of them begin, such as the name of the topology."""
+    first, last = min(titles), max(titles)
+    common = first[: next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)]
+    # a common beginning ends before a word, not within one
+    start = max((common.rfind(sign) + len(sign) for sign in ("-", ": ", ", ", " ") if sign in common), default=0)
+    same = titles[0].partition("-")[2] if len(set(titles)) == 1 and ": " not in titles[0] else ""
+    return [same or title[start:] or title for title in titles]
+
+
+def _add_settings(names: Sequence[str], runs: Sequence[RunDirectory]) -> list[str]:
+    """Return the names with the settings in which runs of one name differ, such as `scheduler roundrobin`."""
+    settings = [_settings_of(run) for run in runs]
+    result = list(names)
+    for name, count in Counter(names).items():
+        if count > 1:
+            alike = [n for n, other in enumerate(names) if other == name]
+            for n, words in zip(alike, _tell_apart([settings[n] for n in alike]), strict=True):
+                result[n] = ", ".join([name, *words])
+    return result
+
+
+def _tell_apart(settings: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Return for each run the first settings that distinguish it from the others."""
+    names = list(dict.fromkeys(name for one in settings for name in one))
+    differing = [name for name in names if len({str(one.get(name)) for one in settings}) > 1]
+    chosen: list[str] = []
+    groups = 1
+    for name in differing:
+        found = len({tuple(str(one.get(each)) for each in (*chosen, name)) for one in settings})
+        if found > groups and len(chosen) < MOST_SETTINGS:
+            chosen, groups = [*chosen, name], found
+    return [
+        [f"{name.rpartition('.')[2].replace('_', ' ')} {one.get(name, '-')}" for name in chosen] for one in settings
+    ]
+
+
+def _settings_of(run: RunDirectory) -> dict[str, Any]:
+    try:
+        spec = load(*run.resolved_inputs).spec
+    except MprunError:
+        return {}
+    return dict(_flatten({"xp": asdict(spec.experiment), "topo": asdict(spec.topology)}, ""))
+
+
+def _flatten(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the plain values of a tree with the names on the way. Descriptions and bounds are no settings."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key not in ("description", "expect", "expectations", "plots", "name"):
+                yield from _flatten(inner, f"{name}.{key}")
+    elif isinstance(value, list | tuple):
+        for n, inner in enumerate(value):
+            yield from _flatten(inner, f"{name}[{n}]")
+    elif isinstance(value, str | int | float | bool):
+        yield name, value
+
+
+def _add_time(name: str, source: RunDirectory | SweepDirectory, names: Sequence[str]) -> str:
+    """Return the name with the time of the run if another side has the same name."""
+    began = _TIME.match(source.name)
+    return f"{name}, {':'.join(began.groups())}" if names.count(name) > 1 and began else name
+
+
+def _add_numbers(names: Sequence[str]) -> list[str]:
+    """Return the names with a number where several are still equal."""
+    return [f"{name} ({names[:n].count(name) + 1})" if names.count(name) > 1 else name for n, name in enumerate(names)]

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The effect of a change on a metric: its size, its direction, whether it is an improvement, and its text. Pure.
+
+`mprun.metrics.comparison` measures the values. The terminal and the page of a comparison show what is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from mprun.metrics.comparison import RUNS, Compared, Expected
+from mprun.model.metric import Metric
+from mprun.model.scalar import Scalar, spell_values
+from mprun.model.units import format_measured
+from mprun.reports.metrics import MOST_MAIN, choose_main, format_bound, is_secondary
+from mprun.safety.text import plain
+
+# A change below this share of the value is not shown.
+LEAST_CHANGE = 0.0005
+# A ratio over less than this share of the other side is not shown.
+NEARLY_NOTHING = 0.01
+
+Judgement = Literal["better", "worse"]
+
+
+def effect_of(one: Compared) -> float | None:
+    """Return the change of a metric: the difference of two shares, or else the relative change.
+
+    None for a change from nearly nothing.
+    """
+    if one.first is None or one.second is None:
+        return None
+    if one.symbol == "share":
+        return one.second - one.first
+    return None if abs(one.first) < NEARLY_NOTHING * abs(one.second) else one.change
+
+
+def say_effect(one: Compared) -> str:
+    """Return a change as text; empty for a change from nearly nothing."""
+    effect = effect_of(one)
+    if effect is None:
+        return ""
+    return f"{effect * 100:+.1f} points" if one.symbol == "share" else f"{effect:+.2%}"
+
+
+def judge(one: Compared, metrics: Mapping[str, Metric]) -> Judgement | None:
+    """Return whether a change is an improvement. None: it is not clear, or the metric has no direction.
+
+    The values alone decide if a side has only one run. metrics: the definitions by name.
+    """
+    better = metrics[one.metric].better if one.metric in metrics else None
+    if better is None or one.first is None or one.second is None or is_dull(one):
+        return None
+    return "better" if (one.second > one.first) == (better == "higher") else "worse"
+
+
+def is_dull(one: Compared) -> bool:
+    """Return True if the sides do not clearly differ."""
+    if one.verdict in ("same", "unclear"):
+        return True
+    return one.verdict == "unknown" and one.change is not None and abs(one.change) < LEAST_CHANGE
+
+
+def order_by_effect(compared: Sequence[Compared]) -> list[Compared]:
+    """Return the metrics of each cell with the largest change first.
+
+    Changes from nearly nothing follow, because they have no size. Metrics without a change are last.
+    """
+    cells: dict[str, list[Compared]] = {}
+    for one in compared:
+        cells.setdefault(label_of(one.values), []).append(one)
+    return [one for own in cells.values() for one in sorted(own, key=_rank)]
+
+
+def _rank(one: Compared) -> tuple[int, float]:
+    effect = effect_of(one)
+    if effect:
+        return 0, -abs(effect)
+    return (1 if effect is None and None not in (one.first, one.second) and one.first != one.second else 2), 0.0
+
+
+def choose_changed(compared: Sequence[Compared]) -> list[tuple[str, list[Compared], int]]:
+    """Return the main metrics that clearly differ: the name, the cells that differ, and the number of all cells."""
+    by_metric: dict[str, list[Compared]] = {}
+    for one in compared:
+        if None not in (one.first, one.second):
+            by_metric.setdefault(one.metric, []).append(one)
+    changed = {metric: _find_changes(own) for metric, own in by_metric.items()}
+    changed = {metric: changes for metric, changes in changed.items() if changes}
+    main = [name for name in choose_main(list(changed), ()) if not is_secondary(name)]
+    others = [name for name in changed if name not in main and not is_secondary(name)]
+    others.sort(key=lambda name: -max(abs(effect_of(one) or 0.0) for one in changed[name]))
+    return [(metric, changed[metric], len(by_metric[metric])) for metric in [*main, *others][:MOST_MAIN]]
+
+
+def say_briefly(compared: Sequence[Compared]) -> Iterator[str]:
+    """Yield a line for each of the main metrics that clearly differ: by how much, and in how many cells."""
+    for metric, changes, total in choose_changed(compared):
+        ordered = sorted(changes, key=lambda one: effect_of(one) or 0.0)
+        least, most = say_effect(ordered[0]), say_effect(ordered[-1])
+        count = "all" if len(changes) == total else f"{len(changes)} of"
+        cells = f" in {count} {total} cells" if total > 1 else ""
+        yield plain(f"{metric}: {least if least == most else f'{least} to {most}'}{cells}")
+
+
+def _find_changes(own: Sequence[Compared]) -> list[Compared]:
+    """Return the cells in which a metric clearly differs, and not from nearly nothing."""
+    return [one for one in own if not is_dull(one) and effect_of(one) is not None]
+
+
+def say_change(one: Compared, metrics: Mapping[str, Metric]) -> str:
+    """Return `18.89 Mbit/s -> 36.93 Mbit/s  +95.48%  better`, with the interval if there is one."""
+    first, second = ("-" if v is None else format_measured(v, one.symbol) for v in (one.first, one.second))
+    parts = [f"{first} -> {second}", say_effect(one), say_interval(one), judge(one, metrics) or ""]
+    text = "  ".join(filter(None, parts))
+    if any(one.left_out):
+        left = " and ".join(f"{count} of {side}" for side, count in zip("AB", one.left_out, strict=True) if count)
+        text += f"  ({one.counts[0]} pairs; {left} without partner left out)"
+    return text
+
+
+def interval_of_effect(one: Compared) -> tuple[float, float] | None:
+    """Return the interval of `effect_of`: of a difference of shares, or of a relative change."""
+    if effect_of(one) is None:
+        return None
+    if one.symbol == "share":
+        found = one.difference and one.difference.interval
+        return (found.low, found.high) if found else None
+    return (one.ratio.interval.low - 1, one.ratio.interval.high - 1) if one.ratio is not None and one.first else None
+
+
+def say_interval(one: Compared) -> str:
+    """Return the interval of a relative change, or else of a difference; empty without one."""
+    if one.ratio is not None and one.first and one.symbol != "share" and effect_of(one):
+        low, high = one.ratio.interval.low - 1, one.ratio.interval.high - 1
+        return f"[{low:+.2%}, {high:+.2%}]" if high > low else ""
+    if one.difference is None:
+        return ""
+    ends = (format_measured(end, one.symbol) for end in (one.difference.interval.low, one.difference.interval.high))
+    return f"difference [{', '.join(ends)}]"
+
+
+def say_expected(one: Expected, units: Mapping[str, str]) -> str:
+    """Return an expectation with its bounds, or a statement. units: the symbols of metrics by name."""
+    where = f"{label_of(one.values)}: " if one.values else ""
+    if "holds" in one.expectation:
+        return plain(str(one.expectation["holds"]))
+    metric = str(one.expectation["metric"])
+    if metric == RUNS:
+        return f"{where}runs did what was asked"
+    return f"{where}{plain(metric)} {format_bound(one.expectation, units.get(metric, '1'))}"
+
+
+def say_held(one: Expected, sides: Sequence[str] = "AB") -> str:
+    """Return if a statement holds on each side, or in how many runs an expectation holds. sides: their names."""
+    told = []
+    for side, counts in zip(sides, (one.first, one.second), strict=True):
+        if counts is not None:
+            what = f"{counts[0]} of {counts[1]}"
+            if "holds" in one.expectation:
+                what = "holds" if counts[0] else "does not hold" if counts[1] else "is not known yet"
+            told.append(f"{what} in {side}")
+    if len(told) < 2:
+        told.append(f"not expected in {sides[0] if one.first is None else sides[1]}")
+    return ", ".join(told)
+
+
+def is_news(one: Expected) -> bool:
+    """Return True if an expectation does not hold in all runs of a side, or a statement cannot be judged yet."""
+    counts = [side for side in (one.first, one.second) if side is not None]
+    return any(held < of for held, of in counts) or ("holds" in one.expectation and (0, 0) in counts)
+
+
+def label_of(values: Mapping[str, Scalar]) -> str:
+    """Return the values of a cell as text; `run` without any."""
+    return plain(spell_values(values) or "run")

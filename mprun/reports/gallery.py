@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paint the figures of a report, and collect their pictures and files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from mprun.errors import HostError
+from mprun.model.spec import Spec, TopologySpec
+from mprun.reports import graphviz
+from mprun.reports.chart import COLUMN, WIDE, lay_out, paint
+from mprun.reports.dot import to_dot
+from mprun.reports.drawing import draw
+from mprun.reports.figure import Chart, to_csv
+from mprun.reports.page import Picture
+from mprun.runs.run_directory import FIGURES
+from mprun.safety.cell import write_rows
+from mprun.safety.text import untaken
+
+
+class Gallery:
+    """The figures of a page, and their files."""
+
+    def __init__(self) -> None:
+        self.pictures: list[Picture] = []
+        self.files: dict[str, bytes] = {}
+
+    def add(self, chart: Chart) -> None:
+        """Paint a figure. If its name is taken, as by the same figure in another form, it gets a number."""
+        chart = replace(chart, name=untaken(chart.name, [picture.name for picture in self.pictures]))
+        wide, column = paint(chart, WIDE, ("svg", "png")), paint(chart, COLUMN, ("svg",))
+        pdf = paint(chart, lay_out(chart.width_um), ("pdf",))["pdf"]
+        files = {"svg": wide["svg"], "pdf": pdf, "png": wide["png"], "csv": to_csv(chart).encode()}
+        marks = tuple(f"{mark.at:g} s: {mark.text}" for mark in chart.marks)
+        words = (chart.name, chart.title, chart.caption)
+        self._hang(Picture(*words, wide["svg"].decode(), column["svg"].decode(), marks), files)
+
+    def add_drawing(self, name: str, title: str, caption: str, files: Mapping[str, bytes]) -> None:
+        self._hang(Picture(name, title, caption, files["svg"].decode(), is_broad=True), files)
+
+    def _hang(self, picture: Picture, files: Mapping[str, bytes]) -> None:
+        self.files |= {f"{picture.name}.{kind}": content for kind, content in files.items()}
+        links = tuple((kind.upper(), f"{FIGURES}/{picture.name}.{kind}") for kind in files)
+        self.pictures.append(replace(picture, files=links))
+
+
+def draw_topology(spec: Spec, gallery: Gallery, caption: str) -> Iterator[str]:
+    """Add the picture of the network. Yield a note if it cannot be drawn."""
+    drawing = draw(spec.topology, spec.experiment.traffic)
+    dot = to_dot(drawing)
+    try:
+        files = {kind: graphviz.render(dot, kind) for kind in ("svg", "pdf", "png")}
+    except HostError as error:
+        yield f"The network is not drawn: {error}"
+        return
+    files["csv"] = _links_csv(spec.topology).encode()
+    gallery.add_drawing("topology", "Network", caption, files)
+
+
+def _links_csv(topology: TopologySpec) -> str:
+    rows: list[list[object]] = [
+        ["link", "from", "to", "rate_bit_per_s", "delay_ns", "loss_share", "queue", "queue_unit"]
+    ]
+    for link in topology.links:
+        for ends, way in ((link.ends, link.forward), (link.ends[::-1], link.reverse)):
+            loss = way.loss.mean if way.loss else 0
+            queue = (way.queue.amount, way.queue.unit) if way.queue else (None, None)
+            rows.append([link.name, *ends, way.rate_bit_per_s or None, way.delay_ns, loss, *queue])
+    return write_rows(rows)

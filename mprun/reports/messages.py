@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The errors, failures and warnings of a sweep's runs, joined. It reads the summaries of the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mprun.metrics.cells import TEXTS, Kind
+from mprun.reports.joined import join_texts
+from mprun.sweeps.sweep_directory import SweepDirectory
+
+
+def join_messages(sweep: SweepDirectory, cells: Sequence[Mapping[str, Any]]) -> dict[Kind, list[str]]:
+    """Return the messages of each kind, the most frequent first: `4 of 12 runs: path0 was full for 12 to 31 %`.
+
+    cells: those of the sweep's summary. The runs are read only if one of them has a message.
+    """
+    if not any(cell["told"][kind] for cell in cells for kind in TEXTS):
+        return {kind: [] for kind in TEXTS}
+    runs = [kept.summary for kept in sweep.runs()]
+    return {
+        kind: [f"{count} of {len(runs)} runs: {text}" for count, text in join_texts([run[kind] for run in runs])]
+        for kind in TEXTS
+    }

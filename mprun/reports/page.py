@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of a report: a single HTML file that needs no other files. Pure."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from mprun.reports import palette
+
+_SVG = re.compile(r"<svg\b.*</svg>", re.DOTALL)
+_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+# graphviz' background, in a tag
+_WHITE = re.compile('"white"(?=[^<>]*>)')
+_SIZE = re.compile(r'(<svg\b[^>]*?) width="[^"]*"( height="[^"]*")?')
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An expectation in words. held: whether it holds; None if not known yet."""
+
+    metric: str
+    expected: str
+    measured: str
+    held: bool | None
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A main metric: its name, its value, and a note."""
+
+    title: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table. note: the meaning of the first cell."""
+
+    cells: tuple[str, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table with its title. names: the number of columns with text; the others have numbers."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[Row, ...]
+    names: int = 1
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure on the page.
+
+    - svg: for a wide page.
+    - narrow: for a small page, if it differs.
+    - files: the files beside the page, as (kind, path).
+    """
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+    narrow: str = ""
+    marks: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+    is_broad: bool = False
+
+
+@dataclass(frozen=True)
+class LeftFile:
+    """A file that a run left. link: its address, relative to the page."""
+
+    name: str
+    link: str
+    size: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """A report.
+
+    - status: passed, failed, error or incomplete.
+    - problems: (kind, text), the most serious first.
+    - facts: the provenance.
+    - repeat: commands.
+    - inputs: texts by file name.
+    - files: the files that the run left, and the number of those that are not listed.
+    """
+
+    title: str
+    description: str
+    status: str
+    verdict: str
+    verdicts: Sequence[Verdict]
+    tiles: Sequence[Tile]
+    problems: Sequence[tuple[str, str]]
+    pictures: Sequence[Picture]
+    notes: Sequence[str]
+    grids: Sequence[Grid]
+    facts: Sequence[tuple[str, str]]
+    repeat: Sequence[tuple[str, str]]
+    inputs: Mapping[str, str]
+    files: Sequence[LeftFile] = ()
+    unlisted: int = 0
+
+
+@dataclass(frozen=True)
+class ListedCell:
+    """A value of a run. amount: orders numbers; None for a text."""
+
+    text: str
+    amount: float | None
+    is_missing: bool = False
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    """A row of a page that lists runs. link: the address of the report, or of the run's directory without one."""
+
+    name: str
+    link: str
+    has_report: bool
+    status: str
+    cells: tuple[ListedCell, ...]
+
+
+@dataclass(frozen=True)
+class ListingPage:
+    """A page that lists runs.
+
+    - head: the titles of all columns, the run and its status first.
+    - names: the number of columns with texts; the others have numbers.
+    - statuses: those that occur.
+    - most: the number of rows that are shown at first.
+    """
+
+    title: str
+    description: str
+    head: tuple[str, ...]
+    names: int
+    statuses: tuple[str, ...]
+    rows: Sequence[ListedRun]
+    most: int
+
+    @property
+    def has_folders(self) -> bool:
+        """True if a link opens a folder."""
+        return not all(row.has_report for row in self.rows)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A metric of a side of a comparison, and its change against the first side.
+
+    - sign: ▲ or ▼, or empty for no change.
+    - judgement: better, worse or empty.
+    """
+
+    measured: str
+    sign: str = ""
+    effect: str = ""
+    interval: str = ""
+    judgement: str = ""
+
+
+@dataclass(frozen=True)
+class EffectRow:
+    """A metric of a cell with a value for each side. cell: empty for a run."""
+
+    cell: str
+    metric: str
+    meaning: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class SideRow:
+    """A side of a comparison: its name, the result of its runs, and its directory."""
+
+    name: str
+    status: str
+    place: str
+
+
+@dataclass(frozen=True)
+class ComparisonPage:
+    """A comparison of two or more sides.
+
+    - status: failed or incomplete; empty if nothing is judged.
+    - tiles: the main differences.
+    - differing, alike, alone: metrics that clearly differ, that do not, and that not all sides have.
+    - remarks: texts below the table.
+    - inputs: (title, lines) of what differs in inputs and versions.
+    """
+
+    title: str
+    description: str
+    status: str
+    verdict: str
+    tiles: Sequence[Tile]
+    problems: Sequence[tuple[str, str]]
+    pictures: Sequence[Picture]
+    notes: Sequence[str]
+    sides: Sequence[SideRow]
+    differing: Sequence[EffectRow]
+    alike: Sequence[EffectRow]
+    alone: Sequence[EffectRow]
+    remarks: Sequence[str]
+    verdicts: Sequence[Verdict]
+    inputs: Sequence[tuple[str, Sequence[str]]]
+    repeat: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class HistoryRow:
+    """A commit that changed a baseline. values: (name, before, after, change) of each line that differs."""
+
+    commit: str
+    date: str
+    subject: str
+    baseline: str
+    values: Sequence[tuple[str, str, str, str]]
+
+
+@dataclass(frozen=True)
+class HistoryPage:
+    """The values of baselines over commits. rows: the changes, newest first."""
+
+    title: str
+    description: str
+    pictures: Sequence[Picture]
+    notes: Sequence[str]
+    rows: Sequence[HistoryRow]
+
+
+_TEMPLATES: Mapping[type, str] = {
+    Page: "report.html",
+    ComparisonPage: "comparison.html",
+    HistoryPage: "history.html",
+    ListingPage: "listing.html",
+}
+
+
+def render(page: Page | ComparisonPage | HistoryPage | ListingPage) -> str:
+    """Return the whole page. Equal pages give equal text."""
+    name = _TEMPLATES[type(page)]
+    colours = {"light": Markup(palette.variables(False)), "dark": Markup(palette.variables(True))}
+    return _environment().get_template(name).render(page=page, policy=_policy(name), **colours)
+
+
+@cache
+def _policy(name: str) -> str:
+    """Return the Content-Security-Policy of a template's pages.
+
+    It allows the scripts of the templates by their digests, the styles in the page, and pictures in the page, because
+    a heat map has a scale in pixels. It allows nothing from elsewhere.
+    """
+    environment = _environment()
+    assert environment.loader is not None
+    sources = [environment.loader.get_source(environment, one)[0] for one in ("base.html", name)]
+    scripts = [script for source in sources for script in _SCRIPT.findall(source)]
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    pictures = "" if name == "listing.html" else "img-src data:; "
+    return (
+        f"default-src 'none'; {pictures}style-src 'unsafe-inline'; script-src {allowed}; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("mprun.reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["inline"] = _inline
+    environment.filters["breakable"] = _break
+    environment.filters["stretch"] = lambda svg: _SIZE.sub(r"\1", svg, count=1)
+    return environment
+
+
+def _break(name: str) -> Markup:
+    """Return a name that a narrow page may break after a dot or an underscore."""
+    return Markup(re.sub(r"([._])", r"\1<wbr>", str(escape(name))))
+
+
+def _inline(svg: str) -> Markup:
+    """Return one of our pictures as part of the page, in the page's colours."""
+    found = _SVG.search(_WHITE.sub(f'"{palette.PAPER}"', svg))
+    assert found is not None
+    return Markup(palette.themed(found[0]))

@@ -1,0 +1,469 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of a run, from its tables: its course over time, and distributions of delays. Pure.
+
+Each kind of figure is a `Source`, under the name in `plots` of an experiment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import polars as pl
+
+from mprun.inputs.keys.plot import FORMS, TABLE_FORMS
+from mprun.model.metric import SUFFIXES
+from mprun.model.spec import Plot, SeriesName
+from mprun.model.trace_event_name import event_of
+from mprun.reports import qlog_figures
+from mprun.reports.figure import Axis, Chart, Form, Panel, Series, dress
+from mprun.reports.one_way_delay import draw_one_way_delay
+from mprun.reports.palette import FLOW_TONES
+from mprun.reports.playback import draw_buffer, draw_quality
+from mprun.reports.run_data import MOST_LINES, NS, RunData, over_time, say_dropped
+from mprun.reports.time_sequence import draw_sequence
+from mprun.reports.trace_event_figure import draw_event
+
+# By default, this number of flows get figures of their own.
+MOST_FLOWS = 4
+# The axis of a distribution is logarithmic if its largest value is more than this many times its median.
+FAR = 10
+# Every run has the first and the last state of its interfaces and queues. These two do not show a course over time.
+LEAST_SAMPLES = 3
+# The column with the times of a table of a user's own program (`mprun.workloads.own_result`).
+OWN_TIME = "time_s"
+# The name for traffic on no named path.
+OTHER = "other ways"
+
+
+# Makes the figure of a flow, or of the whole run for None. It returns None if there is nothing to show.
+Draw = Callable[[RunData, str | None, Form], Chart | None]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kind of figure.
+
+    - tables: the tables that it may be made from.
+    """
+
+    tables: tuple[str, ...]
+    draw: Draw
+    by_flow: bool
+
+
+def draw_run(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
+    """Yield the requested figures, or else the usual ones. All figures over time have the same end.
+
+    `lacking` reports requested figures without data.
+    """
+    charts = list(_draw(evidence, plots or list(_usual(evidence))))
+    until = max((chart.end for chart in charts if chart.is_over_time), default=0.0)
+    for chart in charts:
+        if chart.is_over_time:
+            marks = tuple(mark for mark in chart.marks if 0 < mark.at < until)
+            yield replace(chart, marks=marks, until=until)
+        else:
+            yield chart
+
+
+def _draw(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
+    for plot in plots:
+        if plot.table is not None:
+            chart = draw_event(evidence, plot) if event_of(plot.table) else _draw_column(evidence, plot)
+            if chart is not None:
+                yield dress(chart, plot)
+        if plot.series is None:
+            continue
+        source = SOURCES[plot.series]
+        form = plot.form or FORMS[plot.series][0]
+        flows: Sequence[str | None] = [plot.flow]
+        if source.by_flow:
+            flows = evidence.members(plot.flow) if plot.flow else list(evidence.flows)
+        for flow in flows:
+            chart = source.draw(evidence, flow, form)
+            if chart is not None:
+                yield dress(chart, plot)
+
+
+def draw_own(evidence: RunData, series: SeriesName, flow: str | None, form: Form) -> Chart | None:
+    """Return the figure of a series of one flow, or of the whole run for None. None if there is nothing to show."""
+    return SOURCES[series].draw(evidence, flow, form)
+
+
+def lacking(evidence: RunData, plots: Sequence[Plot]) -> Iterator[str]:
+    """Yield a note for each requested plot that cannot be drawn."""
+    for plot in plots:
+        if not plot.is_over_time or any(draw_run(evidence, [plot])):
+            continue
+        if plot.table is not None:
+            yield f"no figure of '{plot.column}': table {plot.table} has no such numbers over time"
+        elif plot.series is not None:
+            of = f" of {plot.flow}" if plot.flow else ""
+            tables = " nor ".join(SOURCES[plot.series].tables)
+            is_captured = plot.series in ("sequence", "one_way_delay")
+            hint = " (`mprun packets` makes them of its captures)" if is_captured else ""
+            yield f"no figure '{plot.series}'{of}: the run has no {tables} to show{hint}"
+
+
+def _usual(evidence: RunData) -> Iterator[Plot]:
+    """Yield a plot of each kind that has data, for the first flows."""
+    shown = [flow for flow in evidence.flows if flow not in evidence.background] or list(evidence.flows)
+    for name, source in SOURCES.items():
+        if name == "goodput" and len(shown) == 1 and SOURCES["rate"].draw(evidence, shown[0], "stack"):
+            continue
+        for flow in shown[:MOST_FLOWS] if source.by_flow else [None]:
+            yield Plot(series=name, flow=flow)
+
+
+def _numbers(evidence: RunData, table: str) -> list[str]:
+    """Return the columns of a table with numbers, apart from the time."""
+    schema = evidence.tables[table].collect_schema()
+    return [name for name, kind in schema.items() if kind.is_numeric() and name != OWN_TIME]
+
+
+def _draw_column(evidence: RunData, plot: Plot) -> Chart | None:
+    """Return the figure of a column of a user's own table: a line for each flow."""
+    table, wanted = plot.table or "", plot.column or ""
+    if not evidence.has(table, OWN_TIME):
+        return None
+    # the table's names end in the unit, those of the user's file need not
+    names = {wanted, *(wanted + suffix for suffix in SUFFIXES.values())}
+    column = next((name for name in _numbers(evidence, table) if name in names), None)
+    if column is None:
+        return None
+    rows = evidence.read(table, "flow", OWN_TIME, column, flow=plot.flow)
+    if rows is None:
+        return None
+    series = [
+        Series(str(name), evidence.tones[str(name)], part[OWN_TIME].to_list(), part[column].to_list())
+        for (name,), part in evidence.by_group(rows.drop_nulls())
+    ]
+    shown = series[:MOST_LINES]
+    unit = next((symbol for symbol, suffix in SUFFIXES.items() if suffix and column.endswith(suffix)), "1")
+    label = column.removesuffix(SUFFIXES[unit])
+    caption = f"Column '{label}' of table {table}." + say_dropped(shown, series)
+    of = f"-{plot.flow}" if plot.flow else ""
+    title = f"{plot.flow or table}: {label}"
+    return over_time(evidence, f"{table}-{label}{of}", title, caption, label, unit, shown, plot.form or TABLE_FORMS[0])
+
+
+def _draw_goodput(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+    """Return the figure of all flows at once: the payload that their receivers got, as the tools report it."""
+    # only tools whose flows may have several streams have this column
+    stream = ["stream"] if evidence.has("goodput", "stream") else []
+    columns = ("flow", "direction", *stream, "start_s", "end_s", "goodput_bit_per_s")
+    rows = evidence.read("goodput", *columns, flow=flow)
+    if rows is None:
+        return None
+    series = []
+    for (name, direction, *number), part in rows.group_by("flow", "direction", *stream, maintain_order=True):
+        label = str(name) if direction in (None, "forth") else f"{name}, {direction}"
+        if number and rows.filter(flow=name)["stream"].n_unique() > 1:
+            label += f", stream {number[0]}"
+        values = part["goodput_bit_per_s"].to_list()
+        moments = [*part["start_s"].to_list(), part["end_s"][-1]]
+        back = direction not in (None, "forth")
+        series.append(Series(label, evidence.tones[str(name)], moments, [*values, values[-1]], dash=int(back)))
+    shown = series[:MOST_LINES]
+    caption = f"Payload that {_join([each.label for each in shown])} received: mean of each interval of its program."
+    caption += say_dropped(shown, series)
+    of = f"-{flow}" if flow else ""
+    return over_time(
+        evidence, f"goodput{of}", f"Goodput of {flow}" if flow else "Goodput", caption, "goodput", "bit/s", shown, form
+    )
+
+
+def _draw_rate(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+    """Return the figure of the acknowledged payload of each subflow, from samples of the sender's sockets."""
+    rows = _sender(evidence, flow, "bytes_acked")
+    if rows is None or rows["path"].null_count() == rows.height:
+        return None
+    moments = sorted(set(rows["time_ns"].to_list()))
+    if len(moments) < 2:
+        return None
+    # the interval that ended with the first sample
+    moments.insert(0, max(0, moments[0] - _usual_interval(moments)))
+    places = {moment: n for n, moment in enumerate(moments)}
+    subflows = list(_subflows(rows, evidence))
+    series = []
+    for label, tone, dash, part in subflows:
+        rates = [0.0] * len(moments)
+        times, acked = part["time_ns"].to_list(), part["bytes_acked"].to_list()
+        # a subflow that was missing in the sample before began at 0 bytes
+        before_ns, before = moments[max(places[times[0]] - 1, 0)], 0
+        for time_ns, bytes_acked in zip(times, acked, strict=True):
+            if time_ns > before_ns and bytes_acked >= before:
+                rate = (bytes_acked - before) * 8 * NS / (time_ns - before_ns)
+                for place in range(places[before_ns], places[time_ns]):
+                    rates[place] = rate
+            before_ns, before = time_ns, bytes_acked
+        rates[-1] = rates[-2]
+        series.append(Series(label, tone, [moment / NS for moment in moments], rates, dash=dash))
+    noun = "subflow" if any(each.dash for each in series) else "path"
+    if len(series) > MOST_LINES:
+        series, noun = _sum_by_path(series, [part["path"][0] for *_, part in subflows], evidence), "path"
+    caption = f"Payload of {flow} that was acknowledged on each {noun}, mean of each sampling interval"
+    caption += ", stacked." if form == "stack" else "."
+    title = f"Rate of {flow} by {noun}"
+    return over_time(evidence, f"rate-{flow}", title, caption, "rate", "bit/s", series, form)
+
+
+def _sum_by_path(series: Sequence[Series], paths: Sequence[str | None], evidence: RunData) -> list[Series]:
+    """Return one series for all subflows of a path. paths: the path of each series."""
+    found: dict[str, list[Series]] = {}
+    for each, path in zip(series, paths, strict=True):
+        found.setdefault(path or OTHER, []).append(each)
+    return [
+        Series(
+            path,
+            evidence.tones.get(path, FLOW_TONES[0]),
+            some[0].x,
+            [sum(y) for y in zip(*(s.y for s in some), strict=True)],
+        )
+        for path, some in found.items()
+    ]
+
+
+def _draw_rtt(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+    caption = f"Smoothed round-trip time that the sender of {flow} has of each subflow, sampled."
+    title = f"Round-trip time of {flow}"
+    return _draw_sampled(evidence, flow, ("rtt_us", 1e-6), ("rtt", title, caption, "round-trip time", "s"), form)
+
+
+def _draw_cwnd(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+    caption = f"Congestion window of each subflow at the sender of {flow}, sampled."
+    title = f"Congestion window of {flow}"
+    words = ("cwnd", title, caption, "congestion window", "packets")
+    return _draw_sampled(evidence, flow, ("snd_cwnd_packets", 1.0), words, form)
+
+
+def _draw_sampled(
+    evidence: RunData,
+    flow: str | None,
+    column: tuple[str, float],
+    words: tuple[str, str, str, str, str],
+    form: Form,
+) -> Chart | None:
+    """Return the figure of a state of the sender's sockets. column: its name, and the factor to base units."""
+    name, factor = column
+    rows = _sender(evidence, flow, name)
+    if rows is None:
+        return None
+    series = []
+    subflows = list(_subflows(rows, evidence))
+    for label, tone, dash, part in subflows[:MOST_LINES]:
+        times = [time_ns / NS for time_ns in part["time_ns"]]
+        values = [math.nan if value is None else value * factor for value in part[name]]
+        series.append(Series(label, tone, times, values, dash=dash))
+    stem, title, caption, label, unit = words
+    if len(subflows) > MOST_LINES:
+        caption += f" The first {MOST_LINES} of {len(subflows)} subflows."
+    return over_time(evidence, f"{stem}-{flow}", title, caption, label, unit, series, form)
+
+
+def _draw_queue(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+    rows = evidence.read("queues", "time_ns", "link", "direction", "backlog_packets")
+    if rows is None or rows["time_ns"].n_unique() < LEAST_SAMPLES:
+        return None
+    found: list[tuple[float, Series]] = []
+    empty = 0
+    for (link, direction), part in rows.group_by("link", "direction", maintain_order=True):
+        values = [math.nan if value is None else float(value) for value in part["backlog_packets"]]
+        most = max((value for value in values if not math.isnan(value)), default=0.0)
+        if not most:
+            empty += 1
+            continue
+        tone = evidence.tone_of_link(str(link)) or FLOW_TONES[len(found) % len(FLOW_TONES)]
+        times = [time_ns / NS for time_ns in part["time_ns"]]
+        label = f"{link} {direction}"
+        found.append((most, Series(label, tone, times, values, dash=int(direction == "reverse"))))
+    series, dropped = _choose(found, "fullest")
+    caption = f"Packets that wait in the queues of the links, sampled.{dropped}"
+    if empty:
+        caption += f" {empty} {'queues' if empty > 1 else 'queue'} were empty in every sample."
+    return over_time(evidence, "queue", "Queues", caption, "backlog", "packets", series, form)
+
+
+def _draw_interfaces(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+    rows = evidence.read("interfaces", "time_ns", "node", "interface", "link", "tx_bytes")
+    if rows is None or rows["time_ns"].n_unique() < LEAST_SAMPLES:
+        return None
+    found: list[tuple[float, Series]] = []
+    for (node, interface), part in rows.group_by("node", "interface", maintain_order=True):
+        times, sent = part["time_ns"].to_list(), part["tx_bytes"].to_list()
+        if len(times) < 2 or sent[-1] == sent[0]:
+            continue
+        pairs = list(zip(times, sent, strict=True))
+        rates = [(b - a) * 8 * NS / (t - s) for (s, a), (t, b) in pairwise(pairs)]
+        link = part["link"][0]
+        tone = evidence.tone_of_link(str(link)) or FLOW_TONES[len(found) % len(FLOW_TONES)]
+        label = f"{node} → {link}" if link else str(interface)
+        moments = [time_ns / NS for time_ns in times]
+        dash = sum(series.tone == tone for _, series in found)
+        found.append((float(sent[-1]), Series(label, tone, moments, [*rates, rates[-1]], dash=dash)))
+    series, dropped = _choose(found, "busiest")
+    caption = f"Bytes that interfaces sent, including headers: mean of each sampling interval.{dropped}"
+    return over_time(evidence, "interfaces", "Interfaces", caption, "rate", "bit/s", series, form)
+
+
+def _choose(found: Sequence[tuple[float, Series]], which: str) -> tuple[list[Series], str]:
+    """Return the series with the largest weights, up to MOST_LINES, in their order; and an addition to the caption.
+
+    which: the adjective of the shown series in the caption.
+    """
+    greatest = sorted(range(len(found)), key=lambda n: -found[n][0])[:MOST_LINES]
+    shown = [found[n][1] for n in sorted(greatest)]
+    return shown, f" The {len(shown)} {which} of {len(found)}." if len(found) > len(shown) else ""
+
+
+def _draw_delay(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+    """Return the figure of the delays of requests, datagrams and pings, as far as the run has them."""
+    series = []
+    nouns = []
+    for table, when, what, factor, noun in _DELAYS:
+        rows = evidence.read(table, "flow", when, what, flow=flow)
+        if rows is None:
+            continue
+        nouns.append(noun)
+        # curl does not report the start of concurrent requests
+        known = rows.drop_nulls(what if form == "cdf" else [what, when])
+        for (name,), part in evidence.by_group(known):
+            values = [value * factor for value in part[what]]
+            moments = [] if form == "cdf" else [moment / NS for moment in part[when]]
+            if values:
+                series.append(Series(str(name), evidence.tones[str(name)], moments, values))
+    return _distribution(evidence, ("delay", "Delay", _join(nouns), "delay"), flow, series, form)
+
+
+def _draw_completion(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+    rows = evidence.read("flows", "flow", "start_ns", "completion_ns", flow=flow)
+    if rows is None:
+        return None
+    series = [
+        Series(str(name), evidence.tones[str(name)], [m / NS for m in part["start_ns"]], [v / NS for v in done])
+        for (name,), part in evidence.by_group(rows.drop_nulls("completion_ns"))
+        if (done := part["completion_ns"].to_list())
+    ]
+    words = ("completion", "Completion time", "flows", "completion time")
+    return _distribution(evidence, words, flow, series, form)
+
+
+def _distribution(
+    evidence: RunData, words: tuple[str, str, str, str], flow: str | None, series: Sequence[Series], form: Form
+) -> Chart | None:
+    """Return the figure of a distribution. words: the figure's name, its title, its items, and the quantity."""
+    if not series:
+        return None
+    name, title, noun, label = words
+    stem = name if flow is None else f"{name}-{flow}"
+    shown = tuple(series[:MOST_LINES])
+    count = sum(len(each.y) for each in shown)
+    if form == "cdf":
+        caption = f"Share of the {count} {noun} whose {label} was no longer than that."
+        caption += say_dropped(shown, series)
+        values = sorted(y for each in shown for y in each.y)
+        is_wide = 0 < FAR * values[len(values) // 2] < values[-1] and values[0] > 0
+        if is_wide:
+            caption += " The axis of times is logarithmic."
+        along = Axis(label, "s", "log" if is_wide else "linear")
+        return Chart(stem, title, caption, form, along, Axis("share", "share"), (Panel("", shown),))
+    caption = f"The {label} of each of {count} {noun}, at the moment when it began."
+    caption += say_dropped(shown, series)
+    return over_time(evidence, f"{stem}-time", f"{title} over time", caption, label, "s", shown, form)
+
+
+def _sender(evidence: RunData, flow: str | None, column: str) -> pl.DataFrame | None:
+    """Return the samples of a flow's sockets at the end that sent more."""
+    if flow is None:
+        return None
+    columns = dict.fromkeys(
+        ("time_ns", "host", "path", "local", "local_port", "remote", "remote_port", "bytes_acked", column)
+    )
+    rows = evidence.read("sockets", *columns, flow=flow)
+    if rows is None:
+        return None
+    sent = rows.group_by("host", maintain_order=True).agg(pl.col("bytes_acked").max())
+    sender = sent.sort("bytes_acked", descending=True, maintain_order=True)["host"][0]
+    rows = rows.filter(pl.col("host") == sender).sort("time_ns", maintain_order=True)
+    return rows.filter(pl.col("time_ns").is_in(_regular(rows["time_ns"].unique().sort().to_list())))
+
+
+def _regular(moments: Sequence[int]) -> list[int]:
+    """Return the times of regular samples.
+
+    Other samples are taken just before a flow ends, and when a socket is closed, long after.
+    """
+    if len(moments) < 3:
+        return list(moments)
+    interval = _usual_interval(moments)
+    kept = [moments[0]]
+    for moment in moments[1:]:
+        if moment - kept[-1] >= interval / 2:
+            kept.append(moment)
+    while len(kept) > 2 and kept[-1] - kept[-2] > 1.5 * interval:
+        kept.pop()
+    return kept
+
+
+def _usual_interval(moments: Sequence[int]) -> int:
+    """Return the median interval."""
+    intervals = sorted(b - a for a, b in pairwise(moments))
+    return intervals[len(intervals) // 2]
+
+
+def _subflows(rows: pl.DataFrame, evidence: RunData) -> Iterator[tuple[str, str, int, pl.DataFrame]]:
+    """Yield label, tone, dash and samples of each subflow, by path. Subflows of one path have different dashes."""
+    ends = ("path", "local", "local_port", "remote", "remote_port")
+    groups = [(key, part) for key, part in rows.group_by(*ends, maintain_order=True)]
+    order = list(evidence.paths)
+    groups.sort(key=lambda one: order.index(one[0][0]) if one[0][0] in order else len(order))
+    counts: dict[Any, int] = {}
+    totals: dict[Any, int] = {}
+    for key, _ in groups:
+        totals[key[0]] = totals.get(key[0], 0) + 1
+    for key, part in groups:
+        path = key[0]
+        number = counts[path] = counts.get(path, 0) + 1
+        name = str(path) if path is not None else f"{key[1]} to {key[3]}"
+        label = name if totals[path] == 1 else f"{name}, port {key[2]}"
+        yield label, evidence.tones.get(name, FLOW_TONES[0]), number - 1, part
+
+
+def _join(words: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(words))
+    if len(unique) > MOST_FLOWS:
+        return f"{', '.join(unique[: MOST_FLOWS - 1])} and {len(unique) - MOST_FLOWS + 1} more"
+    return " and ".join([", ".join(unique[:-1]), unique[-1]] if len(unique) > 1 else unique)
+
+
+def _either(one: Draw, other: Draw) -> Draw:
+    """Return what makes one figure, or else the other."""
+    return lambda evidence, flow, form: one(evidence, flow, form) or other(evidence, flow, form)
+
+
+# table, start, delay, factor to seconds, noun
+_DELAYS = (
+    ("requests", "start_ns", "delay_ns", 1 / NS, "requests"),
+    ("datagrams", "sent_ns", "delay_ns", 1 / NS, "datagrams"),
+    ("pings", "start_ns", "rtt_ms", 1e-3, "pings"),
+)
+
+SOURCES: Mapping[SeriesName, Source] = {
+    "rate": Source(("sockets", "qlog_packets"), _either(_draw_rate, qlog_figures.draw_rate), True),
+    "goodput": Source(("goodput",), _draw_goodput, False),
+    "rtt": Source(("sockets", "qlog_recovery"), _either(_draw_rtt, qlog_figures.draw_rtt), True),
+    "cwnd": Source(("sockets", "qlog_recovery"), _either(_draw_cwnd, qlog_figures.draw_cwnd), True),
+    "in_flight": Source(("qlog_recovery",), qlog_figures.draw_in_flight, True),
+    "queue": Source(("queues",), _draw_queue, False),
+    "interfaces": Source(("interfaces",), _draw_interfaces, False),
+    "delay": Source(("requests", "datagrams", "pings"), _draw_delay, False),
+    "completion": Source(("flows",), _draw_completion, False),
+    "buffer": Source(("chunks",), draw_buffer, False),
+    "quality": Source(("chunks",), draw_quality, False),
+    "sequence": Source(("packets", "qlog_frames"), _either(draw_sequence, qlog_figures.draw_offsets), True),
+    "one_way_delay": Source(("one_way_delays",), draw_one_way_delay, False),
+}

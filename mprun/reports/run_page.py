@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report of a run: reads its tables and records, writes `report.html` and `figures/`.
+
+A report is made only from the files of the run, so it can be made again. Equal runs give equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from mprun.host.version import code_of
+from mprun.inputs import load
+from mprun.inputs.traffic import owned_metrics
+from mprun.metrics.cells import Kind
+from mprun.model.intent import Intent, PlacedFlow
+from mprun.model.metric import SYMBOLS, Metrics, find_metric, metrics_of
+from mprun.model.plan import Plan
+from mprun.model.spec import LinkChange, Spec, TopologySpec
+from mprun.model.units import format_measured
+from mprun.model.wording import say_change
+from mprun.reports.figure import Chart, Mark
+from mprun.reports.gallery import Gallery, draw_topology
+from mprun.reports.metrics import find_repeated, format_bound, order_metrics
+from mprun.reports.page import Grid, LeftFile, Page, Row, Tile, Verdict, render
+from mprun.reports.run_data import Association, RunData
+from mprun.reports.run_figures import draw_run, lacking
+from mprun.runs.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
+from mprun.safety.text import printable
+from mprun.sweeps.sweep_directory import title_of
+
+Progress = Callable[[str, float], None]
+
+# The main metrics of a report, in this order, each with a second metric for the note below it.
+MAIN = (
+    ("goodput", "efficiency.sum"),
+    ("delay.median", "delay.p95"),
+    ("completion.median", "completion.p95"),
+    ("completion", None),
+    ("rtt", "rtt.max"),
+    ("loss", None),
+    ("subflows", "retransmits"),
+)
+NOTES: Mapping[str, str] = {
+    "efficiency.sum": "of all paths' rates",
+    "delay.p95": "95th percentile",
+    "completion.p95": "95th percentile",
+    "rtt.max": "longest",
+    "retransmits": "sent again",
+}
+MOST_TILES = 8
+# The files of the run that are listed.
+MOST_FILES = 30
+# The messages in a summary, and the word before each of them.
+WORDS: Mapping[Kind, str] = {"errors": "error", "failures": "failed", "warnings": "warning"}
+
+
+def make_report(run: RunDirectory, progress: Progress) -> Path:
+    """Write the report into the run directory. Return the path of the page.
+
+    Raises MprunError if the run is incomplete, SpecError if this mprun cannot read its inputs.
+    """
+    progress("reading the run", 0.0)
+    spec = load(*run.resolved_inputs).spec
+    summary = run.read("summary.json")
+    plan = run.plan()
+    evidence = gather(run, spec, plan.intent, summary)
+    gallery = Gallery()
+    charts = list(draw_run(evidence, spec.experiment.plots))
+    progress("drawing the network", 0.05)
+    notes = [
+        *draw_topology(spec, gallery, "The links and their properties in the topology."),
+        *lacking(evidence, spec.experiment.plots),
+    ]
+    for number, chart in enumerate(charts):
+        progress(f"drawing {chart.title}", (number + 1) / (len(charts) + 1))
+        gallery.add(chart)
+    experiment, topology = spec.experiment, spec.topology
+    left = run.left_files()
+    page = Page(
+        title=title_of(run),
+        description=" · ".join(text for text in (experiment.description, topology.description) if text),
+        status=summary["status"],
+        verdict=_verdict(summary),
+        verdicts=list(_verdicts(summary)),
+        tiles=list(_tiles(spec, summary["metrics"])),
+        problems=list(_problems(summary)),
+        pictures=gallery.pictures,
+        notes=notes,
+        grids=list(_grids(spec, summary["metrics"])),
+        facts=list(_facts(run, plan, summary)),
+        repeat=_commands(run),
+        inputs=run.inputs(),
+        files=[_left_file(run, name) for name in left[:MOST_FILES]],
+        unlisted=max(0, len(left) - MOST_FILES),
+    )
+    return run.write_report(render(page), gallery.files)
+
+
+def charts_of(run: RunDirectory) -> list[Chart]:
+    """Return the figures of the report, not yet painted. Raises the same errors as `make_report`."""
+    spec = load(*run.resolved_inputs).spec
+    evidence = gather(run, spec, run.plan().intent, run.read("summary.json"))
+    return list(draw_run(evidence, spec.experiment.plots))
+
+
+def gather(run: RunDirectory, spec: Spec, intent: Intent, summary: Mapping[str, Any]) -> RunData:
+    """Return the data of the run for its figures."""
+    traffic = spec.experiment.traffic
+    flows = sorted(traffic, key=lambda flow: flow.background)
+    paths = {path.name: path.links for flow in intent.traffic for path in flow.paths}
+    # sorted in the order of the network
+    order = {link.name: n for n, link in enumerate(spec.topology.links)}
+    paths = dict(sorted(paths.items(), key=lambda item: min((order.get(link, 0) for link in item[1]), default=0)))
+    return RunData(
+        tables=dict(run.tables()),
+        flows=[flow.name for flow in flows],
+        paths=paths,
+        marks=tuple(_marks(spec.topology)),
+        groups={flow.name: flow.group for flow in flows if flow.group is not None},
+        background=frozenset(flow.name for flow in flows if flow.background),
+        captures={name: told["node"] for name, told in summary.get("captures", {}).items()},
+        associations={flow.name: _association(flow) for flow in intent.traffic if flow.protocol == "sctp"},
+    )
+
+
+def _association(flow: PlacedFlow) -> Association:
+    addresses = {flow.endpoints.destination_address, *(path.destination for path in flow.paths)}
+    return Association(flow.source, flow.destination, frozenset(product(addresses, flow.endpoints.all_ports)))
+
+
+def _marks(topology: TopologySpec) -> Iterator[Mark]:
+    state = {link.name: ((link.forward, link.reverse), True) for link in topology.links}
+    for change in topology.changes:
+        at = change.at_ns / 1e9
+        if isinstance(change, LinkChange):
+            before, was_up = state[change.link]
+            after = (change.forward, change.reverse)
+            yield Mark(at, f"{change.link} {say_change(before, after, change.is_up, was_up)}")
+            state[change.link] = after, change.is_up
+        else:
+            yield Mark(at, f"{change.host}: address on {change.link} {'added' if change.is_there else 'removed'}")
+
+
+def _verdict(summary: Mapping[str, Any]) -> str:
+    verdicts = summary["expectations"]
+    held = sum(bool(verdict["held"]) for verdict in verdicts)
+    said = f"{held} of {len(verdicts)} expectations hold" if verdicts else "nothing was expected"
+    counts = [(len(summary[kind]), kind) for kind in ("errors", "failures", "warnings")]
+    words = [f"{count} {kind if count > 1 else kind[:-1]}" for count, kind in counts if count]
+    if not summary["complete"]:
+        words.append("the run is not complete")
+    return ", ".join([said, *words])
+
+
+def _verdicts(summary: Mapping[str, Any]) -> Iterator[Verdict]:
+    for verdict in summary["expectations"]:
+        metric = summary["metrics"].get(verdict["metric"])
+        unit = metric["unit"] if metric else "1"
+        measured = format_measured(metric["value"], unit) if metric else "not measured"
+        yield Verdict(verdict["metric"], format_bound(verdict, unit), measured, bool(verdict["held"]))
+
+
+def _problems(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for kind, word in WORDS.items():
+        for text in summary[kind]:
+            yield word, text
+    for text in summary.get("notes", ()):
+        yield "note", text
+    for text in summary.get("middleboxes", ()):
+        yield "middlebox", text
+
+
+def _tiles(spec: Spec, metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[Tile]:
+    shown = list(dict.fromkeys(flow.group or flow.name for flow in spec.experiment.traffic if not flow.background))
+    found = []
+    for main, second in MAIN:
+        for owner in ("total", *shown):
+            metric = metrics.get(f"{owner}.{main}")
+            if metric is None:
+                continue
+            more = metrics.get(f"{owner}.{second}")
+            note = f"{format_measured(more['value'], more['unit'])} {NOTES[str(second)]}" if more else ""
+            found.append(Tile(f"{owner}.{main}", format_measured(metric["value"], metric["unit"]), note))
+    yield from found[:MOST_TILES]
+
+
+def _grids(spec: Spec, metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[Grid]:
+    """Yield the tables: of each flow or group, of its paths, and the round-trip times of all paths.
+
+    Flows of a group are left out, because there may be hundreds. They are in the summary.
+    """
+    owned = owned_metrics(spec.experiment.traffic)
+    groups = {flow.group for flow in spec.experiment.traffic}
+    members = {flow.name for flow in spec.experiment.traffic if flow.group is not None}
+    repeated = find_repeated(metrics)
+    metrics = order_metrics({name: metric for name, metric in metrics.items() if name not in repeated}, owned)
+    owners = dict.fromkeys(name.partition(".")[0] for name in metrics)
+    others: list[Row] = []
+    for owner in owners:
+        if owner in members and owner not in groups:
+            continue
+        known = metrics_of(owner, owned)
+        own = {name.partition(".")[2]: metric for name, metric in metrics.items() if name.partition(".")[0] == owner}
+        if owner in owned or owner == "total":
+            yield from _grids_of(owner, own, known)
+        else:
+            others += [_row(f"{owner}.{what}", own[what], _meaning(known, what)) for what in own]
+    if others:
+        yield Grid("Paths, before the traffic", ("metric", "value"), tuple(others))
+
+
+def _grids_of(owner: str, own: Mapping[str, Mapping[str, Any]], known: Metrics) -> Iterator[Grid]:
+    plain = [_row(what, metric, _meaning(known, what)) for what, metric in own.items() if _path_of(known, what) is None]
+    yield Grid(owner if owner != "total" else "All flows together", ("metric", "value"), tuple(plain))
+    by_path = {what: path for what in own if (path := _path_of(known, what)) is not None}
+    paths = list(dict.fromkeys(by_path.values()))
+    if not paths:
+        return
+    stems = dict.fromkeys(what.removesuffix(f".{path}") for what, path in by_path.items())
+    rows = []
+    for stem in stems:
+        cells = [own.get(f"{stem}.{path}") for path in paths]
+        texts = ["–" if cell is None else format_measured(cell["value"], cell["unit"]) for cell in cells]
+        rows.append(Row((stem, *texts), known[stem].meaning if stem in known else ""))
+    if len(paths) > len(rows) + 3:
+        columns = list(zip(*(row.cells for row in rows), strict=True))
+        turned = tuple(Row((path, *cells)) for path, cells in zip(paths, columns[1:], strict=True))
+        yield Grid(f"{owner} by path", ("path", *columns[0]), turned)
+    else:
+        yield Grid(f"{owner} by path", ("metric", *paths), tuple(rows))
+
+
+def _row(name: str, metric: Mapping[str, Any], meaning: str) -> Row:
+    return Row((name, format_measured(metric["value"], metric["unit"])), meaning)
+
+
+def _path_of(known: Metrics, what: str) -> str | None:
+    found = find_metric(known, what)
+    return found[1] if found else None
+
+
+def _meaning(known: Metrics, what: str) -> str:
+    found = find_metric(known, what)
+    return found[0].meaning if found else ""
+
+
+def _facts(run: RunDirectory, plan: Plan, summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    environment = run.read("environment.json")
+    kernel = environment["kernel"]
+    yield "run", run.name
+    simulated = "real time" if environment.get("real_time") else "simulated time"
+    yield "engine", f"{environment['engine']} ({simulated}): {environment['engine_reason']}"
+    yield "kernel", kernel["version"]
+    if "digest" in kernel:
+        yield "kernel digest", kernel["digest"]
+    yield "seed", str(summary["seed"])
+    yield "plan digest", plan.digest
+    yield "mprun", code_of(environment)
+    yield "tools", "; ".join(_short(text) for text in environment["versions"].values())
+    yield "Python", environment["python"]
+
+
+def _left_file(run: RunDirectory, name: str) -> LeftFile:
+    size = format_measured(run.folder.size(name), SYMBOLS["size"])
+    return LeftFile(printable(name), quote(name, errors="surrogateescape"), size)
+
+
+def _short(version: str) -> str:
+    return version.splitlines()[0].strip() if version else version
+
+
+def _commands(run: RunDirectory) -> Sequence[tuple[str, str]]:
+    topology, experiment = (f"inputs/{name}" for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT))
+    return [
+        ("To prove that it repeats, byte by byte:", f"mprun verify {run.name}"),
+        ("To run it again, from its directory:", f"mprun -t {topology} -x {experiment}"),
+    ]

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures over the cells of a sweep: a metric against the axes of the matrix. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mprun.inputs.keys.plot import choose_form
+from mprun.metrics.statistics import CONFIDENCE
+from mprun.model.axis import read_axis, read_number
+from mprun.model.scalar import spell_scalar
+from mprun.model.spec import Plot
+from mprun.reports.figure import Axis, Chart, Form, Panel, Series, dress
+from mprun.reports.metrics import interval_of
+from mprun.reports.palette import FLOW_TONES, PATH_TONES
+
+Cell = Mapping[str, Any]
+
+# The most lines or colours that a reader can distinguish in a plot, and the most plots in a figure.
+MOST_SERIES, MOST_PANELS = 12, 9
+TONES = (*PATH_TONES, *FLOW_TONES)
+
+
+@dataclass(frozen=True)
+class Study:
+    """The cells of a sweep with the statistics of their metrics, as in its summary.
+
+    - samples: for each cell, the values of its runs by metric.
+    - axes: of the matrix, each with its values in order.
+    - confidence: of the intervals in figures.
+    """
+
+    cells: Sequence[Cell]
+    samples: Sequence[Mapping[str, Sequence[float]]]
+    axes: Mapping[str, Sequence[Any]]
+    confidence: float = CONFIDENCE
+
+    def having(self, metric: str) -> list[int]:
+        return [n for n, cell in enumerate(self.cells) if metric in cell["metrics"]]
+
+
+def draw_sweep(study: Study, plots: Sequence[Plot], usual: Sequence[str]) -> Iterator[Chart]:
+    """Yield the requested figures, or the usual figures of some metrics."""
+    wanted = [plot for plot in plots if plot.metric is not None]
+    for number, plot in enumerate(wanted or [plot for metric in usual if (plot := choose(study, metric))]):
+        chart = draw(study, plot, number)
+        if chart is not None:
+            yield dress(chart, plot)
+
+
+def lacking(study: Study, plots: Sequence[Plot]) -> Iterator[str]:
+    """Yield a note for each requested plot that cannot be drawn."""
+    for plot in plots:
+        if plot.metric is not None and not study.having(plot.metric):
+            yield f"no figure of {plot.metric}: no run has it"
+
+
+def choose(study: Study, metric: str) -> Plot | None:
+    """Return a sensible plot of a metric; None without axes.
+
+    The x axis is the axis with the most numbers, or else with the most values. The next axis gives the colours.
+    """
+    if not study.axes:
+        return None
+    order = sorted(study.axes, key=lambda name: (read_axis(study.axes[name]) is None, -len(study.axes[name])))
+    over, *rest = order
+    by = next((name for name in rest if len(study.axes[name]) > 1), None)
+    facet = next((name for name in rest if name != by and 1 < len(study.axes[name]) <= MOST_PANELS), None)
+    return Plot(metric=metric, over=over, by=by, facet=facet)
+
+
+def draw(study: Study, plot: Plot, number: int) -> Chart | None:
+    """Return a figure; None if no cell has the metric. number: its number in the report.
+
+    Axes that the plot does not name give separate series, because different cells are never mixed.
+    """
+    metric, over = plot.metric, plot.over
+    assert metric is not None
+    assert over is not None
+    having = study.having(metric)
+    if not having:
+        return None
+    numbers = read_axis(study.axes[over])
+    form: Form = plot.form or choose_form(plot, study.axes[over])
+    unit = study.cells[having[0]]["metrics"][metric]["unit"]
+    places = _place(study.axes[over], numbers if form == "line" else None)
+    others = [n for n in study.axes if n not in (over, plot.facet) and len(study.axes[n]) > 1]
+    panels = []
+    left_out = 0
+    keys = dict.fromkeys(tuple(study.cells[n]["values"].get(name) for name in others) for n in having)
+    tones = {key: (TONES[m % len(TONES)], m) for m, key in enumerate(keys)}
+    facets = study.axes[plot.facet] if plot.facet else [None]
+    for facet in facets[:MOST_PANELS]:
+        inside = [n for n in having if plot.facet is None or study.cells[n]["values"].get(plot.facet) == facet]
+        series = []
+        for key in keys:
+            own = [n for n in inside if tuple(study.cells[n]["values"].get(name) for name in others) == key]
+            own.sort(key=lambda n: places[spell_scalar(study.cells[n]["values"].get(over))])
+            if own:
+                label = ", ".join(_say(name, value) for name, value in zip(others, key, strict=True)) or metric
+                x = [places[spell_scalar(study.cells[n]["values"].get(over))] for n in own]
+                series.append(_series(study, own, metric, label, tones[key], x, form))
+        left_out += max(0, len(series) - MOST_SERIES)
+        panels.append(Panel("" if plot.facet is None else _say(plot.facet, facet), tuple(series[:MOST_SERIES])))
+    left_out += len(facets) - len(panels)
+    names = tuple(map(spell_scalar, study.axes[over]))
+    along = Axis(over, "1", "linear", names)
+    if form == "line" and numbers is not None:
+        along = Axis(over, numbers[1], "log" if "x" in plot.log else "linear")
+    up = Axis(metric, unit, "log" if "y" in plot.log else "linear")
+    caption = _caption(study, having, metric, form)
+    below = sum(y <= 0 for panel in panels for one in panel.series for y in one.y) if "y" in plot.log else 0
+    if below:
+        caption += f" {below} of its values are not above zero, where a logarithmic axis has no place."
+    if left_out:
+        caption += f" Not shown for lack of room: {left_out} more series or plots; name fewer axes, or exclude values."
+    words = (
+        f"{metric}-over-{over}" + (f"-{number}" if number else ""),
+        plot.title or _title(plot, others),
+    )
+    if form == "heat":
+        return _heat(words, caption, (along, up), panels, study, plot)
+    return Chart(*words, caption, form, along, up, tuple(panels))
+
+
+def _series(
+    study: Study,
+    own: Sequence[int],
+    metric: str,
+    label: str,
+    look: tuple[str, int],
+    x: Sequence[float],
+    form: Form,
+) -> Series:
+    tone, dash = look
+    found = [study.cells[n]["metrics"][metric] for n in own]
+    if form == "box":
+        return Series(label, tone, x, dash=dash, samples=[study.samples[n].get(metric, ()) for n in own])
+    means = [one["mean"] for one in found]
+    intervals = [interval_of(one, study.confidence) for one in found]
+    if form == "heat" or not any(intervals):
+        return Series(label, tone, x, means, dash=dash)
+    ends = [one or (math.nan, math.nan) for one in intervals]
+    return Series(label, tone, x, means, [low for low, _ in ends], [high for _, high in ends], dash)
+
+
+def _heat(
+    words: tuple[str, str], caption: str, axes: tuple[Axis, Axis], panels: Sequence[Panel], study: Study, plot: Plot
+) -> Chart:
+    """Return a heat map: a row for each series, a column for each value of `over`. A missing cell is empty."""
+    along, value = axes
+    rows = tuple(dict.fromkeys(series.label for panel in panels for series in panel.series))
+    filled = []
+    for panel in panels:
+        known = {series.label: dict(zip(series.x, series.y, strict=True)) for series in panel.series}
+        places = [float(n) for n in range(len(along.categories))]
+        grid = [[known.get(row, {}).get(place, math.nan) for place in places] for row in rows]
+        filled.append(
+            Panel(panel.title, tuple(Series(row, "p0", places, y) for row, y in zip(rows, grid, strict=True)))
+        )
+    by = Axis(plot.by or "", categories=tuple(row.removeprefix(f"{plot.by} ") for row in rows))
+    return Chart(*words, caption, "heat", along, by, tuple(filled), value=value)
+
+
+def _caption(study: Study, having: Sequence[int], metric: str, form: Form) -> str:
+    counts = sorted({study.cells[n]["metrics"][metric]["count"] for n in having})
+    runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    each = f"{runs} {'run' if counts[-1] == 1 else 'runs'} of each cell"
+    if form == "box":
+        return (
+            f"{metric} of {each}: median, quartiles, whiskers to the last value within 1.5 of their distance, others."
+        )
+    if counts[-1] == 1:
+        return f"{metric} of one run of each cell: no interval."
+    if form == "heat":
+        return f"{metric}, mean of {each}."
+    return f"{metric}, mean of {each} with its t interval of {study.confidence * 100:.0f} %."
+
+
+def _title(plot: Plot, others: Sequence[str]) -> str:
+    words = [*others, *([plot.facet] if plot.facet else [])]
+    return f"{plot.metric} over {plot.over}" + (f", by {' and '.join(words)}" if words else "")
+
+
+def _place(values: Sequence[Any], numbers: tuple[Mapping[str, float], str] | None) -> dict[str, float]:
+    """Return the position of each value of an axis."""
+    return dict(numbers[0]) if numbers else {spell_scalar(value): float(n) for n, value in enumerate(values)}
+
+
+def _say(name: str, value: Any) -> str:
+    """Return the value as text, with the name of its axis if it is a number."""
+    return f"{name} {value}" if read_number(value) is not None else spell_scalar(value)

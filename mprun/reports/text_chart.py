@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A `Chart` in a few lines of text, for a terminal. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from mprun.model.units import format_measured
+from mprun.reports.figure import Axis, Chart, Series
+from mprun.workloads.tool import percentile
+
+LEVELS = "▁▂▃▄▅▆▇█"
+BAR, PARTS = "█", " ▏▎▍▌▋▊▉"
+MOST_WIDTH = 60
+# The quantiles of a distribution that are shown.
+SHARES = (0.5, 0.9, 0.99)
+
+
+def to_text(chart: Chart, width: int) -> Iterator[str]:
+    """Yield the title, and lines for each series: values over time, quantiles of a distribution, or bars.
+
+    width: columns of the terminal.
+    """
+    labels = [series.label for panel in chart.panels for series in panel.series]
+    ends = [_say_ends(series, chart) for panel in chart.panels for series in panel.series]
+    # two spaces before each of the three parts
+    taken = 6 + max(map(len, labels), default=0) + max(map(len, ends), default=0)
+    room = max(10, min(MOST_WIDTH, width - taken))
+    every = [y for panel in chart.panels for series in panel.series for y in series.y if not math.isnan(y)]
+    most = max(every, default=0.0)
+    is_line = chart.form != "cdf" and not chart.x.categories
+    yield f"{chart.title}, 0 to {_say(chart.end, chart.x)}" if is_line else chart.title
+    for panel in chart.panels:
+        if panel.title:
+            yield f"  {panel.title}"
+        longest = max(map(len, labels), default=0)
+        for series in panel.series:
+            if chart.form == "cdf":
+                yield f"  {series.label:{longest}}  {_quantiles(series, chart.x)}"
+            elif not is_line:
+                yield from _bars(series, chart, most, room)
+            else:
+                line = spark(_spread(series, chart.end, room, chart.form != "points"), most)
+                yield f"  {series.label:{longest}}  {line}  {_say_ends(series, chart)}"
+
+
+def _say_ends(series: Series, chart: Chart) -> str:
+    """Return the lowest and the highest value of a series, once if they are the same."""
+    known = [y for y in series.y if not math.isnan(y)]
+    ends = (_say(find(known, default=0.0), chart.y) for find in (min, max))
+    return " to ".join(dict.fromkeys(ends))
+
+
+def spark(values: Sequence[float], most: float) -> str:
+    """Return a letter for each value, from zero to the largest; a gap for an unknown value."""
+    letters = []
+    for value in values:
+        if math.isnan(value):
+            letters.append(" ")
+        else:
+            level = round(value / most * (len(LEVELS) - 1)) if most > 0 else 0
+            letters.append(LEVELS[max(0, min(level, len(LEVELS) - 1))])
+    return "".join(letters)
+
+
+def bar(value: float, most: float, room: int) -> str:
+    """Return a bar as long as the value's share of `most`, in eighths of a letter."""
+    eighths = round(value / most * room * 8) if most > 0 and not math.isnan(value) else 0
+    return BAR * (eighths // 8) + PARTS[eighths % 8].strip()
+
+
+def _spread(series: Series, end: float, room: int, is_joined: bool) -> list[float]:
+    """Return the mean of each of `room` equal parts of the time from zero to the end.
+
+    is_joined: a part without samples gets the value of the part before it, up to the last sample.
+    """
+    parts: list[list[float]] = [[] for _ in range(room)]
+    for x, y in zip(series.x, series.y, strict=True):
+        if not math.isnan(y):
+            share = min(max(x / end, 0.0), 1.0) if end > 0 else 0.0
+            parts[min(int(share * room), room - 1)].append(y)
+    means = [math.fsum(part) / len(part) if part else math.nan for part in parts]
+    known = [n for n, mean in enumerate(means) if not math.isnan(mean)]
+    for n in range(known[0], known[-1]) if known and is_joined else ():
+        if math.isnan(means[n]):
+            means[n] = means[n - 1]
+    return means
+
+
+def _quantiles(series: Series, axis: Axis) -> str:
+    """Return the quantiles as text. They follow the same rule as metrics."""
+    ordered = sorted(series.y)
+    return "  ".join(f"p{share * 100:.0f} {_say(percentile(ordered, share), axis)}" for share in SHARES)
+
+
+def _bars(series: Series, chart: Chart, most: float, room: int) -> Iterator[str]:
+    names = [chart.x.categories[int(x)] for x in series.x]
+    longest = max(map(len, chart.x.categories), default=0)
+    yield f"  {series.label}"
+    for name, value in zip(names, series.y, strict=True):
+        yield f"    {name:{longest}}  {bar(value, most, room)} {_say(value, chart.y)}"
+
+
+def _say(value: float, axis: Axis) -> str:
+    if math.isnan(value):
+        return "–"
+    return format_measured(value, axis.unit) if axis.unit != "packets" else f"{value:g} packets"

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The index in a SQLite file in the user's cache, one file for each folder of runs.
+
+The file is only a cache. It never lies in the folder of runs, which may come from a stranger. A question first compares
+the folder with the file, and reads the directories that are new or have changed. A file that is damaged or has another
+version is made again. If no file can be kept, the index is in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+from mprun.errors import HostError
+from mprun.host.cache import Progress, cache, locked
+from mprun.model.scalar import Scalar
+from mprun.runs.index.listed import Entry, Found, Kind, Measured, Scan, read
+
+T = TypeVar("T")
+
+# To be raised with each change of the tables or of what `read` returns.
+VERSION = 1
+FILE = "runs.sqlite"
+# The path of the folder of runs, beside the index.
+OF = "folder"
+# A directory that changed so shortly before it was read may change again without a new time: it is read again.
+FRESH_NS = 2_000_000_000
+# The number of directories after which progress is shown.
+SOME = 200
+_MOST_WAIT_S = 60.0
+_INTEGERS = range(-(1 << 63), 1 << 63)
+
+_TABLES = """
+CREATE TABLE runs (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, mark TEXT NOT NULL, status TEXT NOT NULL,
+    engine TEXT NOT NULL, seed INTEGER, planned_ns INTEGER NOT NULL, has_report INTEGER NOT NULL, fault TEXT NOT NULL
+);
+CREATE TABLE parameters (
+    name TEXT NOT NULL, run INTEGER NOT NULL, value TEXT NOT NULL, PRIMARY KEY (name, run)
+) WITHOUT ROWID;
+CREATE TABLE metrics (
+    name TEXT NOT NULL, run INTEGER NOT NULL, value NOT NULL, unit TEXT NOT NULL, PRIMARY KEY (name, run)
+) WITHOUT ROWID;
+"""
+_COLUMNS = "id, name, kind, status, engine, seed, planned_ns, has_report, fault"
+# The rows of a run are found by its number when it is removed, without an index that would cost time at each listing.
+_OF_RUN = ("parameters", "metrics")
+
+
+class Index:
+    """The index of some kinds of directories in a folder. Entries have no parameters and metrics: ask for them."""
+
+    def __init__(self, database: sqlite3.Connection, kinds: Sequence[Kind]) -> None:
+        self._database = database
+        self._kinds = json.dumps(list(kinds))
+
+    def entries(self) -> dict[int, Entry]:
+        """Return all runs and sweeps by their numbers in the index, oldest first."""
+        query = f"SELECT {_COLUMNS} FROM runs WHERE kind IN (SELECT value FROM json_each(?))"
+        found = {
+            number: Entry(name, kind, status, engine, seed, planned_ns, bool(has_report), fault)
+            for number, name, kind, status, engine, seed, planned_ns, has_report, fault in self._database.execute(
+                query, (self._kinds,)
+            )
+        }
+        return dict(sorted(found.items(), key=lambda item: _age(item[1])))
+
+    def parameter_names(self) -> list[str]:
+        """Return the names of the parameters of these runs, in order."""
+        return self._names("parameters")
+
+    def metric_names(self) -> list[str]:
+        """Return the names of the metrics of these runs, in order."""
+        return self._names("metrics")
+
+    def parameter(self, name: str) -> dict[int, Scalar]:
+        """Return the value of a parameter by the number of the run."""
+        rows = self._database.execute("SELECT run, value FROM parameters WHERE name = ?", (name,))
+        return {number: json.loads(value) for number, value in rows}
+
+    def metric(self, name: str) -> dict[int, Measured]:
+        """Return the value of a metric by the number of the run."""
+        rows = self._database.execute("SELECT run, value, unit FROM metrics WHERE name = ?", (name,))
+        return {number: Measured(value, unit) for number, value, unit in rows}
+
+    def _names(self, table: str) -> list[str]:
+        query = (
+            f"SELECT DISTINCT {table}.name FROM {table} JOIN runs ON runs.id = {table}.run "
+            "WHERE runs.kind IN (SELECT value FROM json_each(?)) ORDER BY 1"
+        )
+        return [name for (name,) in self._database.execute(query, (self._kinds,))]
+
+
+def _age(entry: Entry) -> tuple[str, bool, int, str, str, int]:
+    """Return the key that orders entries, oldest first.
+
+    A sweep follows the runs of its second. Its own runs follow it by cell and number.
+    """
+    top, _, inner = entry.name.partition("/")
+    if entry.kind == "run":
+        return top[:15], False, entry.planned_ns, top, "", 0
+    cell, _, number = inner.rpartition("/")
+    return top[:15], True, 0, top, cell, int(number or 0)
+
+
+def ask(
+    parent: Path,
+    scan: Scan,
+    kinds: Sequence[Kind],
+    question: Callable[[Index], T],
+    progress: Progress = lambda text, done: None,
+    clock: Callable[[], int] = time.time_ns,
+) -> tuple[T, str]:
+    """Bring the index of a folder up to date, and answer a question with it.
+
+    - scan: the present content of the folder, with all directories of these kinds.
+    - progress: is called while directories are read.
+    - clock: the present time, ns.
+
+    Return the answer, and why the index could not be kept; empty if it was. The errors of `question` are raised.
+    """
+
+    def update(database: sqlite3.Connection) -> None:
+        _update(database, parent, scan, kinds, progress, clock)
+
+    try:
+        place = _place_of(parent)
+        with contextlib.suppress(sqlite3.DatabaseError), closing(_open(place / FILE)) as database:
+            # the question sees one state, even if another process updates the file meanwhile
+            database.execute("BEGIN")
+            if _is_current(database) and not any(_compare(database, scan, kinds)):
+                return question(Index(database, kinds)), ""
+        with locked(place, lambda: progress("waiting for another mprun that reads the runs", 0.0)):
+            try:
+                return _answer(place, parent, kinds, update, question), ""
+            except sqlite3.DatabaseError:
+                _remove(place)
+                return _answer(place, parent, kinds, update, question), ""
+    except (sqlite3.Error, OSError, HostError) as error:
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+            _make(database)
+            update(database)
+            return question(Index(database, kinds)), str(error)
+
+
+def _answer(
+    place: Path,
+    parent: Path,
+    kinds: Sequence[Kind],
+    update: Callable[[sqlite3.Connection], None],
+    question: Callable[[Index], T],
+) -> T:
+    """Answer a question with the file, which is made if it does not exist. The caller has locked its folder."""
+    with closing(_open(place / FILE)) as database:
+        if not _is_current(database):
+            if database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                raise sqlite3.DatabaseError("another version")
+            _forget_removed(place.parent)
+            (place / OF).write_text(str(parent.resolve()), errors="surrogateescape")
+            _make(database)
+        update(database)
+        return question(Index(database, kinds))
+
+
+def _place_of(parent: Path) -> Path:
+    """Return the folder of the index of a folder of runs. Raises HostError if the user has no home directory."""
+    return cache("index") / hashlib.sha256(os.fsencode(parent.resolve())).hexdigest()[:32]
+
+
+def _open(file: Path) -> sqlite3.Connection:
+    """Open a database. Raises sqlite3.OperationalError if its folder does not exist."""
+    return sqlite3.connect(file, timeout=_MOST_WAIT_S, isolation_level=None)
+
+
+def _is_current(database: sqlite3.Connection) -> bool:
+    """Return whether a database has this version. Raises sqlite3.DatabaseError if it is damaged."""
+    if (found := database.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+        raise sqlite3.DatabaseError(found)
+    return bool(database.execute("PRAGMA user_version").fetchone()[0] == VERSION)
+
+
+def _make(database: sqlite3.Connection) -> None:
+    with _transaction(database):
+        for statement in _TABLES.split(";"):
+            database.execute(statement)
+        database.execute(f"PRAGMA user_version = {VERSION}")
+
+
+@contextlib.contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """Keep all changes of the block, or none."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):
+            database.execute("ROLLBACK")
+        raise
+    database.execute("COMMIT")
+
+
+def _remove(place: Path) -> None:
+    """Remove the file, and first the journal, which would otherwise be applied to the next file of this name."""
+    for name in (f"{FILE}-journal", FILE):
+        (place / name).unlink(missing_ok=True)
+
+
+def _forget_removed(indexes: Path) -> None:
+    """Remove the indexes of folders that no longer exist."""
+    for place in indexes.iterdir():
+        with contextlib.suppress(OSError):
+            if not Path((place / OF).read_text(errors="surrogateescape")).is_dir():
+                shutil.rmtree(place, ignore_errors=True)
+
+
+def _compare(database: sqlite3.Connection, scan: Scan, kinds: Sequence[Kind]) -> tuple[list[Found], list[int]]:
+    """Return the directories that must be read, and the numbers of those that no longer exist."""
+    known = {name: (number, mark, kind) for number, name, mark, kind in _marks(database)}
+    changed = [one for one in scan.found if one.name not in known or known[one.name][1] != one.mark]
+    names = {one.name for one in scan.found}
+    gone = [
+        number
+        for name, (number, _, kind) in known.items()
+        if (kind in kinds and name not in names) or name.partition("/")[0] not in names
+    ]
+    return changed, gone
+
+
+def _marks(database: sqlite3.Connection) -> list[tuple[int, str, str, str]]:
+    return database.execute("SELECT id, name, mark, kind FROM runs").fetchall()
+
+
+def _update(
+    database: sqlite3.Connection,
+    parent: Path,
+    scan: Scan,
+    kinds: Sequence[Kind],
+    progress: Progress,
+    clock: Callable[[], int],
+) -> None:
+    """Make the index equal to the folder, in one transaction."""
+    changed, gone = _compare(database, scan, kinds)
+    known = {name: number for number, name, _, _ in _marks(database)}
+    with _transaction(database):
+        _drop(database, [*gone, *(known[one.name] for one in changed if one.name in known)])
+        for n, one in enumerate(changed):
+            # few runs take no time that a person would notice
+            if n % SOME == SOME - 1:
+                progress(f"reading {len(changed)} runs", n / len(changed))
+            is_fresh = clock() - one.changed_ns < FRESH_NS
+            _insert(database, read(parent, one), "" if is_fresh else one.mark)
+
+
+def _drop(database: sqlite3.Connection, numbers: Sequence[int]) -> None:
+    if numbers:
+        chosen = json.dumps(numbers)
+        for table, column in (*((table, "run") for table in _OF_RUN), ("runs", "id")):
+            database.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))", (chosen,))
+
+
+def _insert(database: sqlite3.Connection, entry: Entry, mark: str) -> None:
+    columns = "name, kind, mark, status, engine, seed, planned_ns, has_report, fault"
+    values = (entry.name, entry.kind, mark, entry.status, entry.engine, entry.seed, entry.planned_ns)
+    added = database.execute(
+        f"INSERT INTO runs ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*values, entry.has_report, entry.fault)
+    )
+    number = added.lastrowid
+    database.executemany(
+        "INSERT INTO parameters VALUES (?, ?, ?)",
+        ((name, number, json.dumps(value)) for name, value in entry.parameters.items()),
+    )
+    database.executemany(
+        "INSERT INTO metrics VALUES (?, ?, ?, ?)",
+        ((name, number, _storable(one.value), one.unit) for name, one in entry.metrics.items()),
+    )
+
+
+def _storable(value: float) -> float:
+    """Return a value as SQLite keeps it: an integer has at most 64 bits."""
+    return value if isinstance(value, float) or value in _INTEGERS else float(value)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The directories of runs and sweeps in a folder, and what a list shows of each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from mprun.errors import MprunError
+from mprun.model.scalar import Scalar
+from mprun.runs import run_directory
+from mprun.runs.run_directory import INCOMPLETE, PAGE_PREFIX, RunDirectory
+from mprun.safety.folder import Folder
+from mprun.safety.text import plain
+from mprun.sweeps import sweep_directory
+from mprun.sweeps.sweep_directory import NUMBER, SweepDirectory
+
+DAMAGED = "damaged"
+# A run directly in the folder, a sweep, or a run of a sweep.
+Kind = Literal["run", "sweep", "run of sweep"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A directory of a run or a sweep.
+
+    - name: the path below the folder, with `/`.
+    - mark: a text that changes when the directory or its `summary.json` changes.
+    - changed_ns: the time of the last change, as far as the file system records it.
+    """
+
+    name: str
+    kind: Kind
+    mark: str
+    changed_ns: int
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The content of a folder. strange: the names of folders in it that are no run, no sweep and no page of figures."""
+
+    found: tuple[Found, ...] = ()
+    strange: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The value of a metric in its base unit: bit/s, s, share, byte or 1."""
+
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run or a sweep, as far as a list shows it.
+
+    - seed: None for a sweep, and for a run without a summary.
+    - planned_ns: the time of `plan.json`, which orders runs of the same second; 0 if it does not exist.
+    - has_report: whether `report.html` exists.
+    - fault: why a file could not be read; empty if all could be.
+    """
+
+    name: str
+    kind: Kind
+    status: str
+    engine: str = ""
+    seed: int | None = None
+    planned_ns: int = 0
+    has_report: bool = False
+    fault: str = ""
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
+    metrics: Mapping[str, Measured] = field(default_factory=dict)
+
+
+def scan(parent: Path, is_deep: bool = False) -> Scan:
+    """Return the runs and sweeps in a folder, in no order. is_deep: also the runs of sweeps.
+
+    Symbolic links and hidden folders are ignored.
+    """
+    found: list[Found] = []
+    strange: list[str] = []
+    try:
+        entries = list(os.scandir(parent))
+    except (FileNotFoundError, NotADirectoryError):
+        return Scan()
+    for entry in entries:
+        if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=False):
+            continue
+        folder = Folder(parent / entry.name)
+        kind = _kind_of(entry.name, folder)
+        if kind is None:
+            if not entry.name.startswith(PAGE_PREFIX):
+                strange.append(plain(entry.name))
+            continue
+        found.append(_mark(entry.name, kind, entry.stat(follow_symlinks=False), folder))
+        if kind == "sweep" and is_deep:
+            found += _runs_of(entry.name, folder)
+    return Scan(tuple(found), tuple(sorted(strange)))
+
+
+def _kind_of(name: str, folder: Folder) -> Kind | None:
+    # a name with other characters cannot be typed, and a terminal may obey it
+    if not name.isprintable():
+        return None
+    if run_directory.is_name(name):
+        return "run"
+    return "sweep" if sweep_directory.is_name(name) and folder.has("sweep.json") else None
+
+
+def _runs_of(sweep: str, folder: Folder) -> list[Found]:
+    names = [name for name in folder.find_folders("runs/*/*") if NUMBER.fullmatch(name.rpartition("/")[2])]
+    return [
+        _mark(f"{sweep}/{name}", "run of sweep", folder.stat(name), folder.below(name))
+        for name in names
+        if name.isprintable()
+    ]
+
+
+def _mark(name: str, kind: Kind, status: os.stat_result, folder: Folder) -> Found:
+    """Return a directory with its mark. A change of a file in place changes the file's times, and not the folder's."""
+    try:
+        result = folder.stat("summary.json")
+    except OSError:
+        return Found(name, kind, f"{status.st_mtime_ns}.{status.st_ctime_ns}", status.st_ctime_ns)
+    parts = (status.st_mtime_ns, status.st_ctime_ns, result.st_size, result.st_mtime_ns, result.st_ctime_ns)
+    return Found(name, kind, ".".join(map(str, parts)), max(status.st_ctime_ns, result.st_ctime_ns))
+
+
+def read(parent: Path, found: Found) -> Entry:
+    """Read the files of a run or a sweep. A damaged file is named in the entry, and is no error."""
+    try:
+        if found.kind == "sweep":
+            entry = _read_sweep(found, SweepDirectory(parent / found.name))
+        else:
+            entry = _read_run(found, RunDirectory(Folder(parent).below(found.name)))
+    except OSError as error:
+        entry = Entry(found.name, found.kind, DAMAGED, fault=f"{parent / found.name}: {error.strerror}")
+    # the index may be asked from another working directory
+    return replace(entry, fault=plain(entry.fault.removeprefix(f"{parent}/")))
+
+
+def _read_sweep(found: Found, sweep: SweepDirectory) -> Entry:
+    status, _, fault = _read_summary(sweep)
+    return Entry(found.name, "sweep", status, "sweep", has_report=sweep.has("report.html"), fault=fault)
+
+
+def _read_run(found: Found, run: RunDirectory) -> Entry:
+    status, summary, fault = _read_summary(run)
+    parameters: Mapping[str, Scalar] = {}
+    if run.has("environment.json"):
+        try:
+            parameters = run.read("environment.json").get("parameters", {})
+        except MprunError as error:
+            fault = fault or str(error)
+    return Entry(
+        name=found.name,
+        kind=found.kind,
+        status=INCOMPLETE if run.has(INCOMPLETE) else status,
+        engine=str(summary.get("engine", "")),
+        seed=summary.get("seed"),
+        planned_ns=run.folder.stat("plan.json").st_mtime_ns if run.has("plan.json") else 0,
+        has_report=run.has("report.html"),
+        fault=fault,
+        parameters=parameters,
+        metrics={name: Measured(one["value"], one["unit"]) for name, one in summary.get("metrics", {}).items()},
+    )
+
+
+def _read_summary(source: RunDirectory | SweepDirectory) -> tuple[str, Mapping[str, Any], str]:
+    """Return the status, the summary as far as it can be read, and the fault of a damaged one."""
+    if not source.has("summary.json"):
+        return INCOMPLETE, {}, ""
+    try:
+        summary: Mapping[str, Any] = source.read("summary.json")
+    except MprunError as error:
+        return DAMAGED, {}, str(error)
+    if "complete" not in summary:
+        return DAMAGED, {}, str(run_directory.damaged(source.path / "summary.json", "has no 'complete'"))
+    return str(summary["status"]) if summary["complete"] else INCOMPLETE, summary, ""

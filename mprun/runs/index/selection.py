@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runs of a list: which of them, with which columns, in which order.
+
+A name is a field of each run (FIELDS), a parameter, or a metric. Of equal names, the first of these counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mprun.errors import SpecError
+from mprun.model.fault import list_names, name_nearest
+from mprun.model.metric import UNITS, Unit
+from mprun.model.scalar import Scalar, spell_scalar
+from mprun.model.units import format_measured
+from mprun.runs.index.listed import Entry, Measured
+from mprun.statements.evaluation import check, evaluate
+from mprun.statements.expression import (
+    Condition,
+    Expression,
+    ExpressionError,
+    Reference,
+    UnknownName,
+    Value,
+    parse,
+    parse_amount,
+    parse_condition,
+)
+
+if TYPE_CHECKING:
+    from mprun.runs.index.database import Index
+
+# A value in a list: a scalar of a parameter or a field, or a measured value.
+Cell = Scalar | Measured
+Values = Mapping[int, Cell]
+
+FIELDS: Mapping[str, Callable[[Entry], Scalar]] = {
+    "name": lambda entry: entry.name,
+    "status": lambda entry: entry.status,
+    "engine": lambda entry: entry.engine or None,
+    "seed": lambda entry: entry.seed,
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """The statements, columns and order of a list.
+
+    - where: statements, all of which must hold. A run without a value of a statement is left out.
+    - columns: names whose values are shown.
+    - sort: the name whose value orders the runs, smallest first; empty: by age. Runs without a value are last.
+    - is_reversed: the other order. Runs without a value are still last.
+    """
+
+    where: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    sort: str = ""
+    is_reversed: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run or a sweep with its values, in the order of the columns; None: it has no such value."""
+
+    entry: Entry
+    values: Mapping[str, Cell]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A list.
+
+    - notes: what a reader must know of the statements.
+    - total: the number of all runs and sweeps.
+    - faults: why files could not be read, of all runs and sweeps.
+    """
+
+    rows: tuple[Row, ...]
+    columns: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    total: int = 0
+    faults: tuple[str, ...] = ()
+
+
+@dataclass
+class _Source:
+    """The values of all runs by name. `lacking`: what to add to a message about an unknown name."""
+
+    index: Index
+    entries: Mapping[int, Entry]
+    lacking: str = ""
+    _names: tuple[list[str], list[str]] | None = None
+    _read: dict[str, Values] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[list[str], list[str]]:
+        """The names of parameters and of metrics."""
+        if self._names is None:
+            self._names = self.index.parameter_names(), self.index.metric_names()
+        return self._names
+
+    def values(self, name: str) -> Values:
+        """Return the values of a name by the number of the run, of the oldest run first. Raises UnknownName."""
+        if name not in self._read:
+            self._read[name] = self._find(name)
+        return self._read[name]
+
+    def _find(self, name: str) -> Values:
+        if name in FIELDS:
+            found = {number: FIELDS[name](entry) for number, entry in self.entries.items()}
+            return {number: value for number, value in found.items() if value is not None}
+        parameters, metrics = self.names
+        if name in parameters or name in metrics:
+            of_all: Values = self.index.parameter(name) if name in parameters else self.index.metric(name)
+            return {number: of_all[number] for number in self.entries if number in of_all}
+        known = [*FIELDS, *parameters, *metrics]
+        hint = name_nearest(name, known, "names")
+        if not hint.startswith(":"):
+            hint = f"{list_names(parameters, 'parameters')}{list_names(metrics, 'metrics')}"
+        raise UnknownName(f"no run has a parameter or metric '{name}'{hint}{self.lacking}")
+
+
+def select(index: Index, request: Request, lacking: str = "") -> Listing:
+    """Return the list that a request asks for.
+
+    lacking: what to add to a message about an unknown name. Raises SpecError for a wrong statement or name.
+    """
+    source = _Source(index, index.entries(), lacking)
+    chosen, notes = list(source.entries), []
+    if chosen:
+        for text in request.where:
+            chosen, note = _filter(text, chosen, source)
+            notes += [note] if note else []
+        if request.sort:
+            chosen = _sort(chosen, _values(request.sort, "--sort", source), request.is_reversed)
+        elif request.is_reversed:
+            chosen.reverse()
+    columns = tuple(dict.fromkeys(request.columns))
+    values = {name: _values(name, "--columns", source) if source.entries else {} for name in columns}
+    rows = tuple(
+        Row(source.entries[number], {name: found.get(number) for name, found in values.items()}) for number in chosen
+    )
+    faults = tuple(entry.fault for entry in source.entries.values() if entry.fault)
+    return Listing(rows, columns, tuple(notes), len(source.entries), faults)
+
+
+def _values(name: str, option: str, source: _Source) -> Values:
+    try:
+        return source.values(name)
+    except UnknownName as error:
+        raise SpecError(f"{option} {name}: {error}") from None
+
+
+def _filter(text: str, chosen: Sequence[int], source: _Source) -> tuple[list[int], str]:
+    """Return the runs for which a statement holds, and a note if it fits none of them or has no value for some."""
+    condition = parse_condition(text)
+    try:
+        if condition is not None and _is_of_texts(source.values(condition[0].key)):
+            return _compare(text, *condition, chosen, source)
+        return _evaluate(parse(_spell(*condition) if condition else text), chosen, source)
+    except (ExpressionError, UnknownName) as error:
+        raise SpecError(f"--where {error}" if str(error).startswith("'") else f"--where {text}: {error}") from None
+
+
+def _is_of_texts(values: Values) -> bool:
+    """Return whether some values are no numbers with or without a unit."""
+    return any(to_value(value) is None for value in values.values())
+
+
+def _spell(condition: Condition, is_wanted: bool) -> str:
+    """Return a condition on numbers as a statement."""
+    key, value, until = condition.key, condition.value, condition.until
+    text = f"{key} == {value}" if until is None else f"{value} <= {key} and {key} < {until}"
+    return text if is_wanted else f"not ({text})"
+
+
+def _compare(
+    text: str, condition: Condition, is_wanted: bool, chosen: Sequence[int], source: _Source
+) -> tuple[list[int], str]:
+    """Return the runs whose value is a text, or is another one."""
+    values = source.values(condition.key)
+    if condition.until is not None:
+        raise UnknownName(f"'{condition.key}' has texts: name one of them")
+    spelled = {number: _spell_cell(value) for number, value in values.items()}
+    if condition.value not in spelled.values():
+        known = sorted(set(spelled.values()))
+        return [number for number in chosen if not is_wanted and number in spelled], (
+            f"--where {text}: no run has this value{name_nearest(condition.value, known, 'values')}"
+        )
+    return [n for n in chosen if n in spelled and (spelled[n] == condition.value) == is_wanted], ""
+
+
+def _evaluate(statement: Expression, chosen: Sequence[int], source: _Source) -> tuple[list[int], str]:
+    """Return the runs for which a statement holds, and a note on runs for which it cannot be computed."""
+    check(statement, lambda reference: _unit_of(reference, source))
+    needed = [source.values(reference.name) for reference in statement.references()]
+    kept: list[int] = []
+    faults: list[str] = []
+    for number in chosen:
+        if all(number in values for values in needed):
+            try:
+                if evaluate(statement, partial(_value, number, source)).is_true:
+                    kept.append(number)
+            except ExpressionError as error:
+                faults.append(f"{source.entries[number].name}: {error.reason}")
+    if not faults:
+        return kept, ""
+    more = f", and for {len(faults) - 1} more" if len(faults) > 1 else ""
+    return kept, f"--where {statement.text}: has no value for {faults[0]}{more}"
+
+
+def _unit_of(reference: Reference, source: _Source) -> Unit:
+    """Return the kind of the unit of the first run that has a value. Raises UnknownName."""
+    if any(segment.conditions for segment in reference.segments):
+        raise UnknownName("conditions in brackets choose no runs: write each as a --where of its own")
+    values = source.values(reference.name)
+    found = next((value for cell in values.values() if (value := to_value(cell)) is not None), None)
+    if found is None:
+        example = _spell_cell(next(iter(values.values()), "VALUE"))
+        raise UnknownName(f"is a text: compare it as in '{reference.name}={example}'")
+    return found.unit
+
+
+def _value(number: int, source: _Source, reference: Reference) -> Value:
+    found = to_value(source.values(reference.name)[number])
+    if found is None:
+        raise UnknownName("is a text here")
+    return found
+
+
+def to_value(cell: Cell) -> Value | None:
+    """Return a value with its unit; None for a text without a number."""
+    if isinstance(cell, Measured):
+        return Value((float(cell.value),), UNITS[cell.unit])
+    if isinstance(cell, bool) or cell is None:
+        return None
+    if isinstance(cell, int | float):
+        return Value((float(cell),), "count")
+    try:
+        return parse_amount(cell)
+    except ExpressionError:
+        return None
+
+
+def sort_key(cell: Cell) -> tuple[bool, float, str]:
+    """Return the key that orders values: numbers by their amount, then texts."""
+    value = to_value(cell)
+    return (True, 0.0, _spell_cell(cell)) if value is None else (False, value.amount, "")
+
+
+def _sort(chosen: Sequence[int], values: Values, is_reversed: bool) -> list[int]:
+    having = [number for number in chosen if number in values]
+    ordered = sorted(having, key=lambda number: sort_key(values[number]), reverse=is_reversed)
+    return [*ordered, *(number for number in chosen if number not in values)]
+
+
+def _spell_cell(cell: Cell) -> str:
+    return str(cell.value) if isinstance(cell, Measured) else spell_scalar(cell)
+
+
+def spell(cell: Cell) -> str:
+    """Return a value for people; `-` if there is none."""
+    if cell is None:
+        return "-"
+    return format_measured(cell.value, cell.unit) if isinstance(cell, Measured) else spell_scalar(cell)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The place of a run: its engine, the kernel that the engine boots, and the consent that commands in files need."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+
+from mprun.engines.registry import ENGINES, Engine
+from mprun.errors import HostError, SpecError
+from mprun.host.machine_kind import identify, refuse_other_systems
+from mprun.inputs.settings import configuration_path, configured_engine
+from mprun.kernel.store import DEFAULT_NAME, Kernel, is_current
+from mprun.model.engine_name import DEFAULT_ENGINE, EngineChoice, EngineName
+from mprun.model.permission import Consent
+from mprun.model.scalar import Scalar
+from mprun.model.spec import Spec
+from mprun.safety import landlock
+from mprun.workloads.tool import tool_of
+
+UNCONFINED = "no Landlock: programs of a run can read files of this machine"
+
+
+@dataclass(frozen=True)
+class Place:
+    """An engine, with the reason for its choice. kernel: the kernel that the engine boots; None if it boots none."""
+
+    name: EngineName
+    reason: str
+    kernel: Kernel | None
+
+    @property
+    def engine(self) -> Engine:
+        return ENGINES[self.name]
+
+
+def choose_place(wanted: EngineChoice, kernel_name: str) -> Place:
+    """Return the place of a run.
+
+    `auto` selects the engine of the user's configuration, or the default engine. If this engine cannot be used, no
+    other engine is tried.
+
+    Raises HostError with what is missing and a remedy; on a system other than Linux, before anything is read. Raises
+    SpecError for a faulty configuration.
+    """
+    refuse_other_systems(identify())
+    name, reason = DEFAULT_ENGINE, "the default: simulated time, repeatable"
+    # naming a kernel selects the engine that boots it
+    is_open = wanted == "auto" and kernel_name == DEFAULT_NAME
+    if wanted != "auto":
+        name, reason = wanted, "as asked"
+    elif kernel_name == DEFAULT_NAME and (configured := configured_engine()):
+        name, reason = configured, f"as {configuration_path()} says"
+    try:
+        kernel = ENGINES[name].find_kernel(kernel_name)
+    except HostError as error:
+        advice = "; or run on this machine's own kernel, in real time: add `--engine real`" if is_open else ""
+        raise HostError(f"{error}{advice}") from None
+    if kernel is None:
+        return Place(name, reason, None)
+    if kernel_name != DEFAULT_NAME:
+        reason = f"kernel {kernel_name}, {kernel.version} {kernel.digest[:12]}"
+        # a developer may keep an older kernel on purpose, to compare another kernel with it
+        if not is_current(kernel):
+            reason += ", built by another version of mprun: build it again for what has changed"
+    elif not is_current(kernel):
+        raise HostError("the experiment kernel is of another version of mprun; run `mprun kernel build`")
+    if note := tell_unconfined():
+        reason += f"; {note}"
+    return Place(name, reason, kernel)
+
+
+def choose_place_of(values: Iterable[tuple[str, Scalar]], engine: EngineChoice, kernel_name: str) -> Place:
+    """Return the place of a cell: the engine and the kernel among its values, or else those that were asked for.
+
+    values: of the axes of the matrix. Raises as `choose_place` and `refuse_host_kernel`.
+    """
+    chosen = {"engine": engine, "kernel": kernel_name} | dict(values)
+    named = cast(EngineChoice, chosen["engine"])
+    refuse_host_kernel(named, engine)
+    return choose_place(named, str(chosen["kernel"]))
+
+
+def tell_unconfined() -> str | None:
+    """Return a warning if this machine cannot keep programs of a run from its files; None if it can."""
+    return None if landlock.abi() else f"this machine has {UNCONFINED}"
+
+
+def refuse_host_kernel(named: EngineChoice, asked: EngineChoice) -> None:
+    """Raise SpecError if a file names an engine on the host's kernel that the user did not ask for.
+
+    The file may come from a stranger, and such an engine runs it on the user's own kernel.
+
+    - named: the engine that the file names.
+    - asked: the engine on the command line; `auto` stands for the user's configuration.
+    """
+    if named == "auto" or not ENGINES[named].IS_ON_HOST_KERNEL:
+        return
+    if (configured_engine() if asked == "auto" else asked) != named:
+        raise SpecError(
+            f"these files ask for the {named} engine, which runs them on this machine's own kernel: if you want that, "
+            f"add --engine {named}"
+        )
+
+
+def refuse_commands(spec: Spec, consent: Consent, engine: EngineName) -> None:
+    """Raise SpecError with the commands in a file, unless the user consents to all that they can do."""
+    found = [
+        f"{flow.name}: {line}"
+        for flow in spec.experiment.traffic
+        for line in getattr(tool_of(flow), "commands", lambda _: ())(flow)
+    ]
+    if found and (lacking := _lacking_consent(consent, ENGINES[engine])):
+        raise SpecError([f"this experiment runs commands of its own{lacking}", *found])
+
+
+def _lacking_consent(consent: Consent, engine: Engine) -> str | None:
+    if not consent.commands:
+        return "; if you want them, add --allow-exec"
+    if not consent.unconfined and not landlock.abi():
+        return ", and this machine has no Landlock that keeps them from your files; if you trust them, add --unconfined"
+    if engine.IS_ON_HOST_KERNEL and os.geteuid() == 0 and not consent.as_root:
+        return (
+            ", as root on this machine's own kernel; if you want that, add --allow-exec-as-root, else run it without "
+            "root's rights or with --engine virtual"
+        )
+    return None

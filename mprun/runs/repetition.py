@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Repeat a run, and compare it with the original."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mprun.engines.agent_process import Progress
+from mprun.engines.debugger import Debugger
+from mprun.metrics.comparison import differing_values
+from mprun.model.engine_name import EngineChoice
+from mprun.model.permission import Consent
+from mprun.runs import runner
+from mprun.runs.place import choose_place
+from mprun.runs.provenance import find_kernel, list_makers
+from mprun.runs.run_directory import RunDirectory
+
+BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """A run made again.
+
+    - summary: the content of its `summary.json`.
+    - facts: what differs in the engine, the kernel and the programs: then and now.
+    """
+
+    run: RunDirectory
+    summary: Mapping[str, Any]
+    facts: Mapping[str, tuple[object, object]]
+
+
+def repeat(
+    original: RunDirectory,
+    parent: Path,
+    engine: EngineChoice,
+    kernel: str | None,
+    consent: Consent,
+    progress: Progress,
+    debugger: Debugger | None = None,
+) -> Repetition:
+    """Repeat a run in a new directory below `parent`.
+
+    - kernel: the kernel for the virtual engine. None: the original kernel if it is built here, else `default`.
+    - debugger: gdb, which stops the kernel of the repetition.
+
+    Raises HostError if this machine cannot run it, SpecError or RunError if this mprun cannot repeat it.
+    """
+    before = original.read("environment.json")
+    place = choose_place(engine, kernel or find_kernel(before))
+    again, summary = runner.run_again(original, parent, place, progress, consent, debugger)
+    facts = differing_values(list_makers(before), list_makers(again.read("environment.json")))
+    return Repetition(again, summary, facts)
+
+
+def first_difference(one: RunDirectory, other: RunDirectory) -> str | None:
+    """Return a message with the first artifact and byte in which two runs differ; None if they are identical."""
+    ours, theirs = set(one.artifacts()), set(other.artifacts())
+    for name in sorted(ours | theirs):
+        if name not in theirs or name not in ours:
+            return f"{name} is only in {one.path if name in ours else other.path}"
+        at = _first_differing_byte(one, other, name)
+        if at is not None:
+            sizes = f"{one.folder.size(name)} and {other.folder.size(name)}"
+            return f"{name} differs from byte {at} on (sizes {sizes})"
+    return None
+
+
+def _first_differing_byte(one: RunDirectory, other: RunDirectory, name: str) -> int | None:
+    at = 0
+    with one.open(name) as ours, other.open(name) as theirs:
+        while True:
+            a, b = ours.read(BLOCK_BYTES), theirs.read(BLOCK_BYTES)
+            if a != b:
+                return at + next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+            if not a:
+                return None
+            at += len(a)

@@ -1,0 +1,537 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layout of a run directory, and its only reader and writer.
+
+```
+runs/<time>-<topology>-<experiment>-<digest8>/
+    inputs/            the user's files, and resolved-{topology,experiment}.yaml with all defaults
+    inputs/files/      archives of files that entries take with them (`mprun.inputs.attachment`)
+    plan.json          the plan, with the digest of the intent
+    environment.json   engine, kernel, versions of programs, version of mprun
+    steps.jsonl        each step: planned time, actual time, exit status
+    wall.json          real time at which each phase began: never repeats
+    stops.json         system calls and faults of each program in a virtual run: differ by host
+    agent.json         the agent's report: read-back, ends of processes, counters
+    record.gz          the kernel's messages on connections, and samples (mprun.agent.record)
+    logs/  pcap/       output of each process, and its account for people (.log); captures
+    links/             concatenated files, if the experiment gives several files one name
+    files/<flow>/      files that the programs of a flow left
+    products/<flow>/   files that the `build` of a flow made
+    tables/*.parquet   a row for each observation; units are in the names of columns; tables of captures
+                       (FROM_CAPTURES) are made on demand
+    summary.json       metrics, expectations, warnings
+    report.html        made on demand, with figures/<name>.{svg,pdf,png,csv}
+```
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import shutil
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from io import BufferedReader
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mprun.errors import HostError, MprunError, SpecError, explain_machine
+from mprun.host import invoking_user
+from mprun.model.codec import Fault
+from mprun.model.json_form import OF_RUN, STEP, Form, anything, find_fault
+from mprun.runs.table import is_of_polars, open_table, pack, writing
+from mprun.safety.folder import Folder, parse_json
+from mprun.safety.text import make_printable, plain, printable
+
+if TYPE_CHECKING:
+    import polars
+
+    from mprun.model.plan import Plan
+    from mprun.runs.agent_report import AgentReport
+
+T = TypeVar("T")
+
+LATEST = "latest"
+RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT = "resolved-topology.yaml", "resolved-experiment.yaml"
+FIGURES = "figures"
+# The beginning of the name of a folder beside the runs: a page of the published figures of a lab.
+PAGE_PREFIX = "figures-"
+INCOMPLETE = "incomplete"
+MOST_STEPS_BYTES = 256 << 20
+MOST_OUTPUT_BYTES = 512 << 20
+# The log of a kernel: the first messages, about the machine, depend on the host.
+KERNEL_LOG = "kernel_log"
+# The counters of a kernel that counts executed lines, until they are a table.
+LINE_COUNTS = "coverage.counts"
+# Tables that are made from the captures on demand: of what a repetition must reproduce these are no part.
+FROM_CAPTURES = ("packets", "connections", "subflows", "one_way_delays")
+_NAME = re.compile(r"^(\d{8}-\d{6})-(.*)-([0-9a-f]{8})(\.\d+)?$")
+
+
+class RunDirectory:
+    """The directory of a run. Only `folder` opens its files: a stranger or a program of the run may have made them."""
+
+    def __init__(self, place: Path | Folder) -> None:
+        self.folder = place if isinstance(place, Folder) else Folder(place)
+        self.path = self.folder.path
+
+    @classmethod
+    def create(cls, parent: Path, title: str, digest: str) -> RunDirectory:
+        """Make a new directory under `parent` and point `latest` at it. An existing directory is never used.
+
+        title: "<topology>-<experiment>", for people.
+        """
+        return cls.lay_out(cls.reserve(parent, title, digest))
+
+    @classmethod
+    def reserve(cls, parent: Path, title: str, digest: str) -> Path:
+        """Return an empty directory with the name of a new run. Raises HostError if it cannot be made."""
+        try:
+            invoking_user.make_folder(parent)
+        except (FileExistsError, FileNotFoundError) as error:
+            raise HostError(f"no directory '{parent}' can be made there: give another with -o") from error
+        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{title}-{digest[:8]}"
+        number = 0
+        while True:
+            path = parent / (stem if number == 0 else f"{stem}.{number}")
+            try:
+                path.mkdir()
+                break
+            except FileExistsError:
+                number += 1
+        _point_latest(parent, path.name)
+        invoking_user.give_at_exit(path)
+        return path
+
+    @classmethod
+    def lay_out(cls, path: Path) -> RunDirectory:
+        """Return a run in a directory that exists and is empty."""
+        run = cls(path)
+        for name in ("inputs", "logs", "pcap"):
+            run.folder.make(name)
+        run.folder.write_bytes(INCOMPLETE, b"")
+        return run
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def title(self) -> str:
+        """The title that `create` got; for a run of a sweep, the sweep's title."""
+        match = self._match_name()
+        return match[2] if match else self.name
+
+    @property
+    def long_name(self) -> str:
+        """The run's name. For a run of a sweep, which is only numbered there, it has the time and the digest."""
+        match = self._match_name()
+        if match is None or match.string == self.name:
+            return self.name
+        return f"{match[1]}-{match[2]}-{self.digest[:8]}"
+
+    def _match_name(self) -> re.Match[str] | None:
+        """The match of its own directory's name, or of the sweep's that has it as `runs/CELL/NUMBER`."""
+        path = self.path.resolve()
+        above = path.parents[2].name if len(path.parents) > 2 and path.parents[1].name == "runs" else ""
+        return _NAME.match(self.name) or _NAME.match(above.removesuffix("-sweep"))
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.folder.has(INCOMPLETE)
+
+    def mark_complete(self) -> None:
+        self.folder.remove(INCOMPLETE)
+
+    def keep_inputs(self, files: Mapping[str, str]) -> None:
+        for name, text in files.items():
+            self.folder.write_text(f"inputs/{name}", text)
+
+    def has(self, name: str) -> bool:
+        """Return whether a file of this name exists."""
+        return self.folder.has(name)
+
+    def write(self, name: str, value: object) -> None:
+        """Write a JSON file of the layout, whole or not at all."""
+        self.folder.write_json(name, value)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a text file of the layout, whole or not at all."""
+        self.folder.write_text(name, text)
+
+    def read(self, name: str) -> Any:
+        """Return a JSON file of the layout, its text printable. Raises MprunError if it is missing or damaged."""
+        return read_json(self.folder, name, "run", OF_RUN.get(name, anything))
+
+    def agent_report(self) -> AgentReport:
+        """Return what the agent reported. Raises MprunError if it is missing or damaged."""
+        from mprun.runs.agent_report import read_report
+
+        return read_as(self.folder, "agent.json", "run", read_report)
+
+    def plan(self) -> Plan:
+        """Return the plan of the run. Raises MprunError if it is missing or damaged."""
+        return self._read_plan()[0]
+
+    @property
+    def digest(self) -> str:
+        """The digest of the run's intent. Raises as `plan`."""
+        return self._read_plan()[1]
+
+    def _read_plan(self) -> tuple[Plan, str]:
+        # a command that reads no plan does not wait for the values of one
+        from mprun.model.intent.intent_file import digest_of
+        from mprun.model.plan import Plan
+
+        def decode(value: Any) -> tuple[Plan, str]:
+            plan = Plan.from_json(value)
+            if digest_of(value["intent"]) != value.get("digest"):
+                raise damaged(self.path / "plan.json", "its digest is not that of its intent")
+            return plan, value["digest"]
+
+        return read_as(self.folder, "plan.json", "run", decode)
+
+    def record(self) -> Iterator[bytes]:
+        """Return the kernel's messages during the run, piece by piece; nothing if the run ended earlier."""
+        try:
+            with self.folder.open("record.gz") as file:
+                yield from iter(functools.partial(file.read, 1 << 20), b"")
+        except FileNotFoundError:
+            return
+
+    def steps(self) -> list[dict[str, Any]]:
+        """Return the steps with their times, in their order. Raises MprunError."""
+        try:
+            lines = self.folder.read_bytes("steps.jsonl", MOST_STEPS_BYTES).splitlines()
+            steps = [make_printable(parse_json(line)) for line in lines]
+        except FileNotFoundError:
+            raise MprunError(f"{self.path}: no steps.jsonl: the run did not get so far") from None
+        except ValueError as error:
+            raise damaged(self.path / "steps.jsonl", str(error)) from None
+        if fault := find_fault(steps, [STEP]):
+            raise damaged(self.path / "steps.jsonl", tell_form(fault))
+        return steps
+
+    def log(self, process: str, stream: str = "out") -> str:
+        """Return the output of a process; empty if it never started."""
+        try:
+            return self.folder.read_text(f"logs/{process}.{stream}", MOST_OUTPUT_BYTES)
+        except FileNotFoundError:
+            return ""
+
+    def flow_file(self, flow: str, name: str) -> bytes | None:
+        """Return a file that a flow left; None if it does not exist."""
+        file = f"files/{flow}/{name}"
+        return self.folder.read_bytes(file, MOST_OUTPUT_BYTES) if self.folder.has(file) else None
+
+    def write_tables(self, tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame]) -> None:
+        """Write each table as `tables/<name>.parquet`, whole or not at all. Columns are those of `make_frame`."""
+        if not tables:
+            return
+        import polars
+
+        self.folder.make("tables")
+        for name, table in tables.items():
+            frame = table if isinstance(table, polars.DataFrame) else make_frame(table)
+            self.folder.write_bytes(f"tables/{name}.parquet", pack(frame))
+
+    def write_accounts(self, accounts: Mapping[str, str]) -> None:
+        """Write the accounts of processes for people, by the processes' names."""
+        for name, text in accounts.items():
+            self.folder.write_text(f"logs/{name}.log", text)
+
+    def link_into(self, folder: Path, links: Mapping[str, str]) -> tuple[list[str], list[str]]:
+        """Link names in a folder to files of this run. Return the names that were linked, and faults of the others.
+
+        links: by name, a pattern of files relative to the run; where several fit, they are put one behind the other in
+        `links/`. A link of an earlier run is replaced, and nothing else.
+        """
+        made, refused = [], []
+        for name, pattern in links.items():
+            found = self.folder.find(pattern)
+            if not found:
+                refused.append(f"link {name}: this run has no {pattern}")
+            elif (folder / name).exists() and not (folder / name).is_symlink():
+                refused.append(f"link {name}: a file with this name exists, and is kept")
+            else:
+                target = found[0] if len(found) == 1 else self._join(name, found)
+                point(folder / name, os.path.relpath(self.path / target, folder))
+                made.append(name)
+        return made, refused
+
+    def _join(self, name: str, files: Sequence[str]) -> str:
+        self.folder.make("links")
+        with self.folder.whole(f"links/{name}") as joined:
+            for one in files:
+                with self.folder.open(one) as part:
+                    shutil.copyfileobj(part, joined)
+        return f"links/{name}"
+
+    def write_report(self, page: str, figures: Mapping[str, bytes]) -> Path:
+        """Write the page, and its figures by file name in place of earlier ones. Return the path of the page."""
+        return write_page(self.folder, page, figures)
+
+    @property
+    def resolved_inputs(self) -> tuple[Path, Path]:
+        """The topology and the experiment with all defaults.
+
+        Raises UnsafeError if one of them is no regular file of this run, because the reader of inputs follows links.
+        """
+        names = (f"inputs/{RESOLVED_TOPOLOGY}", f"inputs/{RESOLVED_EXPERIMENT}")
+        for name in names:
+            try:
+                self.folder.open(name).close()
+            except FileNotFoundError:
+                raise MprunError(f"{self.path}: no {name}: the run did not get so far") from None
+        return self.path / names[0], self.path / names[1]
+
+    @property
+    def has_resolved_inputs(self) -> bool:
+        return all(self.folder.has(f"inputs/{name}") for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT))
+
+    def inputs(self) -> dict[str, str]:
+        """Return the files under `inputs`, by name."""
+        return read_texts(self.folder, "inputs")
+
+    def write_frames(self, name: str, schema: Mapping[str, Any], frames: Iterable[polars.DataFrame]) -> None:
+        """Write a table from a sequence of frames, whole or not at all. Few of the frames are in memory at a time."""
+        from polars.io.plugins import register_io_source
+
+        self.folder.make("tables")
+
+        def source(*_: object) -> Iterator[polars.DataFrame]:
+            yield from frames
+
+        file_name = f"tables/{name}.parquet"
+        with writing(self.path / file_name), self.folder.whole(file_name) as file:
+            register_io_source(source, schema=dict(schema)).sink_parquet(file)
+
+    def captures(self) -> dict[str, str]:
+        """Return the files of its captures, relative to the run, by name."""
+        return {_stem(name): name for name in self.folder.find("pcap/*.pcap") if name.isprintable()}
+
+    def open(self, name: str) -> BufferedReader:
+        """Open one of its files for reading."""
+        return self.folder.open(name)
+
+    def tables(self) -> Iterator[tuple[str, polars.LazyFrame]]:
+        """Return every table with its name, not yet read. Raises MprunError if a table is damaged."""
+        for name in self.folder.find("tables/*.parquet"):
+            if name.isprintable():
+                yield _stem(name), read_table(self.folder, name)
+
+    @property
+    def has_tables(self) -> bool:
+        """True if it has tables other than those of its captures."""
+        return any(_stem(name) not in FROM_CAPTURES for name in self.folder.find("tables/*.parquet"))
+
+    def addresses(self) -> Iterator[tuple[str, str]]:
+        """(address, node) of every interface."""
+        for node in self.plan().intent.nodes:
+            for interface in node.interfaces:
+                for address in interface.addresses:
+                    yield str(address.ip), node.name
+
+    def left_files(self) -> list[str]:
+        """Return the names of the captures, of the files that programs of flows wrote, and of the files of products."""
+        return [name for pattern in ("pcap/*", "files/**/*", "products/**/*") for name in self.folder.find(pattern)]
+
+    def drop_captures(self) -> None:
+        """Remove the captures, which take most of the room. A repetition of the run makes them again."""
+        self.folder.remove_tree("pcap")
+
+    def artifacts(self) -> Iterator[str]:
+        """The names of the files that a repetition must reproduce byte for byte."""
+        files = ("logs/*.out", "files/*/*", "products/**/*", "tables/*.parquet")
+        for pattern in ("pcap/*.pcap", "summary.json", "calibration.json", "steps.jsonl", *files):
+            for name in self.folder.find(pattern):
+                if not (name.endswith(".parquet") and _stem(name) in (*FROM_CAPTURES, KERNEL_LOG)):
+                    yield name
+
+
+def find(parent: Path, name: str) -> RunDirectory:
+    """Return a run by path, by name, by the beginning of its name or digest, or by `latest`."""
+    for candidate in (Path(name), parent / name):
+        if _is_run(candidate):
+            return RunDirectory(candidate.resolve())
+    matches = [run for run in list_runs(parent) if run.name.startswith(name) or short_digest_of(run.name) == name]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise SpecError(f"'{name}' means several runs: {', '.join(run.name for run in matches[:5])}")
+    raise SpecError(f"no run '{name}' here or in {parent}; `mprun runs list` lists the runs")
+
+
+def is_name(name: str) -> bool:
+    """Return whether `create` may have given a directory this name."""
+    return _NAME.match(name) is not None
+
+
+def _is_run(path: Path) -> bool:
+    try:
+        return Folder(path).has("plan.json")
+    except (OSError, ValueError):
+        return False
+
+
+def _stem(name: str) -> str:
+    return name.rpartition("/")[2].rpartition(".")[0]
+
+
+def damaged(
+    path: Path, reason: str, mend: str = "run it again, or take the directory from where it came"
+) -> MprunError:
+    """The error of a file that cannot be read."""
+    return MprunError(f"{path}: damaged: {reason.splitlines()[0] if reason else 'not whole'}: {mend}")
+
+
+def tell_form(fault: str) -> str:
+    """Return what is wrong with a file, by the place that `find_fault` gives."""
+    return f"{plain(fault)[:200]} is not of its form"
+
+
+def read_json(folder: Folder, name: str, kind: str, form: Form) -> Any:
+    """Return the value of a JSON file of a run or a sweep that has its form, its text printable.
+
+    Raises MprunError where the file is missing or damaged.
+    """
+
+    def check(value: Any) -> Any:
+        if fault := find_fault(value, form):
+            raise Fault(fault)
+        return value
+
+    return read_as(folder, name, kind, check)
+
+
+def read_as(folder: Folder, name: str, kind: str, decode: Callable[[Any], T]) -> T:
+    """Return what a decoder makes of a JSON file, whose text is made printable first. Raises as `read_json`."""
+    try:
+        value = make_printable(folder.read_json(name))
+    except (FileNotFoundError, NotADirectoryError):
+        raise MprunError(f"{folder.path}: no {name}: the {kind} did not get so far") from None
+    except ValueError as error:
+        raise damaged(folder.path / name, str(error)) from None
+    try:
+        return decode(value)
+    except Fault as fault:
+        raise damaged(folder.path / name, tell_form(str(fault))) from None
+
+
+# What a reader ends in whose file is damaged.
+_DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error)
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what the reader of one file meets into an error of that file."""
+    try:
+        yield
+    except _DAMAGE as error:
+        raise damaged(path, plain(f"{type(error).__name__}: {error}")[:200]) from error
+
+
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn an error of polars, whose tables are only read when they are drawn, into one of the directory."""
+    try:
+        yield
+    except BaseException as error:
+        if not is_of_polars(error) or explain_machine(error):
+            raise
+        remedy = f"remove {path / 'tables'}: `mprun show` makes again what it held"
+        raise damaged(path / "tables", plain(error)[:200], remedy) from error
+
+
+def write_page(folder: Folder, page: str, figures: Mapping[str, bytes]) -> Path:
+    """Write `report.html` in a folder, and figures by file name below it in place of earlier ones."""
+    folder.remove_tree(FIGURES)
+    folder.make(FIGURES)
+    for name, content in figures.items():
+        folder.write_bytes(f"{FIGURES}/{name}", content)
+    folder.write_text("report.html", page)
+    return folder.path / "report.html"
+
+
+def read_texts(folder: Folder, name: str) -> dict[str, str]:
+    """Return the files in a folder of a folder, by name."""
+    names = [one for one in folder.find(f"{name}/*") if one.isprintable()]
+    return {one.partition("/")[2]: printable(folder.read_text(one)) for one in names}
+
+
+def read_table(folder: Folder, name: str) -> polars.LazyFrame:
+    """Return a table that has its form, not yet read. Raises FileNotFoundError, or MprunError if it is damaged."""
+    try:
+        with folder.open(name) as file:
+            return open_table(file, _stem(name), folder.size(name))
+    except ValueError as error:
+        remedy = f"remove {folder.path / 'tables'}: `mprun show` makes again what it held"
+        raise damaged(folder.path / name, plain(error)[:200], remedy) from None
+
+
+def list_runs(parent: Path) -> list[RunDirectory]:
+    """Return the runs under `parent`, oldest first."""
+    if not parent.is_dir():
+        return []
+    paths = [path for path in parent.iterdir() if is_name(path.name) and not path.is_symlink()]
+    return [RunDirectory(path) for path in sorted(paths, key=age)]
+
+
+def make_frame(columns: Mapping[str, list[Any]]) -> polars.DataFrame:
+    """Return a frame of columns of equal length, each of one type. None stands for a missing value."""
+    import polars
+
+    return polars.DataFrame({name: _of_one_type(values) for name, values in columns.items()})
+
+
+def _of_one_type(values: list[Any]) -> list[Any]:
+    """Return values of one type: whole numbers become fractions beside fractions, and all values text beside text."""
+    there = [value for value in values if value is not None]
+    if any(isinstance(value, str) for value in there) or len({isinstance(value, bool) for value in there}) > 1:
+        return [None if value is None else str(value) for value in values]
+    if any(isinstance(value, float) for value in there):
+        return [None if value is None else float(value) for value in values]
+    return values
+
+
+def age(path: Path) -> tuple[str, int, str]:
+    """Return the key that sorts runs, oldest first: the second in the name, then the time of the plan's file."""
+    try:
+        planned_ns = Folder(path).stat("plan.json").st_mtime_ns
+    except OSError:
+        planned_ns = 0
+    return path.name.split("-", 2)[0] + path.name.split("-", 2)[1], planned_ns, path.name
+
+
+def remove(run: RunDirectory) -> None:
+    """Delete a run directory; `latest` moves to the newest that is left."""
+    parent = run.path.parent
+    shutil.rmtree(run.path)
+    link = parent / LATEST
+    if link.is_symlink() and os.readlink(link) == run.name:
+        link.unlink()
+        left = list_runs(parent)
+        if left:
+            _point_latest(parent, left[-1].name)
+
+
+def short_digest_of(name: str) -> str:
+    """Return the beginning of the digest in the name of a run; empty if it has none."""
+    match = _NAME.match(name)
+    return match[3] if match else ""
+
+
+def _point_latest(parent: Path, name: str) -> None:
+    point(parent / LATEST, name)
+
+
+def point(link: Path, target: str) -> None:
+    """Change a link in one step: a reader always finds something."""
+    temporary = link.with_name(f".{link.name}-{os.urandom(8).hex()}")
+    temporary.symlink_to(target)
+    try:
+        temporary.replace(link)
+    finally:
+        temporary.unlink(missing_ok=True)

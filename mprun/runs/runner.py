@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run an experiment from a Spec to a finished run directory.
+
+This module compiles for a place, makes the directory, runs the plan and reads the artifacts. It prints nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from mprun.captures.finish import finish_captures
+from mprun.compile import allocate, compile_plan, resolve
+from mprun.compile.packet_trains import compile_calibration, silence
+from mprun.compile.planner import kernel_wide_warnings, sampling_warnings
+from mprun.engines.agent_process import Progress, Shell
+from mprun.engines.capability import find_capabilities
+from mprun.engines.debugger import Debugger
+from mprun.errors import HostError, RunError
+from mprun.host.scratch import scratch
+from mprun.host.version import code_digest
+from mprun.inputs import load
+from mprun.inputs.attachment import keep
+from mprun.inputs.reader import read_text
+from mprun.inputs.writer import write_experiment, write_topology
+from mprun.metrics.calibration import Calibration, judge
+from mprun.metrics.evidence import Evidence
+from mprun.metrics.network_change import tabulate_changes
+from mprun.metrics.observation import observe
+from mprun.metrics.summary import Measured, measure
+from mprun.model.capabilities import Capabilities
+from mprun.model.intent import Intent
+from mprun.model.network import Network
+from mprun.model.permission import NO_COMMANDS, Consent
+from mprun.model.plan import Plan
+from mprun.model.scalar import Scalar
+from mprun.model.spec import Spec
+from mprun.runs.agent_report import AgentReport
+from mprun.runs.place import Place, refuse_commands
+from mprun.runs.run_directory import LINE_COUNTS, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, reading
+
+CALIBRATION = "calibration.json"
+
+Tables = Mapping[str, Mapping[str, list[Any]]]
+NO_TABLES: Tables = {}
+Compiler = Callable[[Spec, Network, Capabilities], Plan]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request for a run.
+
+    - warnings: warnings about its files.
+    - inputs: the texts of its files, by the names under which the run keeps them.
+    - shell: the time at which the run stops at a prompt; None: it does not stop.
+    - consent: the user's consent to commands in the files.
+    - parameters: the values of the files' parameters and axes, which the run records.
+    - debugger: gdb, which stops the kernel of the run.
+    """
+
+    spec: Spec
+    place: Place
+    warnings: Sequence[str] = ()
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    shell: Shell | None = None
+    consent: Consent = NO_COMMANDS
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
+    debugger: Debugger | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A request that is compiled for its place. warnings: warnings about the files and about this machine."""
+
+    request: Request
+    network: Network
+    plan: Plan
+    capabilities: Capabilities
+    warnings: tuple[str, ...]
+
+
+def compile_for(
+    spec: Spec, network: Network, place: Place, compiler: Compiler = compile_plan
+) -> tuple[Plan, Capabilities]:
+    """Compile for a place. Raises SpecError or HostError before anything exists on disk."""
+    capabilities = find_capabilities(spec, place.engine.IS_SIMULATED)
+    plan = compiler(spec, network, capabilities)
+    if reason := place.engine.missing(plan, capabilities):
+        raise HostError(reason)
+    return plan, capabilities
+
+
+def prepare(request: Request) -> Prepared:
+    """Compile a request. Raises SpecError or HostError before anything exists on disk."""
+    spec, place = request.spec, request.place
+    refuse_commands(spec, request.consent, place.name)
+    network = allocate(spec)
+    plan, capabilities = compile_for(spec, network, place)
+    more = (*kernel_wide_warnings(spec, capabilities), *sampling_warnings(spec, capabilities))
+    return Prepared(request, network, plan, capabilities, (*request.warnings, *more))
+
+
+def run_request(request: Request, parent: Path, progress: Progress) -> tuple[RunDirectory, dict[str, Any]]:
+    """Run an experiment into a new directory below `parent`; return the directory and the summary.
+
+    Raises SpecError or HostError before the directory exists, and RunError or Interrupted later. The results gathered
+    until then are kept and marked incomplete.
+    """
+    title = title_of(request.spec)
+    return run_into(lambda digest: RunDirectory.create(parent, title, digest), request, progress)
+
+
+def run_into(
+    create: Callable[[str], RunDirectory], request: Request, progress: Progress
+) -> tuple[RunDirectory, dict[str, Any]]:
+    """Run an experiment into the directory that `create` makes for the digest of its intent."""
+    prepared = prepare(request)
+    run = create(prepared.plan.digest)
+    resolved = resolve(request.spec, prepared.network)
+    texts = {RESOLVED_TOPOLOGY: write_topology(resolved.topology)}
+    texts[RESOLVED_EXPERIMENT] = write_experiment(resolved.experiment)
+    run.keep_inputs({**request.inputs, **texts})
+    _keep_attachments(run, request.spec)
+    return run, _carry_out(prepared, run, progress)
+
+
+def _keep_attachments(run: RunDirectory, spec: Spec) -> None:
+    """Write the user's files into the run's inputs. Raises RunError if one has changed since it was read."""
+    for attachment in {one.sha256: one for one in spec.experiment.attachments}.values():
+        folder = run.folder.make("inputs").make(attachment.place.rpartition("/")[0])
+        with folder.whole(attachment.place.rpartition("/")[2]) as file:
+            keep(attachment, file)
+
+
+def title_of(spec: Spec) -> str:
+    """Return the title of a spec's run directories, for people."""
+    return f"{spec.topology.name}-{spec.experiment.name}"
+
+
+def read_inputs(paths: Sequence[Path]) -> dict[str, str]:
+    """Return the texts of a user's files by the names under which a run keeps them."""
+    files: dict[str, str] = {}
+    for number, path in enumerate(paths):
+        taken = path.name in (*files, RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT)
+        files[f"{number}-{path.name}" if taken else path.name] = read_text(path)
+    return files
+
+
+def calibrate(spec: Spec, network: Network, place: Place, progress: Progress) -> Calibration:
+    """Measure each link of a network, on a network of its own that carries nothing else.
+
+    Raises SpecError, HostError or RunError.
+    """
+    plan, capabilities = compile_for(silence(spec), network, place, compile_calibration)
+    with scratch("mprun-calibration-") as folder:
+        run = RunDirectory.create(folder, "calibration", plan.digest)
+        run.write_text("plan.json", plan.to_text())
+        place.engine.run_plan(plan, run, place.kernel, progress)
+        agent = run.agent_report()
+    if agent.error:
+        raise RunError(f"calibration: {agent.error}")
+    return judge(network, plan.trains, agent.trains, capabilities.is_simulated)
+
+
+def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dict[str, Any]:
+    """Run into an existing directory, and return the summary. If the spec asks for it, measure the links first."""
+    request, plan, network = prepared.request, prepared.plan, prepared.network
+    spec, place = request.spec, request.place
+    calibration = calibrate(spec, network, place, progress) if spec.experiment.calibrate else None
+    if calibration is not None:
+        run.write(CALIBRATION, calibration.to_json())
+    run.write_text("plan.json", plan.to_text())
+    environment = _environment(prepared)
+    run.write("environment.json", environment)
+    place.engine.run_plan(plan, run, place.kernel, progress, request.shell, request.debugger)
+    agent = run.agent_report()
+    if agent.sysctls is not None:
+        # a namespace of Linux 6.1 does not show those of the whole kernel
+        sysctls = {**(prepared.capabilities.kernel_wide or {}), **agent.sysctls}
+        run.write("environment.json", environment | {"sysctls": dict(sorted(sysctls.items()))})
+    if request.shell == "only":
+        if agent.error:
+            raise RunError(agent.error)
+        return {"status": "passed", "metrics": {}, "expectations": []}
+    evidence = replace(
+        _evidence_in(run, plan.intent, agent),
+        engine=place.name,
+        is_simulated=place.engine.IS_SIMULATED,
+        expectations=spec.experiment.expectations,
+        warnings=prepared.warnings,
+        calibration=calibration,
+        captured=finish_captures(run, plan, network, agent),
+    )
+    measured = _measure(run, evidence, _count_lines(run, place))
+    run.write_accounts(measured.accounts)
+    run.write("summary.json", measured.summary)
+    if agent.complete:
+        run.mark_complete()
+    return measured.summary
+
+
+def restore_tables(run: RunDirectory) -> None:
+    """Make the tables of a run again from its recorded output. Do nothing if the run ended before this was written."""
+    if run.has("agent.json"):
+        _measure(run, _evidence_in(run, run.plan().intent, run.agent_report()))
+
+
+def _evidence_in(run: RunDirectory, intent: Intent, agent: AgentReport) -> Evidence:
+    with reading(run.path / "record.gz"):
+        observation = observe(run.record(), agent.zero_ns or 0, intent.links)
+    return Evidence(intent, agent, observation, run.log, run.flow_file)
+
+
+def _measure(run: RunDirectory, evidence: Evidence, more: Tables = NO_TABLES) -> Measured:
+    """Measure a run, and write its tables and more tables."""
+    measured = measure(evidence)
+    changes = tabulate_changes(run.steps())
+    run.write_tables({**measured.tables, **({"changes": changes} if len(changes) else {}), **more})
+    return measured
+
+
+def _count_lines(run: RunDirectory, place: Place) -> Tables:
+    """Return the table of executed lines if the kernel counts them, and remove the file with its counters."""
+    if place.kernel is None or not run.has(LINE_COUNTS):
+        return NO_TABLES
+    # few kernels count lines
+    from mprun.kernel.line_coverage import TABLE, tabulate_coverage
+
+    counts = run.folder.read_bytes(LINE_COUNTS)
+    run.folder.remove(LINE_COUNTS)
+    return {TABLE: tabulate_coverage(place.kernel, counts)}
+
+
+def run_again(
+    original: RunDirectory,
+    parent: Path,
+    place: Place,
+    progress: Progress,
+    consent: Consent = NO_COMMANDS,
+    debugger: Debugger | None = None,
+) -> tuple[RunDirectory, dict[str, Any]]:
+    """Repeat the run `original` in a new directory below `parent`. Return the directory and the summary.
+
+    The run's resolved inputs are compiled again. A plan is a list of commands, so the plan of a stranger is not
+    executed. debugger: as for a request. Raises RunError if this version of mprun derives another intent from the
+    inputs.
+    """
+    before = original.read("environment.json")
+    spec = load(*original.resolved_inputs).spec
+    parameters = before.get("parameters", {})
+    prepared = prepare(Request(spec, place, debugger=debugger, consent=consent, parameters=parameters))
+    if prepared.plan.digest != original.digest:
+        raise RunError(f"{original.name}: this version of mprun makes another plan of its inputs; run them again")
+    run = RunDirectory.create(parent, original.title, prepared.plan.digest)
+    run.keep_inputs(original.inputs())
+    _keep_attachments(run, prepared.request.spec)
+    return run, _carry_out(replace(prepared, warnings=tuple(before["warnings"])), run, progress)
+
+
+def _environment(prepared: Prepared) -> dict[str, Any]:
+    request = prepared.request
+    place = request.place
+    return {
+        "warnings": list(prepared.warnings),
+        "parameters": dict(request.parameters),
+        "versions": dict(prepared.capabilities.versions),
+        "engine": place.name,
+        "real_time": not place.engine.IS_SIMULATED or request.shell is not None,
+        "engine_reason": place.reason,
+        "kernel": asdict(place.kernel) if place.kernel else {"version": os.uname().release},
+        "python": platform.python_version(),
+        "mprun": code_digest(),
+    }

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The value of a statement over measured values, and the check of its dimensions.
+
+A rate times a time is a size. A comparison of a rate with a time is an error. This module does not know the meaning
+of names: `evaluate` asks for it, by a `Reference`. A name may have several values (the runs of a cell, the rows of a
+table). If one value is needed, it is their mean.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from mprun.model.metric import Unit
+from mprun.statements.expression import (
+    COMPARISONS,
+    FUNCTIONS,
+    Call,
+    Compared,
+    Expression,
+    ExpressionError,
+    Junction,
+    Literal,
+    Name,
+    Negation,
+    Node,
+    Operation,
+    Reference,
+    UnknownName,
+    Value,
+)
+
+Resolve = Callable[[Reference], Value]
+
+
+# Powers of bit and of second.
+_Dimension = tuple[int, int]
+_DIMENSIONS: dict[Unit, _Dimension] = {
+    "rate": (1, -1),
+    "time": (0, 1),
+    "size": (1, 0),
+    "ratio": (0, 0),
+    "count": (0, 0),
+}
+_NOUNS: dict[_Dimension, str] = {(1, -1): "a rate", (0, 1): "a time", (1, 0): "a size", (0, 0): "a number"}
+_EXAMPLES: dict[_Dimension, str] = {(1, -1): "36mbit", (0, 1): "20ms", (1, 0): "10kb"}
+_BITS_PER_BYTE = 8
+# The margin of a comparison that fails by equality.
+LEAST_MARGIN = 1e-12
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The two sides of a comparison, as text and as values. unit is None for a dimension without a name."""
+
+    left: str
+    operator: str
+    right: str
+    left_amount: float
+    right_amount: float
+    unit: Unit | None
+    is_true: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a statement. measured: each name of the statement in order, with its value."""
+
+    is_true: bool
+    comparisons: tuple[Comparison, ...]
+    measured: tuple[tuple[str, Value], ...]
+
+
+def evaluate(expression: Expression, resolve: Resolve) -> Outcome:
+    """Return the outcome of a statement. resolve: returns the values of a name; may raise UnknownName.
+
+    Every part is evaluated, also if another part has decided already. Raises ExpressionError.
+    """
+    evaluation = _Evaluation(expression.text, resolve)
+    is_true = evaluation.truth(expression.root)
+    return Outcome(is_true, tuple(evaluation.comparisons), tuple(evaluation.measured.items()))
+
+
+def find_margin(expression: Expression, resolve: Resolve) -> float:
+    """Return by how much a statement holds, -1 to 1: negative if it does not. resolve: as for `evaluate`.
+
+    Of a comparison, it is the difference of the sides as a share of the larger one. Of `and` it is the least margin,
+    of `or` the largest. An equality holds with margin 0. Raises ExpressionError.
+    """
+    return _Evaluation(expression.text, resolve).margin(expression.root)
+
+
+def compute(expression: Expression, resolve: Resolve) -> Value:
+    """Return the value of the arithmetic of `parse_value`. resolve: as for `evaluate`. Raises ExpressionError."""
+    number = _Evaluation(expression.text, resolve).number(expression.root)
+    if number.unit is None:
+        what = f"is {_say(number.dimension)}, which no unit has: write a rate, a time, a size or a number"
+        raise ExpressionError(expression.text, 0, len(expression.text), what)
+    return Value((number.amount / _scale(number.dimension),), number.unit)
+
+
+def check(expression: Expression, unit_of: Callable[[Reference], Unit]) -> None:
+    """Check names and dimensions against the quantities that will be measured.
+
+    `unit_of`: returns the kind of a name's unit; may raise UnknownName. Raises ExpressionError.
+    """
+    evaluate(expression, lambda reference: Value((math.nan,), unit_of(reference)))
+
+
+@dataclass(frozen=True)
+class _Number:
+    """Amounts in powers of bit and second. unit: the unit for people."""
+
+    amounts: tuple[float, ...]
+    dimension: _Dimension
+    unit: Unit | None
+
+    @property
+    def amount(self) -> float:
+        return statistics.fmean(self.amounts)
+
+
+class _Evaluation:
+    def __init__(self, text: str, resolve: Resolve) -> None:
+        self._text = text
+        self._resolve = resolve
+        self.comparisons: list[Comparison] = []
+        self.measured: dict[str, Value] = {}
+
+    def truth(self, node: Node) -> bool:
+        if isinstance(node, Junction):
+            truths = [self.truth(operand) for operand in node.operands]
+            return not truths[0] if node.word == "not" else all(truths) if node.word == "and" else any(truths)
+        if isinstance(node, Compared):
+            numbers = [self.number(operand) for operand in node.operands]
+            sides = pairwise(zip(node.operands, numbers, strict=True))
+            truths = [self._compare(word, *pair) for word, pair in zip(node.operators, sides, strict=True)]
+            return all(truths)
+        raise self._fault(node, "is a value, not a comparison: write as in 'a >= b'")
+
+    def margin(self, node: Node) -> float:
+        """Return by how much a statement holds, as `find_margin` says."""
+        if isinstance(node, Junction):
+            margins = [self.margin(operand) for operand in node.operands]
+            return -margins[0] if node.word == "not" else min(margins) if node.word == "and" else max(margins)
+        if isinstance(node, Compared):
+            self.truth(node)
+            numbers = [self.number(operand).amount for operand in node.operands]
+            pairs = zip(node.operators, pairwise(numbers), strict=True)
+            return min(_margin_of(word, left, right) for word, (left, right) in pairs)
+        raise self._fault(node, "is a value, not a comparison: write as in 'a >= b'")
+
+    def _fault(self, node: Node, message: str) -> ExpressionError:
+        return ExpressionError(self._text, node.start, node.end, message)
+
+    def _compare(self, word: str, left: tuple[Node, _Number], right: tuple[Node, _Number]) -> bool:
+        (left_node, one), (right_node, other) = left, right
+        self._agree(right_node, one, other, "compared with")
+        amounts = one.amount, other.amount
+        is_true = COMPARISONS[word](*amounts)
+        unit = _shared_unit(one, other)
+        texts = [self._text[node.start : node.end] for node in (left_node, right_node)]
+        told = [amount / _scale(one.dimension) for amount in amounts]
+        self.comparisons.append(Comparison(texts[0], word, texts[1], told[0], told[1], unit, is_true))
+        return is_true
+
+    def _agree(self, node: Node, one: _Number, other: _Number, what: str) -> None:
+        if one.dimension == other.dimension:
+            return
+        message = f"{_say(one.dimension)} cannot be {what} {_say(other.dimension)}"
+        bare = (0, 0) in (one.dimension, other.dimension)
+        wanted = _EXAMPLES.get(one.dimension if other.dimension == (0, 0) else other.dimension)
+        raise self._fault(node, f"{message}: give the number a unit, as in '{wanted}'" if bare and wanted else message)
+
+    def number(self, node: Node) -> _Number:
+        """Return the value of a node. Raises ExpressionError."""
+        if isinstance(node, Literal):
+            return _number_of(Value((node.amount,), node.unit))
+        if isinstance(node, Name):
+            return self._ask(node)
+        if isinstance(node, Negation):
+            number = self.number(node.operand)
+            return _Number(tuple(-amount for amount in number.amounts), number.dimension, number.unit)
+        if isinstance(node, Operation):
+            return self._operate(node)
+        if isinstance(node, Call):
+            return self._call(node)
+        raise self._fault(node, "is true or false, not a value: join it with 'and' or 'or'")
+
+    def _ask(self, node: Name) -> _Number:
+        try:
+            value = self._resolve(node.reference)
+        except (UnknownName, ExpressionError) as error:
+            raise self._fault(node, str(error)) from None
+        if not value.amounts:
+            raise self._fault(node, "has no value")
+        self.measured[node.reference.text] = value
+        return _number_of(value)
+
+    def _operate(self, node: Operation) -> _Number:
+        left, right = self.number(node.left), self.number(node.right)
+        a, b = left.amount, right.amount
+        if node.operator in "+-":
+            self._agree(node.right, left, right, "added to" if node.operator == "+" else "taken from")
+            return _Number((a + b if node.operator == "+" else a - b,), left.dimension, _shared_unit(left, right))
+        sign = 1 if node.operator == "*" else -1
+        if sign < 0 and b == 0:
+            raise self._fault(node.right, "is 0: a division by zero has no value")
+        bits, seconds = (x + sign * y for x, y in zip(left.dimension, right.dimension, strict=True))
+        is_share = "ratio" in (left.unit, right.unit) and sign > 0
+        return _Number((a * b if sign > 0 else a / b,), (bits, seconds), _unit_of((bits, seconds), is_share))
+
+    def _call(self, node: Call) -> _Number:
+        numbers = [self.number(argument) for argument in node.arguments]
+        for argument, number in zip(node.arguments[1:], numbers[1:], strict=True):
+            self._agree(argument, numbers[0], number, "put beside")
+        amounts = [amount for number in numbers for amount in number.amounts]
+        return _Number((FUNCTIONS[node.function](amounts),), numbers[0].dimension, numbers[0].unit)
+
+
+def _margin_of(operator: str, left: float, right: float) -> float:
+    """Return the margin of a comparison. It is not 0 if a strict comparison fails by equality."""
+    largest = max(abs(left), abs(right))
+    difference = (left - right) / largest if largest else 0.0
+    if operator in ("<", "<="):
+        difference = -difference
+    elif operator not in (">", ">="):
+        is_far = abs(difference)
+        difference = -is_far if operator == "==" else is_far
+    margin = max(-1.0, min(1.0, difference))
+    if margin == 0 and not COMPARISONS[operator](left, right):
+        return -LEAST_MARGIN
+    return margin
+
+
+def _scale(dimension: _Dimension) -> int:
+    """The factor to the unit for people: sizes are shown in bytes, not in bits."""
+    return _BITS_PER_BYTE if dimension == _DIMENSIONS["size"] else 1
+
+
+def _number_of(value: Value) -> _Number:
+    dimension = _DIMENSIONS[value.unit]
+    return _Number(tuple(amount * _scale(dimension) for amount in value.amounts), dimension, value.unit)
+
+
+def _unit_of(dimension: _Dimension, is_share: bool) -> Unit | None:
+    if dimension == (0, 0):
+        return "ratio" if is_share else "count"
+    return next((unit for unit, one in _DIMENSIONS.items() if one == dimension), None)
+
+
+def _shared_unit(one: _Number, other: _Number) -> Unit | None:
+    """The unit of two values of one dimension. A share next to a bare number makes both shares."""
+    return "ratio" if "ratio" in (one.unit, other.unit) else one.unit
+
+
+def _say(dimension: _Dimension) -> str:
+    bits, seconds = dimension
+    return _NOUNS.get(dimension, f"bit^{bits} s^{seconds}")

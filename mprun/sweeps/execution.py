@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a sweep to its end, or resume one: choose the next run, record the runs that ended, write the summary.
+
+The state of a sweep is only in its directory. A complete run in it is not run again. A run that ended with an error is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mprun.engines.registry import ENGINES
+from mprun.errors import Interrupted, MprunError, SpecError
+from mprun.model.engine_name import EngineChoice, EngineName
+from mprun.model.permission import NO_COMMANDS, Consent
+from mprun.runs import runner
+from mprun.runs.place import choose_place, refuse_commands, refuse_host_kernel
+from mprun.sweeps import study
+from mprun.sweeps.cell_progress import CellProgress, describe_repeat, say_progress
+from mprun.sweeps.executor import Executor, run_all
+from mprun.sweeps.study import Cell, Task
+from mprun.sweeps.sweep_directory import SweepDirectory, list_sweeps
+from mprun.sweeps.sweep_summary import write_summary
+from mprun.sweeps.worker import Job, Keep, Outcome, settle
+
+
+@dataclass(frozen=True)
+class State:
+    """The progress of a sweep.
+
+    - total: the runs that are known to be needed.
+    - failed: runs that did not meet an expectation.
+    - errors: runs that did not come to their end.
+    - left_s: the estimated remaining time; None while the duration of a run is not known.
+    """
+
+    done: int
+    total: int
+    failed: int
+    errors: int
+    running: tuple[str, ...]
+    left_s: float | None
+
+
+# The largest number of other people's runs that a warning names.
+MOST_NAMED = 5
+
+Tell = Callable[[State], None]
+Say = Callable[[str], None]
+
+
+def place_cells(
+    cells: Sequence[Cell], asked: EngineChoice, consent: Consent
+) -> tuple[tuple[Cell, ...], dict[str, Any]]:
+    """Return the cells, each with its engine, and the kernels for the record.
+
+    asked: the engine on the command line. Raises HostError, or SpecError for commands without the user's consent.
+    """
+    placed, kernels = [], {}
+    for cell in cells:
+        refuse_host_kernel(cell.engine, asked)
+        place = choose_place(cell.engine, cell.kernel)
+        refuse_commands(cell.spec, consent, place.name)
+        placed.append(replace(cell, engine=place.name))
+        if place.kernel:
+            kernels[cell.kernel] = {"version": place.kernel.version, "digest": place.kernel.digest}
+    return tuple(placed), kernels
+
+
+def find_or_create(
+    parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any], inputs: Mapping[str, str], anew: bool
+) -> tuple[SweepDirectory, bool]:
+    """Return the sweep to resume, or else a new one; and True if it is new. `anew`: create a new one in any case."""
+    found = None if anew else find_unfinished(parent, cells, kernels)
+    if found is not None:
+        # a sweep that was killed while it was created may not have this link
+        found.become_latest()
+        return found, False
+    record = describe(cells, kernels, identify_placed(cells, kernels))
+    title = runner.title_of(cells[0].spec)
+    return SweepDirectory.create(parent, title, record, inputs), True
+
+
+def describe(cells: Sequence[Cell], kernels: Mapping[str, Any], digest: str) -> dict[str, Any]:
+    """Return the record of a sweep for `sweep.json`. digest: of all that determines its results."""
+    return {
+        "digest": digest,
+        "kernels": dict(kernels),
+        "axes": [name for name, _ in cells[0].values],
+        "across": list(cells[0].spec.experiment.across),
+        "plots": [asdict(plot) for plot in cells[0].spec.experiment.plots],
+        "show": list(cells[0].spec.experiment.show),
+        "cells": [
+            {
+                "values": dict(cell.values),
+                "folder": cell.folder,
+                "engine": cell.engine,
+                "kernel": cell.kernel,
+                "repeat": describe_repeat(cell.spec.experiment),
+            }
+            for cell in cells
+        ],
+    }
+
+
+def find_unfinished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any]) -> SweepDirectory | None:
+    """Return the newest unfinished sweep under `parent` with the same digest; None if there is none."""
+    return _find(parent, cells, kernels, finished=False)
+
+
+def find_finished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any]) -> SweepDirectory | None:
+    """Return the newest finished sweep under `parent` with the same digest; None if there is none."""
+    return _find(parent, cells, kernels, finished=True)
+
+
+def _find(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any], finished: bool) -> SweepDirectory | None:
+    digest = identify_placed(cells, kernels)
+    for sweep in reversed(list_sweeps(parent)):
+        # a sweep of another format, or a damaged one, cannot be resumed
+        with contextlib.suppress(MprunError):
+            if sweep.record["digest"] == digest and is_finished(sweep) == finished:
+                return sweep
+    return None
+
+
+def identify_placed(cells: Sequence[Cell], kernels: Mapping[str, Any]) -> str:
+    """Return the digest of cells and their kernels, which finds their sweep again."""
+    places = [f"{name} {kernel['digest']}" for name, kernel in kernels.items()]
+    return study.identify(cells, [*places, *({platform.release()} if any(_on_host_kernel(c) for c in cells) else ())])
+
+
+def is_finished(sweep: SweepDirectory) -> bool:
+    """Return True if every run of the sweep has been made, and none ended with an error."""
+    return sweep.has_summary and bool(sweep.read("summary.json")["complete"])
+
+
+def _on_host_kernel(cell: Cell) -> bool:
+    return ENGINES[cell.runs_in].IS_ON_HOST_KERNEL
+
+
+def places_for(engines: Collection[EngineName], jobs: int | None, cpus: int) -> int:
+    """Return the number of concurrent runs: `jobs`, or else one per CPU.
+
+    If a cell runs in real time, only one run at a time is allowed, because runs would disturb each other. Raises
+    SpecError if `jobs` is more.
+    """
+    if all(ENGINES[engine].IS_SIMULATED for engine in engines):
+        return jobs or cpus
+    if jobs is not None and jobs > 1:
+        raise SpecError("runs in real time go one after the other, as they would disturb each other: leave out --jobs")
+    return 1
+
+
+def tell_strange(names: Sequence[str]) -> str:
+    """Return the warning that other people made some of the runs that count."""
+    few = f"{', '.join(names[:MOST_NAMED])}{f' and {len(names) - MOST_NAMED} more' if len(names) > MOST_NAMED else ''}"
+    return f"warning: {len(names)} of them were not made by your mprun, and count: {few}; --new starts without them"
+
+
+class Execution:
+    """A sweep that is being run.
+
+    keep: the captures to keep. retries: the number of further attempts after an error. grows: the cells were added to a
+    sweep that this process has begun, so runs that ended with an error are not run again.
+    """
+
+    def __init__(
+        self,
+        sweep: SweepDirectory,
+        cells: Sequence[Cell],
+        keep: Keep = "pcaps",
+        retries: int = 0,
+        consent: Consent = NO_COMMANDS,
+        grows: bool = False,
+    ) -> None:
+        self._grows = grows
+        self._sweep = sweep
+        self._cells = cells
+        self._keep: Keep = keep
+        self._retries = retries
+        self._consent = consent
+        self._progress = {cell.folder: CellProgress(cell.spec.experiment.repeat) for cell in cells}
+        self._attempts: dict[str, int] = {}
+        self._running: dict[str, tuple[Task, Job]] = {}
+        self._queue: list[Task] = []
+        self._block = 0
+        self._walls_s: list[float] = []
+        self._simulations_s = 0.0
+
+    def run(self, executor: Executor, tell: Tell, say: Say) -> dict[str, Any]:
+        """Run until all is done. Return the summary. say: gets a message for each error.
+
+        The executor can be used again after a complete run. Raises Interrupted on Ctrl-C; the runs that have ended are
+        kept.
+        """
+        self._sweep.tidy()
+        started = time.monotonic()
+        has_ended = False
+        try:
+            # they describe the runs that existed before; there will be more
+            self._sweep.forget()
+            self._take_in()
+            if not self._grows and any(one.ended for one in self._progress.values()):
+                say(f"there are {self._tell_progress()}")
+                if strange := self._sweep.strange():
+                    say(tell_strange(strange))
+            for name, outcome in run_all(executor, self._begin, lambda: tell(self._state(executor.places))):
+                self._end(name, outcome, say)
+            has_ended = True
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"interrupted: {self._tell_progress()}\n"
+                f"results so far: mprun show {self._sweep.path}\n"
+                f"to resume: {self._sweep.command or 'the same command'}"
+            ) from None
+        finally:
+            self._note_session(executor.places, time.monotonic() - started)
+            if not has_ended:
+                executor.close()
+            self._sweep.tidy()
+        return write_summary(self._sweep)
+
+    def _take_in(self) -> None:
+        """Note the runs that exist already. Errors of an earlier session are removed: they are run again."""
+        for kept in list(self._sweep.runs()):
+            cell = self._cells[kept.cell]
+            if kept.summary["status"] == "error" and not self._grows:
+                self._sweep.drop(f"{cell.folder}/{kept.number}")
+            else:
+                self._progress[cell.folder].note(kept.number, kept.summary)
+
+    def _next(self) -> Task | None:
+        """Return the next run that may begin, in the order of the blocks; None if all must wait or none is left."""
+        most = max(cell.spec.experiment.repeat.most for cell in self._cells)
+        while True:
+            for n, task in enumerate(self._queue):
+                if self._progress[task.cell.folder].may_begin(task.number):
+                    return self._queue.pop(n)
+            self._queue = [task for task in self._queue if not self._progress[task.cell.folder].is_settled(task.number)]
+            if self._queue or self._block == most:
+                return None
+            self._block += 1
+            due = [cell for cell in self._cells if not self._progress[cell.folder].is_settled(self._block)]
+            self._queue += list(study.order(due, self._block))
+
+    def _begin(self) -> tuple[str, Job] | None:
+        """Return the next run as a job; None if none may begin."""
+        task = self._next()
+        if task is None:
+            return None
+        cell, directory = task.cell, self._sweep.begin(task.name)
+        place = (cell.engine, cell.kernel, directory)
+        job = Job(task.spec, cell.warnings, *place, self._keep, self._consent, parameters=cell.parameters)
+        self._running[task.name] = (task, job)
+        return task.name, job
+
+    def _end(self, name: str, outcome: Outcome, say: Say) -> None:
+        task, job = self._running.pop(name)
+        what = f"{task.cell.label}, run {task.number}"
+        self._walls_s.append(outcome.wall_s)
+        self._simulations_s += outcome.simulation_s
+        if outcome.status == "error":
+            attempt = self._attempts[name] = self._attempts.get(name, 0) + 1
+            again = attempt <= self._retries
+            say(f"error in {what}: {outcome.error}{'; trying again' if again else ''}")
+            if again:
+                self._queue.insert(0, task)
+                return
+        summary = settle(job, outcome)
+        self._sweep.finish(job.directory, name)
+        self._progress[task.cell.folder].note(task.number, summary)
+
+    def _state(self, places: int) -> State:
+        progress = self._progress.values()
+        statuses = [status for one in progress for status in one.ended.values()]
+        total = sum(one.needed for one in progress)
+        left_s = None
+        if self._walls_s:
+            mean_s = sum(self._walls_s) / len(self._walls_s)
+            left_s = max(0.0, (total - len(statuses) - len(self._running) / 2) * mean_s / places)
+        running = tuple(f"{task.cell.label} #{task.number}" for task, _ in self._running.values())
+        return State(len(statuses), total, statuses.count("failed"), statuses.count("error"), running, left_s)
+
+    def _tell_progress(self) -> str:
+        return say_progress(list(self._progress.values()))
+
+    def _note_session(self, places: int, wall_s: float) -> None:
+        """Record real times. They never repeat, so they are in a file of their own."""
+        before = self._sweep.read("wall.json") if self._sweep.has("wall.json") else []
+        entry = {
+            "runs": len(self._walls_s),
+            "places": places,
+            "wall_s": round(wall_s, 3),
+            "runs_wall_s": round(sum(self._walls_s), 3),
+            "simulation_s": round(self._simulations_s, 3),
+        }
+        self._sweep.write("wall.json", [*before, entry])

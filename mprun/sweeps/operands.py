@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read the two sides of a comparison: two runs, two sweeps, or two halves of a sweep by an axis."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from mprun.errors import MprunError, SpecError
+from mprun.inputs import load
+from mprun.inputs.traffic import owned_metrics
+from mprun.metrics.across import judge_across
+from mprun.metrics.cells import Row
+from mprun.metrics.comparison import Side, differing_lines, differing_values, unmatched
+from mprun.model.fault import name_nearest
+from mprun.model.metric import Metric, find_metric, metrics_of
+from mprun.model.scalar import spell_scalar
+from mprun.runs.provenance import list_makers, list_programs, name_build
+from mprun.runs.run_directory import RunDirectory
+from mprun.sweeps.sweep_directory import Kept, SweepDirectory
+from mprun.sweeps.sweep_summary import find_missing
+
+if TYPE_CHECKING:
+    from mprun.metrics.summary import RunSummary
+
+Source = RunDirectory | SweepDirectory
+
+
+@dataclass(frozen=True)
+class Operands:
+    """The cells of both sides, and the differences that are known without measuring.
+
+    - facts: values that differ (kernel, versions ...).
+    - lines: different lines of the inputs.
+    - unmatched: cells that only one side has.
+    - statements: the statements across the cells of each side, and whether they held.
+    - incomplete: the progress of a sweep that lacks runs.
+    - metrics: the definitions of the metrics by name, as far as the inputs of the runs have them.
+    - sources: the directories of the sides; the same sweep twice for its halves.
+    """
+
+    names: tuple[str, str]
+    cells: tuple[tuple[Side, ...], tuple[Side, ...]]
+    facts: Mapping[str, tuple[Any, Any]]
+    lines: list[str]
+    unmatched: list[tuple[Mapping[str, Any], int]]
+    statements: tuple[Mapping[str, bool | None], Mapping[str, bool | None]] = ({}, {})
+    incomplete: tuple[str | None, str | None] = (None, None)
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    sources: tuple[Source, ...] = ()
+
+
+def read_operands(one: Source, other: Source) -> Operands:
+    """Return the sides A and B. Raises SpecError."""
+    if isinstance(one, SweepDirectory) and isinstance(other, SweepDirectory):
+        return _of_sweeps(one, other)
+    if isinstance(one, RunDirectory) and isinstance(other, RunDirectory):
+        return _of_runs(one, other)
+    raise SpecError("one is a run and the other a sweep: compare two of a kind; the runs of a sweep are in its 'runs'")
+
+
+def read_halves(source: Source, axis: str) -> Operands:
+    """Return two parts of a sweep. axis: as in --by, with two values if it has more. Raises SpecError."""
+    if not isinstance(source, SweepDirectory):
+        raise SpecError(f"{source.name}: a run has no axes: name a sweep")
+    return _take_apart(source, axis)
+
+
+def _of_runs(one: RunDirectory, other: RunDirectory) -> Operands:
+    summaries = [run.read("summary.json") for run in (one, other)]
+    cells = tuple((_of_run(summary),) for summary in summaries)
+    facts = differing_values(*(_facts(run) for run in (one, other)))
+    lines = differing_lines(*(_resolved(run) for run in (one, other)))
+    metrics = _define(zip((one, other), summaries, strict=True))
+    names = (str(one.path), str(other.path))
+    return Operands(names, (cells[0], cells[1]), facts, lines, [], metrics=metrics, sources=(one, other))
+
+
+def _of_run(summary: RunSummary) -> Side:
+    return Side({}, {}, errors=1) if summary["status"] == "error" else Side({}, {1: summary})
+
+
+def _facts(run: RunDirectory) -> dict[str, Any]:
+    return {**list_makers(run.read("environment.json")), "seed": run.read("summary.json")["seed"]}
+
+
+def _resolved(run: RunDirectory) -> dict[str, str]:
+    texts = run.inputs().items()
+    return {name.removeprefix("resolved-"): text for name, text in texts if name.startswith("resolved-")}
+
+
+def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Operands:
+    made = [list(sweep.runs()) for sweep in (one, other)]
+    first, second = (_cells(sweep, kept) for sweep, kept in zip((one, other), made, strict=True))
+    # an interrupted sweep has fewer runs than requested
+    told = (
+        _kernels(sweep) | _programs_of_all(sweep) | {"runs": len(kept)}
+        for sweep, kept in zip((one, other), made, strict=True)
+    )
+    facts = differing_values(*told)
+    texts = [sweep.inputs() for sweep in (one, other)]
+    alone = [(values, int(which)) for values, which in unmatched(first, second)]
+    names, lines = (str(one.path), str(other.path)), differing_lines(*texts)
+    statements = (_statements(one, made[0]), _statements(other, made[1]))
+    incomplete = (find_missing(one.record, made[0]), find_missing(other.record, made[1]))
+    metrics = _define((kept.run, kept.summary) for kept in (*made[0], *made[1]))
+    return Operands(names, (first, second), facts, lines, alone, statements, incomplete, metrics, (one, other))
+
+
+def _define(runs: Iterable[tuple[RunDirectory, RunSummary]]) -> dict[str, Metric]:
+    """Return the definitions of the metrics of runs by name. Runs without new metrics are not read."""
+    found: dict[str, Metric] = {}
+    seen: set[str] = set()
+    for run, summary in runs:
+        names = summary["metrics"].keys() - seen
+        if names:
+            seen |= names
+            found |= dict(_find_definitions(run, names))
+    return found
+
+
+def _find_definitions(run: RunDirectory, names: Iterable[str]) -> Iterator[tuple[str, Metric]]:
+    # a run of another version may have inputs that this one cannot read: its metrics have no definition then
+    with contextlib.suppress(MprunError):
+        owned = owned_metrics(load(*run.resolved_inputs).spec.experiment.traffic)
+        for name in names:
+            owner, _, what = name.partition(".")
+            if definition := find_metric(metrics_of(owner, owned), what):
+                yield name, definition[0]
+
+
+def _statements(sweep: SweepDirectory, made: Sequence[Kept]) -> dict[str, bool | None]:
+    record = sweep.record
+    rows = [Row(kept.cell, kept.number, kept.run.name, kept.summary) for kept in made]
+    return {one["holds"]: one["held"] for one in judge_across(record["across"], record["cells"], rows)}
+
+
+def _kernels(sweep: SweepDirectory) -> dict[str, str]:
+    kernels = sweep.record["kernels"]
+    return {f"kernel {name}": name_build(kernel) for name, kernel in kernels.items()}
+
+
+def _programs_of_all(sweep: SweepDirectory) -> dict[str, str]:
+    """Return the versions by program. A program that changed during the sweep has all its versions."""
+    told: dict[str, dict[str, None]] = {}
+    for kept in sweep.runs():
+        # a run that ended with an error may have no environment
+        if kept.run.has("environment.json"):
+            for name, version in list_programs(kept.run.read("environment.json")).items():
+                told.setdefault(name, {})[version] = None
+    return {name: ", ".join(versions) for name, versions in told.items()}
+
+
+def _cells(sweep: SweepDirectory, made: Iterable[Kept]) -> tuple[Side, ...]:
+    runs: dict[int, dict[int, RunSummary]] = {}
+    errors: Counter[int] = Counter()
+    for kept in made:
+        if kept.summary["status"] == "error":
+            errors[kept.cell] += 1
+        else:
+            runs.setdefault(kept.cell, {})[kept.number] = kept.summary
+    return tuple(Side(cell["values"], runs.get(n, {}), errors[n]) for n, cell in enumerate(sweep.record["cells"]))
+
+
+def _take_apart(sweep: SweepDirectory, words: str) -> Operands:
+    axis, _, chosen = words.partition("=")
+    made = list(sweep.runs())
+    cells = _cells(sweep, made)
+    known = list(dict.fromkeys(name for side in cells for name in side.values))
+    if axis not in known:
+        raise SpecError(f"{sweep.name} has no axis '{axis}'{name_nearest(axis, known, 'axes')}")
+    values = list(dict.fromkeys(spell_scalar(side.values[axis]) for side in cells))
+    halves = chosen.split(",") if chosen else values
+    if len(halves) != 2 or not set(halves) <= set(values):
+        example = f"--by {axis}={','.join(values[:2])}"
+        raise SpecError(f"--by {words}: name two of its values, as in {example}; it has: {', '.join(values)}")
+    first, second = (
+        tuple(
+            replace(side, values={name: value for name, value in side.values.items() if name != axis})
+            for side in cells
+            if spell_scalar(side.values[axis]) == half
+        )
+        for half in halves
+    )
+    names = (f"{sweep.path} {axis}={halves[0]}", f"{sweep.path} {axis}={halves[1]}")
+    alone = [(one, int(which)) for one, which in unmatched(first, second)]
+    kernels = sweep.record["kernels"]
+    facts = {}
+    if axis == "kernel" and kernels.keys() >= set(halves):
+        facts["kernel"] = (name_build(kernels[halves[0]]), name_build(kernels[halves[1]]))
+    missing = find_missing(sweep.record, made)
+    metrics = _define((kept.run, kept.summary) for kept in made)
+    sides = (first, second)
+    return Operands(names, sides, facts, [], alone, ({}, {}), (missing, missing), metrics, (sweep, sweep))

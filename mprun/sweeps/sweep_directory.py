@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layout of a sweep directory. This module is its only reader and writer.
+
+Files and folders of a sweep:
+
+    runs/<time>-<topology>-<experiment>-<digest8>-sweep/
+        sweep.json            the request: cells, repetitions, places
+        inputs/               the files as they were
+        runs/<cell>/<number>/ a run directory for each run (see `mprun.runs.run_directory`); each is complete
+        runs/<cell>/<number>/.made  a mark that shows that this user's mprun made the run
+        partial/              runs in progress; after a kill, the next resume removes what is left
+        tables/cells.parquet  a row for each run: its values, seed, status and metrics
+        tables/faults.parquet  for `mprun faults`: a row for each lost packet
+        faults.svg            for `mprun faults`: its figure
+        summary.json          statistics of each cell, expectations, verdict; like the table, it exists only after
+                              the end of the sweep (see `mprun.sweeps.sweep_summary`)
+        report.html           made on request, with figures/ beside it
+        wall.json             real seconds of each run: never repeats
+        command.json          the command that makes the sweep, and its working directory; never in a bundle
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mprun.errors import MprunError, RunError, SpecError
+from mprun.host import invoking_user
+from mprun.model.json_form import OF_SWEEP, anything
+from mprun.model.scalar import spell_values
+from mprun.runs import run_directory
+from mprun.runs.run_directory import RunDirectory, make_frame, point, read_json, read_table, read_texts, write_page
+from mprun.runs.table import pack
+from mprun.safety.folder import Folder, UnsafeError
+from mprun.sweeps import signature
+
+if TYPE_CHECKING:
+    import polars
+
+    from mprun.metrics.summary import RunSummary
+
+FORMAT = 1
+LATEST = "latest-sweep"
+# A directory that is being made gets its final name within this time, unless its maker was killed.
+STALE_S = 3600
+# The folder of a repetition.
+NUMBER = re.compile("[1-9][0-9]{0,8}")
+_NAME = re.compile(r"^\d{8}-\d{6}-(.*)-([0-9a-f]{8})(\.\d+)?-sweep$")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A run of a sweep: the cell's number in `sweep.json`, the repetition, its directory and summary."""
+
+    cell: int
+    number: int
+    run: RunDirectory
+    summary: RunSummary
+
+
+class SweepDirectory:
+    """The directory of a sweep. Its files, and those of its runs, are opened only through `folder`."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = Folder(path)
+        self.path = path
+
+    @classmethod
+    def create(cls, parent: Path, title: str, record: Mapping[str, Any], inputs: Mapping[str, str]) -> SweepDirectory:
+        """Create a sweep under `parent`. It appears complete or not at all.
+
+        record: the content of `sweep.json`, with a `digest`.
+        """
+        invoking_user.make_folder(parent)
+        for stale in parent.glob(".sweep-*"):
+            if time.time() - stale.stat().st_mtime > STALE_S:
+                shutil.rmtree(stale, ignore_errors=True)
+        made = Path(tempfile.mkdtemp(prefix=".sweep-", dir=parent))
+        made.chmod(0o777 & ~_umask())
+        folder = Folder(made)
+        folder.make("inputs")
+        for name, text in inputs.items():
+            folder.write_text(f"inputs/{name}", text)
+        folder.make("runs")
+        folder.write_json("sweep.json", {"format": FORMAT, "title": title, **record})
+        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{title}-{record['digest'][:8]}"
+        number = 0
+        while True:
+            path = parent / (f"{stem}-sweep" if number == 0 else f"{stem}.{number}-sweep")
+            try:
+                made.rename(path)
+                break
+            except OSError:
+                if not path.exists():
+                    raise
+                number += 1
+        sweep = cls(path)
+        sweep.become_latest()
+        return sweep
+
+    def become_latest(self) -> None:
+        """Point `latest-sweep` at this sweep."""
+        point(self.path.parent / LATEST, self.name)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The content of `sweep.json`, with the values of cells in the order of the axes. Raises MprunError."""
+        value = self.read("sweep.json")
+        if value.get("format") != FORMAT:
+            raise MprunError(f"{self.path}: a sweep of format {value.get('format')}; this mprun reads {FORMAT}")
+        return {**value, "cells": [in_order(cell, value.get("axes", [])) for cell in value["cells"]]}
+
+    @property
+    def has_summary(self) -> bool:
+        """True if the sweep has ended and was not resumed since."""
+        return self.folder.has("summary.json")
+
+    def forget(self) -> None:
+        """Remove summary, table and report. They describe the runs that existed when they were made."""
+        for name in ("summary.json", "tables/cells.parquet", "report.html"):
+            self.folder.remove(name)
+
+    def has(self, name: str) -> bool:
+        """Return True if a file of this name exists."""
+        return self.folder.has(name)
+
+    def note_command(self, words: Sequence[str]) -> None:
+        """Record the command line of mprun, which also resumes the sweep."""
+        # with --new it would create another sweep
+        self.write("command.json", {"folder": os.getcwd(), "words": [word for word in words if word != "--new"]})
+
+    @property
+    def command(self) -> str:
+        """The command that makes the sweep, with a `cd` if it was called elsewhere; empty if it is not known."""
+        with contextlib.suppress(MprunError, KeyError, TypeError):
+            told = self.read("command.json")
+            line = shlex.join(["mprun", *told["words"]])
+            return line if told["folder"] == os.getcwd() else f"cd {shlex.quote(told['folder'])} && {line}"
+        return ""
+
+    @property
+    def is_held(self) -> bool:
+        """True if a process is working on the sweep."""
+        try:
+            with self.folder.locked(".lock", fcntl.LOCK_SH | fcntl.LOCK_NB, create=False):
+                return False
+        except BlockingIOError:
+            return True
+        except (OSError, UnsafeError):
+            return False
+
+    def tell_incomplete(self, called: object, progress: str) -> str:
+        """Return a text that says that runs are missing and how to resume. called: the sweep's name in the text."""
+        return "; ".join(filter(None, (f"{called} is incomplete: {progress}", self.tell_how_to_go_on())))
+
+    def tell_how_to_go_on(self) -> str:
+        """Return, for an incomplete sweep, that it is running, or the command that resumes it.
+
+        Empty if neither is known.
+        """
+        if self.is_held:
+            return "it is running now"
+        return f"to resume: {self.command}" if self.command else ""
+
+    def read(self, name: str) -> Any:
+        """Read a JSON file of the layout, with its text made printable.
+
+        Raises MprunError if it is missing or damaged.
+        """
+        return read_json(self.folder, name, "sweep", OF_SWEEP.get(name, anything))
+
+    def write(self, name: str, value: object) -> None:
+        """Write a JSON file of the layout. It appears complete or not at all."""
+        self.folder.write_json(name, value)
+
+    def inputs(self) -> dict[str, str]:
+        """Return the input files, by name."""
+        return read_texts(self.folder, "inputs")
+
+    def write_report(self, page: str, figures: Mapping[str, bytes]) -> Path:
+        """Write the report, as `RunDirectory.write_report` does."""
+        return write_page(self.folder, page, figures)
+
+    def table(self) -> polars.DataFrame:
+        """Read `tables/cells.parquet`. Raises MprunError."""
+        try:
+            return read_table(self.folder, "tables/cells.parquet").collect()
+        except FileNotFoundError:
+            raise MprunError(f"{self.path}: no tables/cells.parquet: the sweep did not get so far") from None
+
+    def write_table(self, columns: Mapping[str, list[Any]], name: str = "cells") -> None:
+        """Write a table, such as `tables/cells.parquet`: columns of equal length, with None for a missing value."""
+        self.folder.make("tables")
+        self.folder.write_bytes(f"tables/{name}.parquet", pack(make_frame(columns)))
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the sweep's lock during the block. Raises RunError if another process holds it."""
+        with contextlib.ExitStack() as holding:
+            try:
+                holding.enter_context(self.folder.locked(".lock", fcntl.LOCK_EX | fcntl.LOCK_NB))
+            except BlockingIOError:
+                raise RunError(f"{self.path}: another mprun is running this sweep") from None
+            yield
+
+    def tidy(self) -> None:
+        """Remove what killed runs have left, and files that were not complete."""
+        self.folder.remove_tree("partial")
+        for name in (*self.folder.find(".*.partial"), *self.folder.find("tables/.*.partial")):
+            self.folder.remove(name)
+
+    def begin(self, name: str) -> Path:
+        """Make an empty directory for a run in progress. Raises UnsafeError if a link would lead elsewhere."""
+        made = f"partial/{name.replace('/', '.')}-{os.urandom(8).hex()}"
+        return self.folder.make(made).path
+
+    def finish(self, partial: Path, name: str) -> RunDirectory:
+        """Move a run that ended to its place, in one step, with the mark of its maker."""
+        source, target = str(partial.relative_to(self.path)), f"runs/{name}"
+        self.folder.make(target.rpartition("/")[0])
+        self.folder.remove_tree(target)
+        signature.sign(self.folder.below(source))
+        self.folder.move(source, target)
+        return RunDirectory(self.folder.below(target))
+
+    def strange(self) -> list[str]:
+        """Return the names of finished runs that this user's mprun did not make, as far as is known."""
+        ended = (f"{kept.run.path.relative_to(self.path / 'runs')}" for kept in self.runs())
+        return [name for name in ended if not signature.is_ours(self.folder.below(f"runs/{name}"))]
+
+    def drop(self, name: str) -> None:
+        """Remove a run that will be made again."""
+        self.folder.remove_tree(f"runs/{name}")
+
+    def count(self) -> int:
+        """Return the number of runs that need not be made again."""
+        return sum(kept.summary["status"] != "error" for kept in self.runs())
+
+    def runs(self) -> Iterator[Kept]:
+        """Yield the runs that have ended, by cell and number. A run counts as ended if its summary is complete."""
+        for n, cell in enumerate(self.record["cells"]):
+            folder = self.folder.below(f"runs/{cell['folder']}")
+            for number in sorted(int(name) for name in folder.find_folders("*") if NUMBER.fullmatch(name)):
+                run = RunDirectory(folder.below(str(number)))
+                with contextlib.suppress(MprunError):
+                    yield Kept(n, number, run, run.read("summary.json"))
+
+
+def find(parent: Path, name: str) -> SweepDirectory:
+    """Return a sweep by path, by name, by the beginning of its name or digest, or by `latest-sweep`.
+
+    Raises SpecError.
+    """
+    for candidate in (Path(name), parent / name):
+        if is_sweep(candidate):
+            return SweepDirectory(candidate.resolve())
+    matches = [s for s in list_sweeps(parent) if s.name.startswith(name) or _digest_of(s.name) == name]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise SpecError(f"'{name}' means several sweeps: {', '.join(one.name for one in matches[:5])}")
+    raise SpecError(f"no sweep '{name}' here or in {parent}")
+
+
+def find_either(parent: Path, name: str) -> RunDirectory | SweepDirectory:
+    """Return a sweep or a run, by any of their names. Raises SpecError."""
+    try:
+        return find(parent, name)
+    except SpecError:
+        return run_directory.find(parent, name)
+
+
+def is_name(name: str) -> bool:
+    """Return whether `create` may have given a directory this name."""
+    return _NAME.match(name) is not None
+
+
+def is_sweep(path: Path) -> bool:
+    try:
+        return Folder(path).has("sweep.json")
+    except (OSError, ValueError):
+        return False
+
+
+def list_sweeps(parent: Path) -> list[SweepDirectory]:
+    """Return the sweeps under `parent`, oldest first."""
+    if not parent.is_dir():
+        return []
+    paths = [path for path in parent.iterdir() if is_name(path.name) and not path.is_symlink() and is_sweep(path)]
+    return [SweepDirectory(path) for path in sorted(paths)]
+
+
+def remove(sweep: SweepDirectory) -> None:
+    """Delete a sweep with all its runs. `latest-sweep` then points to the newest that is left.
+
+    Raises RunError if a process is working on the sweep.
+    """
+    with sweep.held():
+        shutil.rmtree(sweep.path)
+    link = sweep.path.parent / LATEST
+    if link.is_symlink() and os.readlink(link) == sweep.name:
+        link.unlink()
+        left = list_sweeps(sweep.path.parent)
+        if left:
+            point(link, left[-1].name)
+
+
+def _digest_of(name: str) -> str:
+    match = _NAME.match(name)
+    return match[2] if match else ""
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def in_order(cell: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
+    """Return a cell with its values in the order of the axes.
+
+    Folders are named in this order; JSON files sort their keys.
+    """
+    values = cell["values"]
+    return {**cell, "values": {**{name: values[name] for name in axes if name in values}, **values}}
+
+
+def title_of(run: RunDirectory) -> str:
+    """Return the run's title. For a run of a sweep: the sweep's title, the cell, and the run's number."""
+    path = run.path.resolve()
+    sweep = SweepDirectory(path.parents[min(2, len(path.parents) - 1)])
+    if not sweep.has("sweep.json"):
+        return run.title
+    record = sweep.record
+    cells = [spell_values(cell["values"]) for cell in record["cells"] if cell["folder"] == path.parent.name]
+    return f"{record['title']}: {', '.join(filter(None, [*cells, f'run {path.name}']))}"

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Summary and table of a sweep: written at its end, and computed from its finished runs before that.
+
+A sweep that was interrupted, was killed or is still running has no summary file. Its finished runs are summarised all
+the same, with the status `incomplete`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mprun.metrics.across import judge_across
+from mprun.metrics.cells import INCOMPLETE, Row, doubt, sum_up, tabulate
+from mprun.runs.run_directory import make_frame
+from mprun.sweeps.cell_progress import CellProgress, read_repeat, say_progress, spell_progress
+from mprun.sweeps.sweep_directory import Kept, SweepDirectory, in_order
+
+if TYPE_CHECKING:
+    import polars
+
+
+def read_summary(sweep: SweepDirectory) -> dict[str, Any]:
+    """Return the content of `summary.json`, or else a summary of the finished runs. Raises MprunError."""
+    if sweep.has_summary:
+        value, axes = sweep.read("summary.json"), sweep.record.get("axes", [])
+        return {**value, "cells": [in_order(cell, axes) for cell in value["cells"]]}
+    return _sum_up(sweep.record, list(read_rows(sweep)))
+
+
+def read_table(sweep: SweepDirectory) -> polars.DataFrame:
+    """Return a table with a row for each run:
+
+    `tables/cells.parquet`, or else of the finished runs. Raises MprunError.
+    """
+    if sweep.has_summary:
+        return sweep.table()
+    return make_frame(tabulate(sweep.record["cells"], list(read_rows(sweep))))
+
+
+def write_summary(sweep: SweepDirectory) -> dict[str, Any]:
+    """Write table and summary of all runs of the sweep. Return the summary."""
+    record, rows = sweep.record, list(read_rows(sweep))
+    summary = _sum_up(record, rows)
+    sweep.write_table(tabulate(record["cells"], rows))
+    sweep.write("summary.json", summary)
+    return summary
+
+
+def find_missing(record: Mapping[str, Any], runs: Iterable[Kept]) -> str | None:
+    """Return the progress of an incomplete sweep; None for a complete one. record: the content of `sweep.json`."""
+    progress = _follow(record, runs)
+    return None if all(one.is_whole for one in progress) else say_progress(progress)
+
+
+def _follow(record: Mapping[str, Any], runs: Iterable[Row | Kept]) -> list[CellProgress]:
+    """Return the state of each cell with these runs."""
+    progress = [CellProgress(read_repeat(cell["repeat"])) for cell in record["cells"]]
+    for run in runs:
+        progress[run.cell].note(run.number, run.summary)
+    return progress
+
+
+def tell_progress(summary: Mapping[str, Any]) -> str:
+    """Return the progress of a sweep from the summary of an incomplete one."""
+    counts = [(sum(cell["runs"].values()), cell["needed"]) for cell in summary["cells"]]
+    return spell_progress(counts)
+
+
+def read_rows(sweep: SweepDirectory) -> Iterator[Row]:
+    """Yield the runs of a sweep that have ended. Raises MprunError."""
+    for kept in sweep.runs():
+        yield Row(kept.cell, kept.number, str(kept.run.path.relative_to(sweep.path)), kept.summary)
+
+
+def _sum_up(record: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
+    cells = record["cells"]
+    progress = _follow(record, rows)
+    found = [{**sums, "needed": one.needed} for sums, one in zip(sum_up(cells, rows), progress, strict=True)]
+    counts = {status: sum(cell["runs"][status] for cell in found) for status in ("passed", "failed", "error")}
+    statements = judge_across(record["across"], cells, rows)
+    is_good = not counts["failed"] and all(statement["held"] for statement in statements)
+    status = "error" if counts["error"] else "passed" if is_good else "failed"
+    is_made = all(one.is_whole for one in progress)
+    return {
+        "status": status if is_made else INCOMPLETE,
+        "complete": is_made and not counts["error"],
+        "runs": counts,
+        "cells": found,
+        "statements": statements,
+        "warnings": doubt(found, [cell["repeat"] for cell in cells]),
+    }

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workloads: the tools that a flow of an experiment can run, by the name under `tool` in its entry.
+
+Each tool is a module with these parts (`tool.Tool` has their types):
+
+    Entry      the model of its entry in `traffic`, derived from one of `mprun.inputs.keys.traffic_entry`: the allowed
+               keys, with units, bounds and examples; schema and error messages follow from it
+    PROGRAMS   the programs that it starts, and the packages that contain them
+    PORTS      the number of consecutive ports of its server; 0 without a server
+    METRICS    its metrics by name, with unit, meaning, and the protocols that have them
+    work       flow, endpoints, capabilities -> `Work`: preparations, servers and clients
+    parse      flow, outputs -> `Result`: values and tables from the output of the programs
+
+A tool to which the paths between its hosts matter also has:
+
+    check_paths  flow, the paths that it may use -> (key of its entry, fault) of each fault
+
+`work` and `parse` are pure: their knowledge of the machine is in `Capabilities`, and their results are values.
+
+A module is imported when a file names it. Installed packages can add tools in the entry-point group `mprun.tools`. Our
+own programs of a workload are in `mprun.agent.programs` and need only Python, or are in `mprun.workloads.built`, and
+`mprun tools install` builds them.
+"""
+
+from __future__ import annotations
+
+TOOLS = {
+    "iperf3": "mprun.workloads.iperf3",
+    "netperfmeter": "mprun.workloads.netperfmeter",
+    "ping": "mprun.workloads.ping",
+    "reqres": "mprun.workloads.reqres",
+    "http": "mprun.workloads.http",
+    "https": "mprun.workloads.https",
+    "udp": "mprun.workloads.udp",
+    "quic": "mprun.workloads.quic",
+    "sctp": "mprun.workloads.sctp",
+    "flows": "mprun.workloads.flows",
+    "video": "mprun.workloads.video",
+    "exec": "mprun.workloads.exec",
+}

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build a Rust program with cargo(1): fetch the crates of its lock file, patch one library, compile.
+
+Crates are stored in cargo's own cache and checked against the lock file. The build uses a temporary folder, of which
+only the program is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from mprun.errors import HostError, RunError
+from mprun.host.cache import Progress, find_home
+from mprun.host.scratch import scratch
+from mprun.workloads.built.source import Recipe
+
+CARGO_REMEDY = (
+    "apt-get install cargo (Debian 13, Ubuntu 24.04), apt-get install cargo-web (Debian 12), or rustup; `make quic` "
+    "does it"
+)
+# The first version of cargo that no release has as a package of its own.
+RUSTUP_FROM = (1, 86)
+RUSTUP_REMEDY = (
+    "apt-get install rustup (Debian 13, Ubuntu 24.04) or https://rustup.rs (Debian 12), then rustup default stable"
+)
+
+
+def missing(recipe: Recipe) -> str | None:
+    """Return what a build needs and this machine lacks, with the command that installs it; None if nothing."""
+    cargo = find_cargo()
+    remedy = CARGO_REMEDY if recipe.oldest_cargo < RUSTUP_FROM else RUSTUP_REMEDY
+    oldest = ".".join(map(str, recipe.oldest_cargo))
+    if cargo is None:
+        return f"building it needs cargo {oldest} or later: {remedy}"
+    version = _version(cargo)
+    if not version:
+        return f"`{cargo} --version` fails; building it needs cargo {oldest} or later: {remedy}"
+    if _numbers(version) < recipe.oldest_cargo:
+        return f"{version} is too old, building it needs {oldest} or later: {remedy}"
+    lacking = [package for tool, package in recipe.needs if not shutil.which(tool)]
+    if lacking:
+        return f"building it needs {', '.join(lacking)}: apt-get install {' '.join(lacking)}"
+    return None
+
+
+def find_cargo() -> str | None:
+    """Return the path of cargo. It is also found in rustup's folder, if PATH does not have it."""
+    home = find_home()
+    return shutil.which("cargo") or (shutil.which("cargo", path=str(home / ".cargo" / "bin")) if home else None)
+
+
+def build(recipe: Recipe, target: Path, place: Path, jobs: int, progress: Progress) -> None:
+    """Build a program into `target`, which is complete or does not exist. Temporary files go to `place`.
+
+    Raises HostError for what is missing on this machine, RunError with the end of the log if the build fails.
+    """
+    if lacking := missing(recipe):
+        raise HostError(f"{recipe.name}: {lacking}")
+    cargo = find_cargo()
+    assert cargo is not None
+    started = time.monotonic()
+    with scratch(".build-", place) as work:
+        source = work / recipe.name
+        for folder in (recipe.folder, *(recipe.folder.with_name(name) for name in recipe.shared)):
+            shutil.copytree(folder, work / folder.name, ignore=shutil.ignore_patterns("target"))
+        log = place / f"{recipe.name}.log"
+        log.write_text("")
+        progress("downloading crates", 0)
+        _run([cargo, "fetch", "--locked", "--target", _host(cargo)], source, log)
+        packages = _packages(cargo, source, log)
+        options = ["--release", "--offline", f"--jobs={jobs}"]
+        if recipe.patched:
+            _patch(recipe.patched, packages[recipe.patched], source, log)
+            options += ["--config", f'patch.crates-io.{recipe.patched}.path="{recipe.patched}"']
+        progress("compiling", 0)
+        _compile([cargo, "build", *options], source, log, len(packages), progress)
+        made = work / "made"
+        made.mkdir()
+        shutil.copy(source / "target" / "release" / recipe.executable, made)
+        version = _run([str(made / recipe.executable), "--version"], work, log).strip()
+        recipe.put(made, target, version, _version(cargo), time.monotonic() - started)
+
+
+def _packages(cargo: str, source: Path, log: Path) -> Mapping[str, Path]:
+    """Return the folder of every package that a build on this machine compiles, by name."""
+    argv = [cargo, "metadata", "--format-version=1", "--locked", "--offline", f"--filter-platform={_host(cargo)}"]
+    told = json.loads(_run(argv, source, log))
+    compiled = {node["id"] for node in told["resolve"]["nodes"]}
+    return {p["name"]: Path(p["manifest_path"]).parent for p in told["packages"] if p["id"] in compiled}
+
+
+def _patch(library: str, folder: Path, source: Path, log: Path) -> None:
+    """Copy a library's source beside ours and apply our patch to the copy."""
+    copy = source / library
+    shutil.copytree(folder, copy)
+    _run(["patch", "-p1", "--forward", "--fuzz=0", "-i", f"../{library}.patch"], copy, log)
+
+
+def _compile(argv: list[str], source: Path, log: Path, packages: int, progress: Progress) -> None:
+    """Compile, and count the packages as cargo starts each. Raises RunError."""
+    process = subprocess.Popen(
+        argv, cwd=source, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=_environment(source)
+    )
+    assert process.stderr is not None
+    begun = 0
+    with log.open("a") as output:
+        for line in process.stderr:
+            output.write(line)
+            if line.strip().startswith("Compiling "):
+                begun += 1
+                progress("compiling", min(0.99, begun / (packages + 1)))
+    if process.wait():
+        raise RunError(_failure(argv, log))
+
+
+def _run(argv: list[str], directory: Path, log: Path) -> str:
+    done = subprocess.run(argv, cwd=directory, capture_output=True, text=True, env=_environment(directory))
+    with log.open("a") as output:
+        output.write(done.stderr)
+    if done.returncode:
+        raise RunError(_failure(argv, log))
+    return done.stdout
+
+
+def _environment(source: Path) -> dict[str, str]:
+    """Return the user's environment, with our target folder and without what would change the build."""
+    changed = {"CARGO_TARGET_DIR": str(source / "target"), "CARGO_TERM_COLOR": "never", "LC_ALL": "C.UTF-8"}
+    return {name: value for name, value in os.environ.items() if name != "RUSTFLAGS"} | changed
+
+
+def _failure(argv: list[str], log: Path) -> str:
+    tail = "\n".join(log.read_text(errors="replace").strip().splitlines()[-15:])
+    return f"{Path(argv[0]).name} {argv[1]} failed (whole log: {log}):\n{tail}"
+
+
+def _version(cargo: str) -> str:
+    """Return cargo's version, such as `cargo 1.85.0 (...)`; empty if it fails, as rustup without a toolchain does."""
+    return subprocess.run([cargo, "--version"], capture_output=True, text=True).stdout.strip()
+
+
+def _host(cargo: str) -> str:
+    """Return the target triple of this machine, such as `x86_64-unknown-linux-gnu`. Raises HostError."""
+    told = subprocess.run([cargo, "-vV"], capture_output=True, text=True).stdout
+    match = re.search(r"^host: (\S+)$", told, re.MULTILINE)
+    if match is None:
+        raise HostError(f"`{cargo} -vV` does not say what machine it builds for: install cargo again")
+    return match[1]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    match = re.search(r"(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else (0, 0)

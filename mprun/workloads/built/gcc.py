@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build a C program with gcc(1) and libraries from packages of the distribution."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from mprun.errors import HostError, RunError
+from mprun.host.scratch import scratch
+from mprun.workloads.built.source import CRecipe
+
+
+def missing(recipe: CRecipe) -> str | None:
+    """Return what a build needs and this machine lacks, with the command that installs it; None if nothing."""
+    if not shutil.which("gcc"):
+        return "building it needs gcc: apt-get install gcc libc6-dev"
+    lacking = {header: package for header, package in recipe.headers if not _has_header(header)}
+    if lacking:
+        return f"building it needs {', '.join(lacking)}: apt-get install {' '.join(lacking.values())}"
+    return None
+
+
+def build(recipe: CRecipe, target: Path, place: Path) -> None:
+    """Build a program into `target`, which is complete or does not exist. Temporary files go to `place`.
+
+    Raises HostError for what is missing on this machine, RunError with the compiler's messages if the build fails.
+    """
+    if lacking := missing(recipe):
+        raise HostError(f"{recipe.name}: {lacking}")
+    started = time.monotonic()
+    with scratch(".build-", place) as work:
+        made = work / "made"
+        made.mkdir()
+        sources = [str(path) for path in recipe.sources() if path.suffix == ".c"]
+        libraries = ", ".join(f"{package} {_version_of(package)}" for _, package in recipe.headers)
+        version = f'-DVERSION="{recipe.executable} on {libraries}"'
+        program = str(made / recipe.executable)
+        _run(["gcc", "-O2", "-Wall", "-Wextra", version, "-o", program, *sources, *recipe.flags])
+        said = _run([program, "--version"]).strip()
+        recipe.put(made, target, said, _run(["gcc", "--version"]).splitlines()[0], time.monotonic() - started)
+
+
+def _has_header(header: str) -> bool:
+    argv = ["gcc", "-fsyntax-only", "-include", header, "-x", "c", "/dev/null"]
+    return subprocess.run(argv, capture_output=True).returncode == 0
+
+
+def _version_of(package: str) -> str:
+    done = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True)
+    return done.stdout or "of unknown version"
+
+
+def _run(argv: list[str]) -> str:
+    done = subprocess.run(argv, capture_output=True, text=True)
+    if done.returncode:
+        raise RunError(f"{' '.join(argv)}: status {done.returncode}:\n{done.stderr.strip()[-2000:]}")
+    return done.stdout

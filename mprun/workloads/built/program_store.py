@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs that this user has built: find, list and install them.
+
+A program is in `~/.cache/mprun/tools/<digest>/`, beside `tool.json`. The digest is that of its source. A program is
+therefore not built twice, and a program of another version is not used.
+
+Under sudo the programs are root's own, because root runs them in the real engine. The virtual engine runs without
+root's rights and uses the programs of the user who called sudo.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from mprun.errors import HostError, SpecError
+from mprun.host import invoking_user
+from mprun.host.cache import Progress, cache, locked
+from mprun.safety import unchanged_program
+from mprun.workloads.built import PROGRAMS, cargo, gcc
+from mprun.workloads.built.source import FACTS, CRecipe, Recipe
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A built program."""
+
+    name: str
+    path: str
+    version: str
+    digest: str
+    compiler: str
+    build_seconds: float
+
+    @property
+    def directory(self) -> Path:
+        return Path(self.path).parent
+
+
+def store(as_user: bool = False) -> Path:
+    """Return the folder of the programs. as_user: under sudo, the folder of the user who called it."""
+    return cache("tools", of_root=not as_user)
+
+
+def recipe_of(name: str) -> Recipe:
+    """Return the recipe of a program. Raises SpecError for an unknown name."""
+    if name not in PROGRAMS:
+        raise SpecError(f"no tool '{name}' to install; there is: {', '.join(PROGRAMS)}")
+    return PROGRAMS[name]
+
+
+def find(name: str, as_user: bool = False) -> Installed | None:
+    """Return a program that was built from the sources of this mprun; None if it was not built.
+
+    as_user: it will run without the root rights that sudo gave. Raises HostError if its file has changed since the
+    build, or if another user could replace it.
+    """
+    recipe = recipe_of(name)
+    directory = _place(recipe, as_user)
+    try:
+        facts = json.loads((directory / FACTS).read_text())
+        installed = Installed(
+            name,
+            str(directory / recipe.executable),
+            *(facts["version"], recipe.digest, facts["compiler"], facts["build_seconds"]),
+        )
+        digests = facts["files"]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError):
+        raise HostError(f"{directory / FACTS} is damaged; run `mprun tools install {name}`") from None
+    if change := unchanged_program.find_change(directory, digests, [recipe.executable]):
+        raise HostError(f"{change}; run `mprun tools install {name}`")
+    owners = (0, invoking_user.user() if as_user else os.geteuid())
+    if strange := unchanged_program.find_stranger(directory, [recipe.executable, FACTS], owners):
+        raise HostError(f"{strange}: remove {directory} and run `mprun tools install {name}`")
+    return installed
+
+
+def find_executable(executable: str, as_user: bool = False) -> Installed | None:
+    """Return the built program that has an executable of this name, or None. Raises HostError as `find` does."""
+    for recipe in PROGRAMS.values():
+        if recipe.executable == executable:
+            return find(recipe.name, as_user)
+    return None
+
+
+def install(name: str, jobs: int, progress: Progress) -> tuple[Installed, bool]:
+    """Build a program unless it is built. Return the program, and True if it was built now.
+
+    Raises HostError for what is missing on this machine, RunError with the end of the log if the build fails.
+    """
+    recipe = recipe_of(name)
+    with locked(store(), lambda: progress("waiting for another build of this user", 0), of_root=_is_of_root()):
+        with suppress(HostError):
+            found = find(name)
+            if found is not None:
+                return found, False
+        if _place(recipe).exists():
+            shutil.rmtree(_place(recipe))
+        _build(recipe, jobs, progress)
+    built = find(name)
+    if built is None:
+        raise HostError(f"{store()}: what was built is gone again; another program empties this folder")
+    return built, True
+
+
+def missing(recipe: Recipe) -> str | None:
+    """Return what a build needs and this machine lacks, with the command that installs it; None if nothing."""
+    return gcc.missing(recipe) if isinstance(recipe, CRecipe) else cargo.missing(recipe)
+
+
+def _build(recipe: Recipe, jobs: int, progress: Progress) -> None:
+    if isinstance(recipe, CRecipe):
+        progress("compiling", 0)
+        gcc.build(recipe, _place(recipe), store())
+    else:
+        cargo.build(recipe, _place(recipe), store(), jobs, progress)
+
+
+def _place(recipe: Recipe, as_user: bool = False) -> Path:
+    return store(as_user) / recipe.digest[:16]
+
+
+def _is_of_root() -> bool:
+    return invoking_user.is_root_for_user()

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recipe of a program: its name, its source, and its digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mprun.safety.unchanged_program import digest_files
+
+HERE = Path(__file__).parent
+# Increase this number if programs are built in another way from the same source.
+_EDITION = 3
+# The file beside a program that describes it.
+FACTS = "tool.json"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The recipe of a Rust program.
+
+    - patched: the library to which `<library>.patch` is applied before the build; None: no library.
+    - shared: folders beside the program's, whose crates it is built on.
+    - oldest_cargo: the first version of cargo that compiles it.
+    - needs: (program, Debian package of it) that the build starts in addition to cargo.
+    """
+
+    name: str
+    executable: str
+    description: str
+    patched: str | None = None
+    shared: tuple[str, ...] = ()
+    oldest_cargo: tuple[int, int] = (1, 75)
+    needs: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the program's source."""
+        return HERE / self.name
+
+    def sources(self) -> Iterator[Path]:
+        """Yield every source file in a fixed order."""
+        for folder in (self.folder, *(HERE / name for name in self.shared)):
+            for pattern in ("Cargo.*", "*.patch", "src/**/*.rs"):
+                yield from sorted(folder.glob(pattern))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the sources, hexadecimal. The compiler's version is not part of it."""
+        total = hashlib.sha256(f"{_EDITION} {self}".encode())
+        for path in self.sources():
+            content = path.read_bytes()
+            total.update(f"{path.relative_to(HERE)} {len(content)}\n".encode() + content)
+        return total.hexdigest()
+
+    def put(self, made: Path, target: Path, version: str, compiler: str, build_seconds: float) -> None:
+        """Move the folder of a built program to its place, and describe it in FACTS."""
+        facts = {
+            "name": self.name,
+            "digest": self.digest,
+            "version": version,
+            "compiler": compiler,
+            "build_seconds": round(build_seconds, 1),
+            "files": digest_files(made, [self.executable]),
+        }
+        (made / FACTS).write_text(json.dumps(facts, indent=1) + "\n")
+        made.chmod(0o755)
+        made.rename(target)
+
+
+@dataclass(frozen=True)
+class CRecipe(Recipe):
+    """The recipe of a C program whose files are compiled together. The macro VERSION is the output of --version.
+
+    headers: (header, Debian package of the header and its library). flags: the last words of gcc(1)'s command line.
+    """
+
+    headers: tuple[tuple[str, str], ...] = ()
+    flags: tuple[str, ...] = ()
+
+    def sources(self) -> Iterator[Path]:
+        yield from sorted(self.folder.glob("*.[ch]"))

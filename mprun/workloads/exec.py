@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`exec`: any command on one host, and a server for it on another. Runs with --allow-exec only.
+
+The words of a command may contain `{source}`, `{destination}`, `{port}`, `{files}` and `{inputs}`. They are replaced by
+the flow's addresses, its port, the folder of the run that keeps the files of both programs, and the folder with the
+files that the entry takes with it. The environment has the same values, and the names of the hosts.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from mprun.inputs.keys import own_program
+from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.own_program import Command
+from mprun.inputs.keys.own_result import MOST_OWN, MetricEntry, TableEntry
+from mprun.inputs.keys.traffic_entry import PositiveTime, ServedEntry
+from mprun.model import engine_paths
+from mprun.model.capabilities import Capabilities
+from mprun.model.fault import Path
+from mprun.model.metric import OF_CONNECTIONS, Metric
+from mprun.model.plan import COMPUTE_S, Process, Ready
+from mprun.model.spec import Attachment, Flow
+from mprun.model.units import NS_PER_S
+from mprun.workloads.own_program import MOST_LOG_BYTES, fill, known_values, own_environment, prepare, started_in
+from mprun.workloads.own_result import NotFound, read_tables, read_values
+from mprun.workloads.own_result import own_metrics as own_metrics
+from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Work, kept, mptcp_environment
+
+PROGRAMS: dict[str, Program] = {}
+PROGRAM = f"{engine_paths.PROGRAMS}/until.py"
+PORTS = 1
+METRICS = {
+    "time": Metric("time", "time from the start of the command to its end", better="lower"),
+    "retransmits": Metric(
+        "count", "segments sent again by the client, on all subflows", ("mptcp",), over="sum", better="lower"
+    ),
+    **OF_CONNECTIONS,
+}
+
+DEFAULT_TIMEOUT_NS = 60_000_000_000
+KEY_LOG = "keys.log"
+
+
+class Entry(ServedEntry):
+    """Any command, given as a list of words and run without a shell."""
+
+    tool: Literal["exec"] = Field(description="The tool.")
+    protocol: Literal["tcp", "mptcp", "udp", "sctp"] = Field(
+        "tcp",
+        description="The transport protocol of the programs. `mptcp` turns TCP sockets into MPTCP sockets, as "
+        "mptcpize(8) does.",
+    )
+    command: Command = Field(
+        description="The command that runs on `from`. The flow lasts as long as the command.",
+        examples=[["sleep", "5s"]],
+    )
+    on: str | None = Field(
+        None,
+        description="The host or router on which the command runs. Default: `from`. The addresses and paths of the "
+        "flow are still those of `from` and `to`.",
+        examples=["router"],
+    )
+    server: Command | None = Field(
+        None, description="The server's command. It runs on `to` from before time zero until the end of the run."
+    )
+    files: own_program.Files = own_program.FILES
+    build: Command | None = own_program.BUILD
+    environment: own_program.Environment = own_program.ENVIRONMENT
+    listens: bool = Field(True, description="Wait until the server listens on the port. `false` does not wait.")
+    ready: str | None = Field(
+        None,
+        min_length=1,
+        description="Wait until the server's standard error contains this text. Use it instead of `listens`.",
+        examples=["started"],
+    )
+    until: str | None = Field(
+        None,
+        description="End the command with the signal TERM when it has printed this text. A command that ends "
+        "without printing the text has failed.",
+        examples=["transfer complete"],
+    )
+    duration: PositiveTime | None = Field(
+        None,
+        description="End the command with the signal TERM after this time. This is no failure. Default: the "
+        "command ends by itself.",
+        examples=["10s"],
+    )
+    timeout: PositiveTime | None = Field(
+        DEFAULT_TIMEOUT_NS,
+        description="The longest duration of the flow. A flow that takes longer is ended, and the run has failed. "
+        "Default: 60s.",
+    )
+    compute_ns: PositiveTime | None = Field(
+        None,
+        alias="compute",
+        description="The largest CPU time of the flow's programs while simulated time stands still, in whole "
+        "seconds. Programs that use more are considered to spin and are ended. The key has no effect "
+        "in the real engine. Default: 10s.",
+        examples=["120s"],
+    )
+
+    metrics: Annotated[list[MetricEntry], Field(max_length=MOST_OWN)] = Field(
+        [],
+        description="Metrics from the output of the programs, or from files that they leave. They are used like all "
+        "other metrics. A run has failed if one of them is not found.",
+    )
+    tables: Annotated[list[TableEntry], Field(max_length=MOST_OWN)] = Field(
+        [], description="Tables of the run from CSV files that the programs leave in `{files}`."
+    )
+
+    _attached: tuple[Attachment, ...] = PrivateAttr(())
+
+    @model_validator(mode="after")
+    def _agree(self) -> Entry:
+        faults: dict[Path, str] = {}
+        for kind, taken in (("metrics", METRICS), ("tables", ())):
+            names: list[str] = [*taken]
+            for n, own in enumerate(getattr(self, kind)):
+                if own.name in names:
+                    faults[(kind, n, "name")] = f"'{own.name}' is taken already: write another name"
+                names.append(own.name)
+        for n, metric in enumerate(self.metrics):
+            if metric.of == "server" and self.server is None:
+                faults[("metrics", n, "of")] = "names the server, and there is none: write 'server', or remove this"
+        if self.compute_ns is not None and self.compute_ns % NS_PER_S:
+            faults[("compute",)] = "is no number of whole seconds: write one, as in '120s'"
+        faults |= dict(own_program.find_faults(self.files, self.build, self.environment, self.named_words()))
+        for name in ("listens", "ready"):
+            if self.server is None and name in self.model_fields_set:
+                faults[(name,)] = "needs a server: write 'server', or remove this"
+        if self.ready is not None and "listens" in self.model_fields_set:
+            faults[("ready",)] = "conflicts with 'listens': remove one of the two"
+        if self.until is not None and self.duration is not None:
+            faults[("until",)] = (
+                "conflicts with 'duration', which also ends the command: remove one of the two, and keep 'timeout'"
+            )
+        if self.until is not None and not (self.until and self.until.isprintable()):
+            faults[("until",)] = "is no text of one line: write a part of a line that the command prints"
+        if self.duration is not None and self.timeout is not None and self.timeout <= self.duration:
+            faults[("timeout",)] = "is not longer than 'duration': write a longer one"
+        if faults:
+            raise refuse(faults, self)
+        return self
+
+    def attachments(self) -> dict[Path, tuple[str, str | None]]:
+        return own_program.attachments(self.files)
+
+    def with_attachments(self, attachments: Sequence[Attachment]) -> Self:
+        entry = self.model_copy()
+        entry._attached = tuple(attachments)
+        return entry
+
+    def named_words(self) -> dict[Path, str]:
+        return own_program.named_words(command=self.command, server=self.server, build=self.build)
+
+    def options(self) -> dict[str, object]:
+        options = super().options()
+        del options["files"]
+        if not self.environment:
+            del options["environment"]
+        if self._attached:
+            options["attachments"] = own_program.describe_attachments(self._attached)
+        if self.server is None or self.ready is not None:
+            del options["listens"]
+        for kind in ("metrics", "tables"):
+            if own := getattr(self, kind):
+                options[kind] = [entry.plain() for entry in own]
+            else:
+                del options[kind]
+        return options
+
+
+def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """Return the command and its server as processes, with the placeholders filled."""
+    known = known_values(flow, ends)
+    own: Any = flow.options.get("environment", {})
+    ours = own_environment(flow, known, KEY_LOG)
+    environment = {**ours, **own, **mptcp_environment(flow, capabilities)}
+    place = known.get("inputs")
+    keeps = (kept(flow, KEY_LOG),)
+    compute_ns: Any = flow.options.get("compute_ns", COMPUTE_S * NS_PER_S)
+    client = Process(
+        name=flow.name,
+        node=_node(flow),
+        argv=(*_watcher(flow), *started_in(place, fill(_words(flow, "command"), known))),
+        role="flow",
+        env=environment,
+        is_endless=flow.duration_ns is not None,
+        keeps=keeps,
+        most_log_bytes=MOST_LOG_BYTES,
+        compute_s=compute_ns // NS_PER_S,
+        is_foreign=True,
+    )
+    preparations = tuple(prepare(flow, _words(flow, "build"), known, {**ours, **own}))
+    if "server" not in flow.options:
+        return Work(clients=(client,), preparations=preparations)
+    kind: Literal["udp", "port"] = "udp" if flow.protocol == "udp" else "port"
+    ready = None
+    if "ready" in flow.options:
+        ready = Ready("output", str(flow.options["ready"]))
+    elif flow.options["listens"] and flow.protocol != "sctp":
+        ready = Ready(kind, str(ends.port))
+    server = Process(
+        name=f"{flow.name}.server",
+        node=flow.destination,
+        argv=started_in(place, fill(_words(flow, "server"), known)),
+        role="server",
+        env=environment,
+        ready=ready,
+        keeps=keeps,
+        most_log_bytes=MOST_LOG_BYTES,
+        compute_s=compute_ns // NS_PER_S,
+        is_foreign=True,
+    )
+    return Work(clients=(client,), servers=(server,), preparations=preparations)
+
+
+def commands(flow: Flow) -> tuple[str, ...]:
+    """Return the commands that the file runs, as a person would type them. A person must allow them."""
+    lines = [(flow.source, _words(flow, "build")), (_node(flow), _words(flow, "command"))]
+    lines.append((flow.destination, _words(flow, "server")))
+    return tuple(f"{host}: {shlex.join(words)}" for host, words in lines if words)
+
+
+def _watcher(flow: Flow) -> Sequence[str]:
+    """Return the words before a command that ends it when it prints a text; empty if the flow has no `until`."""
+    return (*PYTHON, PROGRAM, str(flow.options["until"])) if "until" in flow.options else ()
+
+
+def _node(flow: Flow) -> str:
+    """Return the node on which the command runs."""
+    return str(flow.options.get("on", flow.source))
+
+
+def _words(flow: Flow, which: str) -> Sequence[str]:
+    words: Any = flow.options.get(which, ())
+    return tuple(words)
+
+
+def parse(flow: Flow, outputs: Outputs) -> Result:
+    """Return the duration of the command. The output is in the run's logs.
+
+    For MPTCP with a server, the result has the server's port, so that its connections are looked up.
+    """
+    span = outputs.span(flow.name)
+    is_followed = flow.protocol == "mptcp" and "server" in flow.options
+    ports = (flow.port,) if is_followed and flow.port is not None else ()
+    result = Result({"time": (span[1] - span[0]) / 1e9} if span else {}, server_ports=ports)
+    try:
+        values = {**result.values, **read_values(flow, outputs)}
+        return replace(result, values=values, tables=read_tables(flow, outputs))
+    except NotFound as error:
+        # what the program says of its own failure explains more
+        printed = outputs.log(flow.name, "err").strip()[-500:]
+        return replace(result, error=f"{error}{f'; it printed: {printed}' if printed else ''}")

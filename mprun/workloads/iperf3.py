@@ -1,0 +1,429 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`iperf3`: bulk transfer over TCP, MPTCP or SCTP, or UDP at a given rate, see iperf3(1).
+
+With MPTCP, iperf3 has two connections: one for control and one for data. `data_ports` distinguishes them. Versions
+before 3.19 cannot open MPTCP sockets. The library of mptcpize then replaces their sockets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
+from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.traffic_entry import Congestion, FlowRate, OmitEntry, ServedEntry, Size
+from mprun.model.capabilities import Capabilities
+from mprun.model.fault import Path
+from mprun.model.metric import OF_CONNECTIONS, Metric
+from mprun.model.plan import Process, Ready
+from mprun.model.spec import Flow, Protocol
+from mprun.model.units import NS_PER_S, SIZE, TIME
+from mprun.workloads.account import tell_iperf3
+from mprun.workloads.tool import LENGTH, Endpoints, Outputs, Portion, Program, Result, Table, Work, mptcp_environment
+
+PROGRAMS = {"iperf3": Program("iperf3", "--version")}
+PORTS = 1
+TCP: tuple[Protocol, ...] = ("tcp", "mptcp")
+METRICS = {
+    "goodput": Metric(
+        "rate", "payload that the receiver's program got, divided by the flow's time", over="sum", better="higher"
+    ),
+    "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
+    "retransmits": Metric("count", "segments that all subflows sent again", TCP, over="sum", better="lower"),
+    "loss": Metric("ratio", "share of the packets that did not arrive", ("udp",), better="lower"),
+    "goodput.back": Metric(
+        "rate", "for a bidirectional flow, the goodput from its destination to its source", over="sum", better="higher"
+    ),
+    "bytes.back": Metric("size", "for a bidirectional flow, the payload that its source got", over="sum"),
+    "retransmits.back": Metric(
+        "count",
+        "for a bidirectional flow, the segments that its destination sent again",
+        TCP,
+        over="sum",
+        better="lower",
+    ),
+    "loss.back": Metric(
+        "ratio", "for a bidirectional flow, the loss in the direction to its source", ("udp",), better="lower"
+    ),
+    **OF_CONNECTIONS,
+}
+
+# A client has this time in addition to its duration, to connect, drain queues and exchange results. A client that sends
+# a number of bytes also gets the time that these take at this rate.
+GRACE_NS, LEAST_BIT_PER_S = 30_000_000_000, 1_000_000
+# The payload that fits into a packet of 1500 bytes. With iperf3's default of 64 KiB, three messages fill a send buffer.
+SCTP_MESSAGE_BYTES = 1_452
+# This many UDP packets are sent at once, if timers allow it.
+BURST_PACKETS = 4
+# The receiver's clock starts half a round trip late. A shorter last interval belongs to the end of the test.
+MINIMUM_INTERVAL_S = 0.1
+# The bytes that the server sends on the control connection until the test is over: one for each state.
+STATES_BYTES = 4
+# The key of an interval of a bidirectional test for the data that the server sent.
+BACK = "sum_bidir_reverse"
+# The largest payload that fits into an IP packet, and iperf3's MAX_BLOCKSIZE.
+MOST_UDP_BYTES = 65_507
+MOST_BLOCK_BYTES = 1 << 20
+
+
+def _parse_whole_seconds(value: object) -> int:
+    duration_ns = TIME.parse(value)
+    if duration_ns == 0 or duration_ns % NS_PER_S:
+        raise ValueError(f"iperf3 counts whole seconds from 1s on, not {TIME.render(duration_ns)}: write '10s'")
+    return duration_ns
+
+
+def _parse_omitted(value: object) -> int:
+    omitted_ns = TIME.parse(value)
+    if omitted_ns % NS_PER_S:
+        raise ValueError(f"iperf3 reports whole seconds, not {TIME.render(omitted_ns)}: write '5s'")
+    return omitted_ns
+
+
+def _parse_block(value: object) -> int:
+    block_bytes = SIZE.parse(value)
+    if not 0 < block_bytes <= MOST_BLOCK_BYTES:
+        raise ValueError(f"{block_bytes} bytes at a time are not between 1 and {MOST_BLOCK_BYTES}: write '128kb'")
+    return block_bytes
+
+
+WholeSeconds = Annotated[int, PlainValidator(_parse_whole_seconds), WithJsonSchema(TIME_SCHEMA)]
+Omitted = Annotated[int, PlainValidator(_parse_omitted), WithJsonSchema(TIME_SCHEMA)]
+Block = Annotated[int, PlainValidator(_parse_block), WithJsonSchema(SIZE_SCHEMA)]
+
+
+class OmitSecondsEntry(OmitEntry):
+    """The time to leave out of the goodput, in whole seconds, to measure a steady state."""
+
+    start_ns: Omitted = Field(0, alias="start", description="The time to leave out at the beginning.")
+    end_ns: Omitted = Field(0, alias="end", description="The time to leave out at the end.")
+
+
+class Entry(ServedEntry):
+    """Bulk transfer, see iperf3(1)."""
+
+    tool: Literal["iperf3"] = Field(description="The tool.")
+    protocol: Literal["tcp", "mptcp", "udp", "sctp"] = Field(
+        "tcp", description="The transport protocol. `sctp` is the kernel's SCTP."
+    )
+    rate_bit_per_s: FlowRate | None = Field(
+        None, alias="rate", description="The rate of payload to send. `udp` needs it."
+    )
+    duration: WholeSeconds | None = Field(
+        None, description="The time to send, in whole seconds. Use either `duration` or `size`.", examples=["10s"]
+    )
+    size_bytes: Size | None = Field(
+        None,
+        alias="size",
+        description="The number of bytes that the client writes. Use it instead of `duration`. Data that is still "
+        "in flight at the end is not received.",
+    )
+    omit: OmitSecondsEntry | None = Field(
+        None, description="The times to leave out of the goodput, to measure a steady state."
+    )
+    length_bytes: Block | None = Field(
+        None,
+        alias="length",
+        description="The payload of a UDP packet, of an SCTP message, or of a TCP write. Default: for UDP the "
+        "largest payload for the path's MTU, for SCTP 1452bytes, for TCP 128kb.",
+    )
+    window_bytes: Size | None = Field(
+        None, alias="window", description="The socket buffers of both ends. Default: the kernel tunes the buffers."
+    )
+    congestion: Congestion | None = Field(None, description="The congestion control of both ends. Default: the hosts'.")
+    reverse: bool = Field(False, description="Let the server send and the client receive.")
+    bidirectional: bool = Field(
+        False, description="Let both ends send: the client on one connection, the server on another."
+    )
+    parallel: Annotated[int, Whole(1, 128, "iperf3 takes no more streams")] = Field(
+        1, description="The number of parallel connections."
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Entry:
+        faults: dict[Path, str] = {}
+        if self.protocol == "udp":
+            if self.rate_bit_per_s is None:
+                faults[("rate",)] = "is missing: write 'rate: 10mbit', as UDP has no rate of its own"
+            if self.length_bytes is not None and self.length_bytes > MOST_UDP_BYTES:
+                faults[("length",)] = f"is more than fits into a UDP packet: write '{MOST_UDP_BYTES}bytes' or less"
+            if self.congestion is not None:
+                faults[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
+        if self.protocol == "sctp" and self.congestion is not None:
+            faults[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
+        if self.duration is None and self.size_bytes is None:
+            faults[("duration",)] = "is missing: write 'duration: 10s', or how much, as in 'size: 100mb'"
+        if self.duration is not None and self.size_bytes is not None:
+            faults[("size",)] = "conflicts with 'duration': remove one of the two"
+        elif self.size_bytes is not None and self.bidirectional:
+            faults[("size",)] = "would end both directions once they have it together: write 'duration: 10s'"
+        if self.bidirectional and self.reverse:
+            faults[("reverse",)] = "conflicts with 'bidirectional', which has both directions: remove it"
+        if self.omit is not None:
+            if self.duration is None:
+                faults[("omit",)] = "counts seconds of a duration: write 'duration: 10s'"
+            elif self.omit.start_ns + self.omit.end_ns >= self.duration:
+                faults[("omit",)] = f"omits the whole {TIME.render(self.duration)}: write less, or a longer duration"
+        if faults:
+            raise refuse(faults, self)
+        return self
+
+    def options(self) -> dict[str, object]:
+        omit = {} if self.omit is None else {"omit": {"start_ns": self.omit.start_ns, "end_ns": self.omit.end_ns}}
+        options = super().options() | omit
+        # left out if false: digests of files without this key do not contain it
+        return options if self.bidirectional else {n: value for n, value in options.items() if n != "bidirectional"}
+
+
+def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """Return a server for one test, and a client whose output is JSON that includes the server's JSON."""
+    return Work(clients=(_client(flow, ends, capabilities),), servers=(_server(flow, ends, capabilities),))
+
+
+def _server(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
+    argv = ("iperf3", "--server", "--one-off", "--json", "--port", str(ends.port), *_mptcp_flag(flow, capabilities))
+    return Process(
+        name=f"{flow.name}.server",
+        node=flow.destination,
+        argv=argv,
+        env=_preload(flow, capabilities, receives=not flow.options.get("reverse")),
+        role="server",
+        ready=Ready("port", str(ends.port)),
+        needs=_needs(flow),
+    )
+
+
+def _client(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
+    options: Mapping[str, Any] = flow.options
+    argv = ["iperf3", "--client", ends.destination_address, "--port", str(ends.port)]
+    if flow.duration_ns is None:
+        argv += ["--bytes", str(options["size_bytes"])]
+        timeout_ns = GRACE_NS + options["size_bytes"] * 8 * NS_PER_S // LEAST_BIT_PER_S
+    else:
+        argv += ["--time", f"{flow.duration_ns / 1e9:g}"]
+        timeout_ns = GRACE_NS + flow.duration_ns
+    argv += ["--json", "--get-server-output"]
+    argv += [f"--{name}" for name in ("reverse",) if options.get(name)]
+    argv += ["--bidir"] if options.get("bidirectional") else []
+    if flow.protocol == "udp":
+        argv += ["--udp", "--pacing-timer", str(_pacing_us(options))]
+    if flow.protocol == "sctp":
+        argv.append("--sctp")
+    if LENGTH in options or flow.protocol == "sctp":
+        argv += ["--length", str(options.get(LENGTH, SCTP_MESSAGE_BYTES))]
+    if "rate_bit_per_s" in options:
+        argv += ["--bitrate", str(options["rate_bit_per_s"])]
+    if "window_bytes" in options:
+        argv += ["--window", str(options["window_bytes"])]
+    if flow.congestion is not None:
+        argv += ["--congestion", flow.congestion]
+    if options.get("parallel", 1) != 1:
+        argv += ["--parallel", str(options["parallel"])]
+    return Process(
+        name=flow.name,
+        node=flow.source,
+        argv=(*argv, *_mptcp_flag(flow, capabilities)),
+        env=_preload(flow, capabilities, receives=bool(options.get("reverse") or options.get("bidirectional"))),
+        role="flow",
+        timeout_ns=timeout_ns,
+        needs=_needs(flow),
+    )
+
+
+def _needs(flow: Flow) -> tuple[str, ...]:
+    return ("sctp",) if flow.protocol == "sctp" else ()
+
+
+def _pacing_us(options: Mapping[str, Any]) -> int:
+    """Return iperf3's interval for sending due packets, in us.
+
+    Its default of one millisecond makes bursts of a hundred packets at 1 Gbit/s, which no short queue holds.
+    """
+    packets_us: float = BURST_PACKETS * options["length_bytes"] * 8e6 / options["rate_bit_per_s"]
+    return round(min(1_000, max(50, packets_us)))
+
+
+def _mptcp_flag(flow: Flow, capabilities: Capabilities) -> tuple[str, ...]:
+    return ("--mptcp",) if flow.protocol == "mptcp" and capabilities.iperf3_speaks_mptcp else ()
+
+
+def _preload(flow: Flow, capabilities: Capabilities, receives: bool) -> dict[str, str]:
+    wrapped = {} if capabilities.iperf3_speaks_mptcp else mptcp_environment(flow, capabilities)
+    libraries = list(wrapped.values())
+    if receives and capabilities.bulk_library:
+        libraries.append(capabilities.bulk_library)
+    return {"LD_PRELOAD": ":".join(libraries)} if libraries else {}
+
+
+def parse(flow: Flow, outputs: Outputs) -> Result:
+    """Return goodput, bytes, loss, and retransmits of all subflows.
+
+    Goodput is the payload that the receiver's program got in the flow's time. iperf3's own mean divides by the time
+    until its control connection is closed. A single loss on this connection makes this time 0.2 s longer. Here only
+    whole intervals of the test count.
+    """
+    output = outputs.log(flow.name)
+    try:
+        report: dict[str, Any] = json.loads(output)
+    except ValueError:
+        return Result(error="its output is not whole: " + (output.strip()[-200:] or "it printed nothing"))
+    if "error" in report:
+        return Result(error=str(report["error"]))
+    try:
+        ways = list(_ways(flow, report, outputs))
+        values = {f"{name}{way.suffix}": value for way in ways for name, value in _values(flow, report, way).items()}
+        portions = {
+            f"goodput{way.suffix}": [_portion(i, way.begin_ns) for i in _steady(flow, way.intervals)] for way in ways
+        }
+        protocol = report["start"]["test_start"]["protocol"]
+        ports = tuple(int(c["local_port"]) for c in report["start"]["connected"]) if protocol == "TCP" else ()
+        return Result(
+            values,
+            ports,
+            tables={"goodput": _goodput_table(ways)},
+            accounts=_accounts(flow, outputs, report),
+            portions=portions,
+            lost_packets=sum(int(report["end"][f"sum{way.key}"]["lost_packets"]) for way in ways if protocol == "UDP"),
+        )
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
+        return Result(error=f"its report is not as expected: {type(fault).__name__} {fault}")
+
+
+def _accounts(flow: Flow, outputs: Outputs, report: Mapping[str, Any]) -> dict[str, str]:
+    """Return the reports of both ends as text.
+
+    If the server was stopped early, the client's copy of its report is used.
+    """
+    reports = {flow.name: report, f"{flow.name}.server": report["server_output_json"]}
+    with suppress(ValueError):
+        reports[f"{flow.name}.server"] = json.loads(outputs.log(f"{flow.name}.server"))
+    is_mptcp = flow.protocol == "mptcp"
+    return {name: tell_iperf3(one, f"logs/{name}.out", is_mptcp) for name, one in reports.items()}
+
+
+# For each time of sampling and each socket: its bytes in one direction, and the time of the last of them.
+_Moments = Iterable[Iterable[tuple[int, int]]]
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A direction of a test.
+
+    - suffix: of its metrics.
+    - key: the suffix of the names in the report's end.
+    - intervals: the receiver's counts.
+    - begin_ns: the time zero of the intervals, from time zero of the run.
+    """
+
+    name: str
+    suffix: str
+    key: str
+    intervals: Sequence[Mapping[str, Any]]
+    begin_ns: int
+
+
+def _ways(flow: Flow, report: Mapping[str, Any], outputs: Outputs) -> Iterator[_Way]:
+    """Yield the directions of the data: from the source, to the source, or both.
+
+    The first one has the plain metrics.
+    """
+    port = report["start"]["connecting_to"]["port"]
+    sent = (((s.sent_bytes, s.sent_ns) for s in some) for _, some in outputs.sockets(flow.destination, port))
+    received = (((s.received_bytes, s.received_ns) for s in some) for _, some in outputs.sockets(flow.source, port))
+    span = outputs.span(flow.name)
+    ended_ns = span[1] - outputs.zero_ns if span else None
+
+    def way(name: str, suffix: str, key: str, intervals: Sequence[Mapping[str, Any]], moments: _Moments) -> _Way:
+        return _Way(name, suffix, key, intervals, _find_begin(moments, intervals, ended_ns))
+
+    if report["start"]["test_start"]["reverse"]:
+        yield way("back", "", "", [i["sum"] for i in report["intervals"]], received)
+        return
+    yield way("forth", "", "", [i["sum"] for i in report["server_output_json"]["intervals"]], sent)
+    if any(BACK in i for i in report["intervals"]):
+        yield way("back", ".back", "_bidir_reverse", [i[BACK] for i in report["intervals"]], received)
+
+
+def _find_begin(moments: _Moments, intervals: Sequence[Mapping[str, Any]], ended_ns: int | None) -> int:
+    """Return when the clock of the test began at an end, in ns from time zero.
+
+    iperf3 itself reports only whole seconds of the real-time clock. However, its server sends four bytes on the control
+    connection: PARAM_EXCHANGE, CREATE_STREAMS and, when its clock begins, TEST_START and TEST_RUNNING. The client's
+    clock begins when these arrive. The server sends no more bytes on this connection until the test is over.
+
+    - moments: the times of these bytes at this end.
+    - ended_ns: when the client's program ended.
+
+    All intervals must have ended by `ended_ns`, which gives a second bound. It is the only bound if no sample was taken
+    during the test. It is the better bound if a byte was lost and sent again later.
+    """
+    lasted_ns = round(max((interval["end"] for interval in intervals), default=0) * 1e9)
+    known_ns = [ended_ns - lasted_ns] if ended_ns is not None else []
+    found_ns = _find_last_state(moments)
+    return min([*known_ns, *([] if found_ns is None else [found_ns])], default=0)
+
+
+def _find_last_state(moments: _Moments) -> int | None:
+    """Return the first time by which four bytes had passed; None if there is none."""
+    for sockets in moments:
+        # a data connection has passed either nothing in this direction, or much more
+        states = sorted((at_ns, size_bytes) for size_bytes, at_ns in sockets if 0 < size_bytes <= STATES_BYTES)
+        # with MPTCP each byte may have used another subflow, and copies may have followed on further subflows
+        passed = accumulate(size_bytes for _, size_bytes in states)
+        found = [at_ns for (at_ns, _), size_bytes in zip(states, passed, strict=True) if size_bytes >= STATES_BYTES]
+        if found:
+            return found[0]
+    return None
+
+
+def _portion(interval: Mapping[str, Any], begin_ns: int) -> Portion:
+    started_ns, ended_ns = (begin_ns + round(interval[end] * 1e9) for end in ("start", "end"))
+    return Portion(started_ns, ended_ns, interval["bytes"])
+
+
+def _values(flow: Flow, report: Mapping[str, Any], way: _Way) -> dict[str, float]:
+    """Return the metrics of one direction. loss: the share of the sent packets that did not arrive."""
+    counted = _steady(flow, way.intervals)
+    goodput = sum(i["bytes"] for i in counted) * 8 / sum(i["end"] - i["start"] for i in counted)
+    end = report["end"]
+    if report["start"]["test_start"]["protocol"] == "UDP":
+        total = end[f"sum{way.key}"]
+        received = total["packets"] - total["lost_packets"]
+        size_bytes = received * report["start"]["test_start"]["blksize"]
+        return {"goodput": goodput, "bytes": size_bytes, "loss": total["lost_packets"] / total["packets"]}
+    values = {"goodput": goodput, "bytes": end[f"sum_received{way.key}"]["bytes"]}
+    sent = end[f"sum_sent{way.key}"]
+    return values | ({"retransmits": sent["retransmits"]} if "retransmits" in sent else {})
+
+
+def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the intervals that count: those within the duration, without what the flow omits.
+
+    Without a duration all intervals count.
+    """
+    if flow.duration_ns is None:
+        return list(intervals)
+    omit: Any = flow.options.get("omit", {"start_ns": 0, "end_ns": 0})
+    first_s, last_s = omit["start_ns"] / 1e9, (flow.duration_ns - omit["end_ns"]) / 1e9
+    # intervals end when iperf3's timer expires, some time after the whole second
+    return [
+        i for i in intervals if i["start"] > first_s - MINIMUM_INTERVAL_S and i["end"] < last_s + MINIMUM_INTERVAL_S
+    ]
+
+
+def _goodput_table(ways: Sequence[_Way]) -> Table:
+    """Return a row for each interval of each direction, with times from time zero."""
+    rows = [(way, i) for way in ways for i in way.intervals]
+    return {
+        "direction": [way.name for way, _ in rows],
+        "start_s": [round(way.begin_ns / 1e9 + i["start"], 9) for way, i in rows],
+        "end_s": [round(way.begin_ns / 1e9 + i["end"], 9) for way, i in rows],
+        "goodput_bit_per_s": [float(i["bits_per_second"]) for _, i in rows],
+    }

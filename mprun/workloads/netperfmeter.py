@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`netperfmeter`: bulk or paced messages over TCP, MPTCP, the kernel's SCTP or UDP, see netperfmeter(1).
+
+Its passive side has three consecutive ports. The middle one is for data. The port above is for the control connection,
+which always uses SCTP. The port below is for the MPTCP of a patched kernel. Here mptcpize's library is used for MPTCP
+instead.
+
+At the end the active side collects the measurements of both sides: scalars, and vectors with a line for each message.
+"""
+
+from __future__ import annotations
+
+import bz2
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
+from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.traffic_entry import Congestion, FlowRate, ServedEntry, Size
+from mprun.model.capabilities import Capabilities
+from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, Metric
+from mprun.model.plan import Process, Ready
+from mprun.model.spec import Flow
+from mprun.model.units import NS_PER_S, SIZE, TIME
+from mprun.workloads.tool import (
+    Endpoints,
+    Movement,
+    Outputs,
+    Portion,
+    Program,
+    Result,
+    Table,
+    Work,
+    kept,
+    mptcp_environment,
+)
+
+PROGRAMS = {"netperfmeter": Program("netperfmeter")}
+PORTS = 3
+METRICS = {
+    "goodput": Metric(
+        "rate",
+        "payload that the receiver's program got, divided by the time from its first message to its last",
+        over="sum",
+        better="higher",
+    ),
+    "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
+    "retransmits": Metric(
+        "count", "segments that all subflows sent again", ("tcp", "mptcp"), over="sum", better="lower"
+    ),
+    "loss": Metric("ratio", "share of the messages that did not arrive", ("udp",), better="lower"),
+    **OF_CONNECTIONS,
+    # of MPTCP by the kernel, of SCTP by the arrival times of messages
+    **{name: replace(metric, protocols=("mptcp", "sctp")) for name, metric in OF_HANDOVER.items()},
+}
+
+# A measurement ends with the transfer of the passive side's results over the same network.
+GRACE_NS = 120_000_000_000
+# The payload that fits into a packet of 1500 bytes over SCTP, and nearly so over TCP and UDP. The passive side's socket
+# is always IPv6, and its SCTP leaves room for the longer header.
+DEFAULT_MESSAGE_BYTES, DEFAULT_REVERSE_BYTES = 1452, 1432
+MOST_MESSAGE_BYTES = 65_535
+# The shortest time without arrivals that is reported, in ns.
+STANDSTILL_NS = 10_000_000
+# By default netperfmeter sends larger messages in parts.
+WHOLE_BYTES = 16_000
+# A smaller share of the requested rate gives a warning.
+LEAST_OFFERED = 0.97
+SCALARS, VECTORS, CONFIGURATION = "flow.sca", "flow.vec.bz2", "flow.config"
+
+_SCALAR = re.compile(r'^scalar "netPerfMeter\.(?:active|passive)\.([^"]+)"\s+"([^"]+)"\s+(\S+)$', re.MULTILINE)
+_REMOTE = re.compile(r"Remote Address +=.*:(\d+)$", re.MULTILINE)
+_INTERVAL = re.compile(r'^\d+ (\d+) [\d.]+ ([\d.]+)\t(\d+) ".*" [\d.]+\t"Received" (\d+) \d+ \d+\t(\d+) ', re.MULTILINE)
+_ARRIVAL = re.compile(r"^\d+ (\d+) [\d.]+ \d+\t\d+ \d+ \d+\t\d+ \d+ \d+\t([\d.-]+) ", re.MULTILINE)
+_MESSAGE = re.compile(r"^\d+ (\d+) [\d.]+ (\d+)\t\d+ \d+ \d+\t(\d+) \d+ \d+\t([\d.-]+) [\d.-]+ ([\d.]+)$", re.MULTILINE)
+
+
+def _parse_message(value: object) -> int:
+    size_bytes = SIZE.parse(value)
+    if not 0 < size_bytes <= MOST_MESSAGE_BYTES:
+        raise ValueError(f"{size_bytes} bytes are no message: write '1452bytes', or up to '{MOST_MESSAGE_BYTES}bytes'")
+    return size_bytes
+
+
+def _parse_whole_seconds(value: object) -> int:
+    duration_ns = TIME.parse(value)
+    if duration_ns == 0 or duration_ns % NS_PER_S:
+        raise ValueError(f"netperfmeter counts whole seconds from 1s on, not {TIME.render(duration_ns)}: write '10s'")
+    return duration_ns
+
+
+class Entry(ServedEntry):
+    """Messages from one program to another, see netperfmeter(1)."""
+
+    tool: Literal["netperfmeter"] = Field(description="The tool.")
+    protocol: Literal["tcp", "mptcp", "sctp", "udp"] = Field(
+        "tcp", description="The transport protocol. `sctp` is the kernel's SCTP."
+    )
+    duration: Annotated[int, PlainValidator(_parse_whole_seconds), WithJsonSchema(TIME_SCHEMA)] = Field(
+        description="The time to send, in whole seconds.", examples=["10s"]
+    )
+    rate_bit_per_s: FlowRate | None = Field(
+        None,
+        alias="rate",
+        description="The rate of payload of each connection. `udp` needs it. Default: as fast as possible.",
+    )
+    message_bytes: Annotated[int, PlainValidator(_parse_message), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
+        None, alias="message", description="The size of a message. Default: 1452bytes, or 1432bytes from the server."
+    )
+    reverse: bool = Field(False, description="Let the server send and the client receive.")
+    parallel: Annotated[int, Whole(1, 128, "each has a socket at both ends")] = Field(
+        1, description="The number of parallel connections."
+    )
+    unordered: bool = Field(False, description="Deliver messages in the order of arrival. Only for `sctp`.")
+    send_buffer_bytes: Size | None = Field(
+        None,
+        alias="send_buffer",
+        description="The send buffer of the sockets. net.core.wmem_max must allow it. Default: 233016bytes.",
+    )
+    receive_buffer_bytes: Size | None = Field(
+        None,
+        alias="receive_buffer",
+        description="The receive buffer of the sockets. net.core.rmem_max must allow it. Default: 233016bytes.",
+    )
+    congestion: Congestion | None = Field(
+        None, description="The congestion control of `tcp` and `mptcp`, by its name in the kernel. Default: the host's."
+    )
+    messages: bool = Field(False, description="Write a table with a row for each message.")
+
+    def options(self) -> dict[str, object]:
+        default = DEFAULT_REVERSE_BYTES if self.reverse else DEFAULT_MESSAGE_BYTES
+        return super().options() | {"message_bytes": self.message_bytes or default}
+
+    @model_validator(mode="after")
+    def _agree(self) -> Entry:
+        if self.protocol == "udp" and self.rate_bit_per_s is None:
+            raise refuse({("rate",): "is missing: write 'rate: 10mbit', as UDP has no rate of its own"}, self)
+        if self.unordered and self.protocol != "sctp":
+            raise refuse({("unordered",): f"is for SCTP, not for {self.protocol}: remove it"}, self)
+        if self.congestion and self.protocol not in ("tcp", "mptcp"):
+            raise refuse({("congestion",): f"can be chosen for tcp and mptcp, not {self.protocol}: remove it"}, self)
+        return self
+
+
+def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """Return the passive side and the active side. The active side leaves the measurements of both."""
+    environment = mptcp_environment(flow, capabilities)
+    port = str(ends.ports[1])
+    server = Process(
+        name=f"{flow.name}.server",
+        node=flow.destination,
+        argv=("netperfmeter", port, "-quiet", "-quiet"),
+        env=environment,
+        role="server",
+        ready=Ready("port", port),
+        needs=("sctp",),
+    )
+    assert flow.duration_ns is not None
+    files = {"-scalar": SCALARS, "-vector": VECTORS, "-config": CONFIGURATION}
+    argv = ["netperfmeter", f"{_bracket(ends.destination_address)}:{port}", "-quiet", "-quiet"]
+    argv += [f"{option}={kept(flow, name)}" for option, name in files.items()]
+    for _ in range(int(str(flow.options.get("parallel", 1)))):
+        argv += [f"-{'tcp' if flow.protocol == 'mptcp' else flow.protocol}", _flow_words(flow)]
+    client = Process(
+        name=flow.name,
+        node=flow.source,
+        argv=(*argv, f"-runtime={flow.duration_ns / 1e9:g}"),
+        env=environment,
+        role="flow",
+        timeout_ns=flow.duration_ns + GRACE_NS,
+        keeps=tuple(kept(flow, name) for name in _left(flow)),
+        needs=("sctp",),
+    )
+    return Work(clients=(client,), servers=(server,))
+
+
+def _bracket(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+def _flow_words(flow: Flow) -> str:
+    """Return FLOWSPEC of netperfmeter(1): messages per second and their size, out and in, then options."""
+    options: Mapping[str, Any] = flow.options
+    size = options["message_bytes"]
+    rate = options["rate_bit_per_s"] / 8 / size if "rate_bit_per_s" in options else 0
+    sends, silent = [f"const{rate:.9g}", f"const{size}"], ["const0", "const0"]
+    words = [*silent, *sends] if options.get("reverse") else [*sends, *silent]
+    if size > WHOLE_BYTES:
+        words.append(f"maxmsgsize={size}")
+    if "send_buffer_bytes" in options:
+        words.append(f"sndbuf={options['send_buffer_bytes']}")
+    if "receive_buffer_bytes" in options:
+        words.append(f"rcvbuf={options['receive_buffer_bytes']}")
+    if options.get("unordered"):
+        words.append("unordered=1")
+    if flow.congestion:
+        words.append(f"cc={flow.congestion}")
+    return ":".join(words)
+
+
+def _left(flow: Flow) -> Iterator[str]:
+    """Yield the names of the files that netperfmeter writes. It derives them from the names that it was given."""
+    yield CONFIGURATION
+    for side in ("active", "passive"):
+        yield SCALARS.replace(".", f"-{side}.", 1)
+        yield VECTORS.replace(".", f"-{side}.", 1)
+        for number in range(int(str(flow.options.get("parallel", 1)))):
+            yield VECTORS.replace(".", f"-{side}-{number:08d}-0000.", 1)
+
+
+def parse(flow: Flow, outputs: Outputs) -> Result:
+    """Return the sums over the parallel flows of one entry, as the receiver's side measured them."""
+    sides = ("active", "passive") if flow.options.get("reverse") else ("passive", "active")
+    receiver, sender = (_read_scalars(outputs, side) for side in sides)
+    if receiver is None or sender is None:
+        said = (outputs.log(flow.name, "err") + outputs.log(f"{flow.name}.server", "err")).strip()
+        return Result(error=said[-500:] or "it left no scalars")
+    received = [values for name, values in receiver.items() if name.startswith("flow[") and values["Received Packets"]]
+    if not received:
+        return Result(error="nothing arrived")
+    bytes_ = sum(values["Received Bytes"] for values in received)
+    length_us = max(v["Last Reception"] for v in received) - min(v["First Reception"] for v in received)
+    values = {"bytes": bytes_} | ({"goodput": bytes_ * 8e6 / length_us} if length_us else {})
+    arrived_packets = sum(one["Received Packets"] for one in received)
+    sent_packets = sum(v["Transmitted Packets"] for name, v in sender.items() if name.startswith("flow["))
+    if flow.protocol == "udp":
+        values["loss"] = 1 - arrived_packets / sent_packets
+    sent = sum(values["Transmitted Bytes"] for name, values in sender.items() if name.startswith("flow["))
+    ports = _data_ports(flow, outputs) if flow.protocol in ("tcp", "mptcp") else ()
+    return Result(
+        values,
+        tables=_read_tables(flow, outputs, sides[0]),
+        server_ports=ports,
+        warnings=tuple(_doubt(flow, sent)),
+        movement=_find_movement(flow, outputs, sides[0], arrived_packets >= sent_packets)
+        if flow.protocol == "sctp"
+        else None,
+        portions={"goodput": _find_portions(flow, outputs, sides[0], receiver)} if length_us else {},
+        lost_packets=round(sent_packets - arrived_packets) if flow.protocol == "udp" else 0,
+    )
+
+
+def _doubt(flow: Flow, sent_bytes: float) -> Iterator[str]:
+    options: Mapping[str, Any] = flow.options
+    if "rate_bit_per_s" not in options or not flow.duration_ns:
+        return
+    asked_mbit = options["rate_bit_per_s"] * options.get("parallel", 1) / 1e6
+    offered_mbit = sent_bytes * 8e3 / flow.duration_ns
+    if offered_mbit < LEAST_OFFERED * asked_mbit:
+        yield (
+            f"it offered {offered_mbit:.3g} of {asked_mbit:.3g} Mbit/s: netperfmeter waits whole milliseconds from one "
+            "message to the next, so write a larger message, or several flows in parallel"
+        )
+
+
+def _read_scalars(outputs: Outputs, side: str) -> dict[str, dict[str, float]] | None:
+    """Return object (`flow[0]`, `total`) -> name -> value; None if the file is missing."""
+    text = outputs.file(SCALARS.replace(".", f"-{side}.", 1))
+    if text is None:
+        return None
+    found: dict[str, dict[str, float]] = {}
+    for thing, name, value in _SCALAR.findall(text.decode(errors="replace")):
+        found.setdefault(thing, {})[name] = float(value)
+    return found or None
+
+
+def _data_ports(flow: Flow, outputs: Outputs) -> tuple[int, ...]:
+    """Return the passive side's data port, as the active side printed it."""
+    return tuple(int(port) for port in _REMOTE.findall(outputs.log(flow.name))[:1])
+
+
+def _read_tables(flow: Flow, outputs: Outputs, side: str) -> dict[str, Table]:
+    """Return the tables. goodput: a row for each second and stream. messages: a row for each message, if requested."""
+    intervals = _INTERVAL.findall(_read_vector(outputs, VECTORS.replace(".", f"-{side}.", 1)))
+    rows = [
+        (_from_zero_s(outputs, end_us), float(length), int(stream), int(bytes_))
+        for end_us, length, stream, _, bytes_ in intervals
+    ]
+    rows = [row for row in rows if row[1] > 0]
+    tables: dict[str, Table] = {
+        "goodput": {
+            "direction": ["back" if flow.options.get("reverse") else "forth"] * len(rows),
+            "stream": [stream for _, _, stream, _ in rows],
+            "start_s": [round(end - length, 9) for end, length, _, _ in rows],
+            "end_s": [end for end, _, _, _ in rows],
+            "goodput_bit_per_s": [bytes_ * 8 / length for _, length, _, bytes_ in rows],
+        }
+    }
+    if flow.options.get("messages"):
+        tables["messages"] = _read_messages(flow, outputs, side)
+    return tables
+
+
+def _from_zero_s(outputs: Outputs, at_us: str) -> float:
+    """Return a time of the real-time clock in microseconds (netperfmeter's format) as seconds from time zero."""
+    return (int(at_us) * 1_000 - outputs.epoch_ns) / 1e9
+
+
+def _find_portions(
+    flow: Flow, outputs: Outputs, side: str, receiver: Mapping[str, Mapping[str, float]]
+) -> list[Portion]:
+    """Return the payload of each stream between two lines of the vector.
+
+    The first portion begins with the stream's first message, and the last one ends with its last message. receiver: the
+    scalars of this side.
+    """
+    intervals = _INTERVAL.findall(_read_vector(outputs, VECTORS.replace(".", f"-{side}.", 1)))
+    portions = []
+    for stream in range(int(str(flow.options.get("parallel", 1)))):
+        scalars = receiver.get(f"flow[{stream}]", {})
+        if not scalars.get("Received Packets"):
+            continue
+        first_us, last_us = (int(scalars[f"{which} Reception"]) for which in ("First", "Last"))
+        known = [(int(at_us), int(size)) for at_us, _, number, size, _ in intervals if int(number) == stream]
+        cuts = [(min(max(at_us, first_us), last_us), size) for at_us, size in known]
+        cuts = [(first_us, 0), *cuts, (last_us, int(scalars["Received Bytes"]))]
+        portions += [
+            Portion(begin_us * 1_000 - outputs.epoch_ns, end_us * 1_000 - outputs.epoch_ns, after - before)
+            for (begin_us, before), (end_us, after) in pairwise(cuts)
+        ]
+    return portions
+
+
+def _read_messages(flow: Flow, outputs: Outputs, side: str) -> Table:
+    """Return a row for each message, with times from time zero. The delay is from its sending to its arrival.
+
+    netperfmeter leaves out messages that arrive before both sides have begun to measure.
+    """
+    table: dict[str, list[float]] = {
+        "stream": [],
+        "time_s": [],
+        "sequence": [],
+        "bytes": [],
+        "delay_ms": [],
+        "jitter_ms": [],
+    }
+    for stream in range(int(str(flow.options.get("parallel", 1)))):
+        text = _read_vector(outputs, VECTORS.replace(".", f"-{side}-{stream:08d}-0000.", 1))
+        for at_us, sequence, bytes_, delay_ms, jitter_ms in _MESSAGE.findall(text):
+            row = (stream, _from_zero_s(outputs, at_us), int(sequence), int(bytes_), float(delay_ms), float(jitter_ms))
+            for column, value in zip(table.values(), row, strict=True):
+                column.append(value)
+    return table
+
+
+def _find_movement(flow: Flow, outputs: Outputs, side: str, is_whole: bool) -> Movement | None:
+    """Return when messages of all parallel streams were in transit, and when none arrived. `side` received them.
+
+    is_whole: all messages arrived. If not, the missing messages count as in transit until the end of the flow's time.
+    """
+    arrivals = []
+    for stream in range(int(str(flow.options.get("parallel", 1)))):
+        for at_us, delay_ms in _ARRIVAL.findall(
+            _read_vector(outputs, VECTORS.replace(".", f"-{side}-{stream:08d}-0000.", 1))
+        ):
+            at_ns = int(at_us) * 1_000 - outputs.epoch_ns
+            arrivals.append((at_ns, at_ns - round(float(delay_ms) * 1e6)))
+    if not arrivals:
+        return None
+    arrivals.sort()
+    # a message that was lost arrives later than messages sent after it
+    sent_ns, earliest = arrivals[-1][1], []
+    for _, one_ns in reversed(arrivals):
+        sent_ns = min(sent_ns, one_ns)
+        earliest.append(sent_ns)
+    earliest.reverse()
+    stood = [
+        (max(before, sent), at)
+        for (before, _), (at, _), sent in zip(arrivals, arrivals[1:], earliest[1:], strict=False)
+    ]
+    began_ns, ended_ns = earliest[0], arrivals[-1][0]
+    if not is_whole:
+        last_ns, ended_ns = ended_ns, max(ended_ns, began_ns + (flow.duration_ns or 0))
+        stood.append((last_ns, ended_ns))
+    return Movement(began_ns, ended_ns, [(since, until) for since, until in stood if until - since >= STANDSTILL_NS])
+
+
+def _read_vector(outputs: Outputs, name: str) -> str:
+    try:
+        return bz2.decompress(outputs.file(name) or b"").decode(errors="replace")
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read the metrics and tables that an entry takes from the output of its own programs.
+
+`mprun.inputs.keys.own_result` has their keys.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from mprun.inputs.keys.own_result import OUTPUT_UNITS, own_tables
+from mprun.inputs.keys.own_result import own_metrics as own_entries
+from mprun.model.metric import SUFFIXES, SYMBOLS, Metric, Metrics
+from mprun.model.spec import Flow
+from mprun.model.units import NS_PER_S
+from mprun.safety.folder import parse_json
+from mprun.workloads.tool import Outputs, Table, percentile
+
+MOST_FILE_BYTES = 64 << 20
+MOST_CELLS = 5_000_000
+Entry = Mapping[str, Any]
+
+_TAKES: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "last": lambda values: values[-1],
+    "first": lambda values: values[0],
+    "sum": math.fsum,
+    "mean": lambda values: math.fsum(values) / len(values),
+    "min": min,
+    "max": max,
+    "median": lambda values: percentile(sorted(values), 0.5),
+    "p95": lambda values: percentile(sorted(values), 0.95),
+    "p99": lambda values: percentile(sorted(values), 0.99),
+}
+_SAID = {"count": "number of values", "median": "median", "p95": "95th percentile", "p99": "99th percentile"}
+
+
+class NotFound(Exception):
+    """An output that does not have what an entry asks for. The message names the entry."""
+
+
+def own_metrics(flow: Flow) -> Metrics:
+    """Return the metrics that a flow's entry defines."""
+    return {entry["name"]: _describe(entry) for entry in own_entries(flow)}
+
+
+def _describe(entry: Entry) -> Metric:
+    kind, _ = OUTPUT_UNITS[entry["unit"]]
+    take = _SAID.get(entry["take"], entry["take"])
+    is_sum = entry["take"] in ("sum", "count") and kind != "rate"
+    meaning = f"{take} of {_name_values(entry)} in {_tell_place(entry)}"
+    return Metric(kind, meaning, over="sum" if is_sum else None, better=entry.get("better"))
+
+
+def _name_values(entry: Entry) -> str:
+    if "regex" in entry:
+        return f"'{entry['regex']}'"
+    return f"'{entry['json']}'" if "json" in entry else f"column '{entry['column']}'"
+
+
+def read_values(flow: Flow, outputs: Outputs) -> dict[str, float]:
+    """Return the values of the metrics that a flow's entry defines, in base units. Raises NotFound."""
+    values = {}
+    read: dict[str, str] = {}
+    for entry in own_entries(flow):
+        place = _tell_place(entry)
+        if place not in read:
+            read[place] = _text_of(flow, entry, outputs)
+        texts = [one for one in _find(entry, read[place]) if one is not None]
+        if entry["take"] == "count":
+            values[entry["name"]] = float(len(texts))
+            continue
+        found = [number for number in map(_number, texts) if number is not None]
+        if not found:
+            raise NotFound(f"metric '{entry['name']}': no number for {_name_values(entry)} in {place}")
+        factor = OUTPUT_UNITS[entry["unit"]][1]
+        values[entry["name"]] = float(_TAKES[entry["take"]](found)) * factor
+    return values
+
+
+def read_tables(flow: Flow, outputs: Outputs) -> dict[str, Table]:
+    """Return the tables that a flow's entry defines, with times in s from time zero. Raises NotFound."""
+    span = outputs.span(flow.name)
+    origins_ns = {
+        "start": span[0] - outputs.zero_ns if span else 0,
+        "monotonic": -outputs.zero_ns,
+        "unix": -outputs.epoch_ns,
+    }
+    return {
+        entry["name"]: _read_table(entry, _file(entry, outputs), origins_ns[entry["clock"]] / NS_PER_S)
+        for entry in own_tables(flow)
+    }
+
+
+def _read_table(entry: Entry, text: str, origin_s: float) -> Table:
+    """Return a table. origin_s: the origin of its times, in s from time zero."""
+    rows = _rows(text)
+    names = next(rows, [])
+    named = [name for name in (entry.get("time"), *entry["units"]) if name is not None]
+    if missing := next((name for name in named if name not in names), None):
+        raise NotFound(f"table '{entry['name']}': no column '{missing}' in {_tell_place(entry)}")
+    columns: list[list[str]] = [[] for _ in names]
+    for cells, row in enumerate(rows):
+        if cells * len(names) > MOST_CELLS:
+            raise NotFound(f"table '{entry['name']}': more than {MOST_CELLS} values in {_tell_place(entry)}")
+        for n, column in enumerate(columns):
+            column.append(row[n] if n < len(row) else "")
+    table: dict[str, Sequence[Any]] = {}
+    for name, column in zip(names, columns, strict=True):
+        if name == entry.get("time"):
+            factor = OUTPUT_UNITS[entry["units"].get(name, "s")][1]
+            table["time_s"] = [None if one is None else one * factor + origin_s for one in map(_number, column)]
+        elif name in entry["units"]:
+            kind, factor = OUTPUT_UNITS[entry["units"][name]]
+            values = [None if one is None else one * factor for one in map(_number, column)]
+            table[f"{name}{SUFFIXES[SYMBOLS[kind]]}"] = values
+        else:
+            numbers = [_number(cell) for cell in column]
+            is_numeric = all(one is not None or not cell for one, cell in zip(numbers, column, strict=True))
+            table[name] = numbers if is_numeric else column
+    return table
+
+
+def _text_of(flow: Flow, entry: Entry, outputs: Outputs) -> str:
+    if "file" in entry:
+        return _file(entry, outputs)
+    name = f"{flow.name}.server" if entry.get("of") == "server" else flow.name
+    return outputs.log(name) + "\n" + outputs.log(name, "err")
+
+
+def _file(entry: Entry, outputs: Outputs) -> str:
+    content = outputs.file(entry["file"])
+    if content is None:
+        raise NotFound(f"'{entry['name']}': the programs left no file '{entry['file']}' in {{files}}")
+    if len(content) > MOST_FILE_BYTES:
+        raise NotFound(f"'{entry['name']}': '{entry['file']}' has more than {MOST_FILE_BYTES >> 20} MiB")
+    return content.decode(errors="replace")
+
+
+def _tell_place(entry: Entry) -> str:
+    return f"'{entry['file']}'" if "file" in entry else f"the output of the {entry.get('of', 'command')}"
+
+
+def _find(entry: Entry, text: str) -> Iterator[object]:
+    """Yield what an entry finds in a text."""
+    if "regex" in entry:
+        return _search(entry["regex"], text)
+    return _look_up(entry["json"], text) if "json" in entry else _column(entry["column"], text)
+
+
+def _search(regex: str, text: str) -> Iterator[object]:
+    """Yield the first group, or the whole match, of each line that matches. The time is linear in the text."""
+    import polars  # the expression is a stranger's, and Python's own search may take exponential time
+
+    lines = polars.Series(text.splitlines(), dtype=polars.String)
+    found = lines.str.extract(regex, 1).drop_nulls()
+    yield from found if len(found) else lines.str.extract(regex, 0).drop_nulls()
+
+
+def _look_up(path: str, text: str) -> Iterator[object]:
+    """Yield the value at a path of the JSON object that the text is, or else of each line that is one."""
+    for part in (text, *text.splitlines()):
+        if not part.lstrip().startswith("{"):
+            continue
+        try:
+            value = parse_json(part.strip().encode())
+        except ValueError:
+            continue
+        for key in path.split("."):
+            if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+                value = value[int(key)]
+            else:
+                value = value.get(key) if isinstance(value, dict) else None
+        yield value
+        if part is text:
+            return
+
+
+def _column(name: str, text: str) -> Iterator[object]:
+    rows = _rows(text)
+    names = next(rows, [])
+    if name in names:
+        place = names.index(name)
+        yield from (row[place] for row in rows if place < len(row))
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    """Yield the rows of a CSV text, whose separator is a comma, a semicolon or a tab."""
+    head = text.partition("\n")[0]
+    separator = max(",;\t", key=head.count)
+    try:
+        yield from ([cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=separator) if row)
+    except csv.Error:
+        return
+
+
+def _number(value: object) -> float | None:
+    """Return a finite number, or a text of one, as a float; else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) and abs(number) < 1 << 63 else None

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ping`: round-trip times at times counted from the first request.
+
+The program is `mprun.agent.programs.echo`, whose output has the format of ping(8). The idle probes of paths use
+iputils' ping: `probe`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Time, Whole
+from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.traffic_entry import FlowEntry
+from mprun.model import engine_paths
+from mprun.model.capabilities import Capabilities
+from mprun.model.metric import Metric
+from mprun.model.plan import Process
+from mprun.model.spec import Flow
+from mprun.model.units import NS_PER_MS, SIZE, TIME
+from mprun.workloads.probe import read_statistics
+from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Table, Work
+
+PROGRAMS = {"python3": Program("python3")}
+PORTS = 0
+METRICS = {
+    "rtt": Metric("time", "mean round-trip time", better="lower"),
+    "rtt.min": Metric("time", "shortest round-trip time", better="lower"),
+    "rtt.max": Metric("time", "longest round-trip time", better="lower"),
+    "rtt.mdev": Metric("time", "mean deviation of the round-trip time, as in ping(8)", better="lower"),
+    "loss": Metric("ratio", "share of requests without an answer", better="lower"),
+}
+
+PROGRAM = f"{engine_paths.PROGRAMS}/echo.py"
+# A ping has this time in addition to its last interval, to start, and to wait 10 s for an answer.
+GRACE_NS = 20_000_000_000
+DEFAULT_COUNT = 5
+DEFAULT_INTERVAL_NS = 200_000_000
+DEFAULT_SIZE_BYTES = 56
+MOST_BYTES = 65_507
+
+_REPLY = re.compile(r"^\[(\d+)\] .*: icmp_seq=(\d+) ttl=\d+ time=([\d.]+) ms", re.MULTILINE)
+
+
+def _parse_interval(value: object) -> int:
+    interval_ns = TIME.parse(value)
+    if interval_ns < NS_PER_MS:
+        raise ValueError(f"{TIME.render(interval_ns)} is below 1ms, and a ping is a probe, not a load: write '200ms'")
+    return interval_ns
+
+
+def _parse_size(value: object) -> int:
+    size_bytes = SIZE.parse(value)
+    if size_bytes > MOST_BYTES:
+        raise ValueError(f"{size_bytes} bytes do not fit into an IP packet: write '{MOST_BYTES}bytes' or less")
+    return size_bytes
+
+
+class Entry(FlowEntry):
+    """Round-trip times, see ping(8)."""
+
+    tool: Literal["ping"] = Field(description="The tool.")
+    protocol: Literal["icmp"] = Field("icmp", description="The protocol of ping.")
+    count: Annotated[int, Whole(1, 100_000, "a ping is a probe, not a load")] | None = Field(
+        None, description="The number of pings. Use either `count` or `duration`. Default: 5."
+    )
+    duration: Time | None = Field(None, description="The time to send pings. Use it instead of `count`.")
+    interval_ns: Annotated[int, PlainValidator(_parse_interval), WithJsonSchema(TIME_SCHEMA)] = Field(
+        DEFAULT_INTERVAL_NS, alias="interval", description="The time between two pings. Default: 200ms."
+    )
+    size_bytes: Annotated[int, PlainValidator(_parse_size), WithJsonSchema(SIZE_SCHEMA)] = Field(
+        DEFAULT_SIZE_BYTES, alias="size", description="The payload of a ping. Default: 56bytes."
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Entry:
+        if self.duration is not None:
+            if self.count is not None:
+                raise refuse({("duration",): "conflicts with 'count': remove one of the two"}, self)
+            if self.duration < self.interval_ns:
+                interval = TIME.render(self.interval_ns)
+                raise refuse({("duration",): f"is shorter than the interval, {interval}: write a longer one"}, self)
+        return self
+
+    def options(self) -> dict[str, object]:
+        count = DEFAULT_COUNT if self.count is None and self.duration is None else self.count
+        return super().options() | ({} if count is None else {"count": count})
+
+
+def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """Return one ping, which the kernel answers. Without a count, it sends as many requests as fit in its duration."""
+    options: Mapping[str, Any] = flow.options
+    interval_ns = options["interval_ns"]
+    count = options.get("count") or max(1, (flow.duration_ns or 0) // interval_ns)
+    place = (ends.source_address, ends.destination_address)
+    facts = (f"count={count}", f"interval_ns={interval_ns}", f"size={options['size_bytes']}")
+    client = Process(
+        name=flow.name,
+        node=flow.source,
+        argv=(*PYTHON, PROGRAM, *place, *facts),
+        role="flow",
+        timeout_ns=count * interval_ns + GRACE_NS,
+    )
+    return Work(clients=(client,))
+
+
+def parse(flow: Flow, outputs: Outputs) -> Result:
+    """Return the statistics, and a table with the number, request time and round-trip time of each answer.
+
+    The answers of a ping that was ended early count too.
+    """
+    log = outputs.log(flow.name)
+    replies = _REPLY.findall(log)
+    table: Table = {
+        "sequence": [int(number) for _, number, _ in replies],
+        "start_ns": [int(sent_ns) - outputs.zero_ns for sent_ns, _, _ in replies],
+        "rtt_ms": [float(ms) for _, _, ms in replies],
+    }
+    values = read_statistics(log)
+    tables = {"pings": table} if replies else {}
+    said = outputs.log(flow.name, "err").strip().splitlines()
+    why = f": {said[-1]}" if said else ""
+    if "loss" not in values:
+        return Result(error=f"no statistics{why or ': ' + (log.strip()[-200:] or 'it printed nothing')}", tables=tables)
+    return Result(values, error=None if "rtt" in values else f"no answer to any of its requests{why}", tables=tables)

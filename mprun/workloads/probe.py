@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The idle probe of a path: a few pings before time zero, with ping(8) of iputils."""
+
+from __future__ import annotations
+
+import re
+
+from mprun.model.plan import Process
+from mprun.workloads.tool import Program
+
+PROGRAMS = {"ping": Program("iputils-ping", "-V")}
+
+INTERVAL_NS = 200_000_000
+SIZE_BYTES = 56
+
+_COUNTS = re.compile(r"(\d+) packets transmitted, (\d+) received")
+_TIMES = re.compile(r"rtt min/avg/max/mdev = ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms")
+
+
+def probe(name: str, node: str, source_address: str, destination_address: str, count: int) -> Process:
+    """Return the process of one probe. Option -I sets the source address, which selects the path."""
+    words = f"ping -n -c {count} -i {INTERVAL_NS / 1e9:g} -s {SIZE_BYTES} -I {source_address} {destination_address}"
+    return Process(name=name, node=node, argv=tuple(words.split()), role="probe")
+
+
+def read_statistics(output: str) -> dict[str, float]:
+    """Read the last lines of ping(8). rtt: the mean, in s. loss: the share of requests without an answer.
+
+    A value that the output does not have is left out.
+    """
+    values: dict[str, float] = {}
+    if counts := _COUNTS.search(output):
+        sent, received = map(int, counts.groups())
+        values["loss"] = (sent - received) / sent if sent else 1.0
+    if times := _TIMES.search(output):
+        names = ("rtt.min", "rtt", "rtt.max", "rtt.mdev")
+        values |= {name: float(text) / 1e3 for name, text in zip(names, times.groups(), strict=True)}
+    return values

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read qlog, the events of one end of a QUIC connection (draft-ietf-quic-qlog-main-schema). Pure.
+
+Two forms are read: JSON text sequences, and one JSON object. The names of events in qlog 0.3, 0.4 and later drafts
+differ in their category only. The category is left out here. A file may have several traces; the longest is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mprun.model.sequence_space import Seen
+from mprun.safety.folder import parse_json
+
+# The record separator of JSON text sequences (RFC 7464).
+SEPARATOR = b"\x1e"
+MOST_BYTES = 512 << 20
+MOST_EVENTS = 5_000_000
+# Names of events in some drafts, and here.
+_NAMES = {"recovery_metrics_updated": "metrics_updated", "loss_timer_updated": "timer_updated"}
+# Packets with application data (RFC 9000 17.3.1).
+ONE_RTT = "1RTT"
+Frame = Mapping[str, Any]
+
+
+class QlogError(ValueError):
+    """A qlog that cannot be read."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event.
+
+    - at_ms: its time, from the origin of the trace.
+    - name: without category, as in `packet_sent`.
+    - path: the number of the path in the multipath extension; None if the event does not have it.
+    - tuple: the trace's name for the addresses at both ends; None if the event does not have it.
+    """
+
+    at_ms: float
+    name: str
+    data: Mapping[str, Any]
+    path: int | None = None
+    tuple: str | None = None
+
+    @property
+    def packet(self) -> Mapping[str, Any]:
+        """The header of the event's packet."""
+        header = self.data.get("header")
+        return header if isinstance(header, Mapping) else {}
+
+    @property
+    def size_bytes(self) -> int | None:
+        """The size of the packet; None if the event does not have it."""
+        raw = self.data.get("raw")
+        size = raw.get("length") if isinstance(raw, Mapping) else self.packet.get("length")
+        return size if isinstance(size, int) else None
+
+    @property
+    def frames(self) -> Sequence[Frame]:
+        frames = self.data.get("frames")
+        return [frame for frame in frames if isinstance(frame, Mapping)] if isinstance(frames, list) else ()
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The events of one end.
+
+    is_unix: times count from 1970 and not from the start of the connection.
+    """
+
+    events: Sequence[Event]
+    is_unix: bool
+
+    @property
+    def has_paths(self) -> bool:
+        """Return whether the trace tells the path of its packets."""
+        return any(event.path is not None for event in self.events if event.name.startswith("packet_"))
+
+
+def read(content: bytes) -> Trace:
+    """Read the qlog of one end. Raises QlogError."""
+    if len(content) > MOST_BYTES:
+        raise QlogError(f"has more than {MOST_BYTES >> 20} MiB")
+    records = list(_sequence(content)) if SEPARATOR in content else _object(content)
+    if not records:
+        raise QlogError("has no events")
+    # a time as in time(2) is later than 2001
+    is_unix = records[0]["time"] > 1e12 if isinstance(records[0].get("time"), int | float) else False
+    return Trace([_event(record) for record in records], is_unix)
+
+
+def _sequence(content: bytes) -> Iterator[Mapping[str, Any]]:
+    """Yield the events of a JSON text sequence. The last record may be incomplete, as an end may be stopped."""
+    records = [record for record in content.split(SEPARATOR) if record.strip()]
+    for number, record in enumerate(records):
+        if number > MOST_EVENTS:
+            raise QlogError(f"has more than {MOST_EVENTS} events")
+        try:
+            value = parse_json(record)
+        except ValueError as error:
+            if number == len(records) - 1:
+                return
+            raise QlogError(f"record {number + 1} is not JSON: {error}") from None
+        if isinstance(value, Mapping) and "name" in value:
+            yield value
+
+
+def _object(content: bytes) -> Sequence[Mapping[str, Any]]:
+    """Return the events of the longest trace of a JSON object."""
+    try:
+        value = parse_json(content)
+        traces = [value["trace"]] if "trace" in value else value["traces"]
+        events: Sequence[Mapping[str, Any]] = max((trace["events"] for trace in traces), key=len, default=[])
+        return [event for event in events if "name" in event]
+    except (ValueError, LookupError, TypeError) as error:
+        raise QlogError(f"is neither a JSON text sequence nor an object with traces: {error}") from None
+
+
+def _event(record: Mapping[str, Any]) -> Event:
+    name = str(record["name"]).rpartition(":")[2]
+    at_ms, data = record.get("time"), record.get("data")
+    if not isinstance(at_ms, int | float) or not isinstance(data, Mapping):
+        raise QlogError(f"event {name} has no time or no data")
+    header = data.get("header")
+    path = data.get("path_id", header.get("path_id") if isinstance(header, Mapping) else None)
+    ends = record.get("tuple", record.get("path"))
+    return Event(
+        at_ms,
+        _NAMES.get(name, name),
+        data,
+        path if isinstance(path, int) else None,
+        ends if isinstance(ends, str) and ends else None,
+    )
+
+
+def to_ns(at_ms: float) -> int:
+    """Return a time in ms in ns. Of a time since 1970, no digit of its fraction is lost."""
+    whole = int(at_ms)
+    return whole * 1_000_000 + round((at_ms - whole) * 1e6)
+
+
+def offset_of(frame: Frame) -> int:
+    """Return the place of the data of a frame in its stream, in bytes."""
+    offset = frame.get("offset")
+    return offset if isinstance(offset, int) else 0
+
+
+def length_of(frame: Frame) -> int:
+    """Return the size of the data of a frame, in bytes."""
+    raw = frame.get("raw")
+    length = frame.get("length", raw.get("length") if isinstance(raw, Mapping) else None)
+    return length if isinstance(length, int) else 0
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A request and its answer, on a stream of their own. Times in ms, from the origin of the client's trace."""
+
+    stream: int
+    begin_ms: float
+    end_ms: float
+
+
+def find_exchanges(client: Trace) -> Sequence[Exchange]:
+    """Return the requests of a client in the order of their streams, from its qlog.
+
+    A request begins when its first STREAM frame is sent, and its answer ends when its last missing byte arrives.
+    Only streams that the client opens in both directions count (RFC 9000 2.1).
+    """
+    begins: dict[int, float] = {}
+    ends: dict[int, float] = {}
+    arrived: dict[int, Seen] = {}
+    for event in client.events:
+        for frame in event.frames if event.name in ("packet_sent", "packet_received") else ():
+            stream = frame.get("stream_id")
+            if frame.get("frame_type") != "stream" or not isinstance(stream, int) or stream % 4:
+                continue
+            if event.name == "packet_sent":
+                begins.setdefault(stream, event.at_ms)
+                continue
+            offset = offset_of(frame)
+            if arrived.setdefault(stream, Seen()).add(offset, offset + length_of(frame)):
+                ends[stream] = event.at_ms
+    return [Exchange(stream, begins[stream], ends[stream]) for stream in sorted(begins) if stream in ends]
+
+
+def find_handshake(client: Trace) -> float | None:
+    """Return the time at which a client has completed the handshake, in ms from its first packet; None if never.
+
+    It is complete for the client when it sends its Finished message, in its first Handshake packet with a CRYPTO frame.
+    """
+    sent = [event for event in client.events if event.name == "packet_sent"]
+    for event in sent:
+        if event.packet.get("packet_type") == "handshake" and any(
+            frame.get("frame_type") == "crypto" for frame in event.frames
+        ):
+            return event.at_ms - sent[0].at_ms
+    return None
+
+
+# The category of each event in qlog 0.3, which viewers such as qvis read. Other events are left out.
+_CATEGORIES = {
+    **dict.fromkeys(("packet_sent", "packet_received", "packet_dropped", "parameters_set"), "transport"),
+    **dict.fromkeys(("packet_lost", "metrics_updated"), "recovery"),
+    **dict.fromkeys(("connection_started", "connection_closed"), "connectivity"),
+}
+
+
+def render(trace: Trace, end: str, title: str) -> str:
+    """Return the trace of one end as a JSON object of qlog 0.3, for viewers.
+
+    Viewers do not tell paths apart. So the object has one trace with all events, and one for each path if the trace has
+    the paths.
+    """
+    paths = sorted({event.path for event in trace.events if event.path is not None})
+    parts = [(f"{end}, all paths", trace.events)]
+    if len(paths) > 1:
+        parts += [(f"{end}, path {n}", [event for event in trace.events if event.path == n]) for n in paths]
+    traces = [
+        {
+            "title": name,
+            "vantage_point": {"name": name, "type": end},
+            "common_fields": {"time_format": "absolute"},
+            "events": [_render(event) for event in events if event.name in _CATEGORIES],
+        }
+        for name, events in parts
+    ]
+    return json.dumps({"qlog_format": "JSON", "qlog_version": "0.3", "title": title, "traces": traces})
+
+
+def _render(event: Event) -> dict[str, Any]:
+    data = dict(event.data)
+    if event.packet:
+        data["header"] = {key: value for key, value in event.packet.items() if key != "length"}
+    if event.name.startswith("packet_"):
+        data["raw"] = {"length": event.size_bytes}
+        data["frames"] = [{**frame, "length": length_of(frame)} for frame in event.frames]
+    return {"time": event.at_ms, "name": f"{_CATEGORIES[event.name]}:{event.name}", "data": data}

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`quic`: requests and answers over QUIC, on one path or several (RFC 9000, draft-ietf-quic-multipath).
+
+Client and server are one program of ours: mprun-quic on the library tquic, or mprun-noq on the library noq.
+`mprun tools install` builds each. Or they are commands of the file (`quic_stack`). The client sends one request after
+the other, or several at a time, each on a stream of its own. A bulk transfer is one request for many bytes. Our
+programs count what each path carried: payload of STREAM frames, including retransmissions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, PlainValidator, PrivateAttr, WithJsonSchema, WrapValidator, model_validator
+
+from mprun.inputs.keys import own_program
+from mprun.inputs.keys.field import VOLUME_SCHEMA, Time, Whole
+from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.traffic_entry import ServedEntry, Size
+from mprun.model.capabilities import Capabilities
+from mprun.model.fault import Path, tell_unknown
+from mprun.model.metric import Metric, delays
+from mprun.model.spec import Attachment, Flow
+from mprun.model.units import VOLUME
+from mprun.workloads import certificate, quic_connection, quic_stack
+from mprun.workloads.account import tell_requests
+from mprun.workloads.quic_connection import check_paths as check_paths
+from mprun.workloads.quic_stack import StackEntry
+from mprun.workloads.quic_stack import commands as commands
+from mprun.workloads.tool import Endpoints, Outputs, Portion, Program, Result, Table, Work
+
+PORTS = 1
+PROGRAMS: Mapping[str, Program] = {}
+METRICS = {
+    "goodput": Metric(
+        "rate",
+        "bytes of all answers, divided by the time from the first request to the end of the last answer",
+        over="sum",
+        better="higher",
+    ),
+    "requests": Metric("count", "requests that were answered", over="sum"),
+    "bytes": Metric("size", "bytes of all answers", over="sum"),
+    "completion": Metric(
+        "time", "time from the first packet to the end of the last answer, including the handshake", better="lower"
+    ),
+    **quic_connection.METRICS,
+    **delays("delay", "time from a request to the end of its answer"),
+}
+
+DEFAULT_TIMEOUT_NS = 300_000_000_000
+
+
+def _parse_stack(value: object, _: object) -> str | StackEntry:
+    if isinstance(value, dict):
+        return StackEntry.model_validate(value)
+    if not isinstance(value, str) or value not in quic_connection.STACKS:
+        known = (*quic_connection.STACKS, "{client: [...], server: [...]}")
+        raise ValueError(tell_unknown("stack", value, known))
+    return value
+
+
+# The validator replaces pydantic's own of the union, whose faults would name both of its types.
+Stack = Annotated[quic_connection.StackName | StackEntry, WrapValidator(_parse_stack)]
+
+
+class Entry(ServedEntry):
+    """Requests and answers over QUIC, one after the other or several at a time, on one connection."""
+
+    tool: Literal["quic"] = Field(description="The tool.")
+    protocol: Literal["quic"] = Field("quic", description="The transport protocol.")
+    response_bytes: Size = Field(alias="response", description="The size of an answer.", examples=["5mb"])
+    requests: Annotated[int, Whole(1, 100_000, "a run shows no more")] = Field(1, description="The number of requests.")
+    request_bytes: Annotated[int, PlainValidator(VOLUME.parse), WithJsonSchema(VOLUME_SCHEMA)] = Field(
+        0,
+        alias="request",
+        description="The size of a request, in addition to the line that asks for the answer. Default: 0bytes.",
+    )
+    think_ns: Time = Field(0, alias="think", description="The time from an answer to the next request. Default: 0s.")
+    streams: Annotated[int, Whole(1, 100, "an end allows its peer no more streams at a time")] = Field(
+        1, description="The number of requests that are under way at a time, each on a stream of its own."
+    )
+    stack: Stack = Field(
+        "tquic",
+        description="The QUIC library of both ends: tquic (multipath as in draft 05) or noq (as in draft 21). "
+        "Or a stack of your own, as a mapping with the commands `client` and `server`.",
+    )
+    multipath: bool = Field(False, description="Use every path between the hosts.")
+    scheduler: quic_connection.Schedulers | None = quic_connection.SCHEDULER
+    congestion: quic_connection.Congestion = Field(
+        "cubic", description="The congestion control of both ends, on each path."
+    )
+    qlog: bool = Field(
+        False,
+        description="Keep the events of client and server as qlog: packets, recovery and congestion control.",
+    )
+
+    _attached: tuple[Attachment, ...] = PrivateAttr(())
+
+    @model_validator(mode="after")
+    def _agree(self) -> Entry:
+        if self.scheduler is not None and not self.multipath:
+            raise refuse({("scheduler",): quic_connection.NO_CHOICE}, self)
+        if isinstance(self.stack, StackEntry):
+            faults = self._find_own_faults()
+        else:
+            faults = quic_connection.find_stack_faults(self.stack, self.congestion, self.scheduler)
+        if faults:
+            raise refuse(faults, self)
+        return self
+
+    def _find_own_faults(self) -> dict[Path, str]:
+        """Return the faults of keys that a stack of the user does not have."""
+        faults: dict[Path, str] = {}
+        for name in ("request", "think"):
+            if getattr(self, f"{name}_bytes" if name == "request" else f"{name}_ns"):
+                faults[(name,)] = "is not known to a stack of your own, which fetches files: remove it"
+        if self.requests > quic_stack.MOST_REQUESTS:
+            most = quic_stack.MOST_REQUESTS
+            faults[("requests",)] = f"is more than a stack of your own is asked for: write {most} or less"
+        return faults
+
+    def attachments(self) -> dict[Path, tuple[str, str | None]]:
+        found = self.stack.attachments() if isinstance(self.stack, StackEntry) else {}
+        return {("stack", *path): named for path, named in found.items()}
+
+    def with_attachments(self, attachments: Sequence[Attachment]) -> Self:
+        entry = self.model_copy()
+        entry._attached = tuple(attachments)
+        return entry
+
+    def named_words(self) -> dict[Path, str]:
+        found = self.stack.named_words() if isinstance(self.stack, StackEntry) else {}
+        return {("stack", *path): word for path, word in found.items()}
+
+    def options(self) -> dict[str, object]:
+        options = super().options()
+        if isinstance(self.stack, StackEntry):
+            options["stack"] = self.stack.plain()
+        if self._attached:
+            options["attachments"] = own_program.describe_attachments(self._attached)
+        return options
+
+
+def programs(flow: Flow) -> Mapping[str, Program]:
+    """Return the programs that a flow starts. Those of a stack of the user are not known."""
+    return certificate.PROGRAMS if quic_stack.own_stack(flow) else quic_connection.programs(flow)
+
+
+def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """Return a preparation for the certificate, the server (bound to each of its addresses), and the client."""
+    timeout_ns = flow.timeout_ns or DEFAULT_TIMEOUT_NS
+    if quic_stack.own_stack(flow):
+        return quic_stack.work(flow, ends, timeout_ns)
+    options: Mapping[str, Any] = flow.options
+    asked = {"requests": "requests", "response": "response_bytes", "request": "request_bytes", "think-ns": "think_ns"}
+    if options["streams"] > 1:
+        asked["streams"] = "streams"
+    requests = [word for name, option in asked.items() for word in (f"--{name}", str(options[option]))]
+    return quic_connection.work(flow, ends, requests, timeout_ns, options["think_ns"])
+
+
+def parse(flow: Flow, outputs: Outputs) -> Result:
+    """Return delays, rates and the payload of each path, from the client's JSON lines.
+
+    The counts of data that the server sent come from the server's lines.
+    """
+    if quic_stack.own_stack(flow):
+        return quic_stack.parse(flow, outputs)
+    try:
+        report = quic_connection.read_report(outputs.log(flow.name).splitlines(), outputs.zero_ns)
+    except quic_connection.ReportError as fault:
+        return Result(error=str(fault))
+    tables = {"requests": _requests_table(report.requests, report.offset_ns)}
+    values = {"requests": len(report.requests), **quic_connection.count(report)}
+    delays_ns = {"delay": [request["delay_ns"] for request in report.requests]}
+    cause = quic_connection.explain(outputs.log(flow.name, "err"))
+    end = report.end
+    if end is None:
+        return Result(values, error=cause, tables=tables, delays_ns=delays_ns)
+    tables["paths"] = quic_connection.tell_paths(end["paths"])
+    elapsed_ns = end["end_ns"] - end["first_request_ns"]
+    portions: dict[str, list[Portion]] = {}
+    if end["requests"] == flow.options["requests"] and elapsed_ns > 0:
+        values |= {"bytes": end["bytes"], "completion": end["end_ns"] / 1e9, "goodput": end["bytes"] * 8e9 / elapsed_ns}
+        whole = Portion(end["first_request_ns"] + report.offset_ns, end["end_ns"] + report.offset_ns, end["bytes"])
+        portions = {"goodput": [whole]}
+    return Result(
+        values,
+        error=None if "bytes" in values else cause,
+        tables=tables,
+        delays_ns=delays_ns,
+        paths=quic_connection.measure_paths(flow, report, outputs.log(f"{flow.name}.server")),
+        movement=quic_connection.find_movement(report),
+        accounts={flow.name: tell_requests(tables["requests"])},
+        portions=portions,
+    )
+
+
+def _requests_table(requests: Sequence[Mapping[str, Any]], offset_ns: int) -> Table:
+    """Return a row for each request. Start times count from time zero, which is offset_ns before the client's start."""
+    return {
+        "sequence": [request["number"] + 1 for request in requests],
+        "start_ns": [offset_ns + request["at_ns"] for request in requests],
+        "delay_ns": [request["delay_ns"] for request in requests],
+        "received_bytes": [request["bytes"] for request in requests],
+    }

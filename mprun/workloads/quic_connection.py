@@ -1,0 +1,475 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A QUIC connection of one of our programs mprun-quic and mprun-noq, for the workloads that use one.
+
+It knows the keys of an entry for the connection (paths, schedulers, qlog), the arguments of client and server, and the
+lines that both print. The requests are left to the workloads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema
+
+from mprun.model import engine_paths
+from mprun.model.fault import tell_unknown
+from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric, Metrics
+from mprun.model.path import NamedPath
+from mprun.model.plan import Process, Ready
+from mprun.model.spec import Flow
+from mprun.model.units import NS_PER_MS
+from mprun.workloads import certificate
+from mprun.workloads.tool import Endpoints, Movement, PathUse, Program, Table, Work, kept
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A QUIC library and our program on it.
+
+    - tool: the name of the program for `mprun tools install`.
+    - congestion: its congestion controls.
+    - parameter: the transport parameter that both ends send to negotiate multipath.
+    - declares_backups: a path can be declared a backup (PATH_STATUS_BACKUP of draft-ietf-quic-multipath).
+    """
+
+    tool: str
+    congestion: tuple[str, ...]
+    parameter: str
+    declares_backups: bool
+
+    @property
+    def executable(self) -> str:
+        return f"mprun-{self.tool}"
+
+    @property
+    def path(self) -> str:
+        """The program's path inside the engine."""
+        return f"{engine_paths.TOOLS}/{self.tool}/{self.executable}"
+
+
+STACKS = {
+    "tquic": Stack("quic", ("cubic", "bbr", "bbr3", "copa"), "enable_multipath", declares_backups=False),
+    "noq": Stack("noq", ("cubic", "reno", "bbr3"), "initial_max_path_id", declares_backups=True),
+}
+DEFAULT_STACK = "tquic"
+# Metrics of the connection's paths, which the library counts.
+METRICS: Metrics = {
+    "handshake": Metric("time", "time from the first packet until the handshake was complete", better="lower"),
+    "paths": Metric("count", "paths that both ends have validated (RFC 9000 8.2)"),
+    **OF_PATHS,
+    **OF_HANDOVER,
+    "share.forward": Metric("ratio", "share of the payload that a path carried to the server", by_path=True),
+    "share.reverse": Metric("ratio", "share of the payload that a path carried to the client", by_path=True),
+}
+KEY_LOG = "tls-keys.log"
+# The events of each end as JSON text sequences (draft-ietf-quic-qlog-main-schema).
+CLIENT_QLOG, SERVER_QLOG = "client.sqlog", "server.sqlog"
+# Each library keeps connection identifiers for this many paths.
+MOST_PATHS = 8
+# An end that receives nothing for this time gives up.
+IDLE_NS = 10_000_000_000
+
+Policy = str | Mapping[str, object]
+SCHEDULERS = ("lowest-rtt", "roundrobin", "redundant")
+
+
+def _parse_policy(value: object) -> Policy:
+    if isinstance(value, dict):
+        [(key, number)] = value.items() if len(value) == 1 else [("", None)]
+        if key in ("prefer", "backup") and isinstance(number, int) and not isinstance(number, bool) and number >= 0:
+            return {key: number}
+        if "backup" in value:
+            raise ValueError("declares no path a backup: write its number from 0 on, as in '{backup: 1}'")
+        if "prefer" not in value:
+            raise ValueError(
+                "is a mapping without 'prefer', 'client' or 'server': write '{prefer: 0}' or '{client: lowest-rtt}'"
+            )
+        raise ValueError("prefers no path: write its number from 0 on, as in '{prefer: 0}'")
+    if not isinstance(value, str) or value not in SCHEDULERS:
+        raise ValueError(tell_unknown("scheduler", value, (*SCHEDULERS, "{prefer: 0}", "{backup: 1}")))
+    return value
+
+
+def _parse_schedulers(value: object) -> Mapping[str, Policy]:
+    """Return the scheduler of each end."""
+    if isinstance(value, dict) and value and set(value) <= {"client", "server"}:
+        return {end: _parse_policy(value.get(end, SCHEDULERS[0])) for end in ("client", "server")}
+    policy = _parse_policy(value)
+    return {"client": policy, "server": policy}
+
+
+_POLICY_SCHEMA: dict[str, Any] = {
+    "oneOf": [
+        {"enum": list(SCHEDULERS)},
+        {
+            "type": "object",
+            "properties": {
+                "prefer": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "The number of the preferred path, from 0 on. Other paths are used if it fails.",
+                }
+            },
+            "required": ["prefer"],
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "properties": {
+                "backup": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "The number of the path that the client declares a backup, from 0 on.",
+                }
+            },
+            "required": ["backup"],
+            "additionalProperties": False,
+        },
+    ]
+}
+_ENDS_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "client": {
+            **_POLICY_SCHEMA,
+            "description": "The scheduler for packets from the client.",
+            "default": "lowest-rtt",
+        },
+        "server": {
+            **_POLICY_SCHEMA,
+            "description": "The scheduler for packets from the server.",
+            "default": "lowest-rtt",
+        },
+    },
+    "minProperties": 1,
+    "additionalProperties": False,
+}
+Schedulers = Annotated[
+    Mapping[str, Policy],
+    PlainValidator(_parse_schedulers),
+    WithJsonSchema({"oneOf": [*_POLICY_SCHEMA["oneOf"], _ENDS_SCHEMA]}),
+]
+
+
+SCHEDULER = Field(
+    None,
+    description="The scheduler that chooses a packet's path: lowest-rtt, roundrobin, redundant, {prefer: "
+    "NUMBER} or, with `stack: noq`, {backup: NUMBER}. Write one for both ends, or {client: ..., server: ...}. It needs "
+    "`multipath`. Default: lowest-rtt.",
+)
+NO_CHOICE = "has nothing to choose from on one path: write 'multipath: true'"
+# The congestion controls of all libraries.
+Congestion = Literal["cubic", "reno", "bbr", "bbr3", "copa"]
+StackName = Literal["tquic", "noq"]
+STACK_DESCRIPTION = (
+    "The QUIC library of both ends: tquic (multipath as in draft 05) or noq (as in draft 21). Default: tquic."
+)
+
+
+def scheduler_of(flow: Flow, end: str) -> str | None:
+    """Return the scheduler of an end as a word, as in `lowest-rtt` or `prefer=0`; None on a single path."""
+    policy = _schedulers(flow).get(end)
+    if isinstance(policy, Mapping):
+        [(key, number)] = policy.items()
+        return f"{key}={number}"
+    return policy
+
+
+def stack_of(flow: Flow) -> Stack:
+    """Return the library of a flow."""
+    return STACKS[str(flow.options.get("stack") or DEFAULT_STACK)]
+
+
+def programs(flow: Flow) -> Mapping[str, Program]:
+    """Return the programs that a flow over QUIC starts."""
+    stack = stack_of(flow)
+    built = Program("", "--version", f"mprun tools install {stack.tool}")
+    return {stack.executable: built, **certificate.PROGRAMS}
+
+
+def find_stack_faults(
+    name: str | None, congestion: str | None, schedulers: Mapping[str, Policy] | None
+) -> dict[tuple[str | int, ...], str]:
+    """Return the faults of keys that the stack of this name does not have."""
+    stack = STACKS[name or DEFAULT_STACK]
+    faults: dict[tuple[str | int, ...], str] = {}
+    if congestion is not None and congestion not in stack.congestion:
+        known = ", ".join(stack.congestion)
+        faults[("congestion",)] = f"the stack {name or DEFAULT_STACK} has no '{congestion}': write one of {known}"
+    declaring = {end for end, policy in (schedulers or {}).items() if _number(policy, "backup") is not None}
+    if declaring and not stack.declares_backups:
+        faults[("scheduler",)] = "declares a backup, which only one stack can: write 'stack: noq'"
+    elif declaring == {"server"}:
+        faults[("scheduler",)] = "has a backup for the server alone, but the client declares it: write it for both ends"
+    return faults
+
+
+def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:
+    """Yield faults of schedulers that prefer a missing path, and of more paths than a connection may have."""
+    if not flow.options["multipath"]:
+        return
+    if len(paths) > MOST_PATHS:
+        yield "multipath", f"has {len(paths)} paths, and a connection has {MOST_PATHS} at most: join the hosts by fewer"
+    for end, policy in _schedulers(flow).items():
+        for key, does in (("prefer", "prefers"), ("backup", "declares as backup")):
+            number = _number(policy, key)
+            if number is not None and number >= len(paths):
+                there = ", ".join(f"{n} ({path.name})" for n, path in enumerate(paths))
+                yield "scheduler", f"the {end} {does} path {number}, which does not exist: write one of {there}"
+
+
+def _schedulers(flow: Flow) -> Mapping[str, Policy]:
+    """Return the scheduler of each end; empty on a single path."""
+    if not flow.options["multipath"]:
+        return {}
+    given = flow.options.get("scheduler")
+    return given if isinstance(given, Mapping) else dict.fromkeys(("client", "server"), SCHEDULERS[0])
+
+
+def _number(policy: Policy | None, key: str) -> int | None:
+    """Return the number of the path that a scheduler has for `prefer` or `backup`; None if it has none."""
+    number = policy.get(key) if isinstance(policy, Mapping) else None
+    return number if isinstance(number, int) else None
+
+
+def work(flow: Flow, ends: Endpoints, requests: Sequence[str], timeout_ns: int, pause_ns: int) -> Work:
+    """Return a preparation for the certificate, the server (bound to each of its addresses), and the client.
+
+    - requests: the arguments of the client that describe its requests.
+    - pause_ns: the longest time from an answer to the next request.
+    """
+    pairs = ends.pairs if flow.options["multipath"] else ends.pairs[:1]
+    # BoringSSL, on which tquic is built, does not offer Ed25519 by default
+    preparation = certificate.make_certificate(flow, ends.destination_address, certificate.P256)
+    client = _client(flow, ends.port, pairs, requests, timeout_ns, pause_ns)
+    server = _server(flow, ends.port, pairs, pause_ns)
+    return Work((client,), (server,), (preparation,))
+
+
+def _client(
+    flow: Flow, port: int, pairs: Sequence[tuple[str, str]], requests: Sequence[str], timeout_ns: int, pause_ns: int
+) -> Process:
+    argv = [stack_of(flow).path, "client"]
+    for source, destination in pairs:
+        argv += ["--path", f"{source},{_socket(destination, port)}"]
+    number = _number(_schedulers(flow).get("client"), "backup")
+    if number is not None:
+        argv += ["--backup", ",".join(pairs[number])]
+    argv += [*requests, "--timeout-ms", str(timeout_ns // NS_PER_MS), "--keylog", kept(flow, KEY_LOG)]
+    return Process(
+        name=flow.name,
+        node=flow.source,
+        argv=(*argv, *_shared(flow, "client", pairs, pause_ns)),
+        env=certificate.DETERMINISTIC,
+        role="flow",
+        timeout_ns=timeout_ns,
+        keeps=(kept(flow, KEY_LOG), *((kept(flow, CLIENT_QLOG),) if flow.options.get("qlog") else ())),
+    )
+
+
+def _server(flow: Flow, port: int, pairs: Sequence[tuple[str, str]], pause_ns: int) -> Process:
+    argv = [stack_of(flow).path, "server"]
+    for address in dict.fromkeys(destination for _, destination in pairs):
+        argv += ["--listen", _socket(address, port)]
+    argv += ["--certificate", certificate.certificate_of(flow), "--key", certificate.key_of(flow)]
+    return Process(
+        name=f"{flow.name}.server",
+        node=flow.destination,
+        argv=(*argv, *_shared(flow, "server", [(destination, source) for source, destination in pairs], pause_ns)),
+        env=certificate.DETERMINISTIC,
+        role="server",
+        ready=Ready("output", "listening"),
+        keeps=(kept(flow, SERVER_QLOG),) if flow.options.get("qlog") else (),
+    )
+
+
+def _shared(flow: Flow, end: str, pairs: Sequence[tuple[str, str]], pause_ns: int) -> list[str]:
+    """Return the arguments that both ends share. pairs: (own address, the peer's address) of each path."""
+    argv = ["--congestion", flow.congestion or "cubic", "--idle-timeout-ms"]
+    argv.append(str((IDLE_NS + pause_ns) // NS_PER_MS))
+    policy = _schedulers(flow).get(end)
+    number = _number(policy, "prefer")
+    if number is not None:
+        argv += ["--scheduler", f"prefer={','.join(pairs[number])}"]
+    elif policy is not None:
+        argv += ["--scheduler", policy if isinstance(policy, str) else "backup"]
+    if flow.options.get("qlog"):
+        argv += ["--qlog", kept(flow, CLIENT_QLOG if end == "client" else SERVER_QLOG)]
+    return argv
+
+
+def _socket(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+class ReportError(ValueError):
+    """The output of the client is incomplete."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The lines of a client.
+
+    - events: its lines by the value of `event`, in order.
+    - offset_ns: the client's start, from time zero. The client counts from its own start.
+    """
+
+    events: Mapping[str, Sequence[Mapping[str, Any]]]
+    offset_ns: int
+
+    @property
+    def requests(self) -> Sequence[Mapping[str, Any]]:
+        return self.events.get("request", ())
+
+    @property
+    def handshake_s(self) -> float | None:
+        """The time from the client's start until the handshake was complete; None if it never was."""
+        connected = self.events.get("connected")
+        return connected[0]["at_ns"] / 1e9 if connected else None
+
+    @property
+    def end(self) -> Mapping[str, Any] | None:
+        """The totals and the figures of each path; None if the client ended without them."""
+        return self.events["end"][0] if "end" in self.events else None
+
+
+def read_report(lines: Iterable[str], zero_ns: int) -> Report:
+    """Read the lines of a client. Raises ReportError."""
+    events: dict[str, list[dict[str, Any]]] = {}
+    try:
+        for line in lines:
+            event = json.loads(line)
+            events.setdefault(event["event"], []).append(event)
+    except ValueError as fault:
+        raise ReportError(f"its output is not whole: {fault}") from None
+    return Report(events, events["begin"][0]["monotonic_ns"] - zero_ns if "begin" in events else 0)
+
+
+def explain(standard_error: str) -> str:
+    """Return the reason why a client ended, from its standard error."""
+    said = standard_error.strip().splitlines()
+    return strip_name(said[-1]) if said else "it ended without any output"
+
+
+def strip_name(line: str) -> str:
+    """Return a message of a client without the name of its program."""
+    for stack in STACKS.values():
+        line = line.removeprefix(f"{stack.executable}: ")
+    return line
+
+
+def count(report: Report) -> dict[str, float]:
+    """Return the handshake's time and the number of paths, if they are known."""
+    values = {} if report.handshake_s is None else {"handshake": report.handshake_s}
+    if report.end is not None:
+        values["paths"] = sum(path["validated"] for path in report.end["paths"])
+    return values
+
+
+def measure_paths(flow: Flow, report: Report, server_log: str) -> tuple[PathUse, ...]:
+    """Return what each path carried. Empty if the connection was never established.
+
+    server_log: the output of the server. It has the counts of data that the server sent.
+    """
+    if report.end is None or report.handshake_s is None:
+        return ()
+    paths = report.end["paths"]
+    validated = {(event["local"], event["remote"]): event["at_ns"] / 1e9 for event in report.events.get("path", ())}
+    # the handshake validates the first path (RFC 9000 8.1)
+    for first in paths[:1]:
+        validated.setdefault((first["local"], first["remote"]), report.handshake_s)
+    is_forward = _sums(paths, "sent_stream_bytes") > _sums(paths, "received_stream_bytes")
+    senders = _senders(report.end if is_forward else _closed(server_log), is_forward)
+    return tuple(_use(flow, report.end, path, validated, senders) for path in paths)
+
+
+def _sums(paths: Sequence[Mapping[str, Any]], counted: str) -> int:
+    return sum(path[counted] for path in paths)
+
+
+def _closed(log: str) -> Mapping[str, Any]:
+    """Return the server's report at the close of the connection.
+
+    It has no paths if the report is missing or incomplete.
+    """
+    try:
+        events: list[dict[str, Any]] = [json.loads(line) for line in log.splitlines()]
+    except ValueError:
+        events = []
+    return next((event for event in events if event["event"] == "closed"), {"paths": []})
+
+
+def _senders(event: Mapping[str, Any], is_client: bool) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+    """Return an end's figures for each path that it sent on, by (address of the client, of the server)."""
+    ends = ("local", "remote") if is_client else ("remote", "local")
+    return {(path[ends[0]], path[ends[1]]): path for path in event["paths"] if path["sent_packets"]}
+
+
+def find_movement(report: Report) -> Movement | None:
+    """Return the time from the first request to the end of the last answer, or until the client gave up."""
+    if report.end is None or not report.end["first_request_ns"]:
+        return None
+    began_ns, ended_ns = (report.end[name] + report.offset_ns for name in ("first_request_ns", "end_ns"))
+    standstills = report.events.get("standstill", ())
+    stood = [(event["at_ns"] + report.offset_ns, event["to_ns"] + report.offset_ns) for event in standstills]
+    return Movement(began_ns, max([ended_ns, *(until for _, until in stood)]), stood)
+
+
+def _use(
+    flow: Flow,
+    end: Mapping[str, Any],
+    path: Mapping[str, Any],
+    validated: Mapping[Any, float],
+    senders: Mapping[tuple[str, str], Mapping[str, Any]],
+) -> PathUse:
+    """Return the payload of a path, and a failure if it is less than requested.
+
+    senders: figures of the end that sent more. It sends data that it considers lost again in another packet.
+    """
+    ends = (path["local"], path["remote"])
+    use = PathUse(*ends, path["sent_stream_bytes"], path["received_stream_bytes"], joined_s=validated.get(ends))
+    if sender := senders.get(ends):
+        srtt_s = sender["smoothed_rtt_ns"] / 1e9
+        use = replace(use, srtt_s=srtt_s, resent=sender["lost_packets"], resent_bytes=sender["lost_bytes"])
+    if not flow.options["multipath"]:
+        return use
+    if not end["multipath"]:
+        return use.fail(f"multipath was not negotiated (transport parameter {stack_of(flow).parameter})")
+    if not path["validated"]:
+        return use.fail(_explain_invalid(path))
+    if use.forward_bytes or use.reverse_bytes:
+        return use
+    at = f" (it was usable from {validated[ends]:.3f} s on, and all was done at {end['end_ns'] / 1e9:.3f} s)"
+    nothing = f"it carried nothing{at if ends in validated else ''}"
+    policies = _schedulers(flow).values()
+    if any(policy in ("roundrobin", "redundant") for policy in policies):
+        return use.fail(nothing)
+    if all(policy == "lowest-rtt" for policy in policies):
+        return use.warn(f"{nothing}: lowest-rtt leaves a path alone while one of a shorter round trip has room")
+    return use
+
+
+def _explain_invalid(path: Mapping[str, Any]) -> str:
+    if path["state"] == "unknown":
+        return "it was never tried: the server gave no connection identifier for it, or the connection ended before"
+    if path["received_packets"]:
+        return "its validation was not over when the connection ended"
+    return f"no answer came over it to {path['sent_packets']} packets with PATH_CHALLENGE (RFC 9000 8.2)"
+
+
+def tell_paths(paths: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a row for each path, with the counts of the client's library. sent: to the server."""
+    counted = (
+        *("sent_bytes", "received_bytes", "sent_packets", "received_packets", "lost_packets"),
+        *("sent_stream_bytes", "received_stream_bytes"),
+    )
+    return {
+        "source": [path["local"] for path in paths],
+        "destination": [path["remote"] for path in paths],
+        **{name: [path[name] for path in paths] for name in counted},
+        "smoothed_rtt_ns": [path["smoothed_rtt_ns"] for path in paths],
+        "least_rtt_ns": [path["least_rtt_ns"] for path in paths],
+    }

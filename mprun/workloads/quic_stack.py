@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A QUIC stack of the user: client and server by commands of the file, for `tool: quic`. Runs with --allow-exec only.
+
+Environment variables tell each end its role, addresses, files, keys and folders, as runners of interoperability tests
+do. `mprun.agent.programs.quic_end` makes the folders and runs the command. What the stack has done follows from the
+files that the client has downloaded, and from the client's qlog. So a stack needs no code of mprun.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from mprun.inputs.keys import own_program
+from mprun.inputs.keys.file_model import FileModel, refuse
+from mprun.inputs.keys.own_program import Command
+from mprun.model import engine_paths
+from mprun.model.fault import Path
+from mprun.model.plan import Process, Ready
+from mprun.model.spec import Flow
+from mprun.safety.folder import parse_json
+from mprun.workloads import certificate, qlog, quic_connection
+from mprun.workloads.account import tell_requests
+from mprun.workloads.own_program import MOST_LOG_BYTES, fill, known_values, own_environment, prepare, started_in
+from mprun.workloads.tool import PYTHON, Endpoints, Movement, Outputs, Portion, Result, Table, Work, kept, temporary
+
+PROGRAM = f"{engine_paths.PROGRAMS}/endpoint.py"
+# The report of each end (`mprun.agent.programs.quic_end`), and its session secrets.
+REPORTS = {"client": "client.json", "server": "server.json"}
+KEY_LOGS = {"client": quic_connection.KEY_LOG, "server": "server-tls-keys.log"}
+QLOGS = {"client": quic_connection.CLIENT_QLOG, "server": quic_connection.SERVER_QLOG}
+# Each request is a word of a variable, which the kernel limits to 128 KiB.
+MOST_REQUESTS = 1000
+# A time of this length without data is a standstill.
+STANDSTILL_MS = 10
+
+
+class StackEntry(FileModel):
+    """A QUIC stack by the commands of its two ends."""
+
+    client: Command = Field(
+        description="The command of the client. It fetches the files of `REQUESTS` and ends.",
+        examples=[["python3", "client.py"]],
+    )
+    server: Command = Field(
+        description="The command of the server. It serves the files of `WWW` until the signal TERM.",
+        examples=[["python3", "server.py"]],
+    )
+    files: own_program.Files = own_program.FILES
+    build: Command | None = own_program.BUILD
+    environment: own_program.Environment = own_program.ENVIRONMENT
+
+    @model_validator(mode="after")
+    def _agree(self) -> StackEntry:
+        found = own_program.find_faults(self.files, self.build, self.environment, self.named_words())
+        if faults := dict(found):
+            raise refuse(faults, self)
+        return self
+
+    def attachments(self) -> dict[Path, tuple[str, str | None]]:
+        return own_program.attachments(self.files)
+
+    def named_words(self) -> dict[Path, str]:
+        return own_program.named_words(client=self.client, server=self.server, build=self.build)
+
+    def plain(self) -> dict[str, object]:
+        """Return the entry as plain values, without its files and what is missing."""
+        values = {"client": self.client, "server": self.server, "build": self.build, "environment": self.environment}
+        return {name: value for name, value in values.items() if value}
+
+
+def own_stack(flow: Flow) -> Mapping[str, Any] | None:
+    """Return the stack that a flow brings, as `StackEntry.plain` gives it; None if it has one of mprun's."""
+    stack = flow.options.get("stack")
+    return stack if isinstance(stack, Mapping) else None
+
+
+def commands(flow: Flow) -> tuple[str, ...]:
+    """Return the commands that the file runs, as a person would type them. A person must allow them."""
+    stack = own_stack(flow) or {}
+    lines = ((flow.source, "build"), (flow.source, "client"), (flow.destination, "server"))
+    return tuple(f"{host}: {shlex.join(stack[key])}" for host, key in lines if key in stack)
+
+
+def work(flow: Flow, ends: Endpoints, timeout_ns: int) -> Work:
+    """Return both ends as processes, and preparations for the certificate and the files of the stack."""
+    stack = own_stack(flow)
+    assert stack is not None
+    known = known_values(flow, ends)
+    # BoringSSL and the libraries on it do not offer Ed25519 by default
+    made = certificate.make_certificate(flow, ends.destination_address, certificate.P256)
+    own: Mapping[str, str] = stack.get("environment", {})
+    building = {**own_environment(flow, known, KEY_LOGS["client"]), **own}
+    preparations = (made, *prepare(flow, stack.get("build", ()), known, building))
+    client, server = (_end(flow, ends, role, stack[role], known, own, timeout_ns) for role in ("client", "server"))
+    return Work((client,), (server,), preparations)
+
+
+def _end(
+    flow: Flow,
+    ends: Endpoints,
+    role: str,
+    command: Sequence[str],
+    known: Mapping[str, str],
+    own: Mapping[str, str],
+    timeout_ns: int,
+) -> Process:
+    """Return the process of one end."""
+    is_client = role == "client"
+    options: Mapping[str, Any] = flow.options
+    words = [role, f"{known['files']}/{REPORTS[role]}", certificate.certificate_of(flow), certificate.key_of(flow)]
+    words += [str(options["requests"]), str(options["response_bytes"])]
+    inner = started_in(known.get("inputs"), fill(command, known))
+    environment = {
+        **certificate.DETERMINISTIC,
+        **own_environment(flow, known, KEY_LOGS[role]),
+        **_tell(flow, ends, role),
+        **own,
+    }
+    keeps = [REPORTS[role], KEY_LOGS[role], *([QLOGS[role]] if options["qlog"] else [])]
+    return Process(
+        name=flow.name if is_client else f"{flow.name}.server",
+        node=flow.source if is_client else flow.destination,
+        argv=(*PYTHON, PROGRAM, *words, *inner),
+        role="flow" if is_client else "server",
+        env=environment,
+        timeout_ns=timeout_ns,
+        ready=None if is_client else Ready("udp", str(ends.port)),
+        keeps=tuple(kept(flow, name) for name in keeps),
+        most_log_bytes=MOST_LOG_BYTES,
+        is_foreign=True,
+    )
+
+
+def _tell(flow: Flow, ends: Endpoints, role: str) -> dict[str, str]:
+    """Return the variables of one end beyond those of each program; docs/quic.md has the list."""
+    options: Mapping[str, Any] = flow.options
+    pairs = ends.pairs if options["multipath"] else ends.pairs[:1]
+    told = {
+        "ROLE": role,
+        "TESTCASE": "multipath" if options["multipath"] else "transfer",
+        "CERTS": temporary(flow, f"{role}/certs"),
+        "MPRUN_PATHS": " ".join(",".join(pair) for pair in pairs),
+        "MPRUN_CONGESTION": flow.congestion or "cubic",
+        "MPRUN_STREAMS": str(options["streams"]),
+    }
+    if scheduler := quic_connection.scheduler_of(flow, role):
+        told["MPRUN_SCHEDULER"] = scheduler
+    if options["qlog"]:
+        told["QLOGDIR"] = temporary(flow, f"{role}/qlog")
+    if role == "server":
+        return {**told, "WWW": temporary(flow, "server/www")}
+    address = ends.destination_address
+    host = f"[{address}]" if ":" in address else address
+    urls = (f"https://{host}:{ends.port}/{number}" for number in range(1, options["requests"] + 1))
+    return {**told, "DOWNLOADS": temporary(flow, "client/downloads"), "REQUESTS": " ".join(urls)}
+
+
+def parse(flow: Flow, outputs: Outputs) -> Result:
+    """Return what the downloads and the client's qlog tell."""
+    options: Mapping[str, Any] = flow.options
+    content = outputs.file(REPORTS["client"])
+    printed = outputs.log(flow.name, "err").strip()[-500:]
+    said = f"; it printed: {printed}" if printed else ""
+    if content is None:
+        return Result(error=f"the client left no report{said}")
+    downloads: Mapping[str, int] = parse_json(content)["downloads"]
+    wanted, size = [str(number + 1) for number in range(options["requests"])], options["response_bytes"]
+    whole = [name for name in wanted if downloads.get(name) == size]
+    values: dict[str, float] = {"requests": len(whole)}
+    error = None
+    if len(whole) < len(wanted):
+        lacking = next(name for name in wanted if name not in whole)
+        error = f"{len(whole)} of {len(wanted)} files arrived whole: '{lacking}' has {downloads.get(lacking, 0)} of "
+        error += f"{size} bytes in DOWNLOADS{said}"
+    else:
+        values["bytes"] = size * len(whole)
+    if not options["qlog"]:
+        span = outputs.span(flow.name)
+        if span and error is None:
+            values["completion"] = (span[1] - span[0]) / 1e9
+        return Result(values, error=error, warnings=(_UNKNOWN,))
+    try:
+        return _with_qlog(flow, outputs, values, error)
+    except qlog.QlogError as fault:
+        return Result(values, error=error or f"the qlog of its client {fault}{said}")
+
+
+_UNKNOWN = "goodput, delays and handshake are not known: write 'qlog: true', and let the client write qlog to QLOGDIR"
+
+
+def _with_qlog(flow: Flow, outputs: Outputs, values: Mapping[str, float], error: str | None) -> Result:
+    """Return a result with the times of the client's qlog. Raises QlogError."""
+    content = outputs.file(QLOGS["client"])
+    if content is None:
+        raise qlog.QlogError("is missing: it wrote no file to QLOGDIR")
+    trace = qlog.read(content)
+    zero_ns = find_zero(flow, trace, outputs)
+    found = {**values}
+    if (handshake_ms := qlog.find_handshake(trace)) is not None:
+        found["handshake"] = handshake_ms / 1e3
+    exchanges = qlog.find_exchanges(trace)
+    if error is not None or len(exchanges) != flow.options["requests"]:
+        why = f"its qlog has {len(exchanges)} requests, not {flow.options['requests']}: a request is a stream"
+        return Result(found, error=error or why)
+    begin_ms, end_ms = min(one.begin_ms for one in exchanges), max(one.end_ms for one in exchanges)
+    began_ns, ended_ns = (qlog.to_ns(at_ms) + zero_ns for at_ms in (begin_ms, end_ms))
+    found["completion"] = (end_ms - next(event.at_ms for event in trace.events if event.name == "packet_sent")) / 1e3
+    found["goodput"] = found["bytes"] * 8e9 / (ended_ns - began_ns)
+    table: Table = {
+        "sequence": list(range(1, len(exchanges) + 1)),
+        "start_ns": [qlog.to_ns(one.begin_ms) + zero_ns for one in exchanges],
+        "delay_ns": [round((one.end_ms - one.begin_ms) * 1e6) for one in exchanges],
+        "received_bytes": [flow.options["response_bytes"]] * len(exchanges),
+    }
+    return Result(
+        found,
+        tables={"requests": table},
+        delays_ns={"delay": table["delay_ns"]},
+        movement=Movement(began_ns, ended_ns, _find_standstills(trace, begin_ms, end_ms, zero_ns)),
+        accounts={flow.name: tell_requests(table)},
+        portions={"goodput": [Portion(began_ns, ended_ns, found["bytes"])]},
+    )
+
+
+def find_zero(flow: Flow, trace: qlog.Trace, outputs: Outputs) -> int:
+    """Return the origin of a client's trace, in ns from time zero: that of its clock, or the start of the client."""
+    if trace.is_unix:
+        return -outputs.epoch_ns
+    span = outputs.span(flow.name)
+    return span[0] - outputs.zero_ns if span else 0
+
+
+def _find_standstills(trace: qlog.Trace, begin_ms: float, end_ms: float, zero_ns: int) -> list[tuple[int, int]]:
+    """Return the spans in which no packet with STREAM frames arrived, in ns from time zero."""
+    moments = [
+        event.at_ms
+        for event in trace.events
+        if event.name == "packet_received" and any(frame.get("frame_type") == "stream" for frame in event.frames)
+    ]
+    between = [begin_ms, *(at_ms for at_ms in moments if begin_ms < at_ms < end_ms), end_ms]
+    return [(qlog.to_ns(a) + zero_ns, qlog.to_ns(b) + zero_ns) for a, b in pairwise(between) if b - a >= STANDSTILL_MS]

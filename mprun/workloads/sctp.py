@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sctp`: bulk transfer over SCTP with concurrent multipath transfer (CMT), in user space.
+
+The program is our `cmtsctp`, built on FreeBSD's SCTP (usrsctp), with encapsulation in UDP (RFC 6951). No kernel has
+CMT, and this program does not need the kernel's SCTP.
+
+SCTP identifies a path by the address of the peer (RFC 9260, section 6.4). An association therefore has as many paths as
+its receiver has addresses. Each path gets a source address of its own as long as there are any.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA
+from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.traffic_entry import OmitEntry, PositiveTime, ServedEntry, Size
+from mprun.model import engine_paths
+from mprun.model.capabilities import Capabilities
+from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric
+from mprun.model.path import NamedPath
+from mprun.model.plan import Process, Ready
+from mprun.model.spec import Flow
+from mprun.model.units import NS_PER_MS, SIZE, TIME
+from mprun.workloads.tool import Endpoints, Movement, Outputs, PathUse, Portion, Program, Result, Table, Work
+
+PROGRAMS = {"cmtsctp": Program("", "--version", "mprun tools install cmtsctp")}
+PORTS = 1
+METRICS = {
+    "goodput": Metric(
+        "rate",
+        "payload that the receiver's program got, divided by the flow's time, without omitted times",
+        over="sum",
+        better="higher",
+    ),
+    "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
+    "retransmits": Metric("count", "DATA chunks that were sent again", over="sum", better="lower"),
+    "timeouts": Metric("count", "retransmission timers (T3-rtx) that expired", over="sum", better="lower"),
+    **OF_PATHS,
+    **OF_HANDOVER,
+    # the library does not count payload by path
+    "carried": Metric("size", "bytes of the sender's SCTP packets that a path carried", by_path=True),
+    "resent": Metric("count", "DATA chunks that were sent again on a path", by_path=True, better="lower"),
+    "share": Metric("ratio", "share of the bytes of the sender's SCTP packets that a path carried", by_path=True),
+}
+
+# The port of SCTP over UDP (RFC 6951), which Wireshark knows. The first flow has this port, other flows the following
+# ports.
+UDP_PORT = 9899
+FIRST_PORT = 5201
+# An association may take a minute to come up, and some seconds to end.
+GRACE_NS = 70_000_000_000
+MOST_MESSAGE_BYTES = 65_535
+DEFAULT_INTERVAL_NS = 100_000_000
+# RTO.Max (RFC 9260, section 16).
+MOST_RTO_MIN_NS = 60_000_000_000
+
+
+def _parse_message(value: object) -> int:
+    size_bytes = SIZE.parse(value)
+    if not 0 < size_bytes <= MOST_MESSAGE_BYTES:
+        raise ValueError(f"{size_bytes} bytes are no message: write '1444bytes', or up to '{MOST_MESSAGE_BYTES}bytes'")
+    return size_bytes
+
+
+def _parse_rto_min(value: object) -> int:
+    """Return whole milliseconds, because the library counts them."""
+    least_ns = TIME.parse(value)
+    if not NS_PER_MS <= least_ns <= MOST_RTO_MIN_NS or least_ns % NS_PER_MS:
+        raise ValueError(f"{TIME.render(least_ns)} is no whole number of milliseconds from 1ms to 60s: write '200ms'")
+    return least_ns
+
+
+class Entry(ServedEntry):
+    """Bulk transfer over one SCTP association, with CMT over all its paths."""
+
+    tool: Literal["sctp"] = Field(description="The tool.")
+    protocol: Literal["sctp"] = Field("sctp", description="The transport protocol.")
+    duration: PositiveTime | None = Field(
+        None, description="The time to send. Use either `duration` or `size`.", examples=["10s"]
+    )
+    size_bytes: Size | None = Field(
+        None, alias="size", description="The number of bytes to send. Use it instead of `duration`."
+    )
+    omit: OmitEntry | None = Field(
+        None, description="The times to leave out of the goodput, to measure a steady state."
+    )
+    reverse: bool = Field(False, description="Let the server send and the client receive.")
+    cmt: Literal["off", "on", "rpv1", "rpv2", "mptcp"] = Field(
+        "off",
+        description="The mode of concurrent multipath transfer. `off`: only the primary path, or another if it "
+        "fails. `on`: all paths, each with its own congestion window. `rpv1`, `rpv2`: windows coupled "
+        "by resource pooling. `mptcp`: windows coupled as in RFC 6356.",
+    )
+    buffer_splitting: Literal["off", "send", "receive", "both"] = Field(
+        "off", description="Divide the send buffer, the peer's receive window, or both among the paths."
+    )
+    unordered: bool = Field(False, description="Deliver messages in the order of arrival.")
+    message_bytes: Annotated[int, PlainValidator(_parse_message), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
+        None,
+        alias="message",
+        description="The payload of a message. Default: the largest payload for a packet of 1500 bytes.",
+    )
+    send_buffer_bytes: Size | None = Field(
+        None, alias="send_buffer", description="The send buffer of the sender. Default: 256 KiB."
+    )
+    receive_buffer_bytes: Size | None = Field(
+        None, alias="receive_buffer", description="The receive buffer of the receiver. Default: 128 KiB."
+    )
+    rto_min_ns: Annotated[int, PlainValidator(_parse_rto_min), WithJsonSchema(TIME_SCHEMA)] | None = Field(
+        None,
+        alias="rto_min",
+        description="The smallest retransmission timeout of the sender (RTO.Min, RFC 9260, section 16). Default: 1s.",
+    )
+    interval_ns: PositiveTime = Field(
+        DEFAULT_INTERVAL_NS,
+        alias="interval",
+        description="The interval between samples of goodput and paths. Default: 100ms.",
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Entry:
+        if (self.duration is None) == (self.size_bytes is None):
+            what = "is missing" if self.duration is None else "conflicts with 'size'"
+            raise refuse({("duration",): f"{what}: write 'duration: 10s' or 'size: 10mb'"}, self)
+        if self.omit is not None:
+            if self.duration is None:
+                raise refuse({("omit",): "counts seconds of a duration: write 'duration: 10s'"}, self)
+            if self.omit.start_ns + self.omit.end_ns >= self.duration:
+                message = f"omits the whole {TIME.render(self.duration)}: write less, or a longer duration"
+                raise refuse({("omit",): message}, self)
+        return self
+
+    def options(self) -> dict[str, object]:
+        omit = {} if self.omit is None else {"omit": {"start_ns": self.omit.start_ns, "end_ns": self.omit.end_ns}}
+        return super().options() | omit
+
+
+def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:
+    """Yield a fault if a flow with CMT has only one path, because its receiver has only one address."""
+    is_reverse = bool(flow.options.get("reverse"))
+    firsts, lasts = {path.first_link for path in paths}, {path.last_link for path in paths}
+    if flow.options.get("cmt") == "off" or len(firsts if is_reverse else lasts) > 1:
+        return
+    receiver = flow.source if is_reverse else flow.destination
+    message = f"has one path to use: '{receiver}', which receives, has one address; give it more links"
+    if len(lasts if is_reverse else firsts) > 1:
+        message += f", or write 'reverse: {str(not is_reverse).lower()}'"
+    yield "cmt", message
+
+
+def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """Return a program for each end. One sends and one receives; each prints its report."""
+    pairs = choose_pairs(ends.pairs, bool(flow.options.get("reverse")))
+    server = Process(
+        name=f"{flow.name}.server",
+        node=flow.destination,
+        argv=_argv(flow, ends, "--listen", [(destination, source) for source, destination in pairs]),
+        role="server",
+        ready=Ready("output", "listening"),
+    )
+    client = Process(
+        name=flow.name,
+        node=flow.source,
+        argv=_argv(flow, ends, "--connect", pairs),
+        role="flow",
+        timeout_ns=(flow.duration_ns or 0) + GRACE_NS,
+    )
+    return Work(clients=(client,), servers=(server,))
+
+
+def choose_pairs(pairs: Sequence[tuple[str, str]], is_reverse: bool) -> list[tuple[str, str]]:
+    """Return the paths of an association: one pair for each address of the receiver.
+
+    A pair has a source that no other path has, if possible.
+    """
+    sender, receiver = (1, 0) if is_reverse else (0, 1)
+    chosen: list[tuple[str, str]] = []
+    for address in dict.fromkeys(pair[receiver] for pair in pairs):
+        possible = [pair for pair in pairs if pair[receiver] == address]
+        taken = {pair[sender] for pair in chosen}
+        chosen.append(next((pair for pair in possible if pair[sender] not in taken), possible[0]))
+    return chosen
+
+
+def udp_port(asked: int | None, server_port: int) -> int:
+    """Return the UDP port of a flow's packets. asked: the port that the flow requests."""
+    return asked or UDP_PORT + server_port - FIRST_PORT
+
+
+def _argv(flow: Flow, ends: Endpoints, role: str, pairs: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the command of one end. pairs: (own address, the peer's address) of each path."""
+    options: Mapping[str, Any] = flow.options
+    sends = (role == "--connect") != bool(options.get("reverse"))
+    argv = [f"{engine_paths.TOOLS}/cmtsctp/cmtsctp", role, "--send" if sends else "--receive"]
+    for local, remote in pairs:
+        argv += ["--path", f"{local},{remote}"]
+    argv += ["--port", str(ends.port), "--udp-port", str(udp_port(flow.port, ends.port))]
+    if flow.duration_ns is not None:
+        argv += ["--duration", f"{flow.duration_ns / 1e9:.9g}"]
+    else:
+        argv += ["--bytes", str(options["size_bytes"])]
+    cmt, splitting = options.get("cmt", "off"), options.get("buffer_splitting", "off")
+    argv += ["--interval", f"{options.get('interval_ns', DEFAULT_INTERVAL_NS) / 1e9:.9g}"]
+    argv += ["--cmt", "cmt" if cmt == "on" else cmt, "--buffer-splitting", splitting]
+    sizes = {"message": "message_bytes", "send-buffer": "send_buffer_bytes", "receive-buffer": "receive_buffer_bytes"}
+    if "rto_min_ns" in options:
+        argv += ["--rto-min-ms", str(options["rto_min_ns"] // NS_PER_MS)]
+    for name, option in sizes.items():
+        if option in options:
+            argv += [f"--{name}", str(options[option])]
+    return (*argv, "--unordered") if options.get("unordered") else tuple(argv)
+
+
+def parse(flow: Flow, outputs: Outputs) -> Result:
+    """Return goodput from the receiver's intervals that are not omitted, and the sender's bytes on each path."""
+    is_reverse = bool(flow.options.get("reverse"))
+    ends = (flow.name, f"{flow.name}.server")
+    try:
+        reports = [json.loads(outputs.log(name)) for name in ends]
+    except ValueError:
+        said = [outputs.log(name, "err").strip().removeprefix("listening").strip() for name in ends]
+        return Result(error="; ".join(filter(None, said)) or "one end left no whole report")
+    sender, receiver = reports[::-1] if is_reverse else reports
+    try:
+        return _read(flow, sender, receiver, is_reverse, outputs)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
+        return Result(error=f"its report is not as expected: {type(fault).__name__} {fault}")
+
+
+def _read(
+    flow: Flow, sender: Mapping[str, Any], receiver: Mapping[str, Any], is_reverse: bool, outputs: Outputs
+) -> Result:
+    counted = list(_steady(flow, receiver["intervals"]))
+    seconds = sum(i["end"] - i["start"] for i in counted)
+    paths = sender["intervals"][-1]["paths"]
+    began_ns, _ = outputs.span(flow.name) or (sender["up_ns"], 0)
+    up_ns = receiver["up_ns"] - outputs.zero_ns
+    return Result(
+        values={
+            "goodput": sum(i["bytes"] for i in counted) * 8 / seconds,
+            "bytes": receiver["bytes"],
+            "retransmits": sender["retransmits"],
+            "timeouts": sender["timeouts"],
+        },
+        tables={
+            "goodput": _goodput_table(receiver["intervals"], up_ns, is_reverse),
+            "sctp_paths": _path_table(sender["intervals"], sender["up_ns"] - outputs.zero_ns),
+        },
+        paths=tuple(_use(flow, path, is_reverse, sender["up_ns"], began_ns) for path in paths),
+        movement=Movement(
+            up_ns,
+            up_ns + round(receiver["seconds"] * 1e9),
+            [(since - outputs.zero_ns, until - outputs.zero_ns) for since, until in receiver["standstills_ns"]],
+        ),
+        portions={
+            "goodput": [
+                Portion(up_ns + round(i["start"] * 1e9), up_ns + round(i["end"] * 1e9), i["bytes"]) for i in counted
+            ]
+        },
+    )
+
+
+def _use(flow: Flow, path: Mapping[str, Any], is_reverse: bool, up_ns: int, began_ns: int) -> PathUse:
+    """Return what the sender sent on a path, with a failure if CMT did not use it, or a warning if it broke.
+
+    - up_ns: when the association was up, and with it its first path.
+    - began_ns: when the flow began.
+    """
+    ends, carried = (path["local"], path["remote"]), (path["bytes"], 0)
+    if is_reverse:
+        ends, carried = ends[::-1], carried[::-1]
+    # the sender reports it for paths that it has measured
+    srtt_s = path["srtt_ms"] / 1e3 if path.get("srtt_ms") else None
+    is_confirmed = path.get("state") != "unconfirmed"
+    joined_s = (path.get("confirmed_ns", up_ns) - began_ns) / 1e9 if is_confirmed else None
+    resent = (path["resent"], path["resent_bytes"])
+    use = PathUse(*ends, *carried, joined_s, srtt_s, *resent)
+    if path.get("state") == "unconfirmed" and flow.options.get("cmt", "off") != "off":
+        return use.fail("no heartbeat was ever answered, so that nothing was sent on it (RFC 9260, section 5.4)")
+    return use.warn("it did not answer at the end") if path.get("state") == "inactive" else use
+
+
+def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the intervals that the flow does not omit. Their ends are exact to a microsecond."""
+    omit: Any = flow.options.get("omit", {"start_ns": 0, "end_ns": 0})
+    for interval in intervals:
+        start_ns, end_ns = round(interval["start"] * 1e9), round(interval["end"] * 1e9)
+        if start_ns >= omit["start_ns"] and (not flow.duration_ns or end_ns <= flow.duration_ns - omit["end_ns"]):
+            yield interval
+
+
+def _goodput_table(intervals: Sequence[Mapping[str, Any]], up_ns: int, is_reverse: bool) -> Table:
+    """Return a row for each interval of the receiver. up_ns: when its association came up, from time zero."""
+    return {
+        "direction": ["back" if is_reverse else "forth"] * len(intervals),
+        "start_s": [round(up_ns / 1e9 + i["start"], 9) for i in intervals],
+        "end_s": [round(up_ns / 1e9 + i["end"], 9) for i in intervals],
+        "goodput_bit_per_s": [float(i["bits_per_second"]) for i in intervals],
+    }
+
+
+def _path_table(intervals: Sequence[Mapping[str, Any]], up_ns: int) -> Table:
+    """Return a row for each path at the end of each interval, as the sender reports it.
+
+    sent_bytes: so far. up_ns: when the sender's association came up, from time zero.
+    """
+    rows = [(interval["end"], path) for interval in intervals for path in interval["paths"]]
+    return {
+        "time_s": [round(up_ns / 1e9 + end, 9) for end, _ in rows],
+        "local": [path["local"] for _, path in rows],
+        "remote": [path["remote"] for _, path in rows],
+        "state": [path.get("state") for _, path in rows],
+        "cwnd_bytes": [path.get("cwnd") for _, path in rows],
+        "srtt_ms": [path.get("srtt_ms") for _, path in rows],
+        "rto_ms": [path.get("rto_ms") for _, path in rows],
+        "sent_bytes": [path["bytes"] for _, path in rows],
+        "sent_packets": [path["packets"] for _, path in rows],
+    }

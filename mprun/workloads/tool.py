@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interface of a workload's module, its values, and the look-up of a module by name."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+
+from mprun.errors import HostError
+from mprun.host.plugin import Collection, PluginFault
+from mprun.model import engine_paths
+from mprun.model.capabilities import Capabilities
+from mprun.model.metric import Metric, Metrics
+from mprun.model.plan import Process
+from mprun.model.spec import Flow
+from mprun.workloads import TOOLS
+
+if TYPE_CHECKING:
+    from mprun.inputs.keys.traffic_entry import FlowEntry
+
+# The option of a flow over UDP that the input stage fills in: payload of a packet in bytes.
+LENGTH = "length_bytes"
+COLLECTION = Collection("mprun.tools", "tool", TOOLS)
+
+# Programs start in the run directory. The files that they leave for `parse` belong in a folder of the flow below this
+# one.
+FILES = "files"
+# The command that runs one of our programs: isolated, without site packages, without writing bytecode.
+PYTHON = ("python3", "-I", "-S", "-B")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that a workload starts, and the Debian package that contains it.
+
+    - version: the argument that prints its version, for a run's record; empty: do not ask.
+    - remedy: the command that installs it, if it is not `apt-get install PACKAGE`.
+    """
+
+    package: str
+    version: str = ""
+    remedy: str | None = None
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """The addresses and ports of a flow.
+
+    - source_address, destination_address: those of the path on which the flow begins.
+    - ports: the server's consecutive ports; their number is the module's PORTS.
+    - pairs: the two addresses of every path that the flow may use, the first path first.
+
+    `source_addresses` and `destination_addresses` have the addresses of a multi-homed transport, each once, in the
+    order of the pairs.
+    """
+
+    source_address: str
+    destination_address: str
+    ports: tuple[int, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def port(self) -> int:
+        """The first port of the server."""
+        return self.ports[0]
+
+    @property
+    def source_addresses(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(source for source, _ in self.pairs))
+
+    @property
+    def destination_addresses(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(destination for _, destination in self.pairs))
+
+
+@dataclass(frozen=True)
+class Work:
+    """The processes of a flow.
+
+    - preparations: run to their end one after the other, before any server starts; a failure ends the run.
+    - servers: run from before time zero until the end, and count as started when they are ready.
+    - clients: start with the flow; the flow ends when all have ended. The first client has the flow's name.
+    """
+
+    clients: tuple[Process, ...]
+    servers: tuple[Process, ...] = ()
+    preparations: tuple[Process, ...] = ()
+
+
+class SocketSample(NamedTuple):
+    """A TCP socket at one time of the run.
+
+    - sent_bytes, received_bytes: payload so far, each byte counted once.
+    - sent_ns, received_ns: the times of the last payload sent and received, in ns from time zero. Their resolution is
+      the kernel's tick (10 ms in the virtual engine).
+    """
+
+    sent_bytes: int
+    received_bytes: int
+    sent_ns: int
+    received_ns: int
+
+
+class Outputs(Protocol):
+    """The outputs of the processes of one flow.
+
+    - zero_ns: time zero on CLOCK_MONOTONIC, which the processes read.
+    - epoch_ns: time zero on CLOCK_REALTIME, for processes that read it.
+    """
+
+    @property
+    def zero_ns(self) -> int: ...
+
+    @property
+    def epoch_ns(self) -> int: ...
+
+    def log(self, process: str, stream: str = "out") -> str:
+        """Return the output of a process of the flow (stream `out` or `err`); empty if it never started."""
+
+    def span(self, process: str) -> tuple[int, int] | None:
+        """Return when a process of the flow started and when its end was seen, in ns of CLOCK_MONOTONIC.
+
+        None: it never started.
+        """
+
+    def file(self, name: str) -> bytes | None:
+        """Return a file that a process of the flow left as one of its `keeps`, by its base name; None if missing."""
+
+    def sockets(self, host: str, port: int) -> Iterator[tuple[int, Sequence[SocketSample]]]:
+        """Yield the samples of the host's TCP sockets that have this port at either end.
+
+        Each item is the time of sampling, in ns from time zero, and the samples of that time.
+        """
+
+
+# Columns of equal length by name. A name ends in the column's unit. None means no value.
+Table = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class PathUse:
+    """The payload that a path carried for a flow. The path is given by the addresses at its ends.
+
+    - forward_bytes, reverse_bytes: from source to destination, and back.
+    - joined_s: when the path joined, from the flow's start.
+    - srtt_s: the smoothed round-trip time of the end that sends more.
+    - resent, resent_bytes: retransmissions of the end that sends more, in packets and in bytes.
+    - failure: a request of the flow that was not met on this path.
+    - warning: a result that may surprise.
+
+    None means that a value is not known.
+    """
+
+    source: str
+    destination: str
+    forward_bytes: int
+    reverse_bytes: int
+    joined_s: float | None = None
+    srtt_s: float | None = None
+    resent: int | None = None
+    resent_bytes: int | None = None
+    failure: str | None = None
+    warning: str | None = None
+
+    def fail(self, failure: str) -> PathUse:
+        return replace(self, failure=failure)
+
+    def warn(self, warning: str) -> PathUse:
+        return replace(self, warning=warning)
+
+
+@dataclass(frozen=True)
+class Movement:
+    """The time in which a flow's data was in transit, in ns from time zero.
+
+    standstills_ns: the spans of 10 ms or more in which data was in transit and none arrived.
+    """
+
+    began_ns: int
+    ended_ns: int
+    standstills_ns: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Payload that a receiver's program got between two times, in ns from time zero."""
+
+    begin_ns: int
+    end_ns: int
+    size_bytes: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a flow, read from its outputs.
+
+    - values: by names of METRICS, in base units (bit/s, s, share, bytes, 1).
+    - data_ports: the client's TCP ports of the connections that carried the data; their subflows are looked up.
+    - error: the reason why the result is missing or incomplete, in the tool's words.
+    - tables: tidy, a row for each observation. The tables of all flows are joined by name, with a column for the flow.
+    - paths: if the tool knows what each path carried.
+    - movement: if the tool knows when its data was in transit.
+    - server_ports: instead of data_ports, the server's ports, if the tool does not report the client's.
+    - delays_ns: the delays that metrics summarize (`over="delays"`), by the part of their names before the last dot.
+    - accounts: readable reports by the name of the process.
+    - portions: the payload that a metric of rate counts, by the metric's name. The metrics of several flows together
+      are computed from them. A rate without portions counts as constant while the flow's programs run.
+    - lost_packets: the packets that did not arrive, if the tool does not send them again.
+    """
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    data_ports: tuple[int, ...] = ()
+    error: str | None = None
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    paths: tuple[PathUse, ...] = ()
+    movement: Movement | None = None
+    server_ports: tuple[int, ...] = ()
+    delays_ns: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    accounts: Mapping[str, str] = field(default_factory=dict)
+    portions: Mapping[str, Sequence[Portion]] = field(default_factory=dict)
+    lost_packets: int = 0
+
+
+class Tool(Protocol):
+    """The module of a workload; see the package's docstring.
+
+    A module may have five more functions:
+
+    - `commands`: Flow -> lines that a person must allow (--allow-exec). It is for a tool that runs what a file says.
+    - `join`: processes of one role and host -> a Process that does the work of all. It is for a tool whose programs can
+      serve several flows of a host at once.
+    - `programs`: Flow -> the programs that this flow starts, in addition to PROGRAMS.
+    - `own_metrics`: Flow -> the metrics that its entry defines, in addition to METRICS.
+    - `pool`: flows and their results -> Result. It is for metrics of groups that are neither sum, minimum nor delays.
+    """
+
+    @property
+    def Entry(self) -> type[FlowEntry]: ...
+
+    @property
+    def PROGRAMS(self) -> Mapping[str, Program]: ...
+
+    @property
+    def PORTS(self) -> int: ...
+
+    @property
+    def METRICS(self) -> Mapping[str, Metric]: ...
+
+    @property
+    def work(self) -> Callable[[Flow, Endpoints, Capabilities], Work]: ...
+
+    @property
+    def parse(self) -> Callable[[Flow, Outputs], Result]:
+        """Never raises: output that cannot be read becomes an error in the result."""
+
+
+# The parts of a module besides its Entry, a check of each, and its description for an error message.
+_PARTS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "PROGRAMS": (
+        lambda part: isinstance(part, Mapping),
+        "mapping PROGRAMS of programs to mprun.workloads.tool.Program",
+    ),
+    "PORTS": (lambda part: isinstance(part, int), "number PORTS, of its server"),
+    "METRICS": (lambda part: isinstance(part, Mapping), "mapping METRICS of metrics to mprun.model.metric.Metric"),
+    "work": (callable, "function work, which takes a Flow, Endpoints and Capabilities"),
+    "parse": (callable, "function parse, which takes a Flow and Outputs"),
+}
+
+
+@cache
+def load(name: str) -> Tool | None:
+    """Return the module of a workload; None if no workload has this name. Raises PluginFault."""
+    if name in TOOLS:
+        return cast(Tool, COLLECTION.load_own(name))
+    found = COLLECTION.load_installed(name)
+    return None if found is None else _fit(found.where, found.module)
+
+
+def tool_of(flow: Flow) -> Tool:
+    """Return the module of a flow whose entry has been read."""
+    tool = load(flow.tool)
+    assert tool is not None, flow.tool
+    return tool
+
+
+def programs_of(flow: Flow) -> Mapping[str, Program]:
+    """Return the programs that a flow starts."""
+    tool = tool_of(flow)
+    own = getattr(tool, "programs", None)
+    return tool.PROGRAMS if own is None else {**tool.PROGRAMS, **own(flow)}
+
+
+def metrics_of(flow: Flow) -> Metrics:
+    """Return the metrics that a flow may have: those of its tool and those that its entry defines."""
+    tool = tool_of(flow)
+    own = getattr(tool, "own_metrics", None)
+    return tool.METRICS if own is None else {**tool.METRICS, **own(flow)}
+
+
+def _fit(where: str, module: object) -> Tool:
+    from mprun.inputs.keys.traffic_entry import FlowEntry
+
+    entry = getattr(module, "Entry", None)
+    if not (isinstance(entry, type) and issubclass(entry, FlowEntry)):
+        raise PluginFault(f"{where} has no class Entry derived from mprun.inputs.keys.traffic_entry.FlowEntry")
+    for name, (fits, description) in _PARTS.items():
+        if not fits(getattr(module, name, None)):
+            raise PluginFault(f"{where} has no {description}")
+    return cast(Tool, module)
+
+
+def temporary(flow: Flow, name: str) -> str:
+    """Return the path of a file of the flow that is removed after the run."""
+    return f"{engine_paths.TEMPORARY}/{flow.name}/{name}"
+
+
+def kept(flow: Flow, name: str) -> str:
+    """Return the path of a file of the flow that is kept, relative to the run directory. List it in `Process.keeps`."""
+    return f"{FILES}/{flow.name}/{name}"
+
+
+def mptcp_environment(flow: Flow, capabilities: Capabilities) -> dict[str, str]:
+    """Return the environment that makes a program's TCP sockets MPTCP sockets, as mptcpize(8) does.
+
+    The environment is empty for flows over other protocols. Raises HostError if mptcpize's library is not installed.
+    """
+    if flow.protocol != "mptcp":
+        return {}
+    if not capabilities.mptcp_library:
+        raise HostError(f"flow '{flow.name}' needs mptcpize: apt-get install mptcpize")
+    return {"LD_PRELOAD": capabilities.mptcp_library}
+
+
+def read_records(outputs: Outputs, name: str, form: struct.Struct) -> list[tuple[Any, ...]] | None:
+    """Return the records of one form in a file of a flow; None if the file is missing or incomplete."""
+    content = outputs.file(name)
+    return None if content is None or len(content) % form.size else list(form.iter_unpack(content))
+
+
+def summarize_delays(name: str, delays_ns: Sequence[int]) -> dict[str, float]:
+    """Return the metrics of `mprun.model.metric.delays`, in s; empty without delays.
+
+    A single delay has no deviation.
+    """
+    if not delays_ns:
+        return {}
+    ordered = sorted(delays_ns)
+    mean = sum(ordered) / len(ordered)
+    values = {"mean": mean, "median": percentile(ordered, 0.5)}
+    if len(ordered) > 1:
+        values["stdev"] = (sum((delay - mean) ** 2 for delay in ordered) / (len(ordered) - 1)) ** 0.5
+    values |= {"p95": percentile(ordered, 0.95), "p99": percentile(ordered, 0.99)}
+    values |= {"min": ordered[0], "max": ordered[-1]}
+    return {f"{name}.{which}": value / 1e9 for which, value in values.items()}
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """Return a quantile of sorted values, linear between the nearest two (Hyndman and Fan 1996, type 7)."""
+    position = share * (len(ordered) - 1)
+    low = int(position)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`udp`: numbered packets at a constant rate, with loss, reordering and the one-way delay of each packet.
+
+Both ends run on one kernel and read one clock. The delay of a packet is the time from its sending to its reading.
+Sender and receiver are `mprun.agent.programs.datagrams`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from mprun.inputs.keys.field import SIZE_SCHEMA
+from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.traffic_entry import FlowRate, PositiveTime, ServedEntry
+from mprun.model import engine_paths
+from mprun.model.capabilities import Capabilities
+from mprun.model.metric import Metric, delays
+from mprun.model.plan import Process, Ready
+from mprun.model.spec import Flow
+from mprun.model.units import SIZE
+from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Portion, Program, Result, Table, Work, kept, read_records
+
+PROGRAMS = {"python3": Program("python3")}
+PORTS = 1
+METRICS = {
+    **delays("delay", "time from the sending of a packet to its reading"),
+    "goodput": Metric(
+        "rate",
+        "payload that arrived, divided by the flow's duration or by the time of its arrivals, whichever is longer",
+        over="sum",
+        better="higher",
+    ),
+    "loss": Metric("ratio", "share of the packets that did not arrive", better="lower"),
+    "reordered": Metric(
+        "ratio",
+        "share of the arrived packets that arrived after a packet with a higher number (RFC 4737)",
+        better="lower",
+    ),
+    "duplicates": Metric("count", "packets that arrived more than once", over="sum", better="lower"),
+    "packets": Metric("count", "packets that were sent", over="sum"),
+}
+
+PROGRAM = f"{engine_paths.PROGRAMS}/datagrams.py"
+RECEIVED = "packets"
+# Number, sent, received; each packet holds the number and the sending time.
+_RECORD, LEAST_BYTES = struct.Struct("<QQQ"), 16
+# The payload that fills a packet of 1500 bytes over IPv4.
+FULL_BYTES = 1472
+MOST_BYTES, MOST_PACKETS = 65_507, 1_000_000
+GRACE_NS = 30_000_000_000
+
+
+def _parse_length(value: object) -> int:
+    length_bytes = SIZE.parse(value)
+    if not LEAST_BYTES <= length_bytes <= MOST_BYTES:
+        message = f"{length_bytes} bytes are not between {LEAST_BYTES}, for number and time, and {MOST_BYTES}"
+        raise ValueError(f"{message}, what fits into an IP packet: write '1000bytes'")
+    return length_bytes
+
+
+class Entry(ServedEntry):
+    """UDP packets at a constant rate."""
+
+    tool: Literal["udp"] = Field(description="The tool.")
+    protocol: Literal["udp"] = Field("udp", description="The transport protocol.")
+    rate_bit_per_s: FlowRate = Field(alias="rate", description="The rate of payload.", examples=["1mbit"])
+    duration: PositiveTime = Field(description="The time to send.", examples=["10s"])
+    length_bytes: Annotated[int, PlainValidator(_parse_length), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
+        None, alias="length", description="The payload of a packet. Default: the largest payload for the path's MTU."
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Entry:
+        length_bytes = self.length_bytes or FULL_BYTES
+        packets = _due(self.duration, self.rate_bit_per_s, length_bytes)
+        if packets > MOST_PACKETS:
+            message = f"amounts to {packets} packets, and each is recorded: write less, or longer packets"
+            raise refuse({("rate",): message}, self)
+        if packets < 1:
+            message = "is too short for a single packet at this rate: write a longer one, or a higher rate"
+            raise refuse({("duration",): message}, self)
+        return self
+
+
+def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """Return the receiver, which listens until the end of the run, and the sender."""
+    options: Mapping[str, Any] = flow.options
+    assert flow.duration_ns is not None
+    packets = max(1, _due(flow.duration_ns, options["rate_bit_per_s"], options["length_bytes"]))
+    place = (ends.destination_address, str(ends.port))
+    file = kept(flow, RECEIVED)
+    receiver = Process(
+        name=f"{flow.name}.server",
+        node=flow.destination,
+        argv=(*PYTHON, PROGRAM, "receive", *place, file),
+        role="server",
+        ready=Ready("udp", str(ends.port)),
+        keeps=(file,),
+    )
+    facts = (f"length={options['length_bytes']}", f"rate={options['rate_bit_per_s']}", f"packets={packets}")
+    sender = Process(
+        name=flow.name,
+        node=flow.source,
+        argv=(*PYTHON, PROGRAM, "send", *place, *facts),
+        role="flow",
+        timeout_ns=flow.duration_ns + GRACE_NS,
+    )
+    return Work(clients=(sender,), servers=(receiver,))
+
+
+def parse(flow: Flow, outputs: Outputs) -> Result:
+    """Return goodput, delays, loss, reordering and duplicates of the packets that arrived."""
+    said = outputs.log(flow.name).strip()
+    if not said.isdigit():
+        return Result(
+            error=outputs.log(flow.name, "err").strip()[-200:] or "it did not report how many packets it sent"
+        )
+    arrived = read_records(outputs, RECEIVED, _RECORD)
+    if arrived is None:
+        return Result(error="the receiver's record is missing or not whole")
+    first: dict[int, int] = {}
+    for number, sent_ns, received_ns in arrived:
+        first.setdefault(number, received_ns - sent_ns)
+    sent = int(said)
+    length_bytes: Any = flow.options["length_bytes"]
+    values = {
+        "goodput": len(first) * length_bytes * 8e9 / max(flow.duration_ns or 1, _arriving_ns(arrived)),
+        "loss": 1 - len(first) / sent,
+        "reordered": count_reordered([number for number, _, _ in arrived]) / max(1, len(arrived)),
+        "duplicates": len(arrived) - len(first),
+        "packets": sent,
+    }
+    table: Table = {
+        "sequence": [number for number, _, _ in arrived],
+        "sent_ns": [sent_ns - outputs.zero_ns for _, sent_ns, _ in arrived],
+        "delay_ns": [received_ns - sent_ns for _, sent_ns, received_ns in arrived],
+    }
+    return Result(
+        values,
+        tables={"datagrams": table} if arrived else {},
+        delays_ns={"delay": list(first.values())},
+        portions={"goodput": [_whole(flow, arrived, len(first) * length_bytes, outputs.zero_ns)]} if arrived else {},
+        lost_packets=sent - len(first),
+    )
+
+
+def _whole(flow: Flow, arrived: Sequence[tuple[int, int, int]], size_bytes: int, zero_ns: int) -> Portion:
+    """Return all payload from the flow's start to its end, or to the last arrival.
+
+    Queues may hold packets for longer than the flow's time.
+    """
+    options: Mapping[str, Any] = flow.options
+    bits, rate = options["length_bytes"] * 8, options["rate_bit_per_s"]
+    # a packet is late if the sender had to wait for a CPU, but never early
+    began_ns = min(sent_ns - number * bits * 10**9 // rate for number, sent_ns, _ in arrived) - zero_ns
+    ended_ns = max(received_ns for _, _, received_ns in arrived) - zero_ns
+    return Portion(began_ns, max(ended_ns, began_ns + (flow.duration_ns or 0)), size_bytes)
+
+
+def _arriving_ns(arrived: Sequence[tuple[int, int, int]]) -> float:
+    """Return the time in which the packets arrived, in ns, with one mean gap for the last packet.
+
+    Full queues deliver packets after the flow's end.
+    """
+    moments = [received_ns for _, _, received_ns in arrived]
+    if len(moments) < 2:
+        return 0
+    return (max(moments) - min(moments)) * len(moments) / (len(moments) - 1)
+
+
+def _due(duration_ns: int, rate_bit_per_s: int, length_bytes: int) -> int:
+    """Return the number of packets that are due within a time."""
+    return duration_ns * rate_bit_per_s // (length_bytes * 8 * 10**9)
+
+
+def count_reordered(numbers: Sequence[int]) -> int:
+    """Return the packets that arrive after a packet with a higher number (RFC 4737, 3.3). Copies do not count."""
+    expected, seen, reordered = 0, set(), 0
+    for number in numbers:
+        if number >= expected:
+            expected = number + 1
+        elif number not in seen:
+            reordered += 1
+        seen.add(number)
+    return reordered

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`video`: a video in chunks of several qualities, played while it is downloaded, as in MPEG-DASH.
+
+It uses one TCP, MPTCP or QUIC connection. Chunks are zeros of a constant bit rate. Server and player are
+`mprun.agent.programs.video`. Over QUIC, the server is mprun-quic or mprun-noq, and the player drives the
+client of the same program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.traffic_entry import Congestion, FlowRate, PositiveTime, ServedEntry
+from mprun.model import engine_paths
+from mprun.model.capabilities import Capabilities
+from mprun.model.fault import Path
+from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, OF_PATHS, Metric, delays
+from mprun.model.plan import Process, Ready
+from mprun.model.spec import Flow
+from mprun.model.units import NS_PER_S, TIME
+from mprun.workloads import quic_connection
+from mprun.workloads.quic_connection import check_paths as check_paths
+from mprun.workloads.tool import Endpoints, Outputs, Program, Result, Table, Work
+
+PROGRAMS = {"python3": Program("python3")}
+PORTS = 1
+METRICS = {
+    "startup": Metric("time", "time from the start of the flow until the video begins to play", better="lower"),
+    "stalls": Metric(
+        "count", "number of times that playback stopped because the buffer was empty", over="sum", better="lower"
+    ),
+    "stall_time": Metric("time", "total time of the stalls", over="sum", better="lower"),
+    "quality": Metric("rate", "mean bit rate of the chunks", better="higher"),
+    "switches": Metric("count", "chunks with another quality than the previous chunk", over="sum"),
+    "chunks": Metric("count", "chunks that arrived", over="sum"),
+    "bytes": Metric("size", "payload of the chunks", over="sum"),
+    **delays("delay", "time from the request of a chunk to its last byte"),
+    **OF_CONNECTIONS,
+    **{name: replace(metric, protocols=("quic",)) for name, metric in quic_connection.METRICS.items()},
+    **{name: replace(metric, protocols=("mptcp", "quic")) for name, metric in {**OF_HANDOVER, **OF_PATHS}.items()},
+}
+
+# Without site packages and without writing bytecode.
+PLAYER = ("python3", "-S", "-B", "-m", "mprun.agent.programs.video")
+MOST_CHUNKS, MOST_QUALITIES = 10_000, 30
+# A flow may last ten times as long as the video, plus a minute.
+GRACE_NS, SLOWNESS = 60 * NS_PER_S, 10
+
+
+class Entry(ServedEntry):
+    """A video that is played while it is downloaded."""
+
+    tool: Literal["video"] = Field(description="The tool.")
+    protocol: Literal["tcp", "mptcp", "quic"] = Field("tcp", description="The transport protocol.")
+    length_ns: PositiveTime = Field(alias="length", description="The length of the video.", examples=["60s"])
+    qualities_bit_per_s: Annotated[list[FlowRate], Field(min_length=1, max_length=MOST_QUALITIES)] = Field(
+        alias="qualities", description="The bit rates of the video, in rising order.", examples=[["1mbit", "4mbit"]]
+    )
+    chunk_ns: PositiveTime = Field(
+        2 * NS_PER_S, alias="chunk", description="The length of a chunk. Default: 2s.", examples=["2s"]
+    )
+    startup_ns: PositiveTime = Field(
+        4 * NS_PER_S,
+        alias="startup",
+        description="The amount of video in the buffer before playback begins, and before it resumes after a "
+        "stall. Default: 4s.",
+    )
+    buffer_ns: PositiveTime = Field(
+        20 * NS_PER_S, alias="buffer", description="The largest amount of video in the buffer. Default: 20s."
+    )
+    adaptation: Literal["rate", "buffer"] = Field(
+        "rate",
+        description="The choice of the quality. `rate`: the best quality below 90 % of the rate of the last three "
+        "chunks. `buffer`: a better quality for a fuller buffer (BBA-0).",
+    )
+    congestion: Congestion | None = Field(
+        None,
+        description="The congestion control of both ends. For `quic`: cubic or bbr3, with tquic also bbr or copa, with "
+        "noq also reno. Default: the hosts', and cubic for `quic`.",
+    )
+    multipath: bool = Field(False, description="Use every path between the hosts. It needs `protocol: quic`.")
+    scheduler: quic_connection.Schedulers | None = quic_connection.SCHEDULER
+    stack: quic_connection.StackName | None = Field(
+        None, description=f"{quic_connection.STACK_DESCRIPTION} It needs `protocol: quic`."
+    )
+    qlog: bool = Field(False, description="Keep the events of both ends as qlog. It needs `protocol: quic`.")
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        faults: dict[Path, str] = {}
+        if any(before >= after for before, after in pairwise(self.qualities_bit_per_s)):
+            faults[("qualities",)] = "do not rise: write each once, the smallest first"
+        if self.length_ns % self.chunk_ns or self.length_ns // self.chunk_ns > MOST_CHUNKS:
+            chunk = TIME.render(self.chunk_ns)
+            faults[("length",)] = f"is not 1 to {MOST_CHUNKS} chunks of {chunk}: write a multiple of 'chunk'"
+        if self.buffer_ns < self.startup_ns + self.chunk_ns:
+            least = TIME.render(self.startup_ns + self.chunk_ns)
+            faults[("buffer",)] = f"has no room for 'startup' and a chunk: write '{least}' or more"
+        faults |= self._check_transport()
+        if faults:
+            raise refuse(faults, self)
+        return self
+
+    def _check_transport(self) -> dict[Path, str]:
+        """Return the faults of the keys that only QUIC has, or that QUIC reads otherwise."""
+        if self.protocol != "quic":
+            given = {
+                "multipath": self.multipath,
+                "scheduler": self.scheduler is not None,
+                "stack": self.stack is not None,
+                "qlog": self.qlog,
+            }
+            return {(key,): "is only for QUIC: write 'protocol: quic'" for key, is_given in given.items() if is_given}
+        faults: dict[Path, str] = {}
+        if self.scheduler is not None and not self.multipath:
+            faults[("scheduler",)] = quic_connection.NO_CHOICE
+        return faults | quic_connection.find_stack_faults(self.stack, self.congestion, self.scheduler)
+
+
+def programs(flow: Flow) -> Mapping[str, Program]:
+    """Return the programs that only a video over QUIC needs."""
+    return quic_connection.programs(flow) if flow.protocol == "quic" else {}
+
+
+def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """Return a server for one connection, and the player."""
+    options: Mapping[str, Any] = flow.options
+    timeout_ns = flow.timeout_ns or GRACE_NS + SLOWNESS * options["length_ns"]
+    rates = ",".join(map(str, options["qualities_bit_per_s"]))
+    names = ("chunk_ns", "length_ns", "buffer_ns", "startup_ns", "adaptation")
+    asked = (f"rates={rates}", *(f"{name}={options[name]}" for name in names))
+    environment = {"PYTHONPATH": engine_paths.LIBRARY}
+    if flow.protocol == "quic":
+        made = quic_connection.work(flow, ends, ("--requests", "-"), timeout_ns, options["chunk_ns"])
+        (client,) = made.clients
+        player = (*PLAYER, "quic", *asked, "--", *client.argv)
+        return replace(made, clients=(replace(client, argv=player, env={**client.env, **environment}),))
+    place = (ends.destination_address, str(ends.port))
+    shared = (f"protocol={flow.protocol}", f"congestion={flow.congestion or ''}")
+    server = Process(
+        name=f"{flow.name}.server",
+        node=flow.destination,
+        argv=(*PLAYER, "server", *place, *shared),
+        role="server",
+        env=environment,
+        ready=Ready("port", str(ends.port)),
+    )
+    client = Process(
+        name=flow.name,
+        node=flow.source,
+        argv=(*PLAYER, "player", *place, *shared, *asked),
+        role="flow",
+        env=environment,
+        timeout_ns=timeout_ns,
+    )
+    return Work(clients=(client,), servers=(server,))
+
+
+def parse(flow: Flow, outputs: Outputs) -> Result:
+    """Return chunks and stalls. A video that was not fetched completely is an error."""
+    options: Mapping[str, Any] = flow.options
+    ports: list[int] = []
+    chunks: list[tuple[int, ...]] = []
+    stalls: list[tuple[int, int]] = []
+    began_ns: int | None = None
+    of_client: list[str] = []
+    for line in outputs.log(flow.name).splitlines():
+        if line.startswith("{"):
+            of_client.append(line)
+            continue
+        words = line.split()
+        try:
+            if words[0] == "port":
+                ports.append(int(words[1]))
+            elif words[0] == "startup":
+                began_ns = int(words[1])
+            elif words[0] == "stall":
+                stalls.append((int(words[1]), int(words[2])))
+            else:
+                size, quality, start_ns, end_ns, buffer_ns = map(int, words)
+                rate = options["qualities_bit_per_s"][quality]
+                chunks.append((size, rate, start_ns - outputs.zero_ns, end_ns - start_ns, buffer_ns))
+        except (IndexError, ValueError):
+            return Result(error=f"a line that it never prints: {line[:200]}")
+    rates = [rate for _, rate, *_ in chunks]
+    values: dict[str, float] = {
+        "stalls": len(stalls),
+        "stall_time": sum(end_ns - start_ns for start_ns, end_ns in stalls) / NS_PER_S,
+        "switches": sum(before != after for before, after in pairwise(rates)),
+        "chunks": len(chunks),
+        "bytes": sum(size for size, *_ in chunks),
+    }
+    if rates:
+        values["quality"] = sum(rates) / len(rates)
+    span = outputs.span(flow.name)
+    if began_ns is not None and span is not None:
+        values["startup"] = (began_ns - span[0]) / NS_PER_S
+    names = ("size_bytes", "quality_bit_per_s", "start_ns", "delay_ns", "buffer_ns")
+    table: Table = {"sequence": list(range(1, len(chunks) + 1))} | {
+        name: [chunk[n] for chunk in chunks] for n, name in enumerate(names)
+    }
+    tables = {"chunks": table} if chunks else {}
+    if stalls:
+        begins = [start_ns - outputs.zero_ns for start_ns, _ in stalls]
+        tables["stalls"] = {"start_ns": begins, "duration_ns": [end_ns - start_ns for start_ns, end_ns in stalls]}
+    result = Result(values, tuple(ports), tables=tables, delays_ns={"delay": list(table["delay_ns"])})
+    asked = options["length_ns"] // options["chunk_ns"]
+    if len(chunks) != asked:
+        said = quic_connection.strip_name(outputs.log(flow.name, "err").strip())[-200:]
+        result = replace(result, error=f"{len(chunks)} of {asked} chunks arrived: {said or 'it said nothing'}")
+    return _add_connection(flow, outputs, of_client, result) if flow.protocol == "quic" else result
+
+
+def _add_connection(flow: Flow, outputs: Outputs, lines: Sequence[str], result: Result) -> Result:
+    """Return the result with the facts of the QUIC connection, from the lines of the client."""
+    try:
+        report = quic_connection.read_report(lines, outputs.zero_ns)
+    except quic_connection.ReportError as fault:
+        return replace(result, error=str(fault))
+    values = {**result.values, **quic_connection.count(report)}
+    tables = dict(result.tables)
+    if report.end is not None:
+        tables["paths"] = quic_connection.tell_paths(report.end["paths"])
+    paths = quic_connection.measure_paths(flow, report, outputs.log(f"{flow.name}.server"))
+    movement = quic_connection.find_movement(report)
+    return replace(result, values=values, tables=tables, paths=paths, movement=movement)

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The common parts of `http` and `https`: nginx(8) with files of given sizes, and curl(1), which fetches them.
+
+nginx runs in the foreground as one process. Its configuration, files and (for https) certificate are made for each flow
+of a run. The files are sparse: zeros that use no disk space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from mprun.inputs.keys.field import Whole
+from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.traffic_entry import ConnectionEntry, Size
+from mprun.model.capabilities import Capabilities
+from mprun.model.metric import OF_CONNECTIONS, Metric, delays
+from mprun.model.plan import File, Process, Ready
+from mprun.model.spec import Flow
+from mprun.workloads.account import tell_requests
+from mprun.workloads.certificate import DETERMINISTIC, authority_of, certificate_of, key_of, make_certificate
+from mprun.workloads.tool import (
+    Endpoints,
+    Outputs,
+    Portion,
+    Program,
+    Result,
+    Table,
+    Work,
+    mptcp_environment,
+    summarize_delays,
+    temporary,
+)
+
+PROGRAMS = {"nginx": Program("nginx", "-v"), "curl": Program("curl", "--version")}
+PORTS = 1
+METRICS = {
+    **delays("delay", "time from the beginning of a request to the last byte of its answer"),
+    "first_byte.mean": Metric(
+        "time", "mean time from the beginning of a request to the first byte of its answer", better="lower"
+    ),
+    "first_byte.median": Metric(
+        "time", "median of the time from the beginning of a request to the first byte of its answer", better="lower"
+    ),
+    "requests": Metric("count", "requests that were answered", over="sum"),
+    "bytes": Metric("size", "payload of the answers", over="sum"),
+    "goodput": Metric(
+        "rate", "payload of the answers, divided by the time of the requests", over="sum", better="higher"
+    ),
+    **OF_CONNECTIONS,
+}
+
+MOST_REQUESTS = 10_000
+# A flow may take a minute, plus the time of its bytes at this rate.
+GRACE_NS, LEAST_BIT_PER_S = 60_000_000_000, 1_000_000
+
+# curl's output for each request (--write-out), in this order.
+_SAID = (
+    "urlnum",
+    "exitcode",
+    "http_code",
+    "size_download",
+    "local_port",
+    "num_connects",
+    "time_connect",
+    "time_appconnect",
+    "time_starttransfer",
+    "time_total",
+)
+_CONFIGURATION = """\
+daemon off;
+master_process off;
+error_log stderr;
+pid {folder}/nginx.pid;
+events {{ worker_connections 4096; }}
+http {{
+    access_log off;
+    default_type application/octet-stream;
+    sendfile on;
+    keepalive_requests 1000000;
+    keepalive_timeout 1d;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    server {{
+        listen {listen};
+        root {folder}/files;
+{certificate}    }}
+}}
+"""
+
+
+class WebEntry(ConnectionEntry):
+    """Files of given sizes from a web server."""
+
+    sizes_bytes: Annotated[list[Size], Field(min_length=1, max_length=100)] = Field(
+        alias="sizes", description="The sizes of the files. The client requests the files in turn.", examples=[["1mb"]]
+    )
+    requests: Annotated[int, Whole(1, MOST_REQUESTS, "curl keeps a list of them")] | None = Field(
+        None, description="The number of requests. Default: one for each size."
+    )
+    persistent: bool = Field(
+        True,
+        description="Use a connection for several requests, one after the other. `false` opens a connection for "
+        "each request.",
+    )
+    concurrency: Annotated[int, Whole(1, 100, "curl has no more at a time than 300, and nobody needs them")] = Field(
+        1, description="The number of requests at the same time."
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> WebEntry:
+        if self.requests is not None and self.requests < self.concurrency:
+            message = f"is more than all requests, {self.requests}: write '{self.requests}' or less"
+            raise refuse({("concurrency",): message}, self)
+        return self
+
+    def options(self) -> dict[str, object]:
+        requests = len(self.sizes_bytes) if self.requests is None else self.requests
+        return super().options() | {"requests": requests}
+
+
+def build(flow: Flow, ends: Endpoints, capabilities: Capabilities, secure: bool) -> Work:
+    """Return nginx and curl as processes, and for https the preparation that makes the certificate."""
+    environment = {**mptcp_environment(flow, capabilities), **(DETERMINISTIC if secure else {})}
+    sizes: Sequence[int] = flow.options["sizes_bytes"]  # type: ignore[assignment]
+    wanted = _in_turn(flow)
+    is_ipv6 = ":" in ends.destination_address
+    host = f"[{ends.destination_address}]" if is_ipv6 else ends.destination_address
+    # Listen on every address, because a join to an address without a listener is refused. An IPv6 connection has joins
+    # of both families, which nginx accepts on one socket only with this option.
+    listen = f"[::]:{ends.port} ipv6only=off" if is_ipv6 else f"0.0.0.0:{ends.port}"
+    base = f"{'https' if secure else 'http'}://{host}:{ends.port}"
+    server = Process(
+        name=f"{flow.name}.server",
+        node=flow.destination,
+        argv=("nginx", "-e", "stderr", "-p", temporary(flow, ""), "-c", temporary(flow, "nginx.conf")),
+        env=environment,
+        role="server",
+        ready=Ready("port", str(ends.port)),
+        files=(
+            File(temporary(flow, "nginx.conf"), _configuration(flow, listen, secure)),
+            *(File(temporary(flow, f"files/{size}"), size_bytes=size) for size in dict.fromkeys(sizes)),
+        ),
+    )
+    client = Process(
+        name=flow.name,
+        node=flow.source,
+        argv=("curl", "--disable", "--config", temporary(flow, "curl.conf")),
+        env=environment,
+        role="flow",
+        timeout_ns=GRACE_NS + sum(wanted) * 8 * 10**9 // LEAST_BIT_PER_S,
+        files=(File(temporary(flow, "curl.conf"), _requests(flow, [f"{base}/{size}" for size in wanted], secure)),),
+    )
+    preparations = (make_certificate(flow, ends.destination_address),) if secure else ()
+    return Work(clients=(client,), servers=(server,), preparations=preparations)
+
+
+def _in_turn(flow: Flow) -> list[int]:
+    """Return the size that each request asks for."""
+    options: Mapping[str, Any] = flow.options
+    sizes = options["sizes_bytes"]
+    return [sizes[n % len(sizes)] for n in range(options["requests"])]
+
+
+def _configuration(flow: Flow, listen: str, secure: bool) -> str:
+    folder = temporary(flow, "").rstrip("/")
+    shown = (f"ssl_certificate {certificate_of(flow)};", f"ssl_certificate_key {key_of(flow)};")
+    certificate = "".join(f"        {line}\n" for line in (*shown, "ssl_protocols TLSv1.3;")) if secure else ""
+    return _CONFIGURATION.format(folder=folder, listen=listen + (" ssl" if secure else ""), certificate=certificate)
+
+
+def _requests(flow: Flow, urls: Sequence[str], secure: bool) -> str:
+    """Return curl's options in the format of --config, with an output for each request."""
+    options: Mapping[str, Any] = flow.options
+    said = " ".join(f"%{{{name}}}" for name in _SAID)
+    lines = ["silent", "show-error", "fail", "globoff", "http1.1", 'noproxy = "*"', f'write-out = "{said}\\n"']
+    if secure:
+        lines.append(f'cacert = "{authority_of(flow)}"')
+    if not options["persistent"]:
+        lines.append('header = "Connection: close"')
+    if options["concurrency"] > 1:
+        lines += ["parallel", "parallel-immediate", f"parallel-max = {options['concurrency']}"]
+    for url in urls:
+        lines += [f'url = "{url}"', 'output = "/dev/null"']
+    return "".join(f"{line}\n" for line in lines)
+
+
+def parse(flow: Flow, outputs: Outputs) -> Result:
+    """Return the times of all requests, in curl's resolution (microseconds).
+
+    A request without an answer is an error.
+    """
+    try:
+        rows = [dict(zip(_SAID, line.split(), strict=True)) for line in outputs.log(flow.name).splitlines()]
+        rows.sort(key=lambda row: int(row["urlnum"]))
+        table = _table(rows, _in_turn(flow), flow.options["concurrency"] == 1, _start_ns(flow, outputs))
+    except ValueError as fault:
+        return Result(error=f"a line that curl never prints: {fault}")
+    whole = [row for row in rows if row["exitcode"] == "0"]
+    size_bytes = sum(int(row["size_download"]) for row in whole)
+    delays_ns = [_ns(row["time_total"]) for row in whole]
+    first_byte = summarize_delays("first_byte", [_ns(row["time_starttransfer"]) for row in whole])
+    values = {
+        **{name: value for name, value in first_byte.items() if name in METRICS},
+        "requests": len(whole),
+        "bytes": size_bytes,
+    }
+    span = outputs.span(flow.name)
+    took_ns = sum(delays_ns) if flow.options["concurrency"] == 1 else span[1] - span[0] if span else 0
+    start_ns = _start_ns(flow, outputs)
+    portions = {}
+    if took_ns:
+        values["goodput"] = size_bytes * 8e9 / took_ns
+        portions["goodput"] = [Portion(start_ns, start_ns + took_ns, size_bytes)]
+    ports = tuple(dict.fromkeys(int(row["local_port"]) for row in rows if row["local_port"] != "0"))
+    asked = flow.options["requests"]
+    said = outputs.log(flow.name, "err").strip()[-200:] or "it said nothing"
+    error = None if len(whole) == asked else f"{len(whole)} of {asked} requests were answered: {said}"
+    tables = {"requests": table} if rows else {}
+    accounts = {flow.name: tell_requests(table)}
+    return Result(values, ports, error, tables, delays_ns={"delay": delays_ns}, accounts=accounts, portions=portions)
+
+
+def _start_ns(flow: Flow, outputs: Outputs) -> int:
+    span = outputs.span(flow.name)
+    return span[0] - outputs.zero_ns if span else 0
+
+
+def _table(rows: Sequence[Mapping[str, str]], sizes: Sequence[int], one_by_one: bool, start_ns: int) -> Table:
+    """Return a row for each request.
+
+    start_ns: the start of the flow. Requests one after the other start when the previous one ends. curl does not report
+    the start of concurrent requests, which is then None.
+    """
+    totals = [_ns(row["time_total"]) for row in rows]
+    starts = [start_ns + sum(totals[:n]) if one_by_one else None for n in range(len(rows))]
+    return {
+        "sequence": [int(row["urlnum"]) + 1 for row in rows],
+        "start_ns": starts,
+        "size_bytes": [sizes[int(row["urlnum"])] for row in rows],
+        "received_bytes": [int(row["size_download"]) for row in rows],
+        "status": [int(row["http_code"]) for row in rows],
+        "local_port": [int(row["local_port"]) for row in rows],
+        "new_connections": [int(row["num_connects"]) for row in rows],
+        "connect_ns": [_ns(row["time_connect"]) for row in rows],
+        "handshake_ns": [_ns(row["time_appconnect"]) for row in rows],
+        "first_byte_ns": [_ns(row["time_starttransfer"]) for row in rows],
+        "delay_ns": totals,
+    }
+
+
+def _ns(seconds: str) -> int:
+    """Return curl's seconds, which have six digits, as ns."""
+    return round(float(seconds) * 1e6) * 1000

@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 
 from docs.generate.markdown import LICENSE, code, table
-from mprun.inputs.profile import columns, describe_profiles
+from mprun.inputs.profile_list import columns, describe_profiles
 from mprun.inputs.traces import TRACES, generate
 
 

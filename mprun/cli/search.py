@@ -19,7 +19,7 @@ from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from mprun.model.permission import Consent
-    from mprun.model.search import Search
+    from mprun.model.search_space import Search
     from mprun.questions.search import Found, Tested
     from mprun.sweeps.sweep_directory import SweepDirectory
     from mprun.sweeps.worker import Keep

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from mprun.cli import options
-from mprun.inputs.keys.own_result import own_metrics
+from mprun.inputs.keys.own_output import own_metrics
 from mprun.model.units import format_measured
 from mprun.reports.metrics import choose_main, find_repeated, format_bound
 from mprun.runs.run_directory import RunDirectory

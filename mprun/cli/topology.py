@@ -42,7 +42,7 @@ def profiles(as_json: bool) -> None:
     Values are spelled as in a topology file. Forward is the uplink. `-` stands for a property that the profile does
     not set. Other keys of a link override its profile.
     """
-    from mprun.inputs.profile import columns, describe_profiles
+    from mprun.inputs.profile_list import columns, describe_profiles
 
     described = describe_profiles()
     if as_json:

@@ -24,17 +24,17 @@ with pause_collection():
     from mprun.inputs import cross_check, files
     from mprun.inputs.datagram import check_lengths, fill_lengths
     from mprun.inputs.document import Document
-    from mprun.inputs.event import check_times
+    from mprun.inputs.event_changes import check_times
     from mprun.inputs.experiment import check_links, read_experiment
     from mprun.inputs.files import Files
     from mprun.inputs.keys.field import DEFAULT_SEED
-    from mprun.inputs.matrix import LinkValues, Values
+    from mprun.inputs.matrix_cells import LinkValues, Values
     from mprun.inputs.offer import check_rates
     from mprun.inputs.parameter import Parameters
-    from mprun.inputs.plot import check_axes
+    from mprun.inputs.plot_axes import check_axes
     from mprun.inputs.reader import Tree, read
     from mprun.inputs.repeated_flow import expand
-    from mprun.inputs.search import check_names
+    from mprun.inputs.search_point import check_names
     from mprun.inputs.topology import Topology, read_topology
 
 # The experiment for a topology without an experiment: no traffic.

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mprun.inputs.document import Document
-from mprun.inputs.event import Event
+from mprun.inputs.event_changes import Event
 from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern
 from mprun.inputs.repeated_flow import names_of
 from mprun.inputs.subnet import check_addresses

@@ -19,10 +19,10 @@ from mprun.inputs.keys.experiment import (
 )
 from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.keys.file_model import check
-from mprun.inputs.keys.own_result import own_tables
+from mprun.inputs.keys.own_output import own_tables
 from mprun.inputs.keys.pairing import find_hosts, is_pattern
 from mprun.inputs.keys.plot import SAMPLES
-from mprun.inputs.search import read_search
+from mprun.inputs.search_point import read_search
 from mprun.inputs.traffic import owned_metrics, read_traffic
 from mprun.model import metric
 from mprun.model.fault import Notes, Path, name_nearest

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mprun.inputs.document import Document
 from mprun.inputs.keys.field import SEED
-from mprun.inputs.matrix import Matrix, Values, check_place, read_matrix
+from mprun.inputs.matrix_cells import Matrix, Values, check_place, read_matrix
 from mprun.inputs.parameter import Parameters
 from mprun.inputs.reader import Tree
 from mprun.model.fault import Fault, InputError, name_nearest

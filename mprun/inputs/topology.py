@@ -10,15 +10,15 @@ from pathlib import PurePath
 from mprun.host.plugin import PluginFault
 from mprun.inputs.cross_check import check_links
 from mprun.inputs.document import Document
-from mprun.inputs.event import Event, Timeline, read_events
+from mprun.inputs.event_changes import Event, Timeline, read_events
 from mprun.inputs.generator import COLLECTION, Generator, load_installed, load_own
 from mprun.inputs.generators import GENERATORS
 from mprun.inputs.keys.field import spread_directions
 from mprun.inputs.keys.file_model import check, known_keys, salvage
 from mprun.inputs.keys.topology import Expansion, LinkEntry, TopologyFile, WrittenTopology
-from mprun.inputs.middlebox import read_middleboxes
-from mprun.inputs.openflow import read_switches
+from mprun.inputs.middlebox_links import read_middleboxes
 from mprun.inputs.subnet import check_mtu, walk_mappings
+from mprun.inputs.switch import read_switches
 from mprun.model.address import families_of, mirror_text
 from mprun.model.fault import list_names, tell_unknown
 from mprun.model.spec import Addressing, Direction, Family, LinkSpec, NodeKind, OpenFlow, TopologySpec

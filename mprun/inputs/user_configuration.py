@@ -8,14 +8,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pydantic import Field
+
 from mprun.inputs.document import Document
-from mprun.inputs.keys.configuration import ConfigurationFile
-from mprun.inputs.keys.file_model import check
+from mprun.inputs.keys.field import Version
+from mprun.inputs.keys.file_model import FileModel, check
 from mprun.inputs.parameter import Parameters
 from mprun.inputs.reader import read
+from mprun.model.engine_name import DEFAULT_ENGINE, EngineName
 from mprun.model.fault import InputError
 
-FILE = "config.yaml"
+
+class ConfigurationFile(FileModel):
+    """The user's settings for all runs on a machine."""
+
+    version: Version = Field(description="The version of this format.", examples=[1])
+    engine: EngineName = Field(
+        DEFAULT_ENGINE,
+        description="The engine of a run that names none: what `--engine auto` means.",
+        examples=["real"],
+    )
 
 
 def read_configuration(path: Path) -> ConfigurationFile:

@@ -15,7 +15,7 @@ from mprun.metrics.expectation import Verdict, explain_expected, judge_all
 from mprun.metrics.findings import Findings, Metrics, join, join_tables, measured
 from mprun.metrics.flow import read_flow, sum_up
 from mprun.metrics.flow_group import measure_groups
-from mprun.metrics.host import (
+from mprun.metrics.host_doubts import (
     doubt_host,
     warn_of_counters,
     warn_of_cut_logs,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mprun.model.search import Search
+from mprun.model.search_space import Search
 
 NodeKind = Literal["host", "router", "switch"]
 Protocol = Literal["tcp", "mptcp", "udp", "sctp", "quic", "icmp"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mprun.errors import HostError
-from mprun.model.search import Axis, Choice
+from mprun.model.search_space import Axis, Choice
 
 Point = tuple[float, ...]
 Stage = Literal["sample", "worst", "boundary"]

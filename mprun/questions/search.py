@@ -15,12 +15,12 @@ from mprun.compile import allocate
 from mprun.errors import SpecError
 from mprun.host.scratch import scratch
 from mprun.inputs.keys.field import DEFAULT_SEED
-from mprun.inputs.search import CASE, MAIN, control_values, is_of_control
+from mprun.inputs.search_point import CASE, MAIN, control_values, is_of_control
 from mprun.labs.steps import measured_by
 from mprun.metrics.claim_check import Measured, find_value
 from mprun.model.permission import Consent
 from mprun.model.scalar import Scalar, spell_values
-from mprun.model.search import Floors, Search
+from mprun.model.search_space import Floors, Search
 from mprun.model.spec import Repeat, Spec
 from mprun.questions.minimise import read_files
 from mprun.questions.proposal import Edge, Point, Stage, explore

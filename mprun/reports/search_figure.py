@@ -9,8 +9,8 @@ from itertools import combinations
 
 from mprun.model.axis import read_number
 from mprun.model.scalar import Scalar, spell_scalar
-from mprun.model.search import Axis as Varied
-from mprun.model.search import Choice, Search
+from mprun.model.search_space import Axis as Varied
+from mprun.model.search_space import Choice, Search
 from mprun.reports.figure import Axis, Chart, Panel, Series
 
 # The label, the colour and the number of the mark of each verdict.

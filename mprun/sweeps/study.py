@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from mprun.compile.variation import derive_seed, draw
-from mprun.inputs.matrix import PLACES, Values
+from mprun.inputs.matrix_cells import PLACES, Values
 from mprun.inputs.writer import write_experiment, write_topology
 from mprun.model.codec import canonical_json
 from mprun.model.engine_name import EngineChoice, EngineName

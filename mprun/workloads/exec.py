@@ -15,10 +15,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from mprun.inputs.keys import own_program
 from mprun.inputs.keys.file_model import refuse
-from mprun.inputs.keys.own_program import Command
-from mprun.inputs.keys.own_result import MOST_OWN, MetricEntry, TableEntry
+from mprun.inputs.keys.own_output import MOST_OWN, MetricEntry, TableEntry
 from mprun.inputs.keys.traffic_entry import PositiveTime, ServedEntry
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
@@ -27,7 +25,16 @@ from mprun.model.metric import OF_CONNECTIONS, Metric
 from mprun.model.plan import COMPUTE_S, Process, Ready
 from mprun.model.spec import Attachment, Flow
 from mprun.model.units import NS_PER_S
-from mprun.workloads.own_program import MOST_LOG_BYTES, fill, known_values, own_environment, prepare, started_in
+from mprun.workloads import own_program
+from mprun.workloads.own_program import (
+    MOST_LOG_BYTES,
+    Command,
+    fill,
+    known_values,
+    own_environment,
+    prepare,
+    started_in,
+)
 from mprun.workloads.own_result import NotFound, read_tables, read_values
 from mprun.workloads.own_result import own_metrics as own_metrics
 from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Work, kept, mptcp_environment

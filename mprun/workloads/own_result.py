@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the metrics and tables that an entry takes from the output of its own programs.
 
-`mprun.inputs.keys.own_result` has their keys.
+`mprun.inputs.keys.own_output` has their keys.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mprun.inputs.keys.own_result import OUTPUT_UNITS, own_tables
-from mprun.inputs.keys.own_result import own_metrics as own_entries
+from mprun.inputs.keys.own_output import OUTPUT_UNITS, own_tables
+from mprun.inputs.keys.own_output import own_metrics as own_entries
 from mprun.model.metric import SUFFIXES, SYMBOLS, Metric, Metrics
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S

@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainValidator, PrivateAttr, WithJsonSchema, WrapValidator, model_validator
 
-from mprun.inputs.keys import own_program
 from mprun.inputs.keys.field import VOLUME_SCHEMA, Time, Whole
 from mprun.inputs.keys.file_model import refuse
 from mprun.inputs.keys.traffic_entry import ServedEntry, Size
@@ -23,7 +22,7 @@ from mprun.model.fault import Path, tell_unknown
 from mprun.model.metric import Metric, delays
 from mprun.model.spec import Attachment, Flow
 from mprun.model.units import VOLUME
-from mprun.workloads import certificate, quic_connection, quic_stack
+from mprun.workloads import certificate, own_program, quic_connection, quic_stack
 from mprun.workloads.account import tell_requests
 from mprun.workloads.quic_connection import check_paths as check_paths
 from mprun.workloads.quic_stack import StackEntry

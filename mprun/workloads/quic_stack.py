@@ -15,20 +15,26 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from mprun.inputs.keys import own_program
 from mprun.inputs.keys.file_model import FileModel, refuse
-from mprun.inputs.keys.own_program import Command
 from mprun.model import engine_paths
 from mprun.model.fault import Path
 from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow
 from mprun.safety.folder import parse_json
-from mprun.workloads import certificate, qlog, quic_connection
+from mprun.workloads import certificate, own_program, qlog, quic_connection
 from mprun.workloads.account import tell_requests
-from mprun.workloads.own_program import MOST_LOG_BYTES, fill, known_values, own_environment, prepare, started_in
+from mprun.workloads.own_program import (
+    MOST_LOG_BYTES,
+    Command,
+    fill,
+    known_values,
+    own_environment,
+    prepare,
+    started_in,
+)
 from mprun.workloads.tool import PYTHON, Endpoints, Movement, Outputs, Portion, Result, Table, Work, kept, temporary
 
-PROGRAM = f"{engine_paths.PROGRAMS}/endpoint.py"
+PROGRAM = f"{engine_paths.PROGRAMS}/quic_end.py"
 # The report of each end (`mprun.agent.programs.quic_end`), and its session secrets.
 REPORTS = {"client": "client.json", "server": "server.json"}
 KEY_LOGS = {"client": quic_connection.KEY_LOG, "server": "server-tls-keys.log"}

@@ -11,7 +11,7 @@ import pytest
 
 from mprun.errors import SpecError
 from mprun.inputs import load
-from mprun.inputs.keys.own_result import MetricEntry, TableEntry
+from mprun.inputs.keys.own_output import MetricEntry, TableEntry
 from mprun.inputs.writer import write_experiment
 from mprun.workloads import exec as tool
 from mprun.workloads.tool import metrics_of

@@ -12,7 +12,7 @@ import pytest
 from mprun.inputs import load_search
 from mprun.inputs.keys.search import read_axis
 from mprun.model.fault import InputError
-from mprun.model.search import Choice, Span
+from mprun.model.search_space import Choice, Span
 from mprun.questions.proposal import Edge, Point, Stage, explore
 from mprun.questions.search import find_below_floor
 from mprun.statements.evaluation import find_margin

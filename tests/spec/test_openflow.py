@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from mprun.inputs.openflow import _on_circles
+from mprun.inputs.switch import _on_circles
 from mprun.model.spec import LinkSpec
 
 

@@ -19,7 +19,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from mprun.inputs.generators.host import MOST_HOSTS, WHY_HOSTS, Access
+from mprun.inputs.generators.end_hosts import MOST_HOSTS, WHY_HOSTS, Access
 from mprun.inputs.keys.field import Whole
 from mprun.inputs.keys.file_model import refuse
 from mprun.inputs.keys.link import LinkProperties

@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mprun.inputs.generators.host import Access
+from mprun.inputs.generators.end_hosts import Access
 from mprun.inputs.keys.field import Whole
 from mprun.inputs.keys.link import LinkProperties
 from mprun.inputs.keys.topology import Expansion, GeneratedTopology

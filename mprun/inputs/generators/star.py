@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from mprun.inputs.generators.host import Access, Interfaces, join_host
+from mprun.inputs.generators.end_hosts import Access, Interfaces, join_host
 from mprun.inputs.keys.field import Whole
 from mprun.inputs.keys.file_model import refuse
 from mprun.inputs.keys.link import LinkProperties

@@ -25,8 +25,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from mprun.inputs.generators.end_hosts import MOST_HOSTS, WHY_HOSTS, Access, Interfaces, join_host
 from mprun.inputs.generators.fabric import Uplink, rates_of
-from mprun.inputs.generators.host import MOST_HOSTS, WHY_HOSTS, Access, Interfaces, join_host
 from mprun.inputs.keys.field import Whole
 from mprun.inputs.keys.file_model import refuse
 from mprun.inputs.keys.topology import Expansion, GeneratedTopology

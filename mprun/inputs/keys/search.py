@@ -9,9 +9,9 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 
 from mprun.inputs.keys.field import NAME_PATTERN, SIZE_SCHEMA, Time, Whole
 from mprun.inputs.keys.file_model import FileModel
-from mprun.model import search, units
+from mprun.model import search_space, units
 from mprun.model.scalar import Scalar, split_number
-from mprun.model.search import Axis, Choice, Span
+from mprun.model.search_space import Axis, Choice, Span
 
 BETWEEN = ".."
 # Ends with at least this ratio make an axis of equal ratios.
@@ -46,15 +46,15 @@ class FloorsEntry(FileModel):
     """Conditions below which no run is made, because a violation there would say nothing."""
 
     queue: Annotated[int, Whole(1, 1_000_000, "a queue holds one packet at least")] = Field(
-        search.LEAST_QUEUE, description="The least queue of a link, in packets."
+        search_space.LEAST_QUEUE, description="The least queue of a link, in packets."
     )
     buffer: Bytes = Field(
-        search.LEAST_BUFFER,
+        search_space.LEAST_BUFFER,
         description="The least limit of the send and receive buffers of hosts (`net.ipv4.tcp_wmem`, `tcp_rmem`).",
         examples=["65536bytes"],
     )
     duration: Time = Field(
-        search.LEAST_DURATION_NS, description="The least duration of a flow that has one.", examples=["1s"]
+        search_space.LEAST_DURATION_NS, description="The least duration of a flow that has one.", examples=["1s"]
     )
 
 

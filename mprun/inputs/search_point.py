@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Mapping
 from mprun.inputs.document import Document
 from mprun.inputs.keys.event import PROPERTIES
 from mprun.inputs.keys.search import SearchEntry, read_axis
-from mprun.inputs.matrix import PLACES
+from mprun.inputs.matrix_cells import PLACES
 from mprun.model.fault import name_nearest
 from mprun.model.metric import Unit
 from mprun.model.scalar import Scalar
-from mprun.model.search import Axis, Floors, Search
+from mprun.model.search_space import Axis, Floors, Search
 from mprun.statements.evaluation import check
 from mprun.statements.expression import ExpressionError, Reference, parse
 

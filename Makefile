@@ -59,7 +59,7 @@ test:
 	@./setup.sh --dev --quic
 	$(if $(LONG),.venv/bin/mprun kernel build --symbols)
 	$(if $(LONG),.venv/bin/python -m tests.system.own_kernel)
-	.venv/bin/python -m tests.phases $(if $(LONG),--long) $(if $(LINT),--lint) $(if $(FRESH),--fresh)
+	.venv/bin/python -m tests.phases $(if $(LONG),--long) $(if $(PART),--part $(PART)) $(if $(LINT),--lint) $(if $(FRESH),--fresh)
 
 check: lint
 	@.venv/bin/python -m pytest -q -n logical -m "not slow" tests/core tests/spec

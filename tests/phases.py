@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tests of `make test`, in two phases: those that can share the machine, on all CPUs; then those in real time.
 
-    python -m tests.phases [--long] [--lint] [--fresh] [WORDS OF PYTEST ...]
+    python -m tests.phases [--long | --part DIGEST] [--lint] [--fresh] [WORDS OF PYTEST ...]
 
 A test that is marked `alone` runs in real time or measures time, so it runs in the second phase, and nothing runs
 beside it. The first phase takes runs that a test has made before from a store (`tests.stored_runs`). At the end, the
@@ -49,10 +49,10 @@ class Times:
         self.seconds[report.nodeid] += report.duration
 
 
-def run_phase(phase: Sequence[str], is_long: bool, words: Sequence[str], times: Times) -> int:
+def run_phase(phase: Sequence[str], are_long: bool, words: Sequence[str], times: Times) -> int:
     """Run the tests of a phase. A module that cannot be imported does not keep the other modules from running."""
     which, *how = phase
-    marked = which if is_long else f"{which} and not long"
+    marked = which if are_long else f"{which} and not long"
     return pytest.main(["-m", marked, *how, "--continue-on-collection-errors", *words], plugins=[times])
 
 
@@ -113,9 +113,11 @@ def main(argv: Sequence[str]) -> int:
     """Return the exit status: that of pytest for the worse phase, or 1 if only the linters found a fault."""
     parser = argparse.ArgumentParser(prog="tests.phases")
     parser.add_argument("--long", action="store_true", help="Run the tests marked `long` too.")
+    parser.add_argument("--part", metavar="DIGEST", help="Run the tests marked `long` that a digest chooses.")
     parser.add_argument("--lint", action="store_true", help="Run `make lint` beside the first phase.")
     parser.add_argument("--fresh", action="store_true", help="Take no run from the store of runs.")
     given, words = parser.parse_known_args(argv)
+    is_part = bool(words)
     times = Times()
     with scratch("mprun-phases-") as folder, (folder / "lint").open("w+") as output:
         record = folder / "runs"
@@ -129,13 +131,15 @@ def main(argv: Sequence[str]) -> int:
         store = None if given.fresh else find_store()
         if store:
             os.environ |= {FOLDER: str(store), SEED: str(random.randrange(1_000_000))}
-        found = [run_phase(SHARED, given.long, words, times)]
+        are_long = given.long or given.part is not None
+        words += ["-p", "tests.part", "--part", given.part] if given.part else []
+        found = [run_phase(SHARED, are_long, words, times)]
         os.environ.pop(FOLDER, None)
         misplaced, different = read_misplaced(record), read_different(record)
         if linters:
             found.append(int(linters.wait() != 0))
         if found[0] != _INTERRUPTED:
-            found.append(run_phase(ALONE, given.long, words, times))
+            found.append(run_phase(ALONE, are_long, words, times))
         runs = read_runs(record)
         print(*report(times.seconds, runs), (folder / "lint").read_text(), sep="\n", end="")
     for test in misplaced:
@@ -151,7 +155,7 @@ def main(argv: Sequence[str]) -> int:
         prune(store)
     # the durations serve only to make the tests faster
     with contextlib.suppress(OSError, HostError, ValueError):
-        keep(times.seconds, runs, cache("tests"), not words and _INTERRUPTED not in found)
+        keep(times.seconds, runs, cache("tests"), not is_part and _INTERRUPTED not in found)
     failed = [status for status in found if status not in (_OK, _NONE)]
     return max(failed, default=int(bool(misplaced or different)) if times.seconds else _NONE)
 

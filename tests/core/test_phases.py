@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.part import is_chosen
 from tests.phases import ROOT
 
 pytestmark = pytest.mark.slow
@@ -118,6 +119,16 @@ def test_a_difference_in_the_store_is_a_fault_and_empties_it(tmp_path: Path) -> 
     assert done.returncode == 1
     assert done.stdout.endswith("t.py::test_good: a run in the store differs: key agent.json; the store is emptied\n")
     assert not kept.exists()
+
+
+def test_each_long_test_is_chosen_by_some_digest_and_not_by_all(tmp_path: Path) -> None:
+    chosen = [n for n in range(100) if is_chosen("test_two.py::test_long", str(n))]
+    assert 4 < len(chosen) < 30
+    another = next(n for n in range(100) if n not in chosen)
+    good = ALONE.split("def test_bad")[0] + ALONE[ALONE.index("@pytest.mark.long") :]
+    (tmp_path / "ended").touch()
+    told = [run(tmp_path, "--part", str(n), two=good).stdout for n in (chosen[0], another)]
+    assert ["not asked for" in one for one in told] == [True, False]
 
 
 def test_linters_run_beside_the_first_phase_only_and_their_output_comes_last(tmp_path: Path) -> None:

@@ -33,12 +33,12 @@ class Build(build_py):
         if self.editable_mode:
             return
         for name in SHIPPED:
-            target = Path(self.build_lib) / "mprun" / name
+            target = Path(self.build_lib) / "mprun" / "shipped" / name
             shutil.rmtree(target, ignore_errors=True)
             shutil.copytree(name, target, ignore=_left_by_runs)
 
     def get_outputs(self, include_bytecode: bool = True) -> list[str]:
-        shipped = [Path(self.build_lib) / "mprun" / name for name in SHIPPED]
+        shipped = [Path(self.build_lib) / "mprun" / "shipped" / name for name in SHIPPED]
         files = [os.path.join(top, file) for folder in shipped for top, _, files in os.walk(folder) for file in files]
         return [*super().get_outputs(include_bytecode), *files]
 

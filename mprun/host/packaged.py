@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folders that come with mprun's code: `labs`, `schemas` and a Wireshark profile.
 
-In a checkout, the first two are at its top. Building a package copies them into the package (`setup.py`). This module
-does not read labs, so that the completion of names in a shell is quick; `mprun.labs.definition` reads them.
+In a checkout, the first two are at its top. Building a package copies them into its folder `shipped` (`setup.py`). This
+module does not read labs, so that the completion of names in a shell is quick; `mprun.labs.definition` reads them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PROFILE = _PACKAGE / "captures" / "wireshark" / "mptcp"
 
 def find_shipped(name: str) -> Path:
     """Return the path of a folder by its name. It does not exist if neither the package nor a checkout has it."""
-    inside = _PACKAGE / name
+    inside = _PACKAGE / "shipped" / name
     return inside if inside.is_dir() else _PACKAGE.parent / name
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mprun.inputs.generator import COLLECTION as GENERATORS
+from mprun.workloads.tool import COLLECTION as WORKLOADS
 from tests import language
 from tests.pages import ROOT
 
@@ -134,10 +136,14 @@ def test_modules_that_docstrings_name_exist() -> None:
     assert [(str(path), name) for path, name in named if not _exists(name)] == []
 
 
+# What Python programs import, and the groups of entry points for packages of others.
+PUBLIC = ("mprun.load", "mprun.run", GENERATORS.group, WORKLOADS.group)
+
+
 def _exists(name: str) -> bool:
     # a part of a class is not looked for
     path = ROOT / re.sub(r"(\.[A-Z]\w*)\..*", r"\1", name).replace(".", "/")
-    if path.is_dir() or path.with_suffix(".py").is_file() or name in ("mprun.load", "mprun.run"):
+    if path.is_dir() or path.with_suffix(".py").is_file() or name in PUBLIC:
         return True
     owner, own = path.parent, path.name
     for file in (owner.with_suffix(".py"), owner / "__init__.py"):

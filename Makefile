@@ -9,7 +9,7 @@ unexport PYTHONHOME
 help:
 	@echo "make lab     set up what is missing, run the first lab with TCP and with MPTCP"
 	@echo "make test    set up what is missing, run the tests; with LONG=1 also tests of a minute or more: the studies' labs,"
-	@echo "             a kernel of your own, gdb, each figure of docs/findings.md; with LINT=1 make lint beside them; with FRESH=1"
+	@echo "             a kernel of your own, gdb; with LINT=1 make lint beside them; with FRESH=1"
 	@echo "             each run is made, and none taken from earlier calls."
 	@echo "             Ends with the slowest tests and the number of runs. All together: an hour on a busy machine"
 	@echo "make check    lint and the fast tests; one minute, for daily work"

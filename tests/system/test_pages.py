@@ -27,9 +27,10 @@ PAGES = (
 )
 # Commands replaced here, because the tests' environment has the set-up already.
 INSTEAD = {"make lab": "mprun lab run 01"}
-# Rates come from simulated time. They are equal to the last digit with the tools and the kernel of the pages, and
-# nearly equal with others.
+# Rates, delays and shares come from simulated time. They are equal to the last digit with the tools and the kernel of
+# the pages. With other tools, rates are nearly equal.
 RATE = re.compile(r"([0-9.]+) Mbit/s")
+FIGURE = re.compile(r"([0-9.]+) (?:ms|%)(?=\s|$)")
 MADE_WITH = ("iperf 3.12", "6.12.117-mprun")
 TOLERANCE = 0.02
 
@@ -77,9 +78,9 @@ def _steps(block: str) -> list[tuple[str, list[str]]]:
 
 
 def _compare(command: str, said: list[str], output: str) -> None:
-    """Check that each line occurs, in this order: the same words and nearly the same rates.
+    """Check that each line occurs, in this order: the same words and rates, and the same delays and shares.
 
-    Numbers and digests may differ.
+    Other numbers and digests may differ.
     """
     lines = iter(output.splitlines())
     for wanted in said:
@@ -89,6 +90,9 @@ def _compare(command: str, said: list[str], output: str) -> None:
         for one, other in rates:
             allowed = 0.0 if is_made_with() else TOLERANCE
             assert float(other) == pytest.approx(float(one), rel=allowed), f"{command}: {wanted!r}, now {found!r}"
+        if is_made_with():
+            figures = zip(FIGURE.findall(wanted), FIGURE.findall(found), strict=True)
+            assert all(one == other for one, other in figures), f"{command}: {wanted!r}, now {found!r}"
 
 
 @cache

@@ -33,7 +33,6 @@ def test_each_lab_of_the_tutorial_has_small_pictures_that_its_page_shows(folder:
     assert all(path.stat().st_size < MOST_BYTES for path in shown)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "folder",
     [

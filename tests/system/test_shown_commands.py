@@ -118,7 +118,8 @@ INSTEAD = {
     "mprun kernel rm bisect": "yes | mprun kernel rm bisect",
     # parts of the kernel's own tests, which take ten minutes
     "mprun kernel test": "mprun kernel test --only tc-testing/qdiscs/tbf",
-    "mprun kernel test --kernel A --kernel B": "mprun kernel test --kernel default --kernel mine --only tc-testing/qdiscs/tbf",
+    "mprun kernel test --kernel A --kernel B": "mprun kernel test --kernel default --kernel mine "
+    "--only tc-testing/qdiscs/tbf",
     "mprun kernel test --kernel mine --only simult_flows,mptcp_join/fastclose": "mprun kernel test --kernel mine "
     "--only mptcp_join/fastclose",
     "mprun kernel test --scheduler roundrobin --json": "mprun kernel test --scheduler roundrobin --json --only "
@@ -370,11 +371,10 @@ def _files_of(page: Path, language: str) -> dict[str, str]:
 
 # Pages whose commands need a tool.
 TOOLS = {
-    "docs/findings.md": ["quic", "noq"],
+    "docs/findings.md": ["noq"],
     "docs/gallery.md": ["quic"],
     "docs/quic.md": ["quic", "noq"],
     "docs/security.md": ["quic"],
-    "labs/13_sctp_vs_mptcp/README.md": ["cmtsctp"],
 }
 
 

@@ -3,7 +3,7 @@
 
 Pages that are followed step by step (test_pages) and the scripts in the labs' pages (test_lab_pages) are run there. The
 other commands run here, those of a page one after the other. Their folder has the files and runs that a reader of the
-page would have. In a sentence, `mprun verify` alone is the name of a command; with arguments it is a command to type.
+page would have, and their cache has kernels of the reader's names. The rows of docs/findings.md run in test_findings. In a sentence, `mprun verify` alone is the name of a command; with arguments it is a command to type.
 "make lab" of the README is typed by test_pages as `mprun lab run 01`.
 """
 
@@ -311,20 +311,22 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def _make_cache(own: Path) -> None:
-    """Copy the user's kernel to a cache in which commands may remove it. The tools stay those of the user."""
-    kernel = find_kernel().directory
-    shutil.copytree(kernel, own / "kernels" / kernel.name)
-    (own / "kernels" / "default").symlink_to(kernel.name)
+    """Make a cache whose kernels commands may name and remove. The tools are those of the user."""
+    (own / "kernels").mkdir(parents=True)
     for name in ("cpus", "selftests", "tools"):
         if cache(name).exists():
             (own / name).symlink_to(cache(name))
 
 
 def _name_kernels(kernels: Path) -> None:
-    """Give the kernel the names under which the reader has built others, unless it has them."""
-    for name in ("bisect", "debug", "lines", "mine"):
-        if not (kernels / name).is_symlink():
-            (kernels / name).symlink_to((kernels / "default").readlink())
+    """Give the user's kernel the names that the reader's kernels have.
+
+    It stays in its folder, because the length of a kernel's command line changes its free memory, which its log has. No
+    command removes all names, which would remove the kernel.
+    """
+    for name in ("bisect", "debug", "default", "lines", "mine"):
+        (kernels / name).unlink(missing_ok=True)
+        (kernels / name).symlink_to(find_kernel().directory)
 
 
 def _make_program(folder: Path, env: Mapping[str, str]) -> None:

@@ -3,8 +3,10 @@
 
 Pages that are followed step by step (test_pages) and the scripts in the labs' pages (test_lab_pages) are run there. The
 other commands run here, those of a page one after the other. Their folder has the files and runs that a reader of the
-page would have, and their cache has kernels of the reader's names. The rows of docs/findings.md run in test_findings. In a sentence, `mprun verify` alone is the name of a command; with arguments it is a command to type.
-"make lab" of the README is typed by test_pages as `mprun lab run 01`.
+page would have, and their cache has kernels of the reader's names. The rows of docs/findings.md run in test_findings.
+
+In a sentence, `mprun verify` alone is the name of a command; with arguments it is a command to type. "make lab" of the
+README is typed by test_pages as `mprun lab run 01`.
 """
 
 from __future__ import annotations
@@ -116,6 +118,11 @@ INSTEAD = {
     "mprun kernel template": "mprun kernel template congestion slow.c",
     "mprun kernel rm mine": "yes | mprun kernel rm mine",
     "mprun kernel rm bisect": "yes | mprun kernel rm bisect",
+    # later commands of the page use the newest run in `runs`
+    **{
+        line: f"{line} -o lines"
+        for line in ("mprun -t topo -x xp_mptcp --kernel lines", "mprun -t topo -x xp_tcp --kernel lines")
+    },
     # parts of the kernel's own tests, which take ten minutes
     "mprun kernel test": "mprun kernel test --only tc-testing/qdiscs/tbf",
     "mprun kernel test --kernel A --kernel B": "mprun kernel test --kernel default --kernel mine "

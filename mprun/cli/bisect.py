@@ -134,15 +134,16 @@ def command(
 
     try:
         done = question.bisect(history, test_commit, tell)
+        subject.keep_only({kernels[done.before], kernels[done.after]})
+        if as_json:
+            emit(_report(history, done))
+        else:
+            click.echo(f"\n{len(history.commits)} commits, {_count(done)}, {time.monotonic() - started:.0f} s")
+            # this reads the repository too
+            _tell_end(history, done, fail_if)
     finally:
         if not subject.KEEPS_CHECKOUT:
             repository.remove()
-    subject.keep_only({kernels[done.before], kernels[done.after]})
-    if as_json:
-        emit(_report(history, done))
-    else:
-        click.echo(f"\n{len(history.commits)} commits, {_count(done)}, {time.monotonic() - started:.0f} s")
-        _tell_end(history, done, fail_if)
     sys.exit(0 if len(done.found.suspects) == 1 else 1)
 
 

@@ -80,6 +80,15 @@ def test_the_version_that_changed_a_figure_is_found(program: Path, tmp_path: Pat
     assert not (program / "client").exists()
 
 
+def test_the_end_of_a_search_is_printed(program: Path, tmp_path: Path) -> None:
+    good, bad = f"v{FIRST_BAD - 1}", f"v{FIRST_BAD}"
+    found = call(*words(program, "--good", good, "--bad", bad), cwd=tmp_path)
+    assert found.status == 0, found.err
+    lines = found.out.splitlines()
+    assert f"first bad commit: {git(program, 'log', '-1', '--format=%h %s', bad).stdout.strip()}" in lines
+    assert f"bad if: {STATEMENT}" in lines
+
+
 def test_git_can_run_the_search_itself(program: Path, tmp_path: Path) -> None:
     mprun = str(Path(sys.executable).with_name("mprun"))
     git(program, "bisect", "start", "v12", "v0")

@@ -73,6 +73,11 @@ def test_hooks_and_files_are_put_in(tree: Path) -> None:
         assert (tree / placed).read_bytes() == (SOURCES / name).read_bytes()
 
 
+def test_an_error_is_about_the_patch_of_the_subject_and_not_a_variant() -> None:
+    assert {first.patch for first, *_ in HOOKS} == {path.name for path in SUBJECTS}
+    assert {hunk.patch for hook in HOOKS for hunk in hook} == {path.name for path in PATHS}
+
+
 def test_every_change_is_marked() -> None:
     for hook in HOOKS:
         for hunk in hook:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mprun.errors import HostError
+from mprun.kernel import recipe
 from mprun.kernel.build import DEFAULT_SOURCE
 from mprun.kernel.patch import (
     COLD,
@@ -24,7 +25,7 @@ from mprun.kernel.patch import (
     read_hooks,
     read_patch,
 )
-from mprun.kernel.recipe import SOURCES
+from mprun.kernel.recipe import SOURCES, recipe_digest
 from mprun.kernel.tree import place
 
 pytestmark = pytest.mark.slow
@@ -232,6 +233,16 @@ def test_purposes_name_hooks(path: Path) -> None:
     assert len(set(purposes)) == len(purposes)
     subject = PATCHES / f"{path.name.partition('.')[0]}.patch"
     assert set(purposes) <= {hunk.purpose for hunk in read_patch(subject)}
+
+
+@pytest.mark.parametrize("name", [path.name for path in PATHS])
+def test_the_recipe_has_every_patch(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = recipe_digest()
+    monkeypatch.setattr(recipe, "PATCHES", shutil.copytree(PATCHES, tmp_path / "patches"))
+    assert recipe_digest() == before
+    with (tmp_path / "patches" / name).open("a") as file:
+        file.write("+int changed;\n")
+    assert recipe_digest() != before
 
 
 @pytest.fixture(scope="module")

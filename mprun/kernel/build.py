@@ -20,9 +20,9 @@ from mprun.host.cache import Progress, locked
 from mprun.host.scratch import scratch
 from mprun.kernel.addition import NOTHING, Addition
 from mprun.kernel.fit import check_hooks, check_options, later_names
-from mprun.kernel.hooks import UnfitTree, our_files
 from mprun.kernel.line_coverage import keep_notes
 from mprun.kernel.make import make, run
+from mprun.kernel.patch import UnfitTree, our_files
 from mprun.kernel.recipe import (
     FRAGMENT,
     GUEST,

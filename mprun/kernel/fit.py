@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from mprun.kernel.hooks import HOOKS, PLACES, UnfitTree
+from mprun.kernel.patch import PLACES, UnfitTree, read_hooks
 
 # Options that later trees have under another name: 7.3 made one option of two.
 LATER_NAMES: Mapping[str, str] = {"CONFIG_PROC_SYSCTL=y": "CONFIG_SYSCTL=y"}
@@ -44,12 +44,12 @@ def check_hooks(symbols: str) -> None:
     files = {str(Path(place).with_suffix(".o")) for place in PLACES.values()}
     calls = {(one["object"], one["name"]) for one in found if one["kind"] == "U" and one["object"] not in files}
     called = {name for _, name in calls}
-    for hook in HOOKS:
-        made = str(Path(hook.file).with_suffix(".o"))
-        names = ours & set(_OURS.findall(" ".join((hook.replace, *(replace for _, replace in hook.instead)))))
-        for name in sorted(names):
-            if (made, name) not in calls if hook.file.endswith(".c") else name not in called:
+    for hook in read_hooks():
+        first = hook[0]
+        made = str(Path(first.file).with_suffix(".o"))
+        for name in sorted(ours & set(_OURS.findall("".join(hunk.new for hunk in hook)))):
+            if (made, name) not in calls if first.file.endswith(".c") else name not in called:
                 raise UnfitTree(
-                    f"{hook.file}: the hook for {hook.purpose!r} has no effect: {name}() is never called from there; "
-                    "this tree needs a hook of its own in mprun/kernel/hooks.py"
+                    f"{first} has no effect: {name}() is never called from there; "
+                    "this tree needs a variant of the patch in mprun/kernel/patches"
                 )

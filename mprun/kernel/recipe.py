@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recipe of an experiment kernel: its configuration, our hooks and our files, without the source of Linux."""
+"""The recipe of an experiment kernel: its configuration, our patches and our files, without the source of Linux."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 
-from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES
+from mprun.kernel.patch import COLD, COLD_LINE, PATCHES, PLACES
 
 HERE = Path(__file__).parent
 
@@ -32,13 +31,18 @@ LATER_OPTIONS: Mapping[str, Version] = {"CONFIG_NET_SCH_DUALPI2=y": (6, 17)}
 
 
 def recipe_digest(version: Version | None = None) -> str:
-    """Return the SHA-256 of the kernel's recipe: configuration, hooks and our files, without its source.
+    """Return the SHA-256 of the kernel's recipe: configuration, patches and our files, without its source.
 
     version: of the source; None if it is not known.
     """
     options = "\n".join(asked_options(version))
-    hooks = json.dumps([[asdict(hook) for hook in HOOKS], PLACES, sorted(COLD), COLD_LINE])
-    return _digest({"options": options.encode(), "hooks": hooks.encode()} | contents_of(SOURCES, "*.[ch]"))
+    parts = {"options": options.encode(), "places": places().encode()}
+    return _digest(parts | contents_of(PATCHES, "*.patch") | contents_of(SOURCES, "*.[ch]"))
+
+
+def places() -> str:
+    """Return what patches and sources leave open, as JSON: the places of our files, and folders with -O1."""
+    return json.dumps([PLACES, sorted(COLD), COLD_LINE], indent=1)
 
 
 def guest_digest() -> str:

@@ -13,14 +13,14 @@ import json
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from mprun.errors import HostError, SpecError
 from mprun.host import invoking_user
 from mprun.host.cache import cache, locked
-from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES
-from mprun.kernel.recipe import FRAGMENT, GUEST, SOURCES, contents_of, guest_digest, recipe_digest, version_in
+from mprun.kernel.patch import PATCHES
+from mprun.kernel.recipe import FRAGMENT, GUEST, SOURCES, contents_of, guest_digest, places, recipe_digest, version_in
 from mprun.kernel.tree import KeptTree
 from mprun.safety import unchanged_program
 
@@ -197,7 +197,7 @@ def _load(link: Path) -> Kernel:
 def describe_recipe(digest: str) -> dict[str, bytes]:
     """Return the files that describe how a kernel was made, by name below `kernel/`; empty if no such kernel exists.
 
-    The files are its configuration and, if it has this version of the recipe, our files and hooks. The source is the
+    The files are its configuration and, if it has this version of the recipe, our files and patches. The source is the
     distribution's, and is given by name and digest.
     """
     found = next((kernel for kernel in list_kernels() if kernel.digest == digest), None)
@@ -207,9 +207,13 @@ def describe_recipe(digest: str) -> dict[str, bytes]:
     told = [name for name in (FACTS, "config", ADDED) if (found.directory / name).exists()]
     files = {f"{folder}/{name}": (found.directory / name).read_bytes() for name in told}
     if is_current(found):
-        hooks = json.dumps([[asdict(hook) for hook in HOOKS], PLACES, sorted(COLD), COLD_LINE], indent=1)
         files[f"{folder}/recipe/config.fragment"] = FRAGMENT.read_bytes()
-        files[f"{folder}/recipe/hooks.json"] = f"{hooks}\n".encode()
-        for part, sources in (("src", contents_of(SOURCES, "*.[ch]")), ("guest", contents_of(GUEST, "*.c"))):
-            files |= {f"{folder}/recipe/{part}/{name}": content for name, content in sources.items()}
+        files[f"{folder}/recipe/places.json"] = f"{places()}\n".encode()
+        for part, sources, pattern in (
+            ("patches", PATCHES, "*.patch"),
+            ("src", SOURCES, "*.[ch]"),
+            ("guest", GUEST, "*.c"),
+        ):
+            contents = contents_of(sources, pattern)
+            files |= {f"{folder}/recipe/{part}/{name}": content for name, content in contents.items()}
     return files

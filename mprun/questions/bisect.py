@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mprun.errors import RunError, SpecError
-from mprun.kernel.hooks import UnfitTree
+from mprun.kernel.patch import UnfitTree
 from mprun.labs.steps import measured_by
 from mprun.metrics.claim_check import find_value
 from mprun.model.metric import UNITS

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from mprun.cli.bisect import STATUS, command
 from mprun.errors import HostError, RunError, SpecError
-from mprun.kernel.hooks import UnfitTree
+from mprun.kernel.patch import UnfitTree
 from mprun.questions.bisect import Answer, attempt, bisect, read_statement
 from mprun.questions.built_version import OwnProgram
 from mprun.questions.commits import Found, Verdict, search

@@ -10,7 +10,7 @@ import pytest
 
 from mprun.errors import HostError
 from mprun.kernel.fit import LATER_NAMES, check_hooks, check_options, later_names
-from mprun.kernel.hooks import HOOKS, PLACES
+from mprun.kernel.patch import PLACES, read_hooks
 from mprun.kernel.recipe import SOURCES
 
 OPTIONS = ["CONFIG_NET=y", "CONFIG_PROC_SYSCTL=y"]
@@ -20,7 +20,9 @@ HEADERS = ("mprun.h", "mptcp/mprun_mptcp.h")
 BETWEEN_OURS = {"mprun_clock_read"}
 FUNCTIONS = {name for header in HEADERS for name in re.findall(r"\b(mprun_\w+)\(", (SOURCES / header).read_text())}
 FUNCTIONS -= BETWEEN_OURS
-CALLS = sorted({(hook.file, name) for hook in HOOKS for name in FUNCTIONS & set(re.findall(r"\w+", hook.replace))})
+CALLS = sorted(
+    {(first.file, name) for first, *_ in read_hooks() for name in FUNCTIONS & set(re.findall(r"\w+", first.new))}
+)
 
 
 def object_of(file: str) -> str:
@@ -46,7 +48,9 @@ def test_a_kernel_with_all_hooks_is_taken() -> None:
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call[0]}-{call[1]}")
 def test_a_hook_that_was_compiled_to_nothing_is_named(call: tuple[str, str]) -> None:
-    with pytest.raises(HostError, match=rf"^{call[0]}: the hook for .* has no effect: {call[1]}\(\) is never called"):
+    with pytest.raises(
+        HostError, match=rf"^\S+\.patch: {call[0]}: the hook .* has no effect: {call[1]}\(\) is never called"
+    ):
         check_hooks(symbols(call))
 
 

@@ -18,10 +18,10 @@ from mprun.host import invoking_user
 from mprun.kernel.selftests import packetdrill, tc
 from mprun.kernel.selftests.judgement import Verdict, find_changes, judge
 from mprun.kernel.selftests.known import Known, read_known
-from mprun.kernel.selftests.render import render_junit, render_tap
 from mprun.kernel.selftests.script_run import DEFAULT_SCRIPTS, check_scheduler, run_scripts
 from mprun.kernel.selftests.test_source import Script, list_scripts, prepare
 from mprun.kernel.store import Kernel
+from mprun.reports.test_results import checks_of_scripts, to_junit, to_tap
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,13 @@ def run(
     tested = [_test(kernel, order, order.output / kernel.name if kernels[1:] else order.output) for kernel in kernels]
     invoking_user.give(order.output)
     passed = all(one.passed for one in tested)
-    found = {one.kernel.name: one.verdicts for one in tested}
+    checks = list(checks_of_scripts({one.kernel.name: one.verdicts for one in tested}))
     if junit is not None:
         try:
-            junit.write_bytes(render_junit(found))
+            seconds = {
+                f"{one.kernel.name}: {script.label}": script.result.wall_s for one in tested for script in one.verdicts
+            }
+            junit.write_text(to_junit("mprun kernel test", checks, seconds), encoding="utf-8")
         except OSError as error:
             raise HostError(f"{junit} cannot be written: {error.strerror}") from error
         invoking_user.give(junit)
@@ -83,7 +86,7 @@ def run(
         compared = {name: [asdict(change) for change in found] for name, found in changes.items()}
         emit(reports[0] if len(reports) == 1 else {"passed": passed, "kernels": reports, "changes": compared})
     elif as_tap:
-        click.echo(render_tap(found), nl=False)
+        click.echo(to_tap(checks), nl=False)
     else:
         for name, changed in changes.items():
             click.echo(f"\nchanges from {kernels[0].name} to {name}: {len(changed) or 'none'}")

@@ -12,10 +12,10 @@ from mprun.errors import HostError, SpecError
 from mprun.kernel.selftests import packetdrill, tap, tc
 from mprun.kernel.selftests.judgement import Change, Verdict, find_changes, judge
 from mprun.kernel.selftests.known import Known, find_known, read_known
-from mprun.kernel.selftests.render import render_junit, render_tap
 from mprun.kernel.selftests.script_run import DEFAULT_SCRIPTS, Result
 from mprun.kernel.selftests.test_source import Script, list_scripts
 from mprun.model import engine_paths
+from mprun.reports.test_results import checks_of_scripts, to_junit, to_tap
 
 # diag.sh of 6.12 with iproute2 6.1, shortened
 DIAG_6_12 = """\
@@ -185,27 +185,35 @@ def mixed(folder: Path) -> dict[str, list[Verdict]]:
 
 
 def test_results_as_tap(tmp_path: Path) -> None:
-    assert render_tap(mixed(tmp_path)).splitlines() == [
-        "TAP version 13",
+    lines = to_tap(list(checks_of_scripts(mixed(tmp_path)))).splitlines()
+    assert [line for line in lines if not line.startswith("  ")] == [
+        "TAP version 14",
         "1..5",
         "ok 1 - mine: diag: good \\# 1",
         "ok 2 - mine: diag: later # SKIP",
-        "not ok 3 - mine: diag: bad?[2J",
+        "not ok 3 - mine: diag: bad�[2J",
         "not ok 4 - mine: diag: old # TODO known to fail: since 6.1",
-        "not ok 5 - mine: mptcp_join/link_failure: ended <early>",
+        "not ok 5 - mine: mptcp_join/link_failure: the whole script",
     ]
+    assert lines.count("  severity: error") == lines.count("  severity: fail") == 1
+    assert '  message: "ended <early>"' in lines
 
 
 def test_results_as_junit(tmp_path: Path) -> None:
-    root = ElementTree.fromstring(render_junit(mixed(tmp_path)))
+    root = ElementTree.fromstring(
+        to_junit("mprun kernel test", list(checks_of_scripts(mixed(tmp_path))), {"mine: diag": 1.0})
+    )
     assert root.attrib == {
         "name": "mprun kernel test", "tests": "5", "failures": "1", "errors": "1", "skipped": "2", "time": "1.0",
     }  # fmt: skip
     cases = {case.get("name"): [child.tag for child in case] for case in root.iter("testcase")}
     assert cases == {
-        "good # 1": [], "later": ["skipped"], "bad?[2J": ["failure"], "old": ["skipped"], "the whole script": ["error"],
+        "good # 1": [], "later": ["skipped"], "bad�[2J": ["failure"], "old": ["skipped"], "the whole script": ["error"],
     }  # fmt: skip
-    assert {case.get("classname") for case in root.iter("testcase")} == {"mine.diag", "mine.mptcp_join.link_failure"}
+    assert {case.get("classname") for case in root.iter("testcase")} == {
+        "mine: diag",
+        "mine: mptcp_join/link_failure",
+    }
     (known,) = root.findall("testsuite/testcase[@name='old']/skipped")
     assert known.get("message") == "known to fail: since 6.1"
 

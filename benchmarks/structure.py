@@ -55,7 +55,8 @@ def rows() -> Iterator[tuple[str, object]]:
     yield "comparisons with an engine's name", count(r"""[!=]= (?:"(?:real|virtual)"|(?:real|virtual)\.NAME)""")
     faults = list(language.faults_of(language.files_below(PACKAGE)))
     yield "docstrings with a forbidden opening", sum(fault.kind == "opening" for fault in faults)
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "labs").glob("*/*.md"))]
+    patterns = ("README.md", "docs/*.md", "labs/*/*.md", "mprun/*/DECISIONS.md")
+    pages = [page for pattern in patterns for page in sorted(ROOT.glob(pattern))]
     means = [words for page in pages if (words := language.mean_of(page))]
     longest = max(language.count_words(one) for page in pages for one in _sentences(page))
     yield "words in a sentence, mean of pages", f"{mean(means):.1f} ({min(means):.1f} to {max(means):.1f})"

@@ -8,8 +8,8 @@ from typing import TypedDict
 from mprun.captures.pcapng import Captured
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.findings import Findings, join
+from mprun.model import agent_report
 from mprun.model.spec import Capture
-from mprun.runs import agent_report
 from mprun.workloads import tcpdump
 
 

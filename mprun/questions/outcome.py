@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mprun.model.agent_report import AgentReport
 from mprun.questions.packet_choice import Packet
-from mprun.runs.agent_report import AgentReport
 
 # A value stands out if it is further from the quartiles than this many interquartile ranges (Tukey, Exploratory Data
 # Analysis, 1977: "far out").

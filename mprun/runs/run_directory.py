@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mprun.errors import HostError, MprunError, SpecError, explain_machine
 from mprun.host import invoking_user
-from mprun.model.codec import Fault
+from mprun.model.codec import PLAIN, Fault
 from mprun.model.json_form import OF_RUN, STEP, Form, anything, find_fault
 from mprun.runs.table import is_of_polars, open_table, pack, writing
 from mprun.safety.folder import Folder, parse_json
@@ -48,8 +48,8 @@ from mprun.safety.text import make_printable, plain, printable
 if TYPE_CHECKING:
     import polars
 
+    from mprun.model.agent_report import AgentReport
     from mprun.model.plan import Plan
-    from mprun.runs.agent_report import AgentReport
 
 T = TypeVar("T")
 
@@ -167,9 +167,9 @@ class RunDirectory:
 
     def agent_report(self) -> AgentReport:
         """Return what the agent reported. Raises MprunError if it is missing or damaged."""
-        from mprun.runs.agent_report import read_report
+        from mprun.model.agent_report import AgentReport
 
-        return read_as(self.folder, "agent.json", "run", read_report)
+        return read_value(self.folder, "agent.json", "run", AgentReport)
 
     def plan(self) -> Plan:
         """Return the plan of the run. Raises MprunError if it is missing or damaged."""
@@ -404,6 +404,11 @@ def read_json(folder: Folder, name: str, kind: str, form: Form) -> Any:
         return value
 
     return read_as(folder, name, kind, check)
+
+
+def read_value(folder: Folder, name: str, kind: str, form: type[T]) -> T:
+    """Return the value of a type that a JSON file of a run or a sweep stands for. Raises as `read_json`."""
+    return read_as(folder, name, kind, lambda value: PLAIN.decode(form, value))
 
 
 def read_as(folder: Folder, name: str, kind: str, decode: Callable[[Any], T]) -> T:

@@ -32,6 +32,7 @@ from mprun.metrics.evidence import Evidence
 from mprun.metrics.network_change import tabulate_changes
 from mprun.metrics.observation import observe
 from mprun.metrics.summary import Measured, measure
+from mprun.model.agent_report import AgentReport
 from mprun.model.capabilities import Capabilities
 from mprun.model.intent import Intent
 from mprun.model.network import Network
@@ -39,7 +40,6 @@ from mprun.model.permission import NO_COMMANDS, Consent
 from mprun.model.plan import Plan
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
-from mprun.runs.agent_report import AgentReport
 from mprun.runs.place import Place, refuse_commands
 from mprun.runs.run_directory import LINE_COUNTS, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, reading
 

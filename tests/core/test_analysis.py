@@ -24,10 +24,10 @@ from mprun.metrics.evidence import Evidence
 from mprun.metrics.interference import Interference, on_paths
 from mprun.metrics.observation import NAMES, Event, Host, Observation, SocketState
 from mprun.metrics.summary import measure
+from mprun.model import agent_report
+from mprun.model.agent_report import AgentReport, Ended, HostLoad
 from mprun.model.intent import PlacedFlow
 from mprun.model.spec import Capture, Direction, Endpoint, Expectation, LinkChange, Mptcp
-from mprun.runs import agent_report
-from mprun.runs.agent_report import AgentReport, Ended, HostLoad
 from tests.intents import flow, intent, link, path
 
 PATHS = [path(f"path{n}", source=f"10.0.{n}.1", destination="10.1.0.1") for n in range(2)]

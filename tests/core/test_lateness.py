@@ -15,9 +15,9 @@ from mprun.metrics.evidence import Evidence
 from mprun.metrics.lateness import find_allowances, find_exchange_allowance
 from mprun.metrics.observation import Observation
 from mprun.metrics.summary import measure
+from mprun.model.agent_report import AgentReport, Ended, HostLoad
 from mprun.model.intent import Intent
 from mprun.model.spec import Expectation
-from mprun.runs.agent_report import AgentReport, Ended, HostLoad
 
 LAB = Path(__file__).parents[2] / "labs" / "01_multipath"
 PING = """\

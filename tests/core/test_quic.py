@@ -17,10 +17,10 @@ from mprun.metrics.evidence import Evidence
 from mprun.metrics.handover import find_handover_of
 from mprun.metrics.observation import Observation
 from mprun.metrics.summary import Measured, measure
+from mprun.model.agent_report import AgentReport, Ended
 from mprun.model.capabilities import REFERENCE
 from mprun.model.plan import Plan
 from mprun.model.spec import Flow
-from mprun.runs.agent_report import AgentReport, Ended
 from mprun.workloads import quic
 from mprun.workloads.built import PROGRAMS, program_store
 from mprun.workloads.tool import Endpoints, Outputs, SocketSample

@@ -22,7 +22,7 @@ from mprun.metrics.evidence import Evidence
 from mprun.metrics.fairness import find_fairness, find_rate
 from mprun.metrics.observation import NAMES, Observation
 from mprun.metrics.summary import Measured, measure
-from mprun.runs.agent_report import AgentReport, Ended
+from mprun.model.agent_report import AgentReport, Ended
 from mprun.workloads.tool import Portion
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"

@@ -192,7 +192,7 @@ def _paint(chart: Chart) -> Figure:
 
 
 def _run(run: RunDirectory) -> Run:
-    return Run(run.path, run.read("summary.json"), run.folder)
+    return Run(run.path, run.summary().to_json(), run.folder)
 
 
 def read_sweep(sweep: SweepDirectory) -> Sweep:

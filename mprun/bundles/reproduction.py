@@ -125,7 +125,7 @@ def open_bundle(archive: Path, scratch: Path) -> Bundle:
         odd = min(places ^ artifacts.keys())
         raise SpecError(f"{archive}: {ARTIFACTS} does not name its runs: {plain(odd)[:80]!r}")
     # a run that ended with an error may have no other files
-    ended = [run for run in runs if run.read("summary.json")["status"] != "error"]
+    ended = [run for run in runs if run.summary().status != "error"]
     if not ended:
         raise SpecError(f"{archive}: all its runs ended with an error: there is nothing to compare with")
     for run in ended:
@@ -321,7 +321,7 @@ def _read_tasks(
 
 
 def _ended(sweep: SweepDirectory) -> Iterator[Kept]:
-    return (kept for kept in sweep.runs() if kept.summary["status"] != "error")
+    return (kept for kept in sweep.runs() if kept.summary.status != "error")
 
 
 def _record(original: SweepDirectory, tasks: Mapping[str, _Task]) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def rerun(name: str, engine: EngineChoice, kernel: str | None, parent: Path, con
     with Bar() as bar:
         again = repeat(original, original.path.parent, engine, kernel, consent, bar.show)
     show_summary(again.summary, again.run)
-    sys.exit(0 if again.summary["status"] == "passed" else 1)
+    sys.exit(0 if again.summary.status == "passed" else 1)
 
 
 @command.command()

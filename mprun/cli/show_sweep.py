@@ -11,8 +11,9 @@ import click
 from mprun.cli import options
 from mprun.cli.show_run import MARKS
 from mprun.cli.terminal_table import show_table
-from mprun.metrics.cells import INCOMPLETE, Kind
+from mprun.metrics.cells import INCOMPLETE
 from mprun.metrics.statistics import CONFIDENCE
+from mprun.model.run_summary import Kind
 from mprun.model.scalar import spell_scalar, spell_values
 from mprun.model.units import format_measured
 from mprun.reports.messages import join_messages

@@ -51,8 +51,8 @@ def find_in_cells(reference: Reference, cells: Sequence[Cell], rows: Sequence[Ro
     ]
     if not chosen:
         raise UnknownName("no cell has these values")
-    whole = [row.summary for row in rows if row.cell in chosen and row.summary["status"] != "error"]
-    found = [summary["metrics"][name] for summary in whole if name in summary["metrics"]]
+    whole = [row.summary for row in rows if row.cell in chosen and row.summary.status != "error"]
+    found = [summary.metrics[name] for summary in whole if name in summary.metrics]
     if not found:
         raise UnknownName("no run of these cells measured it")
-    return Value(tuple(float(one["value"]) for one in found), UNITS[found[0]["unit"]])
+    return Value(tuple(one.value for one in found), UNITS[found[0].unit])

@@ -6,19 +6,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 from mprun.metrics.statistics import LEAST_BOOTSTRAP, summarize
 from mprun.model.metric import SUFFIXES
+from mprun.model.run_summary import KINDS, Kind, Summary
 from mprun.model.scalar import Scalar
-
-if TYPE_CHECKING:
-    from mprun.metrics.summary import RunSummary
 
 # The status of a sweep that has not all its runs.
 INCOMPLETE = "incomplete"
-Kind = Literal["errors", "failures", "warnings"]
-TEXTS: tuple[Kind, ...] = ("errors", "failures", "warnings")
 
 
 class Cell(TypedDict):
@@ -35,11 +31,11 @@ class Row:
     cell: int
     number: int
     directory: str
-    summary: RunSummary
+    summary: Summary
 
     def value(self, metric: str) -> float | None:
-        found = self.summary["metrics"].get(metric)
-        return None if found is None else float(found["value"])
+        found = self.summary.metrics.get(metric)
+        return None if found is None else found.value
 
 
 def column_of(metric: str, symbol: str) -> str:
@@ -54,13 +50,13 @@ def tabulate(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, list[Any]]
     columns: dict[str, list[Any]] = {name: [cells[row.cell]["values"].get(name) for row in rows] for name in axes}
     columns |= {
         "run": [row.number for row in rows],
-        "seed": [row.summary["seed"] for row in rows],
-        "status": [row.summary["status"] for row in rows],
+        "seed": [row.summary.seed for row in rows],
+        "status": [row.summary.status for row in rows],
         "directory": [row.directory for row in rows],
     }
     for metric, symbol in metrics_of(rows).items():
-        found = (row.summary["metrics"].get(metric) for row in rows)
-        columns[column_of(metric, symbol)] = [None if one is None else one["value"] for one in found]
+        found = (row.summary.metrics.get(metric) for row in rows)
+        columns[column_of(metric, symbol)] = [None if one is None else one.value for one in found]
     return columns
 
 
@@ -68,8 +64,8 @@ def metrics_of(rows: Iterable[Row]) -> dict[str, str]:
     """The symbol of each metric that any run has, in the order of the first that has it."""
     found: dict[str, str] = {}
     for row in rows:
-        for name, metric in row.summary["metrics"].items():
-            found.setdefault(name, metric["unit"])
+        for name, metric in row.summary.metrics.items():
+            found.setdefault(name, metric.unit)
     return found
 
 
@@ -79,8 +75,8 @@ def sum_up(cells: Sequence[Cell], rows: Sequence[Row]) -> list[dict[str, Any]]:
     found = []
     for n, cell in enumerate(cells):
         own = [row for row in rows if row.cell == n]
-        statuses = [row.summary["status"] for row in own]
-        whole = [row for row in own if row.summary["status"] != "error"]
+        statuses = [row.summary.status for row in own]
+        whole = [row for row in own if row.summary.status != "error"]
         metrics = {}
         for metric, symbol in metrics_of(whole).items():
             values = [value for row in whole if (value := row.value(metric)) is not None]
@@ -92,7 +88,7 @@ def sum_up(cells: Sequence[Cell], rows: Sequence[Row]) -> list[dict[str, Any]]:
                 "runs": {status: statuses.count(status) for status in ("passed", "failed", "error")},
                 "metrics": metrics,
                 "expectations": _count_held(own),
-                "told": {kind: _count_texts(own, kind) for kind in TEXTS},
+                "told": {kind: _count_texts(own, kind) for kind in KINDS},
             }
         )
     return found
@@ -100,7 +96,7 @@ def sum_up(cells: Sequence[Cell], rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def _count_texts(rows: Sequence[Row], kind: Kind) -> dict[str, int]:
     """In how many runs each error, failure or warning stands."""
-    texts = [text for row in rows for text in dict.fromkeys(row.summary[kind])]
+    texts = [text for row in rows for text in dict.fromkeys(row.summary.messages(kind))]
     return {text: texts.count(text) for text in dict.fromkeys(texts)}
 
 
@@ -109,10 +105,9 @@ def _count_held(rows: Sequence[Row]) -> list[dict[str, Any]]:
     if not rows:
         return []
     counted = []
-    for n, expectation in enumerate(rows[0].summary["expectations"]):
-        verdicts = [row.summary["expectations"][n] for row in rows if len(row.summary["expectations"]) > n]
-        bounds = {key: value for key, value in expectation.items() if key not in ("value", "held")}
-        counted.append({**bounds, "held": sum(verdict["held"] for verdict in verdicts), "of": len(rows)})
+    for n, expectation in enumerate(rows[0].summary.expectations):
+        verdicts = [row.summary.expectations[n] for row in rows if len(row.summary.expectations) > n]
+        counted.append({**expectation.bounds, "held": sum(one.held for one in verdicts), "of": len(rows)})
     return counted
 
 

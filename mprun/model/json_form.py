@@ -90,11 +90,6 @@ _EXPECTATION = {
     **{"metric": str, "value": _AMOUNT, "held": bool},
     **{"minimum": _AMOUNT, "maximum": _AMOUNT, "equals": _AMOUNT},
 }
-SUMMARY = {
-    **{"status": _STATUS, "metrics": Map(METRIC), "expectations": [_EXPECTATION], "seed": whole},
-    **{"errors": _TEXTS, "failures": _TEXTS, "warnings": _TEXTS, "middleboxes?": _TEXTS, "groups?": Map(_TEXTS)},
-    **{"complete?": bool, "engine?": str, "captures?": Map({"node": str})},
-}
 _VALUE = (str, bool, number, None)
 _KERNEL = {"version": str, "digest?": str, "name?": str}
 _ENGINE = one_of(*ENGINE_NAMES)
@@ -135,7 +130,7 @@ STEP = {
 }
 
 OF_RUN: Mapping[str, Form] = {
-    **{"summary.json": SUMMARY, "environment.json": ENVIRONMENT},
+    **{"environment.json": ENVIRONMENT},
     **{"wall.json": WALL, "stops.json": STOPS},
 }
 OF_SWEEP: Mapping[str, Form] = {"sweep.json": SWEEP, "summary.json": SWEEP_SUMMARY}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mprun.metrics.cells import TEXTS, Kind
+from mprun.model.run_summary import KINDS, Kind
 from mprun.reports.joined import join_texts
 from mprun.sweeps.sweep_directory import SweepDirectory
 
@@ -16,10 +16,8 @@ def join_messages(sweep: SweepDirectory, cells: Sequence[Mapping[str, Any]]) -> 
 
     cells: those of the sweep's summary. The runs are read only if one of them has a message.
     """
-    if not any(cell["told"][kind] for cell in cells for kind in TEXTS):
-        return {kind: [] for kind in TEXTS}
+    if not any(cell["told"][kind] for cell in cells for kind in KINDS):
+        return {kind: [] for kind in KINDS}
     runs = [kept.summary for kept in sweep.runs()]
-    return {
-        kind: [f"{count} of {len(runs)} runs: {text}" for count, text in join_texts([run[kind] for run in runs])]
-        for kind in TEXTS
-    }
+    found = {kind: join_texts([run.messages(kind) for run in runs]) for kind in KINDS}
+    return {kind: [f"{count} of {len(runs)} runs: {text}" for count, text in texts] for kind, texts in found.items()}

@@ -9,14 +9,15 @@ from itertools import groupby
 from typing import Any
 
 from mprun.model.metric import TOTAL, Metrics, metrics_of
+from mprun.model.run_summary import MetricValue
 from mprun.model.units import factor_of, format_measured
 
 
-def format_bound(verdict: Mapping[str, Any], unit: str) -> str:
-    """Return the bound of a summary's verdict as text: `≥ 36.0 Mbit/s`, `= 2`."""
-    if verdict["equals"] is not None:
-        return f"= {format_measured(verdict['equals'], unit)}"
-    low, high = verdict["minimum"], verdict["maximum"]
+def format_bound(bounds: Mapping[str, Any], unit: str) -> str:
+    """Return the bound of an expectation as text: `≥ 36.0 Mbit/s`, `= 2`."""
+    if bounds["equals"] is not None:
+        return f"= {format_measured(bounds['equals'], unit)}"
+    low, high = bounds["minimum"], bounds["maximum"]
     if low is not None and high is not None:
         return f"{format_measured(low, unit)} to {format_measured(high, unit)}"
     return f"≥ {format_measured(low, unit)}" if low is not None else f"≤ {format_measured(high, unit)}"
@@ -118,19 +119,19 @@ def choose_main(metrics: Sequence[str], expected: Collection[str], own: Collecti
 STATISTICS = ("median", "p90", "p95", "p99", "min", "max", "mdev", "stdev")
 
 
-def find_repeated(metrics: Mapping[str, Mapping[str, Any]]) -> set[str]:
+def find_repeated(metrics: Mapping[str, MetricValue]) -> set[str]:
     """Return the metrics that repeat a mean, because a flow had one request only."""
     found = set()
     for name in metrics:
         stem, _, statistic = name.rpartition(".")
         owner = stem.partition(".")[0]
-        is_single = metrics.get(f"{owner}.requests", {}).get("value") == 1
-        if is_single and statistic in STATISTICS and f"{stem}.mean" in metrics:
+        requests = metrics.get(f"{owner}.requests")
+        if requests is not None and requests.value == 1 and statistic in STATISTICS and f"{stem}.mean" in metrics:
             found.add(name)
     return found
 
 
-def order_metrics(metrics: Mapping[str, Any], owned: Mapping[str, Metrics]) -> dict[str, Any]:
+def order_metrics(metrics: Mapping[str, MetricValue], owned: Mapping[str, Metrics]) -> dict[str, MetricValue]:
     """Return a run's metrics in reading order: paths, then flows and groups in the experiment's order, then sums.
 
     The metrics of a flow have the order of its tool. owned: the metrics of flows and groups.

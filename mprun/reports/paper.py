@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
+from mprun.model.run_summary import Summary
 from mprun.model.scalar import spell_scalar
 from mprun.model.units import factor_of, format_measured
 from mprun.reports.metrics import align, interval_of
@@ -47,12 +48,11 @@ def of_sweep(summary: Mapping[str, Any], metrics: Sequence[str], confidence: flo
     return PaperTable((*axes, "runs", *(column[0] for column in columns)), rows, len(axes))
 
 
-def of_run(summary: Mapping[str, Any], metrics: Sequence[str]) -> PaperTable:
+def of_run(summary: Summary, metrics: Sequence[str]) -> PaperTable:
     """Return a row for each metric: its name, its value and its unit."""
     rows = []
     for name in metrics:
-        metric = summary["metrics"][name]
-        value, _, unit = format_measured(metric["value"], metric["unit"]).partition(" ")
+        value, _, unit = format_measured(*summary.metrics[name]).partition(" ")
         rows.append((name, unit, Number(value)))
     return PaperTable(("metric", "unit", "value"), tuple(rows), 2)
 

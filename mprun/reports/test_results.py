@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
+from mprun.model.run_summary import Summary
 from mprun.model.scalar import spell_values
 from mprun.model.units import format_measured
 from mprun.safety.text import printable
@@ -34,15 +35,15 @@ class Check:
             object.__setattr__(self, name, printable(getattr(self, name)))
 
 
-def checks_of_run(group: str, summary: Mapping[str, Any]) -> Iterator[Check]:
+def checks_of_run(group: str, summary: Summary) -> Iterator[Check]:
     """Yield the checks of a run: that it ended without errors or failures, and each expectation."""
-    errors, failures = "; ".join(summary["errors"]), "; ".join(summary["failures"])
+    errors, failures = "; ".join(summary.errors), "; ".join(summary.failures)
     yield Check(group, "run", not errors and not failures, errors or failures, is_error=bool(errors))
-    for verdict in summary["expectations"]:
+    for verdict in summary.expectations:
         found = "not measured"
-        if verdict["value"] is not None:
-            found = f"measured {format_measured(verdict['value'], summary['metrics'][verdict['metric']]['unit'])}"
-        yield Check(group, say_expectation(verdict), verdict["held"], found, verdict["value"] is None)
+        if verdict.value is not None:
+            found = f"measured {format_measured(verdict.value, summary.metrics[verdict.metric].unit)}"
+        yield Check(group, say_expectation(verdict.bounds), verdict.held, found, verdict.value is None)
 
 
 def checks_of_sweep(summary: Mapping[str, Any]) -> Iterator[Check]:

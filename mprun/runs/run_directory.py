@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     from mprun.model.agent_report import AgentReport
     from mprun.model.plan import Plan
+    from mprun.model.run_summary import Summary
 
 T = TypeVar("T")
 
@@ -164,6 +165,16 @@ class RunDirectory:
     def read(self, name: str) -> Any:
         """Return a JSON file of the layout, its text printable. Raises MprunError if it is missing or damaged."""
         return read_json(self.folder, name, "run", OF_RUN.get(name, anything))
+
+    def summary(self) -> Summary:
+        """Return the summary of the run. Raises MprunError if it is missing or damaged."""
+        from mprun.model.run_summary import Summary
+
+        return read_value(self.folder, "summary.json", "run", Summary)
+
+    def write_summary(self, summary: Summary) -> None:
+        """Write the summary of the run, whole or not at all."""
+        self.write("summary.json", summary.to_json())
 
     def agent_report(self) -> AgentReport:
         """Return what the agent reported. Raises MprunError if it is missing or damaged."""

@@ -38,6 +38,7 @@ from mprun.model.intent import Intent
 from mprun.model.network import Network
 from mprun.model.permission import NO_COMMANDS, Consent
 from mprun.model.plan import Plan
+from mprun.model.run_summary import Summary
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
 from mprun.runs.place import Place, refuse_commands
@@ -104,7 +105,7 @@ def prepare(request: Request) -> Prepared:
     return Prepared(request, network, plan, capabilities, (*request.warnings, *more))
 
 
-def run_request(request: Request, parent: Path, progress: Progress) -> tuple[RunDirectory, dict[str, Any]]:
+def run_request(request: Request, parent: Path, progress: Progress) -> tuple[RunDirectory, Summary]:
     """Run an experiment into a new directory below `parent`; return the directory and the summary.
 
     Raises SpecError or HostError before the directory exists, and RunError or Interrupted later. The results gathered
@@ -116,7 +117,7 @@ def run_request(request: Request, parent: Path, progress: Progress) -> tuple[Run
 
 def run_into(
     create: Callable[[str], RunDirectory], request: Request, progress: Progress
-) -> tuple[RunDirectory, dict[str, Any]]:
+) -> tuple[RunDirectory, Summary]:
     """Run an experiment into the directory that `create` makes for the digest of its intent."""
     prepared = prepare(request)
     run = create(prepared.plan.digest)
@@ -166,7 +167,7 @@ def calibrate(spec: Spec, network: Network, place: Place, progress: Progress) ->
     return judge(network, plan.trains, agent.trains, capabilities.is_simulated)
 
 
-def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dict[str, Any]:
+def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> Summary:
     """Run into an existing directory, and return the summary. If the spec asks for it, measure the links first."""
     request, plan, network = prepared.request, prepared.plan, prepared.network
     spec, place = request.spec, request.place
@@ -185,7 +186,7 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dic
     if request.shell == "only":
         if agent.error:
             raise RunError(agent.error)
-        return {"status": "passed", "metrics": {}, "expectations": []}
+        return Summary("passed", agent.complete, plan.seed, {}, (), (), (), ())
     evidence = replace(
         _evidence_in(run, plan.intent, agent),
         engine=place.name,
@@ -197,7 +198,7 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dic
     )
     measured = _measure(run, evidence, _count_lines(run, place))
     run.write_accounts(measured.accounts)
-    run.write("summary.json", measured.summary)
+    run.write_summary(measured.summary)
     if agent.complete:
         run.mark_complete()
     return measured.summary
@@ -242,7 +243,7 @@ def run_again(
     progress: Progress,
     consent: Consent = NO_COMMANDS,
     debugger: Debugger | None = None,
-) -> tuple[RunDirectory, dict[str, Any]]:
+) -> tuple[RunDirectory, Summary]:
     """Repeat the run `original` in a new directory below `parent`. Return the directory and the summary.
 
     The run's resolved inputs are compiled again. A plan is a list of commands, so the plan of a stranger is not

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mprun.metrics.statistics import is_narrow
+from mprun.model.run_summary import Summary
 from mprun.model.spec import ExperimentSpec, Repeat, Until
 
 
@@ -23,12 +24,12 @@ class CellProgress:
     ended: dict[int, str] = field(default_factory=dict)
     values: dict[int, float] = field(default_factory=dict)
 
-    def note(self, number: int, summary: Mapping[str, Any]) -> None:
+    def note(self, number: int, summary: Summary) -> None:
         """Record a run that has ended."""
         until = self.repeat.until
-        self.ended[number] = summary["status"]
-        if until is not None and summary["status"] != "error" and until.metric in summary["metrics"]:
-            self.values[number] = float(summary["metrics"][until.metric]["value"])
+        self.ended[number] = summary.status
+        if until is not None and summary.status != "error" and until.metric in summary.metrics:
+            self.values[number] = summary.metrics[until.metric].value
 
     def is_settled(self, number: int) -> bool:
         """Return True if the run of this number is made, or is not needed."""

@@ -229,7 +229,7 @@ class Execution:
         """Note the runs that exist already. Errors of an earlier session are removed: they are run again."""
         for kept in list(self._sweep.runs()):
             cell = self._cells[kept.cell]
-            if kept.summary["status"] == "error" and not self._grows:
+            if kept.summary.status == "error" and not self._grows:
                 self._sweep.drop(f"{cell.folder}/{kept.number}")
             else:
                 self._progress[cell.folder].note(kept.number, kept.summary)

@@ -24,7 +24,7 @@ from mprun.sweeps.sweep_directory import Kept, SweepDirectory
 from mprun.sweeps.sweep_summary import find_missing
 
 if TYPE_CHECKING:
-    from mprun.metrics.summary import RunSummary
+    from mprun.model.run_summary import Summary
 
 Source = RunDirectory | SweepDirectory
 
@@ -70,7 +70,7 @@ def read_halves(source: Source, axis: str) -> Operands:
 
 
 def _of_runs(one: RunDirectory, other: RunDirectory) -> Operands:
-    summaries = [run.read("summary.json") for run in (one, other)]
+    summaries = [run.summary() for run in (one, other)]
     cells = tuple((_of_run(summary),) for summary in summaries)
     facts = differing_values(*(_facts(run) for run in (one, other)))
     lines = differing_lines(*(_resolved(run) for run in (one, other)))
@@ -79,12 +79,12 @@ def _of_runs(one: RunDirectory, other: RunDirectory) -> Operands:
     return Operands(names, (cells[0], cells[1]), facts, lines, [], metrics=metrics, sources=(one, other))
 
 
-def _of_run(summary: RunSummary) -> Side:
-    return Side({}, {}, errors=1) if summary["status"] == "error" else Side({}, {1: summary})
+def _of_run(summary: Summary) -> Side:
+    return Side({}, {}, errors=1) if summary.status == "error" else Side({}, {1: summary})
 
 
 def _facts(run: RunDirectory) -> dict[str, Any]:
-    return {**list_makers(run.read("environment.json")), "seed": run.read("summary.json")["seed"]}
+    return {**list_makers(run.read("environment.json")), "seed": run.summary().seed}
 
 
 def _resolved(run: RunDirectory) -> dict[str, str]:
@@ -110,12 +110,12 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Operands:
     return Operands(names, (first, second), facts, lines, alone, statements, incomplete, metrics, (one, other))
 
 
-def _define(runs: Iterable[tuple[RunDirectory, RunSummary]]) -> dict[str, Metric]:
+def _define(runs: Iterable[tuple[RunDirectory, Summary]]) -> dict[str, Metric]:
     """Return the definitions of the metrics of runs by name. Runs without new metrics are not read."""
     found: dict[str, Metric] = {}
     seen: set[str] = set()
     for run, summary in runs:
-        names = summary["metrics"].keys() - seen
+        names = summary.metrics.keys() - seen
         if names:
             seen |= names
             found |= dict(_find_definitions(run, names))
@@ -155,10 +155,10 @@ def _programs_of_all(sweep: SweepDirectory) -> dict[str, str]:
 
 
 def _cells(sweep: SweepDirectory, made: Iterable[Kept]) -> tuple[Side, ...]:
-    runs: dict[int, dict[int, RunSummary]] = {}
+    runs: dict[int, dict[int, Summary]] = {}
     errors: Counter[int] = Counter()
     for kept in made:
-        if kept.summary["status"] == "error":
+        if kept.summary.status == "error":
             errors[kept.cell] += 1
         else:
             runs.setdefault(kept.cell, {})[kept.number] = kept.summary

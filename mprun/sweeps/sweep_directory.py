@@ -47,7 +47,7 @@ from mprun.sweeps import signature
 if TYPE_CHECKING:
     import polars
 
-    from mprun.metrics.summary import RunSummary
+    from mprun.model.run_summary import Summary
 
 FORMAT = 1
 LATEST = "latest-sweep"
@@ -65,7 +65,7 @@ class Kept:
     cell: int
     number: int
     run: RunDirectory
-    summary: RunSummary
+    summary: Summary
 
 
 class SweepDirectory:
@@ -248,7 +248,7 @@ class SweepDirectory:
 
     def count(self) -> int:
         """Return the number of runs that need not be made again."""
-        return sum(kept.summary["status"] != "error" for kept in self.runs())
+        return sum(kept.summary.status != "error" for kept in self.runs())
 
     def runs(self) -> Iterator[Kept]:
         """Yield the runs that have ended, by cell and number. A run counts as ended if its summary is complete."""
@@ -257,7 +257,7 @@ class SweepDirectory:
             for number in sorted(int(name) for name in folder.find_folders("*") if NUMBER.fullmatch(name)):
                 run = RunDirectory(folder.below(str(number)))
                 with contextlib.suppress(MprunError):
-                    yield Kept(n, number, run, run.read("summary.json"))
+                    yield Kept(n, number, run, run.summary())
 
 
 def find(parent: Path, name: str) -> SweepDirectory:

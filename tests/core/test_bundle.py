@@ -22,6 +22,7 @@ from mprun.errors import SpecError
 from mprun.inputs import load_cells
 from mprun.kernel.store import Kernel
 from mprun.runs.place import Place
+from mprun.runs.run_directory import RunDirectory
 from mprun.safety.folder import Folder
 from mprun.sweeps.execution import find_or_create
 from mprun.sweeps.study import make_cells
@@ -107,7 +108,8 @@ def test_what_strangers_wrote_is_obeyed_by_no_terminal(tmp_path: Path) -> None:
     told = {**SUMMARY, "warnings": ["\x1b[2Jgood\nnews"]}
     write_archive(tmp_path / "bundle", sealed(run_files(**{"summary.json": told})))
     bundle = open_bundle(tmp_path / "bundle", tmp_path)
-    assert bundle.source.read("summary.json")["warnings"] == ["\ufffd[2Jgood\nnews"]
+    assert isinstance(bundle.source, RunDirectory)
+    assert bundle.source.summary().warnings == ("\ufffd[2Jgood\nnews",)
 
 
 ERROR = {**SUMMARY, "status": "error"}

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from mprun.model.run_summary import MetricValue
 from mprun.reports import paper
 from mprun.reports.metrics import choose_metrics
 from mprun.safety.cell import Number
+from tests.summaries import PASSED
 
 
 def metric(mean: float, unit: str, low: float | None = None, high: float | None = None) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def test_latex() -> None:
 
 
 def test_markdown_of_a_run() -> None:
-    summary = {"metrics": {"x.delay": {"value": 0.0125, "unit": "s"}, "x.n": {"value": 2, "unit": "1"}}}
+    summary = PASSED._replace(metrics={"x.delay": MetricValue(0.0125, "s"), "x.n": MetricValue(2, "1")})
     assert paper.write(paper.of_run(summary, ["x.n", "x.delay"]), "markdown").splitlines() == [
         "| metric  | unit |  value |",
         "| ------- | ---- | -----: |",

@@ -22,7 +22,7 @@ from mprun.metrics.cells import Cell
 from mprun.metrics.cells import Row as SweepRow
 from mprun.metrics.claim_check import Measured, Swept
 from mprun.metrics.findings import Metrics
-from mprun.metrics.summary import RunSummary
+from mprun.model.run_summary import MetricValue, Summary
 from mprun.reports.binned import Binning, draw_binned
 from mprun.reports.classes import draw_classes
 from mprun.reports.figure import to_csv
@@ -31,6 +31,7 @@ from mprun.runs.index.listed import scan
 from mprun.safety.folder import Folder
 from mprun.statements.evaluation import Comparison
 from tests.labs import FOLDERS, ROOT
+from tests.summaries import PASSED
 
 STUDIED = [folder for folder in FOLDERS if (folder / FILE).exists()]
 WITH_FIGURES = [folder for folder in STUDIED if read_lab(folder).figures]
@@ -73,24 +74,14 @@ def lab_of(folder: Path, differs: str = QUOTES, more: str = "") -> Lab:
 
 def run_of(tcp: float, mptcp: float) -> Measured:
     metrics: Metrics = {
-        "tcp.goodput": {"value": tcp, "unit": "bit/s"},
-        "mptcp.goodput": {"value": mptcp, "unit": "bit/s"},
+        "tcp.goodput": MetricValue(tcp, "bit/s"),
+        "mptcp.goodput": MetricValue(mptcp, "bit/s"),
     }
     return Measured(metrics, lambda _: None)
 
 
-def summary_of(rate: float) -> RunSummary:
-    return {
-        "status": "passed",
-        "complete": True,
-        "engine": "virtual",
-        "seed": 1,
-        "expectations": [],
-        "failures": [],
-        "warnings": [],
-        "errors": [],
-        "metrics": {"bulk.goodput": {"value": rate, "unit": "bit/s"}},
-    }
+def summary_of(rate: float) -> Summary:
+    return PASSED._replace(metrics={"bulk.goodput": MetricValue(rate, "bit/s")})
 
 
 def judged_of(lab: Lab, tcp: float, mptcp: float) -> list[JudgedFigure]:

@@ -10,7 +10,6 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import polars as pl
@@ -19,6 +18,7 @@ from click.testing import CliRunner
 
 from mprun.cli import group
 from mprun.inputs import load
+from mprun.model.run_summary import MetricValue
 from mprun.model.spec import Plot, PlotForm
 from mprun.model.units import format_measured
 from mprun.model.wording import say_change
@@ -561,9 +561,9 @@ def test_main_metrics_of_a_run() -> None:
 
 def test_a_single_request_has_one_delay() -> None:
     names = ("get.delay.mean", "get.delay.median", "get.delay.p95", "get.delay.max", "get.completion", "ask.rtt.max")
-    metrics: dict[str, dict[str, Any]] = {name: {"value": 4.4, "unit": "s"} for name in names}
-    assert find_repeated({**metrics, "get.requests": {"value": 2, "unit": "1"}}) == set()
-    assert find_repeated({**metrics, "get.requests": {"value": 1, "unit": "1"}}) == set(names[1:4])
+    metrics: dict[str, MetricValue] = {name: MetricValue(4.4, "s") for name in names}
+    assert find_repeated({**metrics, "get.requests": MetricValue(2, "1")}) == set()
+    assert find_repeated({**metrics, "get.requests": MetricValue(1, "1")}) == set(names[1:4])
 
 
 def test_a_plot_has_titles_names_and_a_width() -> None:

@@ -18,7 +18,9 @@ import pytest
 from mprun.errors import Interrupted, RunError, SpecError
 from mprun.inputs import load, load_cells
 from mprun.model.permission import NO_COMMANDS
+from mprun.model.run_summary import MetricValue, Status
 from mprun.reports.sweep_page import gather
+from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps import study
 from mprun.sweeps.cluster import differences
 from mprun.sweeps.estimate import estimate
@@ -29,6 +31,7 @@ from mprun.sweeps.sweep_directory import SweepDirectory, remove, title_of
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
 from mprun.sweeps.worker import Job, Outcome, settle
 from tests.hostile import RUN
+from tests.summaries import PASSED
 
 TOPOLOGY = """\
 version: 1
@@ -209,11 +212,11 @@ class FakeExecutor:
             self._left -= 1
         name, job = self._running.pop()
         value = self._result(job)
-        status = "error" if value is None else "passed"
-        metrics = {} if value is None else {"bulk.goodput": {"value": value, "unit": "bit/s"}}
-        summary = {"status": status, "seed": job.spec.experiment.seed, "metrics": metrics, "expectations": []}
-        told = {"errors": [] if value else ["it broke"], "failures": [], "warnings": []}
-        (job.directory / "summary.json").write_text(json.dumps({**summary, **told}))
+        status: Status = "error" if value is None else "passed"
+        metrics = {} if value is None else {"bulk.goodput": MetricValue(value, "bit/s")}
+        errors = () if value else ("it broke",)
+        summary = PASSED._replace(status=status, seed=job.spec.experiment.seed, metrics=metrics, errors=errors)
+        RunDirectory(job.directory).write_summary(summary)
         yield name, Outcome(status, "" if value else "it broke", 1.0, 0.9)
 
     def close(self) -> None:
@@ -395,7 +398,7 @@ def test_figures_have_the_runs_of_each_cell(tmp_path: Path) -> None:
     expected: list[list[float]] = [[], [], []]
     assert [title_of(kept.run) for kept in sweep.runs()][:2] == ["topo-xp: part=1, run 1", "topo-xp: part=1, run 2"]
     for kept in sweep.runs():
-        expected[kept.cell].append(kept.summary["metrics"]["bulk.goodput"]["value"])
+        expected[kept.cell].append(kept.summary.metrics["bulk.goodput"].value)
     assert [len(values) for values in expected] == [2, 2, 2]
     assert [list(sample["bulk.goodput"]) for sample in found.samples] == expected
 
@@ -483,8 +486,8 @@ def test_a_worker_that_died_leaves_a_summary_all_the_same(tmp_path: Path) -> Non
     spec = make_cells(tmp_path, TWO_BY_THREE)[0].spec
     job = Job(spec, ("heed",), "virtual", "default", tmp_path, "pcaps", NO_COMMANDS)
     summary = settle(job, Outcome("error", "its worker ended with signal 9", 1.0, 0.0))
-    assert (summary["status"], summary["errors"]) == ("error", ["its worker ended with signal 9"])
-    assert (summary["warnings"], summary["seed"]) == (["heed"], spec.experiment.seed)
+    assert (summary.status, summary.errors) == ("error", ("its worker ended with signal 9",))
+    assert (summary.warnings, summary.seed) == (("heed",), spec.experiment.seed)
     # a summary that the worker itself wrote stays
     assert settle(job, Outcome("passed", "", 1.0, 1.0)) == summary
 

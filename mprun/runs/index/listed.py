@@ -7,9 +7,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from mprun.errors import MprunError
+from mprun.model.run_summary import MetricValue, Summary
 from mprun.model.scalar import Scalar
 from mprun.runs import run_directory
 from mprun.runs.run_directory import INCOMPLETE, PAGE_PREFIX, RunDirectory
@@ -47,14 +48,6 @@ class Scan:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The value of a metric in its base unit: bit/s, s, share, byte or 1."""
-
-    value: float
-    unit: str
-
-
-@dataclass(frozen=True)
 class Entry:
     """A run or a sweep, as far as a list shows it.
 
@@ -73,7 +66,7 @@ class Entry:
     has_report: bool = False
     fault: str = ""
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
-    metrics: Mapping[str, Measured] = field(default_factory=dict)
+    metrics: Mapping[str, MetricValue] = field(default_factory=dict)
 
 
 def scan(parent: Path, is_deep: bool = False) -> Scan:
@@ -144,7 +137,13 @@ def read(parent: Path, found: Found) -> Entry:
 
 
 def _read_sweep(found: Found, sweep: SweepDirectory) -> Entry:
-    status, _, fault = _read_summary(sweep)
+    status, fault = INCOMPLETE, ""
+    if sweep.has("summary.json"):
+        try:
+            summary = sweep.read("summary.json")
+            status = summary["status"] if summary["complete"] else INCOMPLETE
+        except MprunError as error:
+            status, fault = DAMAGED, str(error)
     return Entry(found.name, "sweep", status, "sweep", has_report=sweep.has("report.html"), fault=fault)
 
 
@@ -160,24 +159,22 @@ def _read_run(found: Found, run: RunDirectory) -> Entry:
         name=found.name,
         kind=found.kind,
         status=INCOMPLETE if run.has(INCOMPLETE) else status,
-        engine=str(summary.get("engine", "")),
-        seed=summary.get("seed"),
+        engine=summary.engine if summary else "",
+        seed=summary.seed if summary else None,
         planned_ns=run.folder.stat("plan.json").st_mtime_ns if run.has("plan.json") else 0,
         has_report=run.has("report.html"),
         fault=fault,
         parameters=parameters,
-        metrics={name: Measured(one["value"], one["unit"]) for name, one in summary.get("metrics", {}).items()},
+        metrics=summary.metrics if summary else {},
     )
 
 
-def _read_summary(source: RunDirectory | SweepDirectory) -> tuple[str, Mapping[str, Any], str]:
-    """Return the status, the summary as far as it can be read, and the fault of a damaged one."""
-    if not source.has("summary.json"):
-        return INCOMPLETE, {}, ""
+def _read_summary(run: RunDirectory) -> tuple[str, Summary | None, str]:
+    """Return the status, the summary if it can be read, and the fault of a damaged one."""
+    if not run.has("summary.json"):
+        return INCOMPLETE, None, ""
     try:
-        summary: Mapping[str, Any] = source.read("summary.json")
+        summary = run.summary()
     except MprunError as error:
-        return DAMAGED, {}, str(error)
-    if "complete" not in summary:
-        return DAMAGED, {}, str(run_directory.damaged(source.path / "summary.json", "has no 'complete'"))
-    return str(summary["status"]) if summary["complete"] else INCOMPLETE, summary, ""
+        return DAMAGED, None, str(error)
+    return summary.status if summary.complete else INCOMPLETE, summary, ""

@@ -144,7 +144,7 @@ def complete_values(context: click.Context, _parameter: click.Parameter, incompl
     names = ["name", "status", "engine", "seed"]
     with contextlib.suppress(MprunError, OSError):
         run = run_directory.find(Path(context.params.get("parent") or "runs"), "latest")
-        names += run.read("environment.json").get("parameters", {})
+        names += run.environment().parameters
         names += run.summary().metrics
     return _offer(incomplete, {f"{before}{comma}{name}": "" for name in names if name.startswith(last)})
 
@@ -171,7 +171,7 @@ def complete_axes(context: click.Context, _parameter: click.Parameter, incomplet
 
     with contextlib.suppress(MprunError, OSError):
         sweep = sweep_directory.find(Path(context.params.get("parent") or "runs"), _first_argument(context))
-        return _offer(incomplete, dict.fromkeys(sweep.record["axes"], ""))
+        return _offer(incomplete, dict.fromkeys(sweep.record.axes, ""))
     return []
 
 

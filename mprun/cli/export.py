@@ -110,9 +110,7 @@ def _write_paper(
         return paper.write(paper.of_run(of_run, _check(metrics, known) or choose_main(known, expected)), form)
     options.tell_incomplete(found)
     summary = read_summary(found)
-    chosen = _check(metrics, list_metrics(summary["cells"])) or choose_metrics(
-        summary["cells"], found.record.get("show", ())
-    )
+    chosen = _check(metrics, list_metrics(summary.cells)) or choose_metrics(summary.cells, found.record.show)
     return paper.write(paper.of_sweep(summary, chosen, confidence or CONFIDENCE), form)
 
 

@@ -51,7 +51,7 @@ def rerun(name: str, engine: EngineChoice, kernel: str | None, parent: Path, con
 
     original = find_run(parent, name)
     if engine == "auto":
-        before = original.read("environment.json")["engine"]
+        before = original.environment().engine
         refuse_host_kernel(before, engine)
         engine = before
     options.note_unconfined()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +16,7 @@ from mprun.runs.run_directory import RunDirectory, readable
 
 if TYPE_CHECKING:
     from mprun.model.run_summary import Summary
+    from mprun.model.sweep_files import SweepSummary
     from mprun.sweeps.sweep_directory import SweepDirectory
 
 
@@ -93,19 +94,19 @@ def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_a
         return
     of_sweep = _read_sweep(found)
     if as_json:
-        emit({"directory": str(found.path), **of_sweep})
+        emit({"directory": str(found.path), **of_sweep.to_json()})
     else:
         from mprun.cli.show_sweep import show_sweep
         from mprun.metrics.cells import INCOMPLETE
         from mprun.metrics.statistics import CONFIDENCE
 
-        asked = found.record.get("show", ())
+        asked = found.record.show
         show_sweep(of_sweep, found, confidence=confidence or CONFIDENCE, asked=asked)
-        if of_sweep["status"] == INCOMPLETE and (text := found.tell_how_to_go_on()):
+        if of_sweep.status == INCOMPLETE and (text := found.tell_how_to_go_on()):
             click.echo(text)
 
 
-def _read_sweep(sweep: SweepDirectory) -> dict[str, Any]:
+def _read_sweep(sweep: SweepDirectory) -> SweepSummary:
     from mprun.sweeps.sweep_summary import read_summary
 
     return read_summary(sweep)

@@ -105,7 +105,7 @@ def command(
     text = plain(fail_if if failure is None else failure.text)
     if not as_json:
         click.echo(f"failure: {text}", err=True)
-    on = kernel or find_kernel(run.read("environment.json"))
+    on = kernel or find_kernel(run.environment())
     choose_place("virtual", on)
     began = time.monotonic()
     with scratch("mprun-why-") as work:

@@ -18,7 +18,7 @@ from typing import Literal
 from mprun.compile import allocate
 from mprun.engines.registry import ENGINES
 from mprun.errors import HostError, Interrupted, MprunError, SpecError
-from mprun.host.version import code_digest, code_of
+from mprun.host.version import code_digest
 from mprun.inputs.keys.lab_definition import Profile
 from mprun.labs.definition import Lab, LabSweep, Step
 from mprun.labs.study_figure import Figure, JudgedFigure, judge_figure
@@ -195,7 +195,7 @@ def measured_by(run: RunDirectory) -> Measured:
 
 def wall_s_of_run(run: RunDirectory) -> float:
     """Return the real time of a run, in seconds, without the start of its process."""
-    return float(run.read("wall.json")[-1]["wall_s"]) if run.has("wall.json") else 0.0
+    return run.wall_s()
 
 
 def _run_steps(
@@ -266,8 +266,8 @@ def _find_earlier(parent: Path, digest: str, place: Place) -> RunDirectory | Non
         if short_digest_of(run.name) != digest[:8]:
             continue
         with contextlib.suppress(MprunError):
-            environment = run.read("environment.json")
-            made = environment["engine"], environment["kernel"].get("digest"), code_of(environment)
+            environment = run.environment()
+            made = environment.engine, environment.kernel.digest or None, environment.code
             wanted = place.name, place.kernel.digest if place.kernel else None, code_digest()
             if run.is_complete and run.digest == digest and made == wanted and signature.is_ours(run.folder):
                 return run

@@ -9,14 +9,13 @@ takes the default of its field.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
-
-from mprun.model.json_form import number, whole
 
 T = TypeVar("T")
 Read = Callable[[Any], Any]
@@ -160,6 +159,17 @@ def _optional(kind: Any) -> set[str]:
     return {one.name for one in fields(kind) if one.default is not MISSING or one.default_factory is not MISSING}
 
 
+def _is_number(value: object) -> bool:
+    """Return whether a value is a finite number, small enough for further calculations."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) < 1e300 and math.isfinite(value)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
+
+
 def _accept(test: Callable[[Any], bool]) -> Read:
     def read(value: Any) -> Any:
         if not test(value):
@@ -172,8 +182,8 @@ def _accept(test: Callable[[Any], bool]) -> Read:
 _TESTS: Mapping[Any, Callable[[Any], bool]] = {
     str: lambda value: isinstance(value, str),
     bool: lambda value: isinstance(value, bool),
-    int: whole,
-    float: number,
+    int: _is_whole,
+    float: _is_number,
     NoneType: lambda value: value is None,
 }
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from mprun.errors import SpecError
+from mprun.model.run_files import Environment
 from mprun.model.run_summary import Summary
 from mprun.model.units import format_measured
 from mprun.runs.provenance import list_makers
@@ -45,7 +46,7 @@ def record(
     parameters: Mapping[str, str],
     digest: str,
     summary: Summary,
-    environment: Mapping[str, Any],
+    environment: Environment,
     metrics: Sequence[str],
 ) -> dict[str, str]:
     """Return the lines of a baseline by name.

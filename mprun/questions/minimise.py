@@ -104,9 +104,9 @@ def read_files(run: RunDirectory, work: Path, consent: Consent) -> Tree:
         if "/" in place:
             folder.make(place.rpartition("/")[0])
         folder.write_bytes(place, run.folder.read_bytes(name))
-    environment = run.read("environment.json")
+    environment = run.environment()
     seed = run.plan().seed
-    parameters = {name: str(value) for name, value in environment.get("parameters", {}).items()}
+    parameters = {name: str(value) for name, value in environment.parameters.items()}
     own = [name for name in run.inputs() if name not in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT)]
     tree = None
     for pair in itertools.permutations(own, 2) if len(own) == 2 else ():

@@ -230,7 +230,7 @@ def _sides(pairs: Sequence[Pair], names: Sequence[str]) -> Iterator[SideRow]:
     for (operands, side), name in zip(sides, names, strict=True):
         source = operands.sources[side]
         try:
-            status = str(source.read("summary.json")["status"])
+            status = source.summary().status
         except (MprunError, KeyError):
             status = "incomplete"
         yield SideRow(name, status, operands.names[side])

@@ -10,6 +10,7 @@ from typing import Any
 
 from mprun.model.metric import TOTAL, Metrics, metrics_of
 from mprun.model.run_summary import MetricValue
+from mprun.model.sweep_files import CellSummary, Statistic
 from mprun.model.units import factor_of, format_measured
 
 
@@ -23,27 +24,26 @@ def format_bound(bounds: Mapping[str, Any], unit: str) -> str:
     return f"≥ {format_measured(low, unit)}" if low is not None else f"≤ {format_measured(high, unit)}"
 
 
-def interval_of(metric: Mapping[str, Any], confidence: float) -> Sequence[float] | None:
+def interval_of(metric: Statistic, confidence: float) -> tuple[float, float] | None:
     """Return the t interval of a metric's mean, from a sweep's summary; None if only one run has it.
 
     confidence: 0.95 or 0.99.
     """
-    found: Sequence[float] | None = metric.get(f"t{confidence * 100:.0f}")
-    return found
+    return {95: metric.t95, 99: metric.t99}.get(round(confidence * 100))
 
 
-def format_mean(metric: Mapping[str, Any] | None, confidence: float) -> str:
+def format_mean(metric: Statistic | None, confidence: float) -> str:
     """Return the mean over the runs of a cell, from a sweep's summary, with half its t interval if it has one."""
     if metric is None:
         return "-"
-    mean = format_measured(metric["mean"], metric["unit"])
+    mean = format_measured(metric.mean, metric.unit)
     interval = interval_of(metric, confidence)
     if interval is None:
         return mean
     low, high = interval
     number, space, unit = mean.partition(" ")
     factor = factor_of(unit)
-    return f"{' ± '.join(align(metric['mean'] / factor, (high - low) / 2 / factor, Decimal(number)))}{space}{unit}"
+    return f"{' ± '.join(align(metric.mean / factor, (high - low) / 2 / factor, Decimal(number)))}{space}{unit}"
 
 
 def align(mean: float, half: float, alone: Decimal) -> tuple[str, str]:
@@ -59,12 +59,12 @@ def align(mean: float, half: float, alone: Decimal) -> tuple[str, str]:
     return f"{mean:.{max(0, places)}f}", f"{rounded:f}"
 
 
-def list_metrics(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+def list_metrics(cells: Sequence[CellSummary]) -> list[str]:
     """Return the names of all metrics of a sweep's cells."""
-    return list(dict.fromkeys(name for cell in cells for name in cell["metrics"]))
+    return list(dict.fromkeys(name for cell in cells for name in cell.metrics))
 
 
-def choose_metrics(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str] = ()) -> list[str]:
+def choose_metrics(cells: Sequence[CellSummary], wanted: Sequence[str] = ()) -> list[str]:
     """Return the main metrics of a sweep's summary: those with expectations and goodputs, or else all.
 
     wanted: the metrics that the experiment asks for, in place of these.
@@ -72,7 +72,7 @@ def choose_metrics(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str] = (
     known = list_metrics(cells)
     if asked := [name for name in wanted if name in known]:
         return asked
-    expected = dict.fromkeys(one["metric"] for cell in cells for one in cell["expectations"] if one["metric"] in known)
+    expected = dict.fromkeys(one.metric for cell in cells for one in cell.expectations if one.metric in known)
     goodputs = [name for name in known if name.endswith("goodput")]
     return list(dict.fromkeys([*expected, *goodputs]) or known)
 

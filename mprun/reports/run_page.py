@@ -11,7 +11,6 @@ from itertools import product
 from pathlib import Path
 from urllib.parse import quote
 
-from mprun.host.version import code_of
 from mprun.inputs import load
 from mprun.inputs.traffic import owned_metrics
 from mprun.model.intent import Intent, PlacedFlow
@@ -248,19 +247,19 @@ def _meaning(known: Metrics, what: str) -> str:
 
 
 def _facts(run: RunDirectory, plan: Plan, summary: Summary) -> Iterator[tuple[str, str]]:
-    environment = run.read("environment.json")
-    kernel = environment["kernel"]
+    environment = run.environment()
+    kernel = environment.kernel
     yield "run", run.name
-    simulated = "real time" if environment.get("real_time") else "simulated time"
-    yield "engine", f"{environment['engine']} ({simulated}): {environment['engine_reason']}"
-    yield "kernel", kernel["version"]
-    if "digest" in kernel:
-        yield "kernel digest", kernel["digest"]
+    simulated = "real time" if environment.real_time else "simulated time"
+    yield "engine", f"{environment.engine} ({simulated}): {environment.engine_reason}"
+    yield "kernel", kernel.version
+    if kernel.digest:
+        yield "kernel digest", kernel.digest
     yield "seed", str(summary.seed)
     yield "plan digest", plan.digest
-    yield "mprun", code_of(environment)
-    yield "tools", "; ".join(_short(text) for text in environment["versions"].values())
-    yield "Python", environment["python"]
+    yield "mprun", environment.code
+    yield "tools", "; ".join(_short(text) for text in environment.versions.values())
+    yield "Python", environment.python
 
 
 def _left_file(run: RunDirectory, name: str) -> LeftFile:

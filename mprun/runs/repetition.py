@@ -50,10 +50,10 @@ def repeat(
 
     Raises HostError if this machine cannot run it, SpecError or RunError if this mprun cannot repeat it.
     """
-    before = original.read("environment.json")
+    before = original.environment()
     place = choose_place(engine, kernel or find_kernel(before))
     again, summary = runner.run_again(original, parent, place, progress, consent, debugger)
-    facts = differing_values(list_makers(before), list_makers(again.read("environment.json")))
+    facts = differing_values(list_makers(before), list_makers(again.environment()))
     return Repetition(again, summary, facts)
 
 

@@ -250,16 +250,16 @@ def run_again(
     executed. debugger: as for a request. Raises RunError if this version of mprun derives another intent from the
     inputs.
     """
-    before = original.read("environment.json")
+    before = original.environment()
     spec = load(*original.resolved_inputs).spec
-    parameters = before.get("parameters", {})
+    parameters = before.parameters
     prepared = prepare(Request(spec, place, debugger=debugger, consent=consent, parameters=parameters))
     if prepared.plan.digest != original.digest:
         raise RunError(f"{original.name}: this version of mprun makes another plan of its inputs; run them again")
     run = RunDirectory.create(parent, original.title, prepared.plan.digest)
     run.keep_inputs(original.inputs())
     _keep_attachments(run, prepared.request.spec)
-    return run, _carry_out(replace(prepared, warnings=tuple(before["warnings"])), run, progress)
+    return run, _carry_out(replace(prepared, warnings=before.warnings), run, progress)
 
 
 def _environment(prepared: Prepared) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def perform(job: Job) -> Outcome:
         return Outcome("error", told, time.monotonic() - started, 0.0)
     if job.keep == "none" or (job.keep == "failed" and summary.status == "passed"):
         run.drop_captures()
-    simulation_s = run.read("wall.json")[-1]["wall_s"] if run.has("wall.json") else 0.0
+    simulation_s = run.wall_s()
     return Outcome(summary.status, "; ".join(summary.errors), time.monotonic() - started, simulation_s)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mprun.errors import SpecError
+from mprun.model.run_files import Build, Environment
 from mprun.model.run_summary import MetricValue, Summary, Verdict
 from mprun.questions.baseline import choose_metrics, compare, explain, parse, record, spell, tell, to_markdown
 from tests.summaries import PASSED
@@ -22,18 +23,13 @@ SUMMARY = PASSED._replace(
         "path0.rtt": MetricValue(0.04, "s"),
     },
 )
-ENVIRONMENT: dict[str, Any] = {
-    "engine": "virtual",
-    "kernel": {"version": "6.12.1", "digest": "0123456789abcdef"},
-    "python": "3.11.2",
-    "mprun": "aaaa",
-    "versions": {"iperf3": "3.12"},
-}
+BUILD = Build("6.12.1", "0123456789abcdef")
+ENVIRONMENT = Environment("virtual", BUILD, {"iperf3": "3.12"}, (), "3.11.2", mprun="aaaa")
 METRICS = ["path0.rtt", "bulk.goodput"]
 
 
 def lines(summary: Summary = SUMMARY, **environment: Any) -> dict[str, str]:
-    made = {**ENVIRONMENT, **environment}
+    made = ENVIRONMENT._replace(**environment)
     return record("topo", "xp", {"rate": "5mbit"}, "d" * 64, summary, made, METRICS)
 
 
@@ -84,7 +80,7 @@ def test_the_smallest_change_of_a_value_is_a_difference() -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"kernel": {"version": "6.12.2", "digest": "fedcba9876543210"}}, ["other kernel"]),
+        ({"kernel": Build("6.12.2", "fedcba9876543210")}, ["other kernel"]),
         ({"mprun": "bbbb"}, ["other mprun"]),
         ({"versions": {"iperf3": "3.16"}}, ["other version of iperf3"]),
         ({"python": "3.13.1"}, ["other Python"]),

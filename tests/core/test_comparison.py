@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from mprun.metrics.across import judge_across
-from mprun.metrics.cells import Cell, Row, column_of, sum_up, tabulate
+from mprun.metrics.cells import Row, column_of, sum_up, tabulate
 from mprun.metrics.comparison import (
     Compared,
     Side,
@@ -22,10 +21,11 @@ from mprun.metrics.comparison import (
 )
 from mprun.metrics.statistics import Difference, Interval
 from mprun.model.run_summary import MetricValue, Summary, Verdict
+from mprun.model.sweep_files import Counts, Statement, SweepSummary
 from mprun.reports.effect import order_by_effect, say_briefly, say_change
 from mprun.reports.test_results import Check, checks_of_run, checks_of_sweep, to_junit, to_tap
 from mprun.workloads import iperf3, reqres
-from tests.summaries import PASSED
+from tests.summaries import PASSED, make_cell
 
 
 def summary(value: float | None, seed: int = 1, held: bool = True) -> Summary:
@@ -141,7 +141,7 @@ def test_files_of_two_names_are_one_where_they_are_alike() -> None:
     ]  # fmt: skip
 
 
-CELLS: list[Cell] = [{"values": {"cc": "cubic"}, "folder": "cc=cubic"}, {"values": {"cc": "reno"}, "folder": "cc=reno"}]
+CELLS = [make_cell(f"cc={cc}", cc=cc) for cc in ("cubic", "reno")]
 ROWS = [Row(cell, n, f"runs/{cell}/{n}", summary(10.0 * (cell + 1) + n)) for cell in (0, 1) for n in (1, 2)]
 
 
@@ -157,16 +157,16 @@ ROWS = [Row(cell, n, f"runs/{cell}/{n}", summary(10.0 * (cell + 1) + n)) for cel
 )
 def test_statements_across_cells(text: str, held: bool | None, found: str) -> None:
     (judged,) = judge_across([text], CELLS, ROWS)
-    assert judged["held"] is held
-    assert found in judged["found"]
+    assert judged.held is held
+    assert found in judged.found
 
 
 def test_a_run_in_error_is_in_no_statistics() -> None:
     broken = Row(0, 3, "runs/0/3", summary(1e9)._replace(status="error"))
-    (cell, _) = sum_up(CELLS, [*ROWS, broken])
-    assert (cell["metrics"]["bulk.goodput"]["count"], cell["runs"]["error"]) == (2, 1)
+    (cell, _) = sum_up(CELLS, [*ROWS, broken], [3, 2])
+    assert (cell.metrics["bulk.goodput"].count, cell.runs.error) == (2, 1)
     (judged,) = judge_across(["max(cells.bulk.goodput) == 22bit"], CELLS, [*ROWS, broken])
-    assert judged["held"]
+    assert judged.held
 
 
 def test_columns_tell_their_units() -> None:
@@ -178,9 +178,9 @@ def test_columns_tell_their_units() -> None:
     assert [column_of(*name) for name in names] == columns
 
 
-def sweep_summary(held: bool | None) -> Mapping[str, Any]:
-    statement = {"holds": "cells.a.b > 1", "held": held, "found": "1 > 1"}
-    return {"cells": sum_up(CELLS, ROWS), "statements": [statement]}
+def sweep_summary(held: bool | None) -> SweepSummary:
+    cells = tuple(sum_up(CELLS, ROWS, [2, 2]))
+    return SweepSummary("failed", True, Counts(4, 0, 0), cells, (Statement("cells.a.b > 1", held, "1 > 1"),), ())
 
 
 def test_junit_counts_and_names() -> None:

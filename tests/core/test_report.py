@@ -18,8 +18,9 @@ from click.testing import CliRunner
 
 from mprun.cli import group
 from mprun.inputs import load
-from mprun.model.run_summary import MetricValue
+from mprun.model.run_summary import MetricValue, Symbol
 from mprun.model.spec import Plot, PlotForm
+from mprun.model.sweep_files import Statistic
 from mprun.model.units import format_measured
 from mprun.model.wording import say_change
 from mprun.reports import figure, palette
@@ -502,10 +503,10 @@ def test_values_as_people_say_them(value: float, unit: str, text: str) -> None:
         (0.0, 0.0, "bit/s", "0 ± 0 bit/s"),
     ],
 )
-def test_a_mean_with_its_interval(mean: float, half: float, unit: str, text: str) -> None:
-    metric = {"mean": mean, "unit": unit, "t95": (mean - half, mean + half)}
+def test_a_mean_with_its_interval(mean: float, half: float, unit: Symbol, text: str) -> None:
+    metric = Statistic(unit, 2, mean, mean, t95=(mean - half, mean + half))
     assert format_mean(metric, 0.95) == text
-    assert format_mean({**metric, "t95": None}, 0.95) == format_measured(mean, unit)
+    assert format_mean(replace(metric, t95=None), 0.95) == format_measured(mean, unit)
 
 
 def test_distribution_in_a_terminal() -> None:

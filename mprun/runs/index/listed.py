@@ -4,20 +4,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from mprun.errors import MprunError
 from mprun.model.run_summary import MetricValue, Summary
 from mprun.model.scalar import Scalar
+from mprun.model.sweep_files import SweepSummary
 from mprun.runs import run_directory
 from mprun.runs.run_directory import INCOMPLETE, PAGE_PREFIX, RunDirectory
 from mprun.safety.folder import Folder
 from mprun.safety.text import plain
 from mprun.sweeps import sweep_directory
 from mprun.sweeps.sweep_directory import NUMBER, SweepDirectory
+
+S = TypeVar("S", Summary, SweepSummary)
 
 DAMAGED = "damaged"
 # A run directly in the folder, a sweep, or a run of a sweep.
@@ -137,22 +140,16 @@ def read(parent: Path, found: Found) -> Entry:
 
 
 def _read_sweep(found: Found, sweep: SweepDirectory) -> Entry:
-    status, fault = INCOMPLETE, ""
-    if sweep.has("summary.json"):
-        try:
-            summary = sweep.read("summary.json")
-            status = summary["status"] if summary["complete"] else INCOMPLETE
-        except MprunError as error:
-            status, fault = DAMAGED, str(error)
+    status, _, fault = _read_status(sweep.has("summary.json"), sweep.summary)
     return Entry(found.name, "sweep", status, "sweep", has_report=sweep.has("report.html"), fault=fault)
 
 
 def _read_run(found: Found, run: RunDirectory) -> Entry:
-    status, summary, fault = _read_summary(run)
+    status, summary, fault = _read_status(run.has("summary.json"), run.summary)
     parameters: Mapping[str, Scalar] = {}
     if run.has("environment.json"):
         try:
-            parameters = run.read("environment.json").get("parameters", {})
+            parameters = run.environment().parameters
         except MprunError as error:
             fault = fault or str(error)
     return Entry(
@@ -169,12 +166,12 @@ def _read_run(found: Found, run: RunDirectory) -> Entry:
     )
 
 
-def _read_summary(run: RunDirectory) -> tuple[str, Summary | None, str]:
+def _read_status(is_there: bool, read: Callable[[], S]) -> tuple[str, S | None, str]:
     """Return the status, the summary if it can be read, and the fault of a damaged one."""
-    if not run.has("summary.json"):
+    if not is_there:
         return INCOMPLETE, None, ""
     try:
-        summary = run.summary()
+        summary = read()
     except MprunError as error:
         return DAMAGED, None, str(error)
     return summary.status if summary.complete else INCOMPLETE, summary, ""

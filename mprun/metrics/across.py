@@ -50,4 +50,4 @@ def find_in_cells(reference: Reference, cells: Sequence[SweepCell], rows: Sequen
     found = [summary.metrics[name] for summary in whole if name in summary.metrics]
     if not found:
         raise UnknownName("no run of these cells measured it")
-    return Value(tuple(one.value for one in found), UNITS[found[0].unit])
+    return Value(tuple(float(one.value) for one in found), UNITS[found[0].unit])

@@ -29,7 +29,7 @@ class Row:
 
     def value(self, metric: str) -> float | None:
         found = self.summary.metrics.get(metric)
-        return None if found is None else found.value
+        return None if found is None else float(found.value)
 
 
 def column_of(metric: str, symbol: str) -> str:

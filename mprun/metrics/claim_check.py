@@ -141,7 +141,7 @@ def find_value(reference: Reference, runs: Mapping[str, Measured | Swept]) -> Va
     found = run.metrics.get(name)
     if found is None:
         raise UnknownName(f"the run measured no '{name}'{name_nearest(name, run.metrics, 'it measured')}")
-    return Value((found.value,), UNITS[found.unit])
+    return Value((float(found.value),), UNITS[found.unit])
 
 
 def _read_column(run: Measured, name: str, column: str, conditions: Sequence[Condition]) -> Value:

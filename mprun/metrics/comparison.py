@@ -42,7 +42,7 @@ class Side:
     def numbers(self, metric: str) -> dict[int, float]:
         """Its values by the number of the run."""
         found = {n: run.metrics.get(metric) for n, run in self.runs.items()}
-        return {n: one.value for n, one in found.items() if one is not None}
+        return {n: float(one.value) for n, one in found.items() if one is not None}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ KINDS: tuple[Kind, ...] = ("errors", "failures", "warnings")
 
 
 class MetricValue(NamedTuple):
-    """The value of a metric in the base unit of its symbol."""
+    """The value of a metric in the base unit of its symbol. A count or a size without a fraction is an int."""
 
     value: float
     unit: Symbol

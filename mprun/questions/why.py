@@ -95,7 +95,7 @@ class Question:
 
     def value(self, kept: Kept) -> float | None:
         found = kept.summary.metrics.get(self.metric)
-        return None if found is None else found.value
+        return None if found is None else float(found.value)
 
 
 def explain(

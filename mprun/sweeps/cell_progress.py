@@ -29,7 +29,7 @@ class CellProgress:
         until = self.repeat.until
         self.ended[number] = summary.status
         if until is not None and summary.status != "error" and until.metric in summary.metrics:
-            self.values[number] = summary.metrics[until.metric].value
+            self.values[number] = float(summary.metrics[until.metric].value)
 
     def is_settled(self, number: int) -> bool:
         """Return True if the run of this number is made, or is not needed."""

@@ -178,7 +178,7 @@ def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:
         return _run(found)
     sweep = read_sweep(found)
     if sweep.summary["status"] == INCOMPLETE:
-        warnings.warn(found.tell_incomplete(found.path, tell_progress(sweep.summary)), stacklevel=2)
+        warnings.warn(found.tell_incomplete(found.path, tell_progress(read_summary(found))), stacklevel=2)
     return sweep
 
 
@@ -192,9 +192,9 @@ def _paint(chart: Chart) -> Figure:
 
 
 def _run(run: RunDirectory) -> Run:
-    return Run(run.path, run.read("summary.json"), run.folder)
+    return Run(run.path, run.summary().to_json(), run.folder)
 
 
 def read_sweep(sweep: SweepDirectory) -> Sweep:
     """Return a sweep as far as it is complete. Raises MprunError."""
-    return Sweep(sweep.path, read_summary(sweep), read_table(sweep))
+    return Sweep(sweep.path, read_summary(sweep).to_json(), read_table(sweep))

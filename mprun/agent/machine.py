@@ -26,8 +26,8 @@ from mprun.agent.sampler import Sampler, holds_packets, interface_sampler, queue
 from mprun.agent.schedule import PROGRESS
 
 if TYPE_CHECKING:
-    from mprun.agent.result import Arrivals
     from mprun.agent.trace_event import Trace
+    from mprun.model.agent_report import Arrivals
 
 SECOND_NS = 1_000_000_000
 # Counters of IPv6, and of SCTP. They exist only if the kernel has these protocols.

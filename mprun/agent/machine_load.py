@@ -8,10 +8,8 @@ timers is measured on the agent's own timers. In simulated time none of this can
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mprun.agent.result import HostLoad
+from mprun.model.agent_report import HostLoad
 
 # The number of the latest timers that are recorded.
 WORST = 20
@@ -36,14 +34,14 @@ class HostWatch:
         steal, total = read_cpu_ticks()
         stall_us = read_stall_us()
         late = sorted(self._late_ns)
-        return {
-            "cpu_pressure": None if stall_us is None else (stall_us - (self._stall_us or 0)) / elapsed_us,
-            "steal": (steal - self._steal) / max(1, total - self._total),
-            "timers": len(late),
-            "late_median_ns": late[len(late) // 2] if late else 0,
-            "late_most_ns": late[-1] if late else 0,
-            "late_worst_ns": late[: -WORST - 1 : -1],
-        }
+        return HostLoad(
+            cpu_pressure=None if stall_us is None else (stall_us - (self._stall_us or 0)) / elapsed_us,
+            steal=(steal - self._steal) / max(1, total - self._total),
+            timers=len(late),
+            late_median_ns=late[len(late) // 2] if late else 0,
+            late_most_ns=late[-1] if late else 0,
+            late_worst_ns=tuple(late[: -WORST - 1 : -1]),
+        )
 
 
 def read_stall_us() -> int | None:

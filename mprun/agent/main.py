@@ -23,7 +23,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from mprun.agent import limit, memory, namespace, program_stops, run_file, sysctl
 from mprun.agent.machine import SECOND_NS, Machine, Running
@@ -32,9 +32,7 @@ from mprun.agent.network_commands import BuildError
 from mprun.agent.openvswitch import EARLIEST_NS
 from mprun.agent.process import NoProcess, ProcessError
 from mprun.agent.schedule import Sampling, Schedule
-
-if TYPE_CHECKING:
-    from mprun.agent.result import Ended, Result
+from mprun.model.agent_report import AgentReport, Captured, Ended, write_report
 
 TICK_NS = SECOND_NS // 2
 # The interval at which the lateness of timers is measured during the measurement of idle paths.
@@ -81,7 +79,9 @@ class Run:
         self.flows: list[Running] = []
         self.captures_are_read = False
         self.counters_before: dict[str, dict[str, int]] = {}
-        self.result: Result = {"error": None, "complete": False, "processes": {}, "captures": {}}
+        self.processes: dict[str, Ended] = {}
+        self.captures: dict[str, Captured] = {}
+        self.result = AgentReport(None, False, self.processes, self.captures)
         self._steps: IO[str] = open(f"{directory}/steps.jsonl", "w", buffering=1)  # noqa: SIM115  until the end
         self._progress = os.open(f"{reports}/progress", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         self._stop = f"{orders}/stop"
@@ -125,33 +125,17 @@ class Run:
     def end_of(self, process: Running) -> None:
         """Record how a process ended."""
         self.note("end", None, name=process.name, status=process.status)
-        ended: Ended = {
-            "status": process.status,
-            "timed_out": process.timed_out,
-            "role": process.plan["role"],
-            "flows": process.plan["flows"],
-            "started_ns": process.started_ns,
-            "ended_ns": self.machine.now_ns(),
-        }
-        if cut := process.cut():
-            ended["cut"] = cut
-        if process.why:
-            ended["why"] = process.why
-        self.result["processes"][process.name] = ended
+        status, plan = (process.status, process.timed_out), process.plan
+        times_ns = (process.started_ns, self.machine.now_ns())
+        ended = Ended(*status, plan["role"], plan["flows"], *times_ns, process.cut(), process.why or "")
+        self.processes[process.name] = ended
 
     def never_started(self, planned: dict[str, Any], why: str) -> None:
         """Record that a process could not be started. The other processes continue."""
         self.note("end", None, name=planned["name"], status=NOT_FOUND)
         now = self.machine.now_ns()
-        self.result["processes"][planned["name"]] = {
-            "status": NOT_FOUND,
-            "timed_out": False,
-            "role": planned["role"],
-            "flows": planned["flows"],
-            "started_ns": now,
-            "ended_ns": now,
-            "why": why,
-        }
+        ended = Ended(NOT_FOUND, False, planned["role"], planned["flows"], now, now, why=why)
+        self.processes[planned["name"]] = ended
 
     def next_phase(self, at_least_ns: int = 0) -> None:
         """In simulated time, sleep until the next whole second of the clock.
@@ -168,13 +152,13 @@ def carry_out(run: Run, shell: str | None) -> None:
     run.report("building the network")
     if not run.is_simulated:
         # only this machine has these values; the values of an experiment kernel follow from its digest
-        run.result["sysctls"] = sysctl.read_transports()
+        run.result = run.result._replace(sysctls=sysctl.read_transports())
     check_congestion_controls(run)
     try:
         with memory.taken_at_once(run.is_simulated):
             run.machine.build()
     finally:
-        run.result["readback"] = run.machine.readback
+        run.result = run.result._replace(readback=run.machine.readback)
     if run.plan["switch_programs"]:
         start_switches(run)
     run.note("built", None, nodes=len(run.plan["nodes"]))
@@ -196,10 +180,7 @@ def carry_out(run: Run, shell: str | None) -> None:
         process.wait_ready()
         run.note("ready", None, name=process.name)
         if planned["role"] == "capture":
-            run.result["captures"][process.name] = {
-                "ready_ns": run.machine.now_ns(),
-                "interfaces": run.machine.indices(planned["node"]),
-            }
+            run.captures[process.name] = Captured(run.machine.now_ns(), run.machine.indices(planned["node"]))
     measure_idle_paths(run)
     for host in run.hosts_in_use():
         run.machine.observe(host)
@@ -209,9 +190,9 @@ def carry_out(run: Run, shell: str | None) -> None:
     run.machine.begin_trace()
     run.next_phase()
     if run.is_simulated:
-        run.result["slab_kb"] = {"before": slab_kb()}
+        run.result = run.result._replace(slab_kb={"before": slab_kb()})
     run.zero_ns = run.machine.now_ns()
-    run.result["boot_ns"] = run.machine.boot_ns()
+    run.result = run.result._replace(boot_ns=run.machine.boot_ns())
     run.note("time zero")
     if run.plan["reseed"]:
         run.machine.reseed(**run.plan["reseed"])
@@ -261,7 +242,7 @@ def start_switches(run: Run) -> None:
     try:
         run.machine.configure_switches()
     finally:
-        run.result["readback"] = run.machine.readback
+        run.result = run.result._replace(readback=run.machine.readback)
     for process in run.daemons:
         process.wait_ready()
 
@@ -281,10 +262,9 @@ def wait_for_links(run: Run) -> None:
 def calibrate(run: Run) -> None:
     """Send each train alone, one after the other."""
     trains = run.plan["trains"]
-    run.result["trains"] = []
     for number, train in enumerate(trains):
         run.report(f"calibrating {train['link']}", number, len(trains))
-        run.result["trains"].append(run.machine.send_train(train))
+        run.result = run.result._replace(trains=(*run.result.trains, run.machine.send_train(train)))
 
 
 def prepare(run: Run) -> None:
@@ -317,7 +297,7 @@ def measure_idle_paths(run: Run) -> None:
         if probe.status:
             raise ProcessError(f"{probe.name}: no answer over this path before any traffic{probe.tail()}")
     if watch is not None:
-        run.result["host_idle"] = watch.sum_up()
+        run.result = run.result._replace(host_idle=watch.sum_up())
 
 
 def wait_for(run: Run, process: Running, watch: HostWatch | None = None) -> None:
@@ -413,7 +393,7 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
                 run.end_of(process)
                 schedule.note_end(process.plan, machine.now_ns())
     if host is not None:
-        run.result["host"] = host.sum_up()
+        run.result = run.result._replace(host=host.sum_up())
 
 
 def live_captures(run: Run) -> list[Running]:
@@ -440,7 +420,7 @@ def spare_disk(run: Run) -> None:
         for process in captures:
             process.stop()
             run.note("ended for lack of space", None, name=process.name)
-            run.result["captures"][process.name]["ended_ns"] = run.machine.now_ns()
+            run.captures[process.name] = run.captures[process.name]._replace(ended_ns=run.machine.now_ns())
 
 
 def sample_totals(run: Run) -> None:
@@ -468,20 +448,20 @@ def settle(run: Run) -> None:
     drain(run)
     run.machine.sleep_until(call_in_captures(run) or run.machine.now_ns() + SETTLE_NS)
     if run.is_simulated:
-        run.result["slab_kb"]["after"] = slab_kb()
+        run.result = run.result._replace(slab_kb={**run.result.slab_kb, "after": slab_kb()})
     counters = {}
     for node, before in run.counters_before.items():
         after = run.machine.counters(node)
         counters[node] = {k: v - before.get(k, 0) for k, v in after.items() if v != before.get(k, 0)}
-    run.result["counters"] = counters
-    run.result["counters_before"] = {
+    counted_before = {
         node: {name: value for name, value in before.items() if value} for node, before in run.counters_before.items()
     }
-    run.result["filtered"] = run.machine.filtered_packets()
+    filtered = run.machine.filtered_packets()
+    run.result = run.result._replace(counters=counters, counters_before=counted_before, filtered=filtered)
     sample_totals(run)
     run.machine.end_trace()
     if run.plan["faults"]:
-        run.result["faults"] = run.machine.faulty_packets()
+        run.result = run.result._replace(faults=run.machine.faulty_packets())
 
 
 def interact(run: Run) -> None:
@@ -510,8 +490,9 @@ def tidy_up(run: Run) -> None:
         early = process.poll()
         _try(run, process.stop)
         _try(run, partial(run.end_of, process))
-        if early and process.status and run.result["error"] is None:
-            run.result["error"] = f"{process.name}: ended with status {process.status} during the run{process.tail()}"
+        if early and process.status and run.result.error is None:
+            reason = f"{process.name}: ended with status {process.status} during the run{process.tail()}"
+            run.result = run.result._replace(error=reason)
     _try(run, partial(blame, run))
     _try(run, run.machine.finish_record)
     _try(run, lambda: run.machine.release(is_switched_off=run.is_simulated))
@@ -522,8 +503,8 @@ def blame(run: Run) -> None:
     """Set the run's error if the kernel ended processes of an entry after the entry's own process had ended."""
     ended = limit.read()
     for process in (*run.daemons, *run.preparations, *run.probes, *run.flows):
-        if process.pid in ended and not process.why and run.result["error"] is None:
-            run.result["error"] = f"{process.name}: {ended[process.pid]}"
+        if process.pid in ended and not process.why and run.result.error is None:
+            run.result = run.result._replace(error=f"{process.name}: {ended[process.pid]}")
 
 
 def _try(run: Run, action: Callable[[], None]) -> None:
@@ -531,9 +512,9 @@ def _try(run: Run, action: Callable[[], None]) -> None:
     try:
         action()
     except Exception as error:
-        run.result["complete"] = False
-        if run.result["error"] is None:
-            run.result["error"] = f"the agent could not tidy up: {error}"
+        run.result = run.result._replace(complete=False)
+        if run.result.error is None:
+            run.result = run.result._replace(error=f"the agent could not tidy up: {error}")
         traceback.print_exc()
 
 
@@ -541,26 +522,27 @@ def perform(run: Run, shell: str | None) -> int:
     """Carry out the plan and write the result. Return 0 if every step succeeded, else 1."""
     try:
         carry_out(run, shell)
-        run.result["complete"] = True
+        run.result = run.result._replace(complete=True)
     except (BuildError, ProcessError) as error:
-        run.result["error"] = str(error)
+        run.result = run.result._replace(error=str(error))
     except Stopped:
-        run.result["error"] = "stopped by the user"
+        run.result = run.result._replace(error="stopped by the user")
     except Exception as error:
-        run.result["error"] = f"the agent could not continue: {error or type(error).__name__}; see logs/agent.log"
+        reason = f"the agent could not continue: {error or type(error).__name__}; see logs/agent.log"
+        run.result = run.result._replace(error=reason)
         traceback.print_exc()
     finally:
         tidy_up(run)
-        run.result["zero_ns"] = run.zero_ns
+        run.result = run.result._replace(zero_ns=run.zero_ns)
         with run_file.create(f"{run.directory}/agent.json") as made:
-            json.dump(run.result, made)
+            json.dump(write_report(run.result), made)
         program_stops.write(f"{run.directory}/stops.json")
         if os.path.exists("/proc/mprun_coverage"):
             # few kernels count lines
             from mprun.agent import line_counts
 
             line_counts.write(f"{run.directory}/line_counts.counts")
-    return 0 if run.result["complete"] and run.result["error"] is None else 1
+    return 0 if run.result.complete and run.result.error is None else 1
 
 
 def is_cut(lifeline: int) -> bool:

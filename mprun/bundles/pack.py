@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from mprun.bundles.archive import SUFFIX, Content, write_archive
 from mprun.bundles.crate import METADATA, Description, describe
@@ -20,6 +20,7 @@ from mprun.errors import MprunError
 from mprun.inputs import load
 from mprun.kernel.store import describe_recipe
 from mprun.metrics.cells import INCOMPLETE
+from mprun.model.run_files import Environment
 from mprun.runs.run_directory import FROM_CAPTURES, RunDirectory
 from mprun.safety.folder import Folder
 from mprun.sweeps.sweep_directory import SweepDirectory
@@ -55,8 +56,11 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
         files |= _files(source.folder, _OF_SWEEP)
         summary = read_summary(source)
         if not source.has_summary:
-            files |= {"summary.json": _to_json(summary), "tables/cells.parquet": _to_parquet(read_table(source))}
-        if summary["status"] == INCOMPLETE:
+            files |= {
+                "summary.json": _to_json(summary.to_json()),
+                "tables/cells.parquet": _to_parquet(read_table(source)),
+            }
+        if summary.status == INCOMPLETE:
             note = f"Incomplete: {tell_progress(summary)}"
     for place, run in runs.items():
         patterns = (*(_OF_RUN if place == ALONE else _OF_MANY), *(("pcap/*.pcap",) if with_pcaps else ()))
@@ -71,9 +75,9 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
     kind = "sweep" if isinstance(source, SweepDirectory) else "run"
     name = source.name if isinstance(source, SweepDirectory) else source.long_name
     files[ARTIFACTS] = _to_json({"kind": kind, "name": name, "runs": artifacts})
-    environments = [run.read("environment.json") for run in runs.values() if run.has("environment.json")]
+    environments = [run.environment() for run in runs.values() if run.has("environment.json")]
     for environment in environments:
-        files |= describe_recipe(environment["kernel"].get("digest", ""))
+        files |= describe_recipe(environment.kernel.digest)
     about = _about(name, note, runs, environments, licence)
     sizes = {name: len(one) if isinstance(one, bytes) else _size(one) for name, one in files.items()}
     files[METADATA] = _to_json(describe(about, sizes))
@@ -103,7 +107,7 @@ def _about(
     name: str,
     note: str,
     runs: dict[str, RunDirectory],
-    environments: list[dict[str, Any]],
+    environments: list[Environment],
     licence: str,
 ) -> Description:
     texts: list[str] = []
@@ -115,10 +119,10 @@ def _about(
     kernels: dict[str, str] = {}
     tools: dict[str, str] = {}
     for environment in environments:
-        kernel = environment["kernel"]
-        words = f"{kernel['version']}, digest {kernel['digest']}" if "digest" in kernel else kernel["version"]
-        kernels[kernel.get("name", "of the machine")] = words
-        tools |= {name: text.splitlines()[0] if text else "" for name, text in environment["versions"].items()}
+        kernel = environment.kernel
+        words = f"{kernel.version}, digest {kernel.digest}" if kernel.digest else kernel.version
+        kernels[kernel.name or "of the machine"] = words
+        tools |= {name: text.splitlines()[0] if text else "" for name, text in environment.versions.items()}
     return Description(
         name=name,
         text=". ".join(filter(None, [*texts, note])) or f"An experiment of mprun with {len(runs)} runs",

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from mprun.bundles.archive import unpack
 from mprun.bundles.pack import ALONE, ARTIFACTS, digest_of
@@ -29,7 +29,9 @@ from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.codec import canonical_json
 from mprun.model.engine_name import DEFAULT_ENGINE, EngineName
 from mprun.model.permission import Consent
+from mprun.model.run_files import Build, Environment
 from mprun.model.spec import Spec
+from mprun.model.sweep_files import SweepRecord
 from mprun.runs.place import Place, choose_place, refuse_commands
 from mprun.runs.provenance import find_kernel, list_makers
 from mprun.runs.repetition import repeat
@@ -125,7 +127,7 @@ def open_bundle(archive: Path, scratch: Path) -> Bundle:
         odd = min(places ^ artifacts.keys())
         raise SpecError(f"{archive}: {ARTIFACTS} does not name its runs: {plain(odd)[:80]!r}")
     # a run that ended with an error may have no other files
-    ended = [run for run in runs if run.read("summary.json")["status"] != "error"]
+    ended = [run for run in runs if run.summary().status != "error"]
     if not ended:
         raise SpecError(f"{archive}: all its runs ended with an error: there is nothing to compare with")
     for run in ended:
@@ -154,23 +156,23 @@ def _check_run(archive: Path, run: RunDirectory) -> None:
     for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT):
         if not run.has(f"inputs/{name}"):
             raise SpecError(f"{archive}: a run has no inputs/{name}")
-    for file in ("environment.json", "plan.json", "summary.json"):
-        run.read(file)
+    run.environment()
+    run.plan()
+    run.summary()
 
 
 def _check_sweep(archive: Path, sweep: SweepDirectory) -> None:
     """Check that folders of cells are named after their values and do not lead elsewhere. Raises SpecError."""
     record = sweep.record
-    for cell in record["cells"]:
-        if cell["folder"] != name_folder(tuple(cell["values"].items())):
-            raise SpecError(f"{archive}: cell {cell['folder'][:60]!r} is not named after its values")
-        repeat = cell["repeat"]
-        if not RUNS.minimum <= repeat["least"] <= repeat["most"] <= RUNS.maximum:
+    for cell in record.cells:
+        if cell.folder != name_folder(tuple(cell.values.items())):
+            raise SpecError(f"{archive}: cell {cell.folder[:60]!r} is not named after its values")
+        if not RUNS.minimum <= cell.repeat.least <= cell.repeat.most <= RUNS.maximum:
             raise SpecError(f"{archive}: its sweep.json is not that of a sweep")
-    if not re.fullmatch("[0-9a-f]{64}", record["digest"]):
+    if not re.fullmatch("[0-9a-f]{64}", record.digest):
         raise SpecError(f"{archive}: its sweep.json is not that of a sweep")
-    if not _NAME.fullmatch(record["title"]):
-        raise SpecError(f"{archive}: its title is no title of a sweep: {record['title'][:60]!r}")
+    if not _NAME.fullmatch(record.title):
+        raise SpecError(f"{archive}: its title is no title of a sweep: {record.title[:60]!r}")
 
 
 def choose_engine(bundle: Bundle, asked: EngineName | None) -> tuple[EngineName, str]:
@@ -183,7 +185,7 @@ def choose_engine(bundle: Bundle, asked: EngineName | None) -> tuple[EngineName,
         return asked, "as asked"
     source = bundle.source
     runs = [source] if isinstance(source, RunDirectory) else [kept.run for kept in _ended(source)]
-    if any(run.read("environment.json")["engine"] != DEFAULT_ENGINE for run in runs):
+    if any(run.environment().engine != DEFAULT_ENGINE for run in runs):
         raise SpecError(
             "it did not run in the virtual engine alone: add --engine real to run it on this machine's kernel, or "
             "--engine virtual for simulated time"
@@ -239,7 +241,7 @@ def _reproduce_sweep(
 ) -> Outcome:
     tasks = dict(_read_tasks(original, engine, kernel, consent))
     executor = LocalExecutor(places_for({engine}, jobs, len(os.sched_getaffinity(0))))
-    again = SweepDirectory.create(parent, original.record["title"], _record(original, tasks), original.inputs())
+    again = SweepDirectory.create(parent, _record(original, tasks), original.inputs())
     failures: list[str] = []
     differences: dict[str, str] = {}
     facts: dict[str, tuple[object, object]] = {}
@@ -252,8 +254,8 @@ def _reproduce_sweep(
             return None
         name = waiting.pop(0)
         task = tasks[name]
-        warnings, directory = tuple(task.environment["warnings"]), again.begin(name)
-        told = task.environment.get("parameters", {})
+        warnings, directory = tuple(task.environment.warnings), again.begin(name)
+        told = task.environment.parameters
         place = (task.place.name, task.kernel, directory)
         running[name] = Job(task.spec, warnings, *place, "pcaps", consent, parameters=told)
         return name, running[name]
@@ -276,7 +278,7 @@ def _reproduce_sweep(
             difference = _first_difference(bundle.artifacts.get(f"runs/{name}", {}), run)
             if difference is not None:
                 differences[name] = difference
-            facts |= differing_values(list_makers(tasks[name].environment), list_makers(run.read("environment.json")))
+            facts |= differing_values(list_makers(tasks[name].environment), list_makers(run.environment()))
     write_summary(again)
     unproven = _find_unproven(original.folder, bundle.artifacts, made)
     same = len(tasks) - len(differences) - len(failures)
@@ -302,7 +304,7 @@ class _Task:
 
     cell: int
     spec: Spec
-    environment: Mapping[str, Any]
+    environment: Environment
     place: Place
     kernel: str
 
@@ -315,16 +317,16 @@ def _read_tasks(
         name = str(kept.run.path.relative_to(original.path / "runs"))
         spec = load(*kept.run.resolved_inputs).spec
         refuse_commands(spec, consent, engine)
-        environment = kept.run.read("environment.json")
+        environment = kept.run.environment()
         chosen = kernel or find_kernel(environment)
         yield name, _Task(kept.cell, spec, environment, choose_place(engine, chosen), chosen)
 
 
 def _ended(sweep: SweepDirectory) -> Iterator[Kept]:
-    return (kept for kept in sweep.runs() if kept.summary["status"] != "error")
+    return (kept for kept in sweep.runs() if kept.summary.status != "error")
 
 
-def _record(original: SweepDirectory, tasks: Mapping[str, _Task]) -> dict[str, Any]:
+def _record(original: SweepDirectory, tasks: Mapping[str, _Task]) -> SweepRecord:
     """Return the record of the new sweep, with the engines and kernels of its cells now.
 
     Its digest is that of no sweep of files, because no such sweep may resume it. Its runs are those of the bundle, some
@@ -332,14 +334,16 @@ def _record(original: SweepDirectory, tasks: Mapping[str, _Task]) -> dict[str, A
     """
     before = original.record
     kernels = {
-        task.kernel: {"version": task.place.kernel.version, "digest": task.place.kernel.digest}
+        task.kernel: Build(task.place.kernel.version, task.place.kernel.digest)
         for task in tasks.values()
         if task.place.kernel
     }
-    now = {task.cell: {"engine": task.place.name, "kernel": task.kernel} for task in tasks.values()}
-    cells = [{**cell, **now.get(n, {})} for n, cell in enumerate(before["cells"])]
-    digest = hashlib.sha256(canonical_json(["reproduced", before["digest"], kernels]).encode()).hexdigest()
-    return {**before, "digest": digest, "kernels": kernels, "cells": cells}
+    cells = list(before.cells)
+    for task in tasks.values():
+        cells[task.cell] = cells[task.cell]._replace(engine=task.place.name, kernel=task.kernel)
+    digests = {name: {"version": kernel.version, "digest": kernel.digest} for name, kernel in kernels.items()}
+    digest = hashlib.sha256(canonical_json(["reproduced", before.digest, digests]).encode()).hexdigest()
+    return before._replace(digest=digest, kernels=kernels, cells=tuple(cells))
 
 
 def _first_difference(artifacts: Mapping[str, str], again: RunDirectory) -> str | None:

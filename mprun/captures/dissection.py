@@ -64,7 +64,7 @@ def dissect(run: RunDirectory, progress: Progress, wanted: Iterable[tuple[str, s
     program = shutil.which("tshark")
     if program is None:
         raise HostError("reading captures needs tshark: apt-get install tshark")
-    facts = run.read("summary.json").get("captures", {}) if run.has("summary.json") else {}
+    facts = run.summary().captures if run.has("summary.json") else {}
     pairs = list(choose_pairs(run.plan().intent, facts, wanted))
     found = Dissection()
     run.write_frames("packets", packet_schema() | identity_schema(), _read_all(run, captures, program, progress, found))

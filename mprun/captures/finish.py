@@ -11,12 +11,12 @@ from typing import Any
 
 from mprun.captures.pcapng import HEADER_BYTES, RECORD_BYTES, Captured, Conversion, Interface
 from mprun.errors import MprunError
+from mprun.model import agent_report
+from mprun.model.agent_report import AgentReport
 from mprun.model.network import Link, Network
 from mprun.model.plan import Plan
 from mprun.model.spec import Capture
 from mprun.model.wording import describe
-from mprun.runs import agent_report
-from mprun.runs.agent_report import AgentReport
 from mprun.runs.run_directory import RunDirectory
 from mprun.workloads import tcpdump
 

@@ -166,8 +166,8 @@ def _measure(
     metrics = choose_metrics(summary, loaded.spec.experiment.show, asked)
     if is_check:
         # a value that is gone is a difference
-        metrics = [name for name in metrics if name in summary["metrics"]]
-    return record(*files, given, run.digest, summary, run.read("environment.json"), metrics)
+        metrics = [name for name in metrics if name in summary.metrics]
+    return record(*files, given, run.digest, summary, run.environment(), metrics)
 
 
 def _show(name: str, differences: Sequence[Difference]) -> None:

@@ -92,7 +92,7 @@ def _read(run: RunDirectory) -> list[Line]:
 
 def _subtract(lines: Iterable[Line], run: RunDirectory, other: RunDirectory) -> list[Line]:
     """Return the executed lines that the other run did not execute. Raises SpecError if the kernels differ."""
-    one, two = (each.read("environment.json")["kernel"].get("digest") for each in (run, other))
+    one, two = (each.environment().kernel.digest for each in (run, other))
     if one != two:
         raise SpecError(f"{run.name} and {other.name} had different kernels: repeat one with the kernel of the other")
     executed = {(line["file"], line["line"]) for line in _read(other) if line["executed"]}
@@ -104,7 +104,7 @@ def _read_text(run: RunDirectory) -> Mapping[str, Sequence[str]]:
     from mprun.kernel.line_coverage import read_text
     from mprun.kernel.store import list_kernels
 
-    digest = run.read("environment.json")["kernel"].get("digest")
+    digest = run.environment().kernel.digest
     kernel = next((one for one in list_kernels() if one.digest == digest), None)
     if kernel is None:
         raise SpecError(f"the kernel of {run.name} is not in this user's store, so the text of its lines is not known")

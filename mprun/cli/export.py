@@ -104,15 +104,13 @@ def _write_paper(
     from mprun.sweeps.sweep_summary import read_summary
 
     if isinstance(found, RunDirectory):
-        summary = found.read("summary.json")
-        known = list(summary["metrics"])
-        expected = {one["metric"] for one in summary["expectations"]}
-        return paper.write(paper.of_run(summary, _check(metrics, known) or choose_main(known, expected)), form)
+        of_run = found.summary()
+        known = list(of_run.metrics)
+        expected = {one.metric for one in of_run.expectations}
+        return paper.write(paper.of_run(of_run, _check(metrics, known) or choose_main(known, expected)), form)
     options.tell_incomplete(found)
     summary = read_summary(found)
-    chosen = _check(metrics, list_metrics(summary["cells"])) or choose_metrics(
-        summary["cells"], found.record.get("show", ())
-    )
+    chosen = _check(metrics, list_metrics(summary.cells)) or choose_metrics(summary.cells, found.record.show)
     return paper.write(paper.of_sweep(summary, chosen, confidence or CONFIDENCE), form)
 
 

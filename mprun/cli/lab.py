@@ -398,10 +398,10 @@ def _show_lab(result: LabRun) -> None:
     click.echo(f"    {'':{first}}{heads}  run")
     for done in result.done:
         mark, colour = _STATES[done.state]
-        if done.summary is not None and done.summary["status"] != "passed":
+        if done.summary is not None and done.summary.status != "passed":
             mark, colour = _STATES["broken"]
-        metrics = {} if done.summary is None else done.summary["metrics"]
-        cells = [format_measured(**metrics[name]) if name in metrics else "-" for name in lab.show]
+        metrics = {} if done.summary is None else done.summary.metrics
+        cells = [format_measured(*metrics[name]) if name in metrics else "-" for name in lab.show]
         line = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
         digest = done.directory.name.rsplit("-", 1)[-1] if done.directory else ""
         click.echo(f"  {click.style(mark, fg=colour)} {done.step.name:{first}}{line}  {digest}".rstrip())
@@ -446,11 +446,11 @@ def _show_complaints(done: Done) -> None:
         click.echo(options.wrap(done.error, "      "))
         return
     for kind in ("failures", "warnings"):
-        for text in done.summary[kind]:
+        for text in done.summary.messages(kind):
             click.echo(options.wrap(f"{kind[:-1]}: {text}", "      "))
-    for verdict in done.summary["expectations"]:
-        if not verdict["held"]:
-            click.echo(f"      failure: {verdict['metric']} is {verdict['value']}, which was not expected")
+    for verdict in done.summary.expectations:
+        if not verdict.held:
+            click.echo(f"      failure: {verdict.metric} is {verdict.value}, which was not expected")
 
 
 def _show_judgements(judgements: Sequence[Judgement]) -> None:
@@ -495,7 +495,7 @@ def _show_total(results: Sequence[LabRun], wall_s: float) -> None:
 def _status(results: Sequence[LabRun]) -> int:
     """Return 1 if a step or a claim failed, and 3 if only this machine lacks something."""
     states = {done.state for result in results for done in result.done}
-    statuses = {done.summary["status"] for result in results for done in result.done if done.summary}
+    statuses = {done.summary.status for result in results for done in result.done if done.summary}
     verdicts = {judgement.verdict for result in results for judgement in result.judgements}
     findings = [finding for result in results for judged in result.figures for finding in judged.findings]
     if "broken" in states or statuses - {"passed"} or "failed" in verdicts:
@@ -508,7 +508,15 @@ def _status(results: Sequence[LabRun]) -> int:
 
 
 def _lab_to_json(result: LabRun) -> dict[str, Any]:
-    steps = [{**asdict(done), "step": done.step.name, "directory": str(done.directory or "")} for done in result.done]
+    steps = [
+        {
+            **asdict(done),
+            "step": done.step.name,
+            "directory": str(done.directory or ""),
+            "summary": done.summary and done.summary.to_json(),
+        }
+        for done in result.done
+    ]
     figures = [
         {"figure": judged.figure.name, "published": judged.figure.published, **asdict(finding)}
         for judged in result.figures

@@ -75,7 +75,7 @@ def command(
     run = find_exact_run(parent, name)
     options.refuse_existing(folder)
     statement = read_statement(fail_if)
-    place = choose_place("virtual", kernel or find_kernel(run.read("environment.json")))
+    place = choose_place("virtual", kernel or find_kernel(run.environment()))
 
     def tell(failure: Failure | None) -> None:
         click.echo(f"keeps: {plain(failure.text if failure else fail_if)}", err=True)

@@ -85,7 +85,7 @@ def command(
 
         options.write_verdicts(run.title, checks_of_run(run.title, summary), junit, tap)
     if as_json:
-        emit({"directory": str(run.path), **summary})
+        emit({"directory": str(run.path), **summary.to_json()})
     else:
         is_terminal = sys.stdout.isatty()
         if is_terminal and (width := options.terminal_width()) >= WIDE:
@@ -97,10 +97,10 @@ def command(
             click.echo("to look at it: mprun show, or mprun report --open")
     if is_shown:
         _open_report(run)
-    if strict and summary["warnings"]:
+    if strict and summary.warnings:
         click.echo("failed because of its warnings (--strict)", err=True)
         sys.exit(1)
-    sys.exit(0 if summary["status"] == "passed" else 1)
+    sys.exit(0 if summary.status == "passed" else 1)
 
 
 def _plot(run: RunDirectory, width: int) -> None:

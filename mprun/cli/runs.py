@@ -51,14 +51,14 @@ def rerun(name: str, engine: EngineChoice, kernel: str | None, parent: Path, con
 
     original = find_run(parent, name)
     if engine == "auto":
-        before = original.read("environment.json")["engine"]
+        before = original.environment().engine
         refuse_host_kernel(before, engine)
         engine = before
     options.note_unconfined()
     with Bar() as bar:
         again = repeat(original, original.path.parent, engine, kernel, consent, bar.show)
     show_summary(again.summary, again.run)
-    sys.exit(0 if again.summary["status"] == "passed" else 1)
+    sys.exit(0 if again.summary.status == "passed" else 1)
 
 
 @command.command()

@@ -120,15 +120,15 @@ def command(
 
         options.write_verdicts(sweep.name, checks_of_sweep(summary), junit, tap)
     if as_json:
-        emit({"directory": str(sweep.path), **summary})
+        emit({"directory": str(sweep.path), **summary.to_json()})
     else:
         from mprun.cli.show_sweep import show_sweep
 
-        show_sweep(summary, sweep, shown, asked=sweep.record.get("show", ()))
-    if strict and any(cell["told"]["warnings"] for cell in summary["cells"]):
+        show_sweep(summary, sweep, shown, asked=sweep.record.show)
+    if strict and any(cell.told.warnings for cell in summary.cells):
         click.echo("failed because of warnings of its runs (--strict)", err=True)
         sys.exit(1)
-    sys.exit(0 if summary["status"] == "passed" else 1)
+    sys.exit(0 if summary.status == "passed" else 1)
 
 
 def start_executor(cells: Sequence[Cell], places: int, address: str | None) -> Executor:

@@ -99,13 +99,13 @@ def command(
     end_ns = find_end(run.agent_report())
     if end_ns is None:
         raise SpecError(f"{run.name} did not come to its end, so there is no time to look for")
-    summary = run.read("summary.json")
+    summary = run.summary()
     statement = read_statement(fail_if)
     failure = None if statement is not None else find_failure(summary)
     text = plain(fail_if if failure is None else failure.text)
     if not as_json:
         click.echo(f"failure: {text}", err=True)
-    on = kernel or find_kernel(run.read("environment.json"))
+    on = kernel or find_kernel(run.environment())
     choose_place("virtual", on)
     began = time.monotonic()
     with scratch("mprun-why-") as work:
@@ -123,7 +123,7 @@ def command(
             growing_sweep(parent, f"why {text}", texts, keep, consent, executor) as (growing, run_cells),
         ):
             explained = explain(
-                loaded, question, end_ns, count, steps, lambda cases: run_cells(cells_of(cases)), summary["metrics"]
+                loaded, question, end_ns, count, steps, lambda cases: run_cells(cells_of(cases)), summary.metrics
             )
             _write(explained, growing.directory, text, end_ns)
     if as_json:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mprun.captures.pcapng import read_packet
 from mprun.engines.debugger import Debugger, find_gdb
@@ -19,7 +18,6 @@ from mprun.metrics.first_time import find_onset_ns
 from mprun.model.engine_name import DEFAULT_ENGINE
 from mprun.model.permission import Consent
 from mprun.model.units import TIME, QuantityError
-from mprun.runs.provenance import name_build
 from mprun.runs.repetition import first_difference, repeat
 from mprun.runs.run_directory import RunDirectory, reading
 from mprun.statements.expression import ExpressionError, parse
@@ -110,10 +108,10 @@ def debug(
 
 def _find_span(run: RunDirectory) -> tuple[int, int]:
     """Return time zero and the end of a run on the agent's clock, in ns. Raises RunError without simulated time."""
-    environment: dict[str, Any] = run.read("environment.json")
-    if environment.get("real_time"):
+    environment = run.environment()
+    if environment.real_time:
         raise RunError(
-            f"{run.name} ran in real time ({environment['engine']} engine): gdb can stop only a kernel in simulated "
+            f"{run.name} ran in real time ({environment.engine} engine): gdb can stop only a kernel in simulated "
             "time; run the files again with --engine virtual"
         )
     agent = run.agent_report()
@@ -125,13 +123,13 @@ def _find_span(run: RunDirectory) -> tuple[int, int]:
 
 def _find_kernel_of(run: RunDirectory) -> str:
     """Return the name of the kernel that a run used. Raises HostError if it does not exist any more."""
-    wanted = run.read("environment.json")["kernel"]
+    wanted = run.environment().kernel
     kernels = list_kernels()
-    name = next((one.name for one in kernels if one.digest == wanted.get("digest")), None)
+    name = next((one.name for one in kernels if one.digest == wanted.digest), None)
     if name is None:
         built = ", ".join(one.name for one in kernels) or "none"
         raise HostError(
-            f"the kernel of {run.name}, {name_build(wanted)}, is not built here (built: {built}): build it again from "
-            f"{wanted.get('source', 'its source')}, or take another kernel with --kernel"
+            f"the kernel of {run.name}, {wanted.label}, is not built here (built: {built}): build it again from "
+            f"{wanted.source or 'its source'}, or take another kernel with --kernel"
         )
     return name

@@ -87,7 +87,7 @@ def _find_runs(folder: Path) -> list[RunDirectory]:
 def _digest_of(run: RunDirectory) -> str | None:
     """The digest of a run that can be graded; None for one whose files are missing or damaged."""
     try:
-        run.read("summary.json")
+        run.summary()
         return run.digest
     except MprunError:
         return None

@@ -13,12 +13,12 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from mprun.compile import allocate
 from mprun.engines.registry import ENGINES
 from mprun.errors import HostError, Interrupted, MprunError, SpecError
-from mprun.host.version import code_digest, code_of
+from mprun.host.version import code_digest
 from mprun.inputs.keys.lab_definition import Profile
 from mprun.labs.definition import Lab, LabSweep, Step
 from mprun.labs.study_figure import Figure, JudgedFigure, judge_figure
@@ -27,6 +27,7 @@ from mprun.metrics.claim_check import Columns, Judgement, Measured, Swept, judge
 from mprun.metrics.lateness import find_exchange_allowance
 from mprun.model.fault import tell_unknown
 from mprun.model.permission import NO_COMMANDS, Consent
+from mprun.model.run_summary import Summary
 from mprun.runs import runner
 from mprun.runs.place import Place
 from mprun.runs.run_directory import RunDirectory, list_runs, short_digest_of
@@ -54,7 +55,7 @@ class Done:
     state: State
     wall_s: float
     directory: Path | None = None
-    summary: Mapping[str, Any] | None = None
+    summary: Summary | None = None
     error: str = ""
     is_earlier: bool = False
 
@@ -184,17 +185,17 @@ def measured_by(run: RunDirectory) -> Measured:
         tables = (table for title, table in run.tables() if title == name)
         return next((table.collect().to_dict(as_series=False) for table in tables), None)
 
-    summary = run.read("summary.json")
-    engine = ENGINES.get(summary.get("engine"))
+    summary = run.summary()
+    engine = next((engine for name, engine in ENGINES.items() if name == summary.engine), None)
     allowance = None
     if engine is not None and not engine.IS_SIMULATED:
         allowance = find_exchange_allowance(run.plan().intent, run.agent_report().host)
-    return Measured(summary["metrics"], table, allowance)
+    return Measured(summary.metrics, table, allowance)
 
 
 def wall_s_of_run(run: RunDirectory) -> float:
     """Return the real time of a run, in seconds, without the start of its process."""
-    return float(run.read("wall.json")[-1]["wall_s"]) if run.has("wall.json") else 0.0
+    return run.wall_s()
 
 
 def _run_steps(
@@ -243,7 +244,7 @@ def _prepare(step: Step, place: Place, parent: Path, consent: Consent, seed: int
         return Done(step, "broken", 0.0, error=str(error))
     earlier = _find_earlier(parent, plan.digest, place) if keeps else None
     if earlier is not None:
-        summary = earlier.read("summary.json")
+        summary = earlier.summary()
         return Done(step, "ran", wall_s_of_run(earlier), earlier.path, summary, is_earlier=True)
     directory = RunDirectory.reserve(parent, runner.title_of(loaded.spec), plan.digest)
     kernel = place.kernel.name if place.kernel else "default"
@@ -256,7 +257,7 @@ def _end(step: Step, directory: Path, outcome: Outcome) -> Done:
         return Done(step, "broken", outcome.wall_s, error=f"{directory}: {outcome.error}")
     run = RunDirectory(directory)
     signature.sign(run.folder)
-    return Done(step, "ran", outcome.wall_s, directory, run.read("summary.json"))
+    return Done(step, "ran", outcome.wall_s, directory, run.summary())
 
 
 def _find_earlier(parent: Path, digest: str, place: Place) -> RunDirectory | None:
@@ -265,8 +266,8 @@ def _find_earlier(parent: Path, digest: str, place: Place) -> RunDirectory | Non
         if short_digest_of(run.name) != digest[:8]:
             continue
         with contextlib.suppress(MprunError):
-            environment = run.read("environment.json")
-            made = environment["engine"], environment["kernel"].get("digest"), code_of(environment)
+            environment = run.environment()
+            made = environment.engine, environment.kernel.digest or None, environment.code
             wanted = place.name, place.kernel.digest if place.kernel else None, code_digest()
             if run.is_complete and run.digest == digest and made == wanted and signature.is_ours(run.folder):
                 return run

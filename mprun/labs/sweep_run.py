@@ -68,9 +68,9 @@ def _place(
 
 def measured_by_sweep(sweep: SweepDirectory) -> Swept:
     """Return the metrics of the runs of a sweep, by cell."""
-    return Swept(sweep.record["cells"], list(read_rows(sweep)))
+    return Swept(sweep.record.cells, list(read_rows(sweep)))
 
 
 def wall_s_of(sweep: SweepDirectory) -> float:
     """Return the real time in which the sweep was run, in seconds, with all its sessions."""
-    return float(sum(session["wall_s"] for session in sweep.read("wall.json"))) if sweep.has("wall.json") else 0.0
+    return sum(session.wall_s for session in sweep.sessions())

@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from mprun.metrics.findings import Findings
+from mprun.model.agent_report import Arrivals
 from mprun.model.correlation import burstiness, inflation
 from mprun.model.distribution import SHAPES
 from mprun.model.network import Link, Network
 from mprun.model.plan import Train
 from mprun.model.spec import Direction
-from mprun.runs.agent_report import Arrivals
 
 # How a person says what a calibration measured in base units.
 _SPOKEN = {"bit/s": (1e-6, "Mbit/s"), "s": (1e3, "ms"), "share": (100, "%")}

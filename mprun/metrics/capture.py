@@ -3,31 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 from mprun.captures.pcapng import Captured
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.findings import Findings, join
+from mprun.model import agent_report
+from mprun.model.run_summary import CaptureFacts
 from mprun.model.spec import Capture
-from mprun.runs import agent_report
 from mprun.workloads import tcpdump
-
-
-class CaptureFacts(TypedDict):
-    """A capture in `summary.json`.
-
-    `ready_s`, `first_s`: when it was live, and its first packet, from time zero.
-    `packets`: in its file. `passed`: read by tcpdump; a file with a size may not hold all of them.
-    `lost`: not read by tcpdump.
-    """
-
-    node: str
-    link: str | None
-    ready_s: float | None
-    first_s: float | None
-    packets: int
-    passed: int | None
-    lost: int | None
 
 
 def read_captures(evidence: Evidence) -> tuple[dict[str, CaptureFacts], Findings]:
@@ -41,16 +23,16 @@ def read_captures(evidence: Evidence) -> tuple[dict[str, CaptureFacts], Findings
         if seen is None or held is None:
             continue
         log = evidence.logs(process, "err")
-        facts: CaptureFacts = {
-            "node": wanted.node,
-            "link": wanted.link,
+        facts = CaptureFacts(
+            node=wanted.node,
+            link=wanted.link,
             # to the millisecond, as steps before time zero are in simulated time
-            "ready_s": None if zero_ns is None else round((seen.ready_ns - zero_ns) / 1e9, 3),
-            "first_s": None if held.first_ns is None else held.first_ns / 1e9,
-            "packets": held.packets,
-            "passed": tcpdump.passed(log),
-            "lost": tcpdump.lost(log),
-        }
+            ready_s=None if zero_ns is None else round((seen.ready_ns - zero_ns) / 1e9, 3),
+            first_s=None if held.first_ns is None else held.first_ns / 1e9,
+            packets=held.packets,
+            passed=tcpdump.passed(log),
+            lost=tcpdump.lost(log),
+        )
         told[wanted.name] = facts
         found.append(_judge_capture(wanted, seen, held, facts, zero_ns or 0))
     return told, join(found)
@@ -61,7 +43,7 @@ def _judge_capture(
 ) -> Findings:
     """Report what a capture lacks."""
     where = f"capture of {wanted.name}"
-    passed, lost = facts["passed"], facts["lost"]
+    passed, lost = facts.passed, facts.lost
     failures, warnings = [], []
     if held.problem:
         warnings.append(f"{where}: {held.problem}")

@@ -9,10 +9,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from mprun.metrics.across import find_in_cells
-from mprun.metrics.cells import Cell, Row
+from mprun.metrics.cells import Row
 from mprun.metrics.lateness import Allowance
 from mprun.model.fault import name_nearest
 from mprun.model.metric import UNITS
+from mprun.model.sweep_files import SweepCell
 from mprun.statements.claim import Claim, column_unit, split_table
 from mprun.statements.evaluation import Outcome, evaluate
 from mprun.statements.expression import (
@@ -53,7 +54,7 @@ class Measured:
 class Swept:
     """The measurements of a sweep. cells: as in `sweep.json`. rows: the runs that have ended."""
 
-    cells: Sequence[Cell]
+    cells: Sequence[SweepCell]
     rows: Sequence[Row]
     allowance: None = None
 
@@ -140,7 +141,7 @@ def find_value(reference: Reference, runs: Mapping[str, Measured | Swept]) -> Va
     found = run.metrics.get(name)
     if found is None:
         raise UnknownName(f"the run measured no '{name}'{name_nearest(name, run.metrics, 'it measured')}")
-    return Value((float(found["value"]),), UNITS[found["unit"]])
+    return Value((float(found.value),), UNITS[found.unit])
 
 
 def _read_column(run: Measured, name: str, column: str, conditions: Sequence[Condition]) -> Value:

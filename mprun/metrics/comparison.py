@@ -17,7 +17,7 @@ from mprun.metrics.statistics import CONFIDENCE, Difference, Ratio, difference, 
 from mprun.model.scalar import Scalar
 
 if TYPE_CHECKING:
-    from mprun.metrics.summary import RunSummary
+    from mprun.model.run_summary import Summary
 
 # In place of a metric's name, which always has a dot.
 RUNS = "runs"
@@ -32,17 +32,17 @@ class Side:
     """A cell of one side: the summaries of its runs by their number. errors: runs beside those that ended with one."""
 
     values: Mapping[str, Scalar]
-    runs: Mapping[int, RunSummary]
+    runs: Mapping[int, Summary]
     errors: int = 0
 
     def metrics(self) -> dict[str, str]:
         """The symbol of each metric that any of its runs has."""
-        return {name: m["unit"] for run in self.runs.values() for name, m in run["metrics"].items()}
+        return {name: m.unit for run in self.runs.values() for name, m in run.metrics.items()}
 
     def numbers(self, metric: str) -> dict[int, float]:
         """Its values by the number of the run."""
-        found = {n: run["metrics"].get(metric) for n, run in self.runs.items()}
-        return {n: float(one["value"]) for n, one in found.items() if one is not None}
+        found = {n: run.metrics.get(metric) for n, run in self.runs.items()}
+        return {n: float(one.value) for n, one in found.items() if one is not None}
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _key(values: Mapping[str, Scalar]) -> tuple[tuple[str, str], ...]:
 
 def _compare(one: Side, other: Side, metric: str, symbol: str, confidence: float) -> Compared:
     a, b = one.numbers(metric), other.numbers(metric)
-    pairs = [n for n in a if n in b and one.runs[n]["seed"] == other.runs[n]["seed"]]
+    pairs = [n for n in a if n in b and one.runs[n].seed == other.runs[n].seed]
     is_paired = len(pairs) > 1
     ours, theirs = ([side[n] for n in (pairs if is_paired else side)] for side in (a, b))
     gap, share = None, None
@@ -208,14 +208,14 @@ def compare_statements(
 
 
 def _verdicts(side: Side) -> dict[str, tuple[Bounds, tuple[int, int]]]:
-    good = sum(not run["failures"] for run in side.runs.values())
+    good = sum(not run.failures for run in side.runs.values())
     bounds: Bounds = {"metric": RUNS, "minimum": None, "maximum": None, "equals": None}
     found: dict[str, tuple[Bounds, tuple[int, int]]] = {RUNS: (bounds, (good, len(side.runs) + side.errors))}
     for run in side.runs.values():
-        for verdict in run["expectations"]:
-            bounds = {name: value for name, value in verdict.items() if name not in ("value", "held")}
+        for verdict in run.expectations:
+            bounds = verdict.bounds
             before = found.get(str(bounds), (bounds, (0, 0)))[1]
-            found[str(bounds)] = (bounds, (before[0] + bool(verdict["held"]), before[1] + 1))
+            found[str(bounds)] = (bounds, (before[0] + verdict.held, before[1] + 1))
     return found
 
 

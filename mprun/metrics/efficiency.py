@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from mprun.metrics.capacity import find_capacity
 from mprun.metrics.connection import addresses_at, goes_forward
 from mprun.metrics.evidence import Evidence
-from mprun.metrics.findings import Findings, Metric, measured
+from mprun.metrics.findings import Findings, measured
 from mprun.metrics.limitation import GOOD, Limits, Sample, SubflowState, explain_rate
 from mprun.metrics.observation import ENDS, Observation
 from mprun.metrics.preference import carry, find_flapping, share_deviations
 from mprun.metrics.series import FlowConnections
 from mprun.model.metric import OF_CONNECTIONS
+from mprun.model.run_summary import MetricValue
 
 if TYPE_CHECKING:
     import polars
@@ -38,7 +39,7 @@ def measure_preference(one: FlowConnections, sockets: polars.DataFrame) -> Findi
 
 
 def explain_efficiency(
-    one: FlowConnections, sockets: polars.DataFrame, efficiency: Metric | None, evidence: Evidence
+    one: FlowConnections, sockets: polars.DataFrame, efficiency: MetricValue | None, evidence: Evidence
 ) -> Findings:
     """Explain why a flow of MPTCP got less than its best path gives: a warning if a cause is known, else a note.
 
@@ -46,7 +47,7 @@ def explain_efficiency(
     """
     flow, is_forward = one.flow, _is_forward(one)
     capacity = find_capacity(evidence.intent, flow, is_forward)
-    if efficiency is None or efficiency["value"] >= GOOD or capacity is None:
+    if efficiency is None or efficiency.value >= GOOD or capacity is None:
         return Findings()
     sender, receiver = (flow.source, flow.destination)[:: 1 if is_forward else -1]
     limits = Limits(
@@ -56,8 +57,8 @@ def explain_efficiency(
         sum(evidence.agent.counters_of(host).get("TcpExtTCPMemoryPressures", 0) for host in (sender, receiver)),
     )
     samples = list(_find_samples(one, sockets, evidence.observation))
-    text, is_known = explain_rate(efficiency["value"], samples, capacity.best_paths, limits)
-    told = f"{flow.name}: {efficiency['value']:.1%} of its best path's rate".replace("%", " %")
+    text, is_known = explain_rate(efficiency.value, samples, capacity.best_paths, limits)
+    told = f"{flow.name}: {efficiency.value:.1%} of its best path's rate".replace("%", " %")
     if is_known:
         return Findings(warnings=(f"{told}: {text}",))
     # notes on the members of a group, of which there may be hundreds, are not read

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from mprun.captures.pcapng import Captured
 from mprun.metrics.calibration import Calibration
 from mprun.metrics.observation import Observation
+from mprun.model.agent_report import AgentReport
 from mprun.model.intent import Intent
 from mprun.model.spec import Expectation
-from mprun.runs.agent_report import AgentReport
 
 # Output of a process by its name and stream ("out", "err").
 Logs = Callable[[str, str], str]

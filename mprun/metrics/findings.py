@@ -5,20 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any
 
 from mprun.model.metric import SYMBOLS, Unit
+from mprun.model.run_summary import MetricValue
 from mprun.workloads.tool import Table
 
-
-class Metric(TypedDict):
-    """A metric of `summary.json`, in the base unit of its symbol."""
-
-    value: float
-    unit: str
-
-
-Metrics = Mapping[str, Metric]
+Metrics = Mapping[str, MetricValue]
 
 
 @dataclass(frozen=True)
@@ -55,10 +48,10 @@ def join(parts: Iterable[Findings]) -> Findings:
     )
 
 
-def measured(value: float, unit: Unit) -> Metric:
+def measured(value: float, unit: Unit) -> MetricValue:
     """Return a value as a metric; counts and sizes without a fraction are whole numbers."""
     is_whole = unit in ("count", "size") and value == int(value)
-    return {"value": int(value) if is_whole else value, "unit": SYMBOLS[unit]}
+    return MetricValue(int(value) if is_whole else value, SYMBOLS[unit])
 
 
 def join_tables(parts: Iterable[tuple[str, str, Table]]) -> dict[str, dict[str, list[Any]]]:

@@ -18,9 +18,9 @@ from mprun.metrics.path_use import carried, judge_paths, tell_paths
 from mprun.metrics.qlog_tables import read_qlogs
 from mprun.metrics.series import FlowConnections
 from mprun.metrics.subflow import count_reinjected, count_subflows
+from mprun.model.agent_report import Ended
 from mprun.model.intent import PlacedFlow
 from mprun.model.metric import OF_TOTAL, TOTAL
-from mprun.runs.agent_report import Ended
 from mprun.workloads.tool import Result, Tool, metrics_of, summarize_delays, tool_of
 
 

@@ -52,7 +52,7 @@ def _over(flows: Sequence[Flow], results: Mapping[str, Result], measured: Metric
     """Sums and leasts of what all flows have, and their rates together (`mprun.metrics.fairness`)."""
     values: Values = {}
     for name, metric in group_metrics(metrics_of(flows[0])).items():
-        found = [measured[key]["value"] for flow in flows if (key := f"{flow.name}.{name}") in measured]
+        found = [measured[key].value for flow in flows if (key := f"{flow.name}.{name}") in measured]
         if len(found) < len(flows):
             continue
         if metric.over == "least":

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mprun.model.agent_report import HostLoad
 from mprun.model.intent import FlowPath, Intent
 from mprun.model.network import Link
 from mprun.model.units import NS_PER_S
-from mprun.runs.agent_report import HostLoad
 
 # The metric that `spec.metric.OF_PATH` names.
 ROUND_TRIP = "rtt"

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from mprun.metrics.diagnosis import count_full_sockets
 from mprun.metrics.interference import Interference
 from mprun.metrics.observation import Observation
+from mprun.model.agent_report import AgentReport
 from mprun.model.intent import Intent
 from mprun.model.network import Link
 from mprun.model.spec import LinkChange
-from mprun.runs.agent_report import AgentReport
 from mprun.workloads.tool import Result
 
 # A host's counters of packets that it did not deliver (nstat(8)), and their meaning. Full sockets have a warning of

@@ -9,9 +9,9 @@ from mprun.metrics.capacity import find_capacity
 from mprun.metrics.connection import Connection, goes_forward
 from mprun.metrics.evidence import Logs
 from mprun.metrics.findings import Findings, measured
+from mprun.model.agent_report import Ended
 from mprun.model.intent import Intent, PlacedFlow
 from mprun.model.metric import OF_PATHS, Metrics
-from mprun.runs.agent_report import Ended
 from mprun.workloads import probe
 from mprun.workloads.tool import PathUse
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from mprun.metrics.findings import Findings, measured
 from mprun.metrics.rows import Kind, Rows
 from mprun.metrics.sample_source import Source
+from mprun.model.agent_report import Ended
 from mprun.model.metric import OF_FLOWS
 from mprun.model.units import NS_PER_S
-from mprun.runs.agent_report import Ended
 
 if TYPE_CHECKING:
     import polars

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from mprun.metrics.connection import Connection
 from mprun.metrics.observation import ENDS, Host, Observation
 from mprun.metrics.rows import Kind, Rows
+from mprun.model.agent_report import AgentReport
 from mprun.model.intent import PlacedFlow
-from mprun.runs.agent_report import AgentReport
 
 if TYPE_CHECKING:
     import polars

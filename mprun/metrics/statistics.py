@@ -69,19 +69,6 @@ class Summary:
     def interval(self, method: Method, confidence: float) -> Interval | None:
         return next((one for one in self.intervals if (one.method, one.confidence) == (method, confidence)), None)
 
-    def to_json(self) -> dict[str, object]:
-        """Return the statistics as `summary.json` of a sweep has them."""
-        return {
-            "count": self.count,
-            "mean": self.mean,
-            "stdev": self.stdev,
-            "median": self.median,
-            "min": self.least,
-            "max": self.most,
-            **{f"p{share * 100:.0f}": value for share, value in self.quantiles},
-            **{f"{one.method}{one.confidence * 100:.0f}": [one.low, one.high] for one in self.intervals},
-        }
-
 
 def summarize(values: Sequence[float]) -> Summary:
     """Return the statistics of at least one value."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from mprun.metrics import calibration
-from mprun.metrics.capture import CaptureFacts, read_captures
+from mprun.metrics.capture import read_captures
 from mprun.metrics.efficiency import explain_efficiency, measure_preference
 from mprun.metrics.evidence import Evidence
-from mprun.metrics.expectation import Verdict, explain_expected, judge_all
+from mprun.metrics.expectation import explain_expected, judge_all
 from mprun.metrics.findings import Findings, Metrics, join, join_tables, measured
 from mprun.metrics.flow import read_flow, sum_up
 from mprun.metrics.flow_group import measure_groups
@@ -35,6 +35,7 @@ from mprun.metrics.series import FlowConnections, tabulate
 from mprun.metrics.shortfall import explain_shortfall
 from mprun.metrics.trace_event_tables import tabulate_trace, warn_of_lost_events
 from mprun.model.intent import PlacedFlow
+from mprun.model.run_summary import Summary
 from mprun.safety.text import make_printable
 from mprun.workloads.tool import Result
 
@@ -44,24 +45,6 @@ if TYPE_CHECKING:
 Frames = Mapping[str, "polars.DataFrame"]
 
 
-class RunSummary(TypedDict):
-    """The content of `summary.json`."""
-
-    status: Literal["passed", "failed", "error"]
-    engine: str
-    complete: bool
-    seed: int
-    metrics: Metrics
-    expectations: list[Verdict]
-    errors: list[str]
-    failures: list[str]
-    warnings: list[str]
-    groups: NotRequired[dict[str, list[str]]]
-    captures: NotRequired[dict[str, CaptureFacts]]
-    notes: NotRequired[list[str]]
-    middleboxes: NotRequired[list[str]]
-
-
 @dataclass(frozen=True)
 class Measured:
     """The result of a run.
@@ -69,7 +52,7 @@ class Measured:
     `tables`: as columns by name. `accounts`: what its processes saw, as text for people.
     """
 
-    summary: dict[str, Any]
+    summary: Summary
     tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame]
     accounts: Mapping[str, str]
 
@@ -104,25 +87,22 @@ def measure(evidence: Evidence) -> Measured:
     )
     verdicts, warnings = judge_all(evidence.expectations, found.metrics, find_allowances(intent, agent.host_idle))
     found = join((found, Findings(warnings=warnings, failures=tuple(explain_expected(verdicts, intent)))))
-    held = all(verdict["held"] for verdict in verdicts)
-    optional = {
-        "groups": _group(intent.traffic),
-        "captures": captures,
-        "notes": list(found.notes),
-        "middleboxes": list(Interference(agent.filtered).tell()),
-    }
-    summary = {
-        "status": "error" if found.errors else "passed" if held and not found.failures else "failed",
-        "engine": evidence.engine,
-        "complete": agent.complete,
-        "seed": intent.seed,
-        "metrics": found.metrics,
-        "expectations": verdicts,
-        "errors": list(found.errors),
-        "failures": list(found.failures),
-        "warnings": list(found.warnings),
-        **{name: value for name, value in optional.items() if value},
-    }
+    held = all(verdict.held for verdict in verdicts)
+    summary = Summary(
+        status="error" if found.errors else "passed" if held and not found.failures else "failed",
+        engine=evidence.engine,
+        complete=agent.complete,
+        seed=intent.seed,
+        metrics=found.metrics,
+        expectations=verdicts,
+        errors=tuple(found.errors),
+        failures=tuple(found.failures),
+        warnings=tuple(found.warnings),
+        groups=_group(intent.traffic),
+        captures=captures,
+        notes=tuple(found.notes),
+        middleboxes=tuple(Interference(agent.filtered).tell()),
+    )
     tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame] = {
         **join_tables(found.tables),
         **sampled,
@@ -132,13 +112,10 @@ def measure(evidence: Evidence) -> Measured:
     return Measured(make_printable(summary), tables, found.accounts)
 
 
-def _group(flows: Sequence[PlacedFlow]) -> dict[str, list[str]]:
+def _group(flows: Sequence[PlacedFlow]) -> dict[str, tuple[str, ...]]:
     """Return the names of the flows in each group."""
-    groups: dict[str, list[str]] = {}
-    for flow in flows:
-        if flow.group is not None:
-            groups.setdefault(flow.group, []).append(flow.name)
-    return groups
+    groups = dict.fromkeys(flow.group for flow in flows if flow.group is not None)
+    return {group: tuple(flow.name for flow in flows if flow.group == group) for group in groups}
 
 
 def _tell_groups(flows: Sequence[PlacedFlow], results: Mapping[str, Result], metrics: Metrics) -> Findings:

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frozen dataclasses as JSON values, and back.
+"""Records as JSON values, and back. This is the one way to read JSON files of runs, sweeps and plans.
 
-The annotations of a dataclass say what a file must hold, so that one reader both reads a file and checks a stranger's.
-A file may hold more than its dataclass: unknown keys are ignored. A missing key takes the default of its field.
+A record is a frozen dataclass or a named tuple. Its annotations say what a file must hold, so that one reader both
+reads a file and checks a stranger's. A file may hold more than its record: unknown keys are ignored. A missing key
+takes the default of its field.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
-
-from mprun.model.json_form import number, whole
 
 T = TypeVar("T")
 Read = Callable[[Any], Any]
@@ -24,7 +24,7 @@ ADDRESSES = (IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface
 
 
 class Fault(ValueError):
-    """A JSON value does not fit its dataclass. path: where in the value, such as `.links[0].ends`."""
+    """A JSON value does not fit its record. path: where in the value, such as `.links[0].ends`."""
 
     def __init__(self, path: str = "") -> None:
         super().__init__(path or ".")
@@ -36,11 +36,11 @@ class Fault(ValueError):
 
 
 class Codec:
-    """The spelling of dataclasses in one file.
+    """The spelling of records in one file.
 
-    spelled: by dataclass, what makes the JSON object of the value and of its fields as JSON values.
-    parsed: by dataclass, what makes the fields as JSON values of the JSON object.
-    A dataclass that is in neither has a key for each field.
+    spelled: by record, what makes the JSON object of the value and of its fields as JSON values.
+    parsed: by record, what makes the fields as JSON values of the JSON object.
+    A record that is in neither has a key for each field.
     """
 
     def __init__(
@@ -53,23 +53,26 @@ class Codec:
         self._reader: Callable[[Any], Read] = cache(self._make_reader)
 
     def encode(self, value: Any) -> Any:
-        """Return a value in JSON's types: dataclasses as objects, addresses as text."""
+        """Return a value in JSON's types: records as objects, addresses as text."""
         if value is None or isinstance(value, str | int | float):
             return value
+        if names := _names_of(type(value)):
+            plain = {name: self.encode(getattr(value, name)) for name in names}
+            spell = self._spelled.get(type(value))
+            return spell(value, plain) if spell else plain
         if isinstance(value, list | tuple):
             return [self.encode(item) for item in value]
         if isinstance(value, Mapping):
             return {str(key): self.encode(item) for key, item in value.items()}
-        if is_dataclass(value) and not isinstance(value, type):
-            plain = {name: self.encode(getattr(value, name)) for name in value.__dataclass_fields__}
-            spell = self._spelled.get(type(value))
-            return spell(value, plain) if spell else plain
         if isinstance(value, ADDRESSES):
             return str(value)
         raise TypeError(f"{value!r} has no place in JSON")
 
     def decode(self, kind: type[T], value: object) -> T:
-        """Return the value of a dataclass that a JSON value stands for. Raises Fault."""
+        """Return the value of a type that a JSON value stands for: a record, or a list or a mapping of records.
+
+        Raises Fault.
+        """
         read: Callable[[object], T] = self._reader(kind)
         return read(value)
 
@@ -91,14 +94,15 @@ class Codec:
             return _read_rows(self._reader(arguments[0]), list if origin is list else tuple)
         if origin in (dict, Mapping):
             return _read_mapping(*(self._reader(one) for one in arguments))
-        if is_dataclass(kind):
+        if _names_of(kind):
             return self._make_object(kind)
         raise TypeError(f"{kind!r} has no reader")
 
     def _make_choice(self, kinds: Sequence[Any]) -> Read:
-        """Return the reader of a union: of the first dataclass whose keys are there, or of the first kind that fits."""
-        objects = [(_required(kind), self._reader(kind)) for kind in kinds if is_dataclass(kind)]
-        others = [self._reader(kind) for kind in kinds if not is_dataclass(kind)]
+        """Return the reader of a union: of the first record whose keys are there, or of the first kind that fits."""
+        records = [kind for kind in kinds if _names_of(kind)]
+        objects = [({*_names_of(kind)} - _optional(kind), self._reader(kind)) for kind in records]
+        others = [self._reader(kind) for kind in kinds if kind not in records]
 
         def read(value: Any) -> Any:
             if isinstance(value, dict):
@@ -118,8 +122,8 @@ class Codec:
 
     def _make_object(self, kind: Any) -> Read:
         hints = get_type_hints(kind)
-        parse = self._parsed.get(kind)
-        parts = [(one.name, self._reader(hints[one.name]), _has_default(one)) for one in fields(kind) if one.init]
+        parse, optional = self._parsed.get(kind), _optional(kind)
+        parts = [(name, self._reader(hints[name]), name in optional) for name in _names_of(kind)]
 
         def read(value: Any) -> Any:
             if not isinstance(value, dict):
@@ -143,12 +147,27 @@ class Codec:
         return read
 
 
-def _required(kind: Any) -> frozenset[str]:
-    return frozenset(one.name for one in fields(kind) if not _has_default(one))
+def _names_of(kind: Any) -> Collection[str]:
+    """Return the names of the fields of a record; empty for any other type."""
+    return getattr(kind, "_fields", ()) or getattr(kind, "__dataclass_fields__", ())
 
 
-def _has_default(one: Any) -> bool:
-    return one.default is not MISSING or one.default_factory is not MISSING
+def _optional(kind: Any) -> set[str]:
+    """Return the names of the fields of a record that have a default."""
+    if not is_dataclass(kind):
+        return {*kind._field_defaults}
+    return {one.name for one in fields(kind) if one.default is not MISSING or one.default_factory is not MISSING}
+
+
+def _is_number(value: object) -> bool:
+    """Return whether a value is a finite number, small enough for further calculations."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) < 1e300 and math.isfinite(value)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
 
 
 def _accept(test: Callable[[Any], bool]) -> Read:
@@ -163,8 +182,8 @@ def _accept(test: Callable[[Any], bool]) -> Read:
 _TESTS: Mapping[Any, Callable[[Any], bool]] = {
     str: lambda value: isinstance(value, str),
     bool: lambda value: isinstance(value, bool),
-    int: whole,
-    float: number,
+    int: _is_whole,
+    float: _is_number,
     NoneType: lambda value: value is None,
 }
 

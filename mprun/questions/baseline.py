@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from mprun.errors import SpecError
+from mprun.model.run_files import Environment
+from mprun.model.run_summary import Summary
 from mprun.model.units import format_measured
 from mprun.runs.provenance import list_makers
 from mprun.safety.cell import write_cell
@@ -43,8 +45,8 @@ def record(
     experiment: str,
     parameters: Mapping[str, str],
     digest: str,
-    summary: Mapping[str, Any],
-    environment: Mapping[str, Any],
+    summary: Summary,
+    environment: Environment,
     metrics: Sequence[str],
 ) -> dict[str, str]:
     """Return the lines of a baseline by name.
@@ -54,7 +56,7 @@ def record(
     - digest: of the plan.
     - metrics: the names of the values. Raises SpecError if the run does not have one.
     """
-    known = summary["metrics"]
+    known = summary.metrics
     if missing := [name for name in metrics if name not in known]:
         raise SpecError(f"the run has no metric '{missing[0]}'; it has: {', '.join(sorted(known)[:8])}")
     makers = list_makers(environment)
@@ -62,21 +64,21 @@ def record(
     return {
         "topology": topology,
         "experiment": experiment,
-        "seed": str(summary["seed"]),
+        "seed": str(summary.seed),
         "plan": digest[:16],
-        "status": summary["status"],
+        "status": summary.status,
         **own,
         **{PARAMETER + name: value for name, value in parameters.items()},
         **{PROGRAM + name: version for name, version in makers.items()},
-        **{VALUE + name: f"{known[name]['value']!r} {known[name]['unit']}" for name in metrics},
+        **{VALUE + name: f"{known[name].value!r} {known[name].unit}" for name in metrics},
     }
 
 
-def choose_metrics(summary: Mapping[str, Any], shown: Sequence[str], asked: Sequence[str]) -> list[str]:
+def choose_metrics(summary: Summary, shown: Sequence[str], asked: Sequence[str]) -> list[str]:
     """Return the metrics of a baseline: the user's choice, or those of `expect` and `show`, or all."""
-    wanted = [*(one["metric"] for one in summary["expectations"]), *shown]
-    found = [name for name in wanted if name in summary["metrics"]]
-    return list(dict.fromkeys(asked or found)) or list(summary["metrics"])
+    wanted = [*(one.metric for one in summary.expectations), *shown]
+    found = [name for name in wanted if name in summary.metrics]
+    return list(dict.fromkeys(asked or found)) or list(summary.metrics)
 
 
 def spell(lines: Mapping[str, str]) -> str:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from mprun.errors import RunError, SpecError
 from mprun.kernel.patch import UnfitTree
 from mprun.labs.steps import measured_by
 from mprun.metrics.claim_check import find_value
 from mprun.model.metric import UNITS
+from mprun.model.run_summary import Summary
 from mprun.questions.commits import Found, Verdict, search
 from mprun.questions.revisions import History
 from mprun.runs.run_directory import RunDirectory
@@ -126,21 +126,21 @@ def read_statement(text: str | None) -> Expression | None:
         raise SpecError(f"--fail-if: {error}") from None
 
 
-def judge_run(run: RunDirectory, summary: Mapping[str, Any], fail_if: Expression | None) -> Answer:
+def judge_run(run: RunDirectory, summary: Summary, fail_if: Expression | None) -> Answer:
     """Judge a run: bad if the statement is true, or without a statement if the run failed.
 
     Raises SpecError if the statement has no value, because no commit could then be judged.
     """
     if fail_if is None:
         values = {
-            one["metric"]: Value((one["value"],), UNITS[summary["metrics"][one["metric"]]["unit"]])
-            for one in summary["expectations"]
-            if one["value"] is not None and one["metric"] in summary["metrics"]
+            one.metric: Value((one.value,), UNITS[summary.metrics[one.metric].unit])
+            for one in summary.expectations
+            if one.value is not None and one.metric in summary.metrics
         }
-        reason = "; ".join((*summary.get("errors", ()), *summary.get("failures", ())))
-        return Answer("good" if summary["status"] == "passed" else "bad", values, run.path, reason)
-    if summary.get("errors"):
-        return Answer("skip", {}, run.path, f"the run failed: {summary['errors'][0]}")
+        reason = "; ".join((*summary.errors, *summary.failures))
+        return Answer("good" if summary.status == "passed" else "bad", values, run.path, reason)
+    if summary.errors:
+        return Answer("skip", {}, run.path, f"the run failed: {summary.errors[0]}")
     measured = {_RUN: measured_by(run)}
 
     def find(reference: Reference) -> Value:

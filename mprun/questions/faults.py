@@ -16,8 +16,8 @@ from mprun.captures.dissection import dissect
 from mprun.compile import allocate, compile_plan
 from mprun.engines.agent_process import Progress
 from mprun.errors import RunError, SpecError
-from mprun.model.metric import SYMBOLS, UNITS
 from mprun.model.permission import Consent
+from mprun.model.run_summary import Summary
 from mprun.model.spec import ExperimentSpec, PacketFault, Repeat
 from mprun.questions.outcome import Outcome, find_end, read_causes
 from mprun.questions.packet_choice import Fault, Packet, find_headings, list_packets, watch
@@ -48,7 +48,7 @@ class Base:
     """
 
     run: RunDirectory
-    summary: dict[str, Any]
+    summary: Summary
     packets: tuple[Packet, ...]
     wall_s: float
 
@@ -84,8 +84,8 @@ def run_base(loaded: Loaded, place: Place, parent: Path, consent: Consent, progr
     began = time.monotonic()
     run, summary = runner.run_request(request, parent, progress)
     wall_s = time.monotonic() - began
-    if summary["status"] == "error":
-        raise RunError(f"the run without faults ended with an error: {summary['errors'][0]} (see {run.path})")
+    if summary.status == "error":
+        raise RunError(f"the run without faults ended with an error: {summary.errors[0]} (see {run.path})")
     dissect(run, progress)
     table = read_table(run.folder, "tables/packets.parquet").collect()
     packets = list_packets(table.iter_rows(named=True), find_headings(run.plan().intent))
@@ -116,12 +116,12 @@ def read_outcomes(
     for kept in sweep.runs():
         # the cell without faults is the first one
         packet = packets[max(0, kept.cell - 1)]
-        measured = kept.summary["metrics"].get(metric or "")
+        measured = kept.summary.metrics.get(metric or "")
         found[kept.cell] = Outcome(
             packet,
-            kept.summary["status"],
+            kept.summary.status,
             find_end(kept.run.agent_report()) if kept.run.has("agent.json") else None,
-            None if measured is None else measured["value"],
+            None if measured is None else measured.value,
             read_causes(kept.summary),
             str(kept.run.path.relative_to(sweep.path)),
         )
@@ -130,13 +130,13 @@ def read_outcomes(
     return found[0], [found[number] for number in sorted(found) if number]
 
 
-def choose_metric(loaded: Loaded, summary: dict[str, Any], asked: str | None) -> str | None:
+def choose_metric(loaded: Loaded, summary: Summary, asked: str | None) -> str | None:
     """Return the metric to measure; None for the end of the last flow.
 
     By default, it is the first goodput if every flow lasts a fixed time, since such flows always end at the same time.
     Raises SpecError for a metric that the run does not have.
     """
-    metrics = summary["metrics"]
+    metrics = summary.metrics
     if asked is not None:
         if asked not in metrics:
             raise SpecError(f"the run without faults has no metric '{asked}'; it has: {', '.join(sorted(metrics)[:8])}")
@@ -146,9 +146,9 @@ def choose_metric(loaded: Loaded, summary: dict[str, Any], asked: str | None) ->
     return None
 
 
-def unit_of(summary: dict[str, Any], metric: str | None) -> str:
+def unit_of(summary: Summary, metric: str | None) -> str:
     """Return the symbol of the base unit of what a study measures."""
-    return "s" if metric is None else SYMBOLS[UNITS[summary["metrics"][metric]["unit"]]]
+    return "s" if metric is None else summary.metrics[metric].unit
 
 
 def tabulate(outcomes: Sequence[Outcome], outliers: Sequence[Outcome], metric: str | None) -> dict[str, list[Any]]:

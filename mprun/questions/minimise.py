@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from mprun.compile import allocate, compile_plan
 from mprun.engines.agent_process import Progress
@@ -18,6 +17,7 @@ from mprun.inputs import load, read_plain
 from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.writer import spell_file
 from mprun.model.permission import Consent
+from mprun.model.run_summary import Summary, Verdict
 from mprun.questions.bisect import judge_run
 from mprun.questions.reduction import Tree, reduce
 from mprun.runs import runner
@@ -49,50 +49,48 @@ class Failure:
     message: str = ""
 
 
-def find_failure(summary: Mapping[str, Any]) -> Failure:
+def find_failure(summary: Summary) -> Failure:
     """Return the first unmet expectation with a value, or else the first failure or error. Raises SpecError."""
-    for one in summary["expectations"]:
+    for one in summary.expectations:
         miss = _miss(one)
         if miss is not None:
-            return Failure(f"{one['metric']} is {one['value']:.6g}", one["metric"], _bounds(one), miss)
-    for text in (*summary["failures"], *summary["errors"]):
+            return Failure(f"{one.metric} is {one.value:.6g}", one.metric, _bounds(one), miss)
+    for text in (*summary.failures, *summary.errors):
         return Failure(text, message=_NUMBER.sub("#", text))
     raise SpecError("this run did not fail: name a run that did, or state what to keep with --fail-if")
 
 
-def _bounds(verdict: Mapping[str, Any]) -> tuple[float | None, ...]:
-    return tuple(verdict[name] for name in ("minimum", "maximum", "equals"))
+def _bounds(verdict: Verdict) -> tuple[float | None, ...]:
+    return verdict.minimum, verdict.maximum, verdict.equals
 
 
-def _miss(verdict: Mapping[str, Any]) -> float | None:
+def _miss(verdict: Verdict) -> float | None:
     """Return how far the value of an unmet expectation is from its bound; None if it is met or has no value."""
-    if verdict["held"] or verdict["value"] is None:
+    if verdict.held or verdict.value is None:
         return None
-    value: float = verdict["value"]
+    value: float = verdict.value
     return min(abs(value - bound) for bound in _bounds(verdict) if bound is not None)
 
 
-def shows(failure: Failure, summary: Mapping[str, Any]) -> bool:
+def shows(failure: Failure, summary: Summary) -> bool:
     """Return whether a run has the same failure."""
     if failure.message:
-        return failure.message in {_NUMBER.sub("#", text) for text in (*summary["failures"], *summary["errors"])}
-    if summary["errors"]:
+        return failure.message in {_NUMBER.sub("#", text) for text in (*summary.failures, *summary.errors)}
+    if summary.errors:
         return False
-    for one in summary["expectations"]:
-        if (one["metric"], _bounds(one)) == (failure.metric, failure.bounds):
+    for one in summary.expectations:
+        if (one.metric, _bounds(one)) == (failure.metric, failure.bounds):
             miss = _miss(one)
             return miss is not None and LEAST_MISS * failure.miss <= miss <= MOST_MISS * failure.miss
     return False
 
 
-def has_failed(failure: Failure, summary: Mapping[str, Any]) -> bool:
+def has_failed(failure: Failure, summary: Summary) -> bool:
     """Return whether a run has the failure, by however much."""
     if failure.message:
         return shows(failure, summary)
-    verdicts = [
-        one for one in summary["expectations"] if (one["metric"], _bounds(one)) == (failure.metric, failure.bounds)
-    ]
-    return not summary["errors"] and any(not one["held"] for one in verdicts)
+    verdicts = [one for one in summary.expectations if (one.metric, _bounds(one)) == (failure.metric, failure.bounds)]
+    return not summary.errors and any(not one.held for one in verdicts)
 
 
 def read_files(run: RunDirectory, work: Path, consent: Consent) -> Tree:
@@ -106,9 +104,9 @@ def read_files(run: RunDirectory, work: Path, consent: Consent) -> Tree:
         if "/" in place:
             folder.make(place.rpartition("/")[0])
         folder.write_bytes(place, run.folder.read_bytes(name))
-    environment = run.read("environment.json")
+    environment = run.environment()
     seed = run.plan().seed
-    parameters = {name: str(value) for name, value in environment.get("parameters", {}).items()}
+    parameters = {name: str(value) for name, value in environment.parameters.items()}
     own = [name for name in run.inputs() if name not in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT)]
     tree = None
     for pair in itertools.permutations(own, 2) if len(own) == 2 else ():
@@ -223,7 +221,7 @@ def minimise(
 
     Raises SpecError if the run did not fail, or if the files do not fail when they are run again.
     """
-    summary = run.read("summary.json")
+    summary = run.summary()
     failure = None if fail_if is not None else find_failure(summary)
     tell(failure)
     with scratch("mprun-minimise-") as work:

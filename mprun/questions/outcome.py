@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from mprun.model.agent_report import AgentReport
+from mprun.model.run_summary import Summary
 from mprun.questions.packet_choice import Packet
-from mprun.runs.agent_report import AgentReport
 
 # A value stands out if it is further from the quartiles than this many interquartile ranges (Tukey, Exploratory Data
 # Analysis, 1977: "far out").
@@ -48,10 +48,10 @@ class Group:
     outcomes: tuple[Outcome, ...]
 
 
-def read_causes(summary: Mapping[str, Any]) -> tuple[str, ...]:
+def read_causes(summary: Summary) -> tuple[str, ...]:
     """Return the errors and failures of a run, and the metrics whose expectations do not hold."""
-    unmet = [f"{one['metric']} is not as expected" for one in summary["expectations"] if not one["held"]]
-    return (*summary["errors"], *summary["failures"], *unmet)
+    unmet = [f"{one.metric} is not as expected" for one in summary.expectations if not one.held]
+    return (*summary.errors, *summary.failures, *unmet)
 
 
 def find_end(agent: AgentReport) -> int | None:

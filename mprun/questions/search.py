@@ -202,7 +202,7 @@ class _Tester:
 
 def find_trouble(kept: Kept) -> str:
     """Return why a run did not come to its end as it should; empty if it did. Expectations do not matter."""
-    causes = (*kept.summary["errors"], *kept.summary["failures"])
+    causes = (*kept.summary.errors, *kept.summary.failures)
     return str(causes[0]) if causes else ""
 
 

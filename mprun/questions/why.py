@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from mprun.model.run_summary import MetricValue
 from mprun.model.spec import Repeat, Reseed, Spec
 from mprun.questions.bisect import judge_run
 from mprun.questions.minimise import Failure, has_failed
@@ -93,12 +94,18 @@ class Question:
         return has_failed(self.failure, kept.summary)
 
     def value(self, kept: Kept) -> float | None:
-        found = kept.summary["metrics"].get(self.metric)
-        return None if found is None else float(found["value"])
+        found = kept.summary.metrics.get(self.metric)
+        return None if found is None else float(found.value)
 
 
 def explain(
-    loaded: Loaded, question: Question, end_ns: int, count: int, steps: int, run_cells: RunCells, own: Mapping[str, Any]
+    loaded: Loaded,
+    question: Question,
+    end_ns: int,
+    count: int,
+    steps: int,
+    run_cells: RunCells,
+    own: Mapping[str, MetricValue],
 ) -> Explained:
     """Find when a failure became inevitable.
 
@@ -151,9 +158,9 @@ class _Asked:
         cells = [with_seed(self._loaded, at_ns, seed) for at_ns in times for seed in range(1, self._count + 1)]
         self._runs = sorted(self._run_cells(cells), key=lambda kept: kept.cell)
 
-    def is_same_as(self, own: Mapping[str, Any]) -> bool:
+    def is_same_as(self, own: Mapping[str, MetricValue]) -> bool:
         """Return whether all runs so far have the same metrics as the run itself."""
-        return all(kept.summary["metrics"] == own for kept in self._runs)
+        return all(kept.summary.metrics == own for kept in self._runs)
 
     def moments(self) -> list[Moment]:
         """Return the moments in order of time."""

@@ -125,7 +125,7 @@ def read_subjects(runs: Sequence[RunDirectory], names: Sequence[str]) -> list[Su
     found = []
     for run, name in zip(runs, names if runs else (), strict=True):
         spec = load(*run.resolved_inputs).spec
-        found.append(Subject(name, gather(run, spec, run.plan().intent, run.read("summary.json"))))
+        found.append(Subject(name, gather(run, spec, run.plan().intent, run.summary())))
     return found
 
 
@@ -219,7 +219,7 @@ def _problems(runs: Sequence[RunDirectory], names: Sequence[str]) -> Iterator[tu
     for kind, word in WORDS.items():
         told: dict[str, list[str]] = {}
         for run, name in zip(runs, names if runs else (), strict=True):
-            for text in run.read("summary.json")[kind]:
+            for text in run.summary().messages(kind):
                 told.setdefault(text, []).append(name)
         for text, owners in told.items():
             yield word, f"{', '.join(owners)}: {text}"
@@ -230,7 +230,7 @@ def _sides(pairs: Sequence[Pair], names: Sequence[str]) -> Iterator[SideRow]:
     for (operands, side), name in zip(sides, names, strict=True):
         source = operands.sources[side]
         try:
-            status = str(source.read("summary.json")["status"])
+            status = source.summary().status
         except (MprunError, KeyError):
             status = "incomplete"
         yield SideRow(name, status, operands.names[side])

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+from mprun.model.run_summary import Summary
 from mprun.model.scalar import spell_values
+from mprun.model.sweep_files import SweepSummary
 from mprun.model.units import format_measured
 from mprun.safety.text import printable
 
@@ -46,31 +48,28 @@ class Check:
             object.__setattr__(self, name, " ".join(printable(getattr(self, name)).split()))
 
 
-def checks_of_run(group: str, summary: Mapping[str, Any]) -> Iterator[Check]:
+def checks_of_run(group: str, summary: Summary) -> Iterator[Check]:
     """Yield the checks of a run: that it ended without errors or failures, and each expectation."""
-    errors, failures = "; ".join(summary["errors"]), "; ".join(summary["failures"])
+    errors, failures = "; ".join(summary.errors), "; ".join(summary.failures)
     yield Check(group, "run", not errors and not failures, errors or failures, is_error=bool(errors))
-    for verdict in summary["expectations"]:
+    for verdict in summary.expectations:
         found = "not measured"
-        if verdict["value"] is not None:
-            found = f"measured {format_measured(verdict['value'], summary['metrics'][verdict['metric']]['unit'])}"
-        yield Check(group, say_expectation(verdict), verdict["held"], found, verdict["value"] is None)
+        if verdict.value is not None:
+            found = f"measured {format_measured(verdict.value, summary.metrics[verdict.metric].unit)}"
+        yield Check(group, say_expectation(verdict.bounds), verdict.held, found, verdict.value is None)
 
 
-def checks_of_sweep(summary: Mapping[str, Any]) -> Iterator[Check]:
+def checks_of_sweep(summary: SweepSummary) -> Iterator[Check]:
     """Yield the checks of a sweep: the runs of each cell, each expectation over them, and the statements."""
-    for cell in summary["cells"]:
-        group = spell_values(cell["values"]) or "only"
-        runs = cell["runs"]
-        told = ", ".join(f"{count} {status}" for status, count in runs.items() if count) or "no runs"
-        yield Check(group, "runs", runs["passed"] > 0 and runs["passed"] == sum(runs.values()), told, runs["error"] > 0)
-        for verdict in cell["expectations"]:
-            detail = f"held in {verdict['held']} of {verdict['of']} runs"
-            yield Check(group, say_expectation(verdict), verdict["held"] == verdict["of"], detail)
-    for statement in summary["statements"]:
-        yield Check(
-            "across cells", statement["holds"], statement["held"] is True, statement["found"], statement["held"] is None
-        )
+    for cell in summary.cells:
+        group, runs = spell_values(cell.values) or "only", cell.runs
+        told = ", ".join(f"{count} {status}" for status, count in runs._asdict().items() if count) or "no runs"
+        yield Check(group, "runs", 0 < runs.passed == runs.total, told, runs.error > 0)
+        for verdict in cell.expectations:
+            detail = f"held in {verdict.held} of {verdict.of} runs"
+            yield Check(group, say_expectation(verdict.bounds), verdict.held == verdict.of, detail)
+    for one in summary.statements:
+        yield Check("across cells", one.holds, one.held is True, one.found, one.held is None)
 
 
 def checks_of_scripts(verdicts: Mapping[str, Sequence[Verdict]]) -> Iterator[Check]:

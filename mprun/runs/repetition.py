@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mprun.engines.agent_process import Progress
 from mprun.engines.debugger import Debugger
 from mprun.metrics.comparison import differing_values
 from mprun.model.engine_name import EngineChoice
 from mprun.model.permission import Consent
+from mprun.model.run_summary import Summary
 from mprun.runs import runner
 from mprun.runs.place import choose_place
 from mprun.runs.provenance import find_kernel, list_makers
@@ -30,7 +30,7 @@ class Repetition:
     """
 
     run: RunDirectory
-    summary: Mapping[str, Any]
+    summary: Summary
     facts: Mapping[str, tuple[object, object]]
 
 
@@ -50,10 +50,10 @@ def repeat(
 
     Raises HostError if this machine cannot run it, SpecError or RunError if this mprun cannot repeat it.
     """
-    before = original.read("environment.json")
+    before = original.environment()
     place = choose_place(engine, kernel or find_kernel(before))
     again, summary = runner.run_again(original, parent, place, progress, consent, debugger)
-    facts = differing_values(list_makers(before), list_makers(again.read("environment.json")))
+    facts = differing_values(list_makers(before), list_makers(again.environment()))
     return Repetition(again, summary, facts)
 
 

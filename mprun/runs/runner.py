@@ -32,14 +32,15 @@ from mprun.metrics.evidence import Evidence
 from mprun.metrics.network_change import tabulate_changes
 from mprun.metrics.observation import observe
 from mprun.metrics.summary import Measured, measure
+from mprun.model.agent_report import AgentReport
 from mprun.model.capabilities import Capabilities
 from mprun.model.intent import Intent
 from mprun.model.network import Network
 from mprun.model.permission import NO_COMMANDS, Consent
 from mprun.model.plan import Plan
+from mprun.model.run_summary import Summary
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
-from mprun.runs.agent_report import AgentReport
 from mprun.runs.place import Place, refuse_commands
 from mprun.runs.run_directory import LINE_COUNTS, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, reading
 
@@ -104,7 +105,7 @@ def prepare(request: Request) -> Prepared:
     return Prepared(request, network, plan, capabilities, (*request.warnings, *more))
 
 
-def run_request(request: Request, parent: Path, progress: Progress) -> tuple[RunDirectory, dict[str, Any]]:
+def run_request(request: Request, parent: Path, progress: Progress) -> tuple[RunDirectory, Summary]:
     """Run an experiment into a new directory below `parent`; return the directory and the summary.
 
     Raises SpecError or HostError before the directory exists, and RunError or Interrupted later. The results gathered
@@ -116,7 +117,7 @@ def run_request(request: Request, parent: Path, progress: Progress) -> tuple[Run
 
 def run_into(
     create: Callable[[str], RunDirectory], request: Request, progress: Progress
-) -> tuple[RunDirectory, dict[str, Any]]:
+) -> tuple[RunDirectory, Summary]:
     """Run an experiment into the directory that `create` makes for the digest of its intent."""
     prepared = prepare(request)
     run = create(prepared.plan.digest)
@@ -166,7 +167,7 @@ def calibrate(spec: Spec, network: Network, place: Place, progress: Progress) ->
     return judge(network, plan.trains, agent.trains, capabilities.is_simulated)
 
 
-def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dict[str, Any]:
+def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> Summary:
     """Run into an existing directory, and return the summary. If the spec asks for it, measure the links first."""
     request, plan, network = prepared.request, prepared.plan, prepared.network
     spec, place = request.spec, request.place
@@ -185,7 +186,7 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dic
     if request.shell == "only":
         if agent.error:
             raise RunError(agent.error)
-        return {"status": "passed", "metrics": {}, "expectations": []}
+        return Summary("passed", agent.complete, plan.seed, {}, (), (), (), ())
     evidence = replace(
         _evidence_in(run, plan.intent, agent),
         engine=place.name,
@@ -197,7 +198,7 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dic
     )
     measured = _measure(run, evidence, _count_lines(run, place))
     run.write_accounts(measured.accounts)
-    run.write("summary.json", measured.summary)
+    run.write_summary(measured.summary)
     if agent.complete:
         run.mark_complete()
     return measured.summary
@@ -242,23 +243,23 @@ def run_again(
     progress: Progress,
     consent: Consent = NO_COMMANDS,
     debugger: Debugger | None = None,
-) -> tuple[RunDirectory, dict[str, Any]]:
+) -> tuple[RunDirectory, Summary]:
     """Repeat the run `original` in a new directory below `parent`. Return the directory and the summary.
 
     The run's resolved inputs are compiled again. A plan is a list of commands, so the plan of a stranger is not
     executed. debugger: as for a request. Raises RunError if this version of mprun derives another intent from the
     inputs.
     """
-    before = original.read("environment.json")
+    before = original.environment()
     spec = load(*original.resolved_inputs).spec
-    parameters = before.get("parameters", {})
+    parameters = before.parameters
     prepared = prepare(Request(spec, place, debugger=debugger, consent=consent, parameters=parameters))
     if prepared.plan.digest != original.digest:
         raise RunError(f"{original.name}: this version of mprun makes another plan of its inputs; run them again")
     run = RunDirectory.create(parent, original.title, prepared.plan.digest)
     run.keep_inputs(original.inputs())
     _keep_attachments(run, prepared.request.spec)
-    return run, _carry_out(replace(prepared, warnings=tuple(before["warnings"])), run, progress)
+    return run, _carry_out(replace(prepared, warnings=before.warnings), run, progress)
 
 
 def _environment(prepared: Prepared) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from mprun.errors import MprunError, explain_machine
-from mprun.model.json_form import find_column_fault, never_null
+from mprun.model.table_columns import find_column_fault, never_null
 from mprun.safety.text import UNPRINTABLE
 
 if TYPE_CHECKING:

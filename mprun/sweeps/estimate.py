@@ -48,15 +48,15 @@ def _known_s(title: str, parent: Path) -> Iterator[float]:
     for sweep in list_sweeps(parent):
         # a sweep that cannot be read is left out
         with contextlib.suppress(MprunError):
-            if sweep.record["title"] == title:
+            if sweep.record.title == title:
                 runs += [RunDirectory(sweep.folder.below(name)) for name in sweep.folder.find_folders("runs/*/*")]
     ended = [run for run in runs if run.is_complete and run.has("wall.json")]
     # sorted by time; sorted by name, the newest would all be of the last value of an axis
     ended.sort(key=lambda run: run.folder.stat("wall.json").st_mtime_ns)
     for run in ended[-MOST_LOOKED_AT:]:
         with contextlib.suppress(MprunError):
-            if ENGINES[run.read("environment.json")["engine"]].IS_SIMULATED:
-                yield float(run.read("wall.json")[-1]["wall_s"])
+            if ENGINES[run.environment().engine].IS_SIMULATED:
+                yield run.wall_s()
 
 
 def _end_s(cell: Cell) -> float:

@@ -10,14 +10,15 @@ import contextlib
 import platform
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from mprun.engines.registry import ENGINES
 from mprun.errors import Interrupted, MprunError, SpecError
 from mprun.model.engine_name import EngineChoice, EngineName
 from mprun.model.permission import NO_COMMANDS, Consent
+from mprun.model.run_files import Build
+from mprun.model.sweep_files import FORMAT, Session, SweepCell, SweepRecord, SweepSummary
 from mprun.runs import runner
 from mprun.runs.place import choose_place, refuse_commands, refuse_host_kernel
 from mprun.sweeps import study
@@ -56,24 +57,25 @@ Say = Callable[[str], None]
 
 def place_cells(
     cells: Sequence[Cell], asked: EngineChoice, consent: Consent
-) -> tuple[tuple[Cell, ...], dict[str, Any]]:
+) -> tuple[tuple[Cell, ...], dict[str, Build]]:
     """Return the cells, each with its engine, and the kernels for the record.
 
     asked: the engine on the command line. Raises HostError, or SpecError for commands without the user's consent.
     """
-    placed, kernels = [], {}
+    placed: list[Cell] = []
+    kernels: dict[str, Build] = {}
     for cell in cells:
         refuse_host_kernel(cell.engine, asked)
         place = choose_place(cell.engine, cell.kernel)
         refuse_commands(cell.spec, consent, place.name)
         placed.append(replace(cell, engine=place.name))
         if place.kernel:
-            kernels[cell.kernel] = {"version": place.kernel.version, "digest": place.kernel.digest}
+            kernels[cell.kernel] = Build(place.kernel.version, place.kernel.digest)
     return tuple(placed), kernels
 
 
 def find_or_create(
-    parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any], inputs: Mapping[str, str], anew: bool
+    parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Build], inputs: Mapping[str, str], anew: bool
 ) -> tuple[SweepDirectory, bool]:
     """Return the sweep to resume, or else a new one; and True if it is new. `anew`: create a new one in any case."""
     found = None if anew else find_unfinished(parent, cells, kernels)
@@ -82,61 +84,57 @@ def find_or_create(
         found.become_latest()
         return found, False
     record = describe(cells, kernels, identify_placed(cells, kernels))
-    title = runner.title_of(cells[0].spec)
-    return SweepDirectory.create(parent, title, record, inputs), True
+    return SweepDirectory.create(parent, record, inputs), True
 
 
-def describe(cells: Sequence[Cell], kernels: Mapping[str, Any], digest: str) -> dict[str, Any]:
-    """Return the record of a sweep for `sweep.json`. digest: of all that determines its results."""
-    return {
-        "digest": digest,
-        "kernels": dict(kernels),
-        "axes": [name for name, _ in cells[0].values],
-        "across": list(cells[0].spec.experiment.across),
-        "plots": [asdict(plot) for plot in cells[0].spec.experiment.plots],
-        "show": list(cells[0].spec.experiment.show),
-        "cells": [
-            {
-                "values": dict(cell.values),
-                "folder": cell.folder,
-                "engine": cell.engine,
-                "kernel": cell.kernel,
-                "repeat": describe_repeat(cell.spec.experiment),
-            }
+def describe(cells: Sequence[Cell], kernels: Mapping[str, Build], digest: str) -> SweepRecord:
+    """Return the record of a sweep. digest: of all that determines its results."""
+    first = cells[0].spec
+    return SweepRecord(
+        format=FORMAT,
+        title=runner.title_of(first),
+        digest=digest,
+        kernels=dict(kernels),
+        axes=tuple(name for name, _ in cells[0].values),
+        across=first.experiment.across,
+        plots=first.experiment.plots,
+        show=first.experiment.show,
+        cells=tuple(
+            SweepCell(dict(cell.values), cell.folder, cell.runs_in, cell.kernel, describe_repeat(cell.spec.experiment))
             for cell in cells
-        ],
-    }
+        ),
+    )
 
 
-def find_unfinished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any]) -> SweepDirectory | None:
+def find_unfinished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Build]) -> SweepDirectory | None:
     """Return the newest unfinished sweep under `parent` with the same digest; None if there is none."""
     return _find(parent, cells, kernels, finished=False)
 
 
-def find_finished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any]) -> SweepDirectory | None:
+def find_finished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Build]) -> SweepDirectory | None:
     """Return the newest finished sweep under `parent` with the same digest; None if there is none."""
     return _find(parent, cells, kernels, finished=True)
 
 
-def _find(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any], finished: bool) -> SweepDirectory | None:
+def _find(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Build], finished: bool) -> SweepDirectory | None:
     digest = identify_placed(cells, kernels)
     for sweep in reversed(list_sweeps(parent)):
         # a sweep of another format, or a damaged one, cannot be resumed
         with contextlib.suppress(MprunError):
-            if sweep.record["digest"] == digest and is_finished(sweep) == finished:
+            if sweep.record.digest == digest and is_finished(sweep) == finished:
                 return sweep
     return None
 
 
-def identify_placed(cells: Sequence[Cell], kernels: Mapping[str, Any]) -> str:
+def identify_placed(cells: Sequence[Cell], kernels: Mapping[str, Build]) -> str:
     """Return the digest of cells and their kernels, which finds their sweep again."""
-    places = [f"{name} {kernel['digest']}" for name, kernel in kernels.items()]
+    places = [f"{name} {kernel.digest}" for name, kernel in kernels.items()]
     return study.identify(cells, [*places, *({platform.release()} if any(_on_host_kernel(c) for c in cells) else ())])
 
 
 def is_finished(sweep: SweepDirectory) -> bool:
     """Return True if every run of the sweep has been made, and none ended with an error."""
-    return sweep.has_summary and bool(sweep.read("summary.json")["complete"])
+    return sweep.has_summary and sweep.summary().complete
 
 
 def _on_host_kernel(cell: Cell) -> bool:
@@ -192,7 +190,7 @@ class Execution:
         self._walls_s: list[float] = []
         self._simulations_s = 0.0
 
-    def run(self, executor: Executor, tell: Tell, say: Say) -> dict[str, Any]:
+    def run(self, executor: Executor, tell: Tell, say: Say) -> SweepSummary:
         """Run until all is done. Return the summary. say: gets a message for each error.
 
         The executor can be used again after a complete run. Raises Interrupted on Ctrl-C; the runs that have ended are
@@ -229,7 +227,7 @@ class Execution:
         """Note the runs that exist already. Errors of an earlier session are removed: they are run again."""
         for kept in list(self._sweep.runs()):
             cell = self._cells[kept.cell]
-            if kept.summary["status"] == "error" and not self._grows:
+            if kept.summary.status == "error" and not self._grows:
                 self._sweep.drop(f"{cell.folder}/{kept.number}")
             else:
                 self._progress[cell.folder].note(kept.number, kept.summary)
@@ -290,13 +288,11 @@ class Execution:
         return say_progress(list(self._progress.values()))
 
     def _note_session(self, places: int, wall_s: float) -> None:
-        """Record real times. They never repeat, so they are in a file of their own."""
-        before = self._sweep.read("wall.json") if self._sweep.has("wall.json") else []
-        entry = {
-            "runs": len(self._walls_s),
-            "places": places,
-            "wall_s": round(wall_s, 3),
-            "runs_wall_s": round(sum(self._walls_s), 3),
-            "simulation_s": round(self._simulations_s, 3),
-        }
-        self._sweep.write("wall.json", [*before, entry])
+        session = Session(
+            runs=len(self._walls_s),
+            places=places,
+            wall_s=round(wall_s, 3),
+            runs_wall_s=round(sum(self._walls_s), 3),
+            simulation_s=round(self._simulations_s, 3),
+        )
+        self._sweep.add_session(session)

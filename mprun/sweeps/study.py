@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from mprun.compile.variation import derive_seed, draw
 from mprun.inputs.matrix_cells import PLACES, Values
 from mprun.inputs.writer import write_experiment, write_topology
-from mprun.model.codec import canonical_json
+from mprun.model.codec import PLAIN, canonical_json
 from mprun.model.engine_name import EngineChoice, EngineName
 from mprun.model.scalar import Scalar, spell_scalar, spell_values
 from mprun.model.spec import Spec
@@ -132,7 +132,7 @@ def identify(cells: Sequence[Cell], kernels: Sequence[str]) -> str:
             list(map(list, cell.values)),
             write_topology(cell.spec.topology),
             write_experiment(replace(cell.spec.experiment, plots=(), show=())),
-            describe_repeat(cell.spec.experiment),
+            PLAIN.encode(describe_repeat(cell.spec.experiment)),
             list(cell.spec.experiment.across),
             cell.engine,
             cell.kernel,

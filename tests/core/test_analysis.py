@@ -24,10 +24,11 @@ from mprun.metrics.evidence import Evidence
 from mprun.metrics.interference import Interference, on_paths
 from mprun.metrics.observation import NAMES, Event, Host, Observation, SocketState
 from mprun.metrics.summary import measure
+from mprun.model import agent_report
+from mprun.model.agent_report import AgentReport, Ended, HostLoad
 from mprun.model.intent import PlacedFlow
+from mprun.model.run_summary import KINDS, Kind, MetricValue
 from mprun.model.spec import Capture, Direction, Endpoint, Expectation, LinkChange, Mptcp
-from mprun.runs import agent_report
-from mprun.runs.agent_report import AgentReport, Ended, HostLoad
 from tests.intents import flow, intent, link, path
 
 PATHS = [path(f"path{n}", source=f"10.0.{n}.1", destination="10.1.0.1") for n in range(2)]
@@ -268,16 +269,16 @@ PING += "rtt min/avg/max/mdev = 40.000/40.000/40.000/0.000 ms"
 def test_verdicts(expectation: Expectation, held: bool) -> None:
     record = agent(processes={"probe.path0": Ended(0, False, "probe")})
     summary = measure(Evidence(INTENT, record, Observation(), lambda *_: PING, expectations=[expectation])).summary
-    assert summary["metrics"]["path0.rtt"] == {"value": 0.04, "unit": "s"}
-    assert [verdict["held"] for verdict in summary["expectations"]] == [held]
-    assert summary["status"] == ("passed" if held else "failed")
+    assert summary.metrics["path0.rtt"] == MetricValue(0.04, "s")
+    assert [verdict.held for verdict in summary.expectations] == [held]
+    assert summary.status == ("passed" if held else "failed")
 
 
 def test_an_agent_that_failed_is_an_error_whatever_held() -> None:
     summary = measure(Evidence(INTENT, agent(error="no luck"), Observation(), lambda *_: "")).summary
-    assert summary["status"] == "error"
-    assert summary["errors"] == ["no luck"]
-    assert not summary["complete"]
+    assert summary.status == "error"
+    assert summary.errors == ("no luck",)
+    assert not summary.complete
 
 
 def test_a_capture_that_cannot_tell_its_losses_is_a_warning() -> None:
@@ -288,8 +289,8 @@ def test_a_capture_that_cannot_tell_its_losses_is_a_warning() -> None:
     logs = (("", "did not report"), (counts.format(6, 4), "4 packets that passed"), (counts.format(7, 0), "3 packets"))
     for log, said in logs:
         summary = measure(Evidence(wanted, record, Observation(), lambda *_, log=log: log, captured=captured)).summary
-        assert said in summary["warnings"][0]
-        assert (summary["captures"]["client"]["ready_s"], summary["captures"]["client"]["first_s"]) == (-2, -1)
+        assert said in summary.warnings[0]
+        assert (summary.captures["client"].ready_s, summary.captures["client"].first_s) == (-2, -1)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +304,7 @@ def test_a_capture_that_cannot_tell_its_losses_is_a_warning() -> None:
     ],
 )
 def test_a_capture_says_what_its_file_lacks(
-    size: dict[str, Any], seen: dict[str, Any], problem: str, said: tuple[str, str]
+    size: dict[str, Any], seen: dict[str, Any], problem: str, said: tuple[Kind, str]
 ) -> None:
     wanted = replace(INTENT, captures=(Capture("client", **size),))
     record = agent(captures={"capture.client": agent_report.Captured(2_000_000_000, **seen)}, zero_ns=4_000_000_000)
@@ -311,8 +312,8 @@ def test_a_capture_says_what_its_file_lacks(
     log = "10 packets captured\n10 packets received by filter\n0 packets dropped by kernel\n"
     summary = measure(Evidence(wanted, record, Observation(), lambda *_: log, captured=captured)).summary
     where, text = said
-    assert text in summary[where][0]
-    assert sum(len(summary[kind]) for kind in ("errors", "failures", "warnings")) == 1
+    assert text in summary.messages(where)[0]
+    assert sum(len(summary.messages(kind)) for kind in KINDS) == 1
 
 
 def test_a_subflow_behind_a_nat_is_known_by_the_address_that_its_server_sees() -> None:
@@ -402,7 +403,7 @@ def test_only_middleboxes_on_its_paths_are_to_blame() -> None:
 )
 def test_a_host_that_could_not_keep_up_marks_its_run(host: HostLoad | None, said: list[str]) -> None:
     summary = measure(Evidence(INTENT, agent(host=host), Observation(), lambda *_: "")).summary
-    (warning,) = [text for text in summary["warnings"] if "keep up" in text] or [""]
+    (warning,) = [text for text in summary.warnings if "keep up" in text] or [""]
     assert bool(warning) == bool(said)
     assert all(text in warning for text in said)
 

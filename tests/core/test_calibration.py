@@ -7,7 +7,7 @@ import json
 import math
 import re
 import statistics
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,13 @@ from mprun.compile.wire import correlate
 from mprun.inputs import load
 from mprun.inputs.keys.impairment import JITTER_SCHEMA
 from mprun.metrics.calibration import binomial_interval, judge, say_row
+from mprun.model.agent_report import Arrivals, Delays
 from mprun.model.capabilities import REFERENCE, Capabilities
 from mprun.model.distribution import SHAPES
 from mprun.model.fault import InputError
 from mprun.model.network import Network
 from mprun.model.plan import Plan, Train
 from mprun.model.spec import Chance, Distribution, FourState, GilbertElliott
-from mprun.runs.agent_report import Arrivals, Delays
 
 ROOT = Path(__file__).parents[2]
 # Where iproute2 keeps the tables of netem's distributions, by distribution and version.
@@ -54,7 +54,7 @@ def arrivals(train: Train, **changes: Any) -> Arrivals:
     span = (train.count - 1) * train.gap_ns // train.batch
     counts = (train.count, train.count, train.count)
     measured = Arrivals(*counts, Delays(5e6, 5e6, 0.0, 0.0), 5_000_000, 5_000_000 + span, took_ns=span)
-    return replace(measured, **changes)
+    return measured._replace(**changes)
 
 
 def verdict(folder: Path, link: str, kind: str, simulated: bool = True, **changes: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from mprun.metrics.claim_check import Columns, Measured, judge
 from mprun.metrics.counter import OF_INTERFACES, OF_QUEUES
 from mprun.metrics.lateness import Allowance
 from mprun.metrics.observation import OF_SOCKETS
+from mprun.model.run_summary import MetricValue
 from mprun.statements.claim import Claim, column_unit
 from mprun.statements.expression import parse
 
@@ -24,8 +25,8 @@ TABLES: dict[str, Columns] = {
     }
 }
 RUNS = {
-    "tcp": Measured({"bulk.goodput": {"value": 18.9e6, "unit": "bit/s"}}, lambda name: TABLES.get(name)),
-    "mptcp": Measured({"bulk.goodput": {"value": 36.9e6, "unit": "bit/s"}}, lambda name: TABLES.get(name)),
+    "tcp": Measured({"bulk.goodput": MetricValue(18.9e6, "bit/s")}, lambda name: TABLES.get(name)),
+    "mptcp": Measured({"bulk.goodput": MetricValue(36.9e6, "bit/s")}, lambda name: TABLES.get(name)),
 }
 
 

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from mprun.metrics.across import judge_across
-from mprun.metrics.cells import Cell, Row, column_of, sum_up, tabulate
+from mprun.metrics.cells import Row, column_of, sum_up, tabulate
 from mprun.metrics.comparison import (
     Compared,
     Side,
@@ -20,36 +19,19 @@ from mprun.metrics.comparison import (
     differing_lines,
     unmatched,
 )
-from mprun.metrics.expectation import Verdict
-from mprun.metrics.findings import Metric
 from mprun.metrics.statistics import Difference, Interval
-from mprun.metrics.summary import RunSummary
+from mprun.model.run_summary import MetricValue, Summary, Verdict
+from mprun.model.sweep_files import Counts, Statement, SweepSummary
 from mprun.reports.effect import order_by_effect, say_briefly, say_change
 from mprun.reports.test_results import Check, checks_of_run, checks_of_sweep, to_junit, to_tap
 from mprun.workloads import iperf3, reqres
+from tests.summaries import PASSED, make_cell
 
 
-def summary(value: float | None, seed: int = 1, held: bool = True) -> RunSummary:
-    metrics: dict[str, Metric] = {} if value is None else {"bulk.goodput": {"value": value, "unit": "bit/s"}}
-    verdict: Verdict = {
-        "metric": "bulk.goodput",
-        "minimum": 1.0,
-        "maximum": None,
-        "equals": None,
-        "value": value,
-        "held": held,
-    }
-    return {
-        "status": "passed",
-        "engine": "virtual",
-        "complete": True,
-        "seed": seed,
-        "metrics": metrics,
-        "expectations": [verdict],
-        "errors": [],
-        "failures": [],
-        "warnings": [],
-    }
+def summary(value: float | None, seed: int = 1, held: bool = True) -> Summary:
+    metrics: dict[str, MetricValue] = {} if value is None else {"bulk.goodput": MetricValue(value, "bit/s")}
+    verdict = Verdict("bulk.goodput", minimum=1.0, maximum=None, equals=None, value=value, held=held)
+    return PASSED._replace(seed=seed, metrics=metrics, expectations=(verdict,))
 
 
 def side(*values: float, first_seed: int = 1, **cell: Any) -> Side:
@@ -123,7 +105,7 @@ def test_an_expectation_that_holds_less_often_is_worse() -> None:
         # a kernel on which no run completes, or one that falls back to TCP, is worse without any metric
         (Side({}, {}, errors=2), (0, 2)),
         (Side({}, {1: summary(2)}, errors=1), (1, 2)),
-        (Side({}, {1: summary(2), 2: {**summary(2), "failures": ["bulk: asked for MPTCP and got TCP"]}}), (1, 2)),
+        (Side({}, {1: summary(2), 2: summary(2)._replace(failures=("bulk: asked for MPTCP and got TCP",))}), (1, 2)),
     ],
 )
 def test_runs_that_did_not_do_what_was_asked_are_worse(broken: Side, counts: tuple[int, int]) -> None:
@@ -135,7 +117,7 @@ def test_runs_that_did_not_do_what_was_asked_are_worse(broken: Side, counts: tup
 
 def test_what_one_side_alone_expects_is_told_and_decides_nothing() -> None:
     other = summary(2, held=False)
-    other["expectations"] = [{**other["expectations"][0], "minimum": 9.0}]
+    other = other._replace(expectations=(other.expectations[0]._replace(minimum=9.0),))
     _, theirs, ours = compare_expectations([Side({}, {1: summary(2)})], [Side({}, {1: other})])
     assert (theirs.expectation["minimum"], theirs.first, theirs.second, theirs.is_worse) == (9.0, None, (0, 1), False)
     assert (ours.first, ours.second, ours.is_worse) == ((1, 1), None, False)
@@ -159,7 +141,7 @@ def test_files_of_two_names_are_one_where_they_are_alike() -> None:
     ]  # fmt: skip
 
 
-CELLS: list[Cell] = [{"values": {"cc": "cubic"}, "folder": "cc=cubic"}, {"values": {"cc": "reno"}, "folder": "cc=reno"}]
+CELLS = [make_cell(f"cc={cc}", cc=cc) for cc in ("cubic", "reno")]
 ROWS = [Row(cell, n, f"runs/{cell}/{n}", summary(10.0 * (cell + 1) + n)) for cell in (0, 1) for n in (1, 2)]
 
 
@@ -175,16 +157,16 @@ ROWS = [Row(cell, n, f"runs/{cell}/{n}", summary(10.0 * (cell + 1) + n)) for cel
 )
 def test_statements_across_cells(text: str, held: bool | None, found: str) -> None:
     (judged,) = judge_across([text], CELLS, ROWS)
-    assert judged["held"] is held
-    assert found in judged["found"]
+    assert judged.held is held
+    assert found in judged.found
 
 
 def test_a_run_in_error_is_in_no_statistics() -> None:
-    broken = Row(0, 3, "runs/0/3", {**summary(1e9), "status": "error"})
-    (cell, _) = sum_up(CELLS, [*ROWS, broken])
-    assert (cell["metrics"]["bulk.goodput"]["count"], cell["runs"]["error"]) == (2, 1)
+    broken = Row(0, 3, "runs/0/3", summary(1e9)._replace(status="error"))
+    (cell, _) = sum_up(CELLS, [*ROWS, broken], [3, 2])
+    assert (cell.metrics["bulk.goodput"].count, cell.runs.error) == (2, 1)
     (judged,) = judge_across(["max(cells.bulk.goodput) == 22bit"], CELLS, [*ROWS, broken])
-    assert judged["held"]
+    assert judged.held
 
 
 def test_columns_tell_their_units() -> None:
@@ -196,9 +178,9 @@ def test_columns_tell_their_units() -> None:
     assert [column_of(*name) for name in names] == columns
 
 
-def sweep_summary(held: bool | None) -> Mapping[str, Any]:
-    statement = {"holds": "cells.a.b > 1", "held": held, "found": "1 > 1"}
-    return {"cells": sum_up(CELLS, ROWS), "statements": [statement]}
+def sweep_summary(held: bool | None) -> SweepSummary:
+    cells = tuple(sum_up(CELLS, ROWS, [2, 2]))
+    return SweepSummary("failed", True, Counts(4, 0, 0), cells, (Statement("cells.a.b > 1", held, "1 > 1"),), ())
 
 
 def test_junit_counts_and_names() -> None:
@@ -237,7 +219,7 @@ def test_tap() -> None:
 
 
 def test_a_run_in_error_is_a_check_that_did_not_hold() -> None:
-    checks = list(checks_of_run("run", {**summary(None, held=False), "errors": ["bulk: never started"]}))
+    checks = list(checks_of_run("run", summary(None, held=False)._replace(errors=("bulk: never started",))))
     assert [(check.held, check.is_error) for check in checks] == [(False, True), (False, True)]
 
 

@@ -20,6 +20,7 @@ from mprun.captures.pcapng import COOKED, ETHERNET, NANOSECOND_MAGIC, Conversion
 from mprun.errors import SpecError
 from mprun.model.network import Interface as NetworkInterface
 from mprun.model.network import Node
+from mprun.model.run_summary import CaptureFacts
 from mprun.model.spec import Capture
 from tests.intents import flow, intent
 
@@ -302,7 +303,7 @@ def node(name: str, kind: str, address: str) -> Node:
 
 
 NODES = (node("client", "host", CLIENT), node("router", "router", "10.0.0.2"), node("server", "host", SERVER))
-WHOLE = {name: {"passed": 5, "packets": 5, "lost": 0} for name in ("client", "server", "router")}
+WHOLE = {name: CaptureFacts(name, packets=5, passed=5, lost=0) for name in ("client", "server", "router")}
 
 
 def test_pairs_are_the_captures_of_both_hosts_of_a_flow() -> None:
@@ -335,5 +336,5 @@ def test_pairs_are_the_captures_of_both_hosts_of_a_flow() -> None:
 )
 def test_a_capture_with_a_filter_or_a_size_is_not_complete(capture: Capture, facts: dict[str, Any]) -> None:
     wanted = intent(nodes=NODES, traffic=(flow(),), captures=(Capture("client"), capture))
-    (pair,) = choose_pairs(wanted, WHOLE | {"server": WHOLE["server"] | facts}, [("client", "server")])
+    (pair,) = choose_pairs(wanted, WHOLE | {"server": WHOLE["server"]._replace(**facts)}, [("client", "server")])
     assert not pair.is_complete

@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parents[2] / "mprun"
 ROOMS = """
     errors
     host safety model
-    runs.table runs.agent_report runs.run_directory
+    runs.table runs.run_directory
     statements
     inputs.traces inputs.attachment inputs.keys inputs.generators workloads inputs
     compile

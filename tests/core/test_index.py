@@ -23,11 +23,12 @@ from click.testing import CliRunner, Result
 
 from mprun.cli.runs import command
 from mprun.errors import SpecError
+from mprun.model.run_summary import MetricValue
 from mprun.model.scalar import Scalar
 from mprun.reports.page import ListedRun, ListingPage, render
 from mprun.runs import run_directory
 from mprun.runs.index.database import VERSION, Index, ask
-from mprun.runs.index.listed import Kind, Measured, scan
+from mprun.runs.index.listed import Kind, scan
 from mprun.runs.index.selection import Listing, Request, select
 from tests.hostile import RUN, copy_run, make_sweep
 from tests.hostile.texts import EVIL, OBEYED
@@ -446,7 +447,7 @@ def test_parameters_and_metrics_keep_their_types(tmp_path: Path) -> None:
     values = {"a": True, "b": 1, "c": 1.0, "d": "1", "e": None, "f": 1 << 70}
     write_run(tmp_path / "runs", 0, values, subflows=1 << 70)
 
-    def question(index: Index) -> tuple[dict[str, Scalar], list[Measured]]:
+    def question(index: Index) -> tuple[dict[str, Scalar], list[MetricValue]]:
         read = {name: next(iter(index.parameter(name).values())) for name in index.parameter_names()}
         return read, list(index.metric("bulk.subflows").values())
 
@@ -455,7 +456,7 @@ def test_parameters_and_metrics_keep_their_types(tmp_path: Path) -> None:
         assert {name: (type(value), value) for name, value in read.items()} == {
             name: (type(value), value) for name, value in values.items()
         }
-        assert measured == [Measured(float(1 << 70), "1")]
+        assert measured == [MetricValue(float(1 << 70), "1")]
 
 
 def write_page(runs: Path, target: Path, *words: object) -> str:

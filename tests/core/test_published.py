@@ -18,11 +18,10 @@ from mprun.labs.definition import Lab, read_lab
 from mprun.labs.published_values import COLUMNS, FILE, find_rows, read_published
 from mprun.labs.study_figure import JudgedFigure, judge_figure, say_sides
 from mprun.labs.study_page import draw, name_folder, table, write_page
-from mprun.metrics.cells import Cell
 from mprun.metrics.cells import Row as SweepRow
 from mprun.metrics.claim_check import Measured, Swept
 from mprun.metrics.findings import Metrics
-from mprun.metrics.summary import RunSummary
+from mprun.model.run_summary import MetricValue, Summary
 from mprun.reports.binned import Binning, draw_binned
 from mprun.reports.classes import draw_classes
 from mprun.reports.figure import to_csv
@@ -31,6 +30,7 @@ from mprun.runs.index.listed import scan
 from mprun.safety.folder import Folder
 from mprun.statements.evaluation import Comparison
 from tests.labs import FOLDERS, ROOT
+from tests.summaries import PASSED, make_cell
 
 STUDIED = [folder for folder in FOLDERS if (folder / FILE).exists()]
 WITH_FIGURES = [folder for folder in STUDIED if read_lab(folder).figures]
@@ -73,24 +73,14 @@ def lab_of(folder: Path, differs: str = QUOTES, more: str = "") -> Lab:
 
 def run_of(tcp: float, mptcp: float) -> Measured:
     metrics: Metrics = {
-        "tcp.goodput": {"value": tcp, "unit": "bit/s"},
-        "mptcp.goodput": {"value": mptcp, "unit": "bit/s"},
+        "tcp.goodput": MetricValue(tcp, "bit/s"),
+        "mptcp.goodput": MetricValue(mptcp, "bit/s"),
     }
     return Measured(metrics, lambda _: None)
 
 
-def summary_of(rate: float) -> RunSummary:
-    return {
-        "status": "passed",
-        "complete": True,
-        "engine": "virtual",
-        "seed": 1,
-        "expectations": [],
-        "failures": [],
-        "warnings": [],
-        "errors": [],
-        "metrics": {"bulk.goodput": {"value": rate, "unit": "bit/s"}},
-    }
+def summary_of(rate: float) -> Summary:
+    return PASSED._replace(metrics={"bulk.goodput": MetricValue(rate, "bit/s")})
 
 
 def judged_of(lab: Lab, tcp: float, mptcp: float) -> list[JudgedFigure]:
@@ -178,7 +168,7 @@ def test_cells_of_a_sweep_are_values(tmp_path: Path) -> None:
 sweeps: [{name: swept, topology: topo, experiment: sweep}]
 """,
     )
-    cells: list[Cell] = [{"values": {"paths": paths}, "folder": ""} for paths in (1, 2)]
+    cells = [make_cell(paths=paths) for paths in (1, 2)]
     rows = [
         SweepRow(cell, number, "", summary_of(rate)) for cell, number, rate in ((0, 1, 1e6), (0, 2, 3e6), (1, 1, 5e6))
     ]

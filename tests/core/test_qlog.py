@@ -318,9 +318,9 @@ def test_paths_of_a_stack_of_the_user_follow_from_its_packets() -> None:
     intent = allocate(load(LAB / "topo.yaml", LAB / "xp_multipath_rtt.yaml").spec)
     flow = placed(STACK)
     found = read_qlogs(flow, Left(client_sqlog=CLIENT, server_sqlog=SERVER), intent)  # type: ignore[arg-type]
-    assert found.metrics["get.paths"]["value"] == 2
-    assert found.metrics["get.share.path0"]["value"] == pytest.approx(1 / 3)
-    assert found.metrics["get.joined.path1"]["value"] == pytest.approx(0.12)
+    assert found.metrics["get.paths"].value == 2
+    assert found.metrics["get.share.path0"].value == pytest.approx(1 / 3)
+    assert found.metrics["get.joined.path1"].value == pytest.approx(0.12)
     events = [json.loads(one) for one in CLIENT.decode().split("\x1e")[2:]]
     alone = sequence(*(one for one in events if one.get("tuple") != "p1"))
     unused = read_qlogs(flow, Left(client_sqlog=alone), intent)  # type: ignore[arg-type]

@@ -10,7 +10,6 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import polars as pl
@@ -19,7 +18,9 @@ from click.testing import CliRunner
 
 from mprun.cli import group
 from mprun.inputs import load
+from mprun.model.run_summary import MetricValue, Symbol
 from mprun.model.spec import Plot, PlotForm
+from mprun.model.sweep_files import Statistic
 from mprun.model.units import format_measured
 from mprun.model.wording import say_change
 from mprun.reports import figure, palette
@@ -502,10 +503,10 @@ def test_values_as_people_say_them(value: float, unit: str, text: str) -> None:
         (0.0, 0.0, "bit/s", "0 ± 0 bit/s"),
     ],
 )
-def test_a_mean_with_its_interval(mean: float, half: float, unit: str, text: str) -> None:
-    metric = {"mean": mean, "unit": unit, "t95": (mean - half, mean + half)}
+def test_a_mean_with_its_interval(mean: float, half: float, unit: Symbol, text: str) -> None:
+    metric = Statistic(unit, 2, mean, mean, t95=(mean - half, mean + half))
     assert format_mean(metric, 0.95) == text
-    assert format_mean({**metric, "t95": None}, 0.95) == format_measured(mean, unit)
+    assert format_mean(replace(metric, t95=None), 0.95) == format_measured(mean, unit)
 
 
 def test_distribution_in_a_terminal() -> None:
@@ -561,9 +562,9 @@ def test_main_metrics_of_a_run() -> None:
 
 def test_a_single_request_has_one_delay() -> None:
     names = ("get.delay.mean", "get.delay.median", "get.delay.p95", "get.delay.max", "get.completion", "ask.rtt.max")
-    metrics: dict[str, dict[str, Any]] = {name: {"value": 4.4, "unit": "s"} for name in names}
-    assert find_repeated({**metrics, "get.requests": {"value": 2, "unit": "1"}}) == set()
-    assert find_repeated({**metrics, "get.requests": {"value": 1, "unit": "1"}}) == set(names[1:4])
+    metrics: dict[str, MetricValue] = {name: MetricValue(4.4, "s") for name in names}
+    assert find_repeated({**metrics, "get.requests": MetricValue(2, "1")}) == set()
+    assert find_repeated({**metrics, "get.requests": MetricValue(1, "1")}) == set(names[1:4])
 
 
 def test_a_plot_has_titles_names_and_a_width() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from mprun.model.run_summary import Verdict
 from mprun.questions.minimise import Failure, has_failed
 from mprun.questions.why import Explained, Moment, find_rise, tabulate
+from tests.summaries import PASSED
 
 
 def moment(at_ns: int, failed: int, count: int = 20) -> Moment:
@@ -48,11 +50,11 @@ def test_the_table_has_a_row_for_each_time() -> None:
 
 def test_a_failure_is_the_same_expectation_by_however_much() -> None:
     failure = Failure("", "bulk.goodput", (5.0, None, None), 1.0)
-    verdict = {"metric": "bulk.goodput", "minimum": 5.0, "maximum": None, "equals": None, "value": 1.0}
-    summary = {"errors": [], "failures": [], "expectations": [{**verdict, "held": False}]}
+    verdict = Verdict("bulk.goodput", minimum=5.0, maximum=None, equals=None, value=1.0, held=False)
+    summary = PASSED._replace(expectations=(verdict,))
     assert has_failed(failure, summary)
-    assert not has_failed(failure, {**summary, "expectations": [{**verdict, "held": True}]})
-    assert not has_failed(failure, {**summary, "expectations": [{**verdict, "metric": "b", "held": False}]})
-    assert not has_failed(failure, {**summary, "errors": ["the kernel died"]})
+    assert not has_failed(failure, summary._replace(expectations=(verdict._replace(held=True),)))
+    assert not has_failed(failure, summary._replace(expectations=(verdict._replace(metric="b"),)))
+    assert not has_failed(failure, summary._replace(errors=("the kernel died",)))
     message = Failure("", message="# of # files")
-    assert has_failed(message, {"errors": [], "failures": ["3 of 4 files"], "expectations": []})
+    assert has_failed(message, PASSED._replace(failures=("3 of 4 files",)))

@@ -20,6 +20,7 @@ from mprun.labs.published_values import COLUMNS, FILE
 from mprun.labs.study_figure import judge_figure
 from mprun.labs.study_page import write_page
 from mprun.metrics.claim_check import Measured
+from mprun.model.run_summary import MetricValue
 from mprun.questions.baseline import VALUE, Difference, to_markdown
 from mprun.reports.figure import to_csv
 from mprun.safety.cell import Number, write_cell
@@ -232,7 +233,7 @@ def _write_lab(folder: Path) -> Path:
 
 def _attempt_lab_page(folder: Path) -> Finding:
     lab = read_lab(_write_lab(folder))
-    measured = Measured({"tcp.goodput": {"value": 2e6, "unit": "bit/s"}}, lambda _: None)
+    measured = Measured({"tcp.goodput": MetricValue(2e6, "bit/s")}, lambda _: None)
     judged = [judge_figure(figure, {"xp": measured}, {}) for figure in lab.figures]
     page = write_page(folder, lab, judged, {}, {})
     if fault := find_markup(page.read_text()):

@@ -228,7 +228,7 @@ def test_what_cannot_be_debugged_is_refused_with_a_reason(run: RunDirectory, fol
     done = refuse(change("real", engine="real", real_time=True))
     assert done.status == 1
     assert "ran in real time (real engine): gdb can stop only a kernel in simulated" in done.err
-    kernel = run.read("environment.json")["kernel"] | {"digest": "0" * 64}
+    kernel = run.folder.read_json("environment.json")["kernel"] | {"digest": "0" * 64}
     done = refuse(change("gone", kernel=kernel))
     assert done.status == 3
     assert f"{kernel['version']} 000000000000, is not built here (built: " in done.err

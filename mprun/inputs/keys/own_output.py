@@ -12,9 +12,9 @@ from mprun.inputs.keys.field import Name
 from mprun.inputs.keys.file_model import FileModel, refuse
 from mprun.model import units
 from mprun.model.fault import Path
-from mprun.model.json_form import TABLES
 from mprun.model.metric import Better, Unit
 from mprun.model.spec import Flow
+from mprun.model.table_columns import TABLES
 
 # The value of a metric that follows from several values of the output.
 Take = Literal["last", "first", "sum", "count", "mean", "min", "max", "median", "p95", "p99"]

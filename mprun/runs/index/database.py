@@ -22,8 +22,9 @@ from typing import TypeVar
 
 from mprun.errors import HostError
 from mprun.host.cache import Progress, cache, locked
+from mprun.model.run_summary import MetricValue
 from mprun.model.scalar import Scalar
-from mprun.runs.index.listed import Entry, Found, Kind, Measured, Scan, read
+from mprun.runs.index.listed import Entry, Found, Kind, Scan, read
 
 T = TypeVar("T")
 
@@ -87,10 +88,10 @@ class Index:
         rows = self._database.execute("SELECT run, value FROM parameters WHERE name = ?", (name,))
         return {number: json.loads(value) for number, value in rows}
 
-    def metric(self, name: str) -> dict[int, Measured]:
+    def metric(self, name: str) -> dict[int, MetricValue]:
         """Return the value of a metric by the number of the run."""
         rows = self._database.execute("SELECT run, value, unit FROM metrics WHERE name = ?", (name,))
-        return {number: Measured(value, unit) for number, value, unit in rows}
+        return {number: MetricValue(value, unit) for number, value, unit in rows}
 
     def _names(self, table: str) -> list[str]:
         query = (

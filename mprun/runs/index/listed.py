@@ -4,19 +4,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 from mprun.errors import MprunError
+from mprun.model.run_summary import MetricValue, Summary
 from mprun.model.scalar import Scalar
+from mprun.model.sweep_files import SweepSummary
 from mprun.runs import run_directory
 from mprun.runs.run_directory import INCOMPLETE, PAGE_PREFIX, RunDirectory
 from mprun.safety.folder import Folder
 from mprun.safety.text import plain
 from mprun.sweeps import sweep_directory
 from mprun.sweeps.sweep_directory import NUMBER, SweepDirectory
+
+S = TypeVar("S", Summary, SweepSummary)
 
 DAMAGED = "damaged"
 # A run directly in the folder, a sweep, or a run of a sweep.
@@ -47,14 +51,6 @@ class Scan:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The value of a metric in its base unit: bit/s, s, share, byte or 1."""
-
-    value: float
-    unit: str
-
-
-@dataclass(frozen=True)
 class Entry:
     """A run or a sweep, as far as a list shows it.
 
@@ -73,7 +69,7 @@ class Entry:
     has_report: bool = False
     fault: str = ""
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
-    metrics: Mapping[str, Measured] = field(default_factory=dict)
+    metrics: Mapping[str, MetricValue] = field(default_factory=dict)
 
 
 def scan(parent: Path, is_deep: bool = False) -> Scan:
@@ -144,40 +140,38 @@ def read(parent: Path, found: Found) -> Entry:
 
 
 def _read_sweep(found: Found, sweep: SweepDirectory) -> Entry:
-    status, _, fault = _read_summary(sweep)
+    status, _, fault = _read_status(sweep.has("summary.json"), sweep.summary)
     return Entry(found.name, "sweep", status, "sweep", has_report=sweep.has("report.html"), fault=fault)
 
 
 def _read_run(found: Found, run: RunDirectory) -> Entry:
-    status, summary, fault = _read_summary(run)
+    status, summary, fault = _read_status(run.has("summary.json"), run.summary)
     parameters: Mapping[str, Scalar] = {}
     if run.has("environment.json"):
         try:
-            parameters = run.read("environment.json").get("parameters", {})
+            parameters = run.environment().parameters
         except MprunError as error:
             fault = fault or str(error)
     return Entry(
         name=found.name,
         kind=found.kind,
         status=INCOMPLETE if run.has(INCOMPLETE) else status,
-        engine=str(summary.get("engine", "")),
-        seed=summary.get("seed"),
+        engine=summary.engine if summary else "",
+        seed=summary.seed if summary else None,
         planned_ns=run.folder.stat("plan.json").st_mtime_ns if run.has("plan.json") else 0,
         has_report=run.has("report.html"),
         fault=fault,
         parameters=parameters,
-        metrics={name: Measured(one["value"], one["unit"]) for name, one in summary.get("metrics", {}).items()},
+        metrics=summary.metrics if summary else {},
     )
 
 
-def _read_summary(source: RunDirectory | SweepDirectory) -> tuple[str, Mapping[str, Any], str]:
-    """Return the status, the summary as far as it can be read, and the fault of a damaged one."""
-    if not source.has("summary.json"):
-        return INCOMPLETE, {}, ""
+def _read_status(is_there: bool, read: Callable[[], S]) -> tuple[str, S | None, str]:
+    """Return the status, the summary if it can be read, and the fault of a damaged one."""
+    if not is_there:
+        return INCOMPLETE, None, ""
     try:
-        summary: Mapping[str, Any] = source.read("summary.json")
+        summary = read()
     except MprunError as error:
-        return DAMAGED, {}, str(error)
-    if "complete" not in summary:
-        return DAMAGED, {}, str(run_directory.damaged(source.path / "summary.json", "has no 'complete'"))
-    return str(summary["status"]) if summary["complete"] else INCOMPLETE, summary, ""
+        return DAMAGED, None, str(error)
+    return summary.status if summary.complete else INCOMPLETE, summary, ""

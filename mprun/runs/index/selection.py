@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from mprun.errors import SpecError
 from mprun.model.fault import list_names, name_nearest
 from mprun.model.metric import UNITS, Unit
+from mprun.model.run_summary import MetricValue
 from mprun.model.scalar import Scalar, spell_scalar
 from mprun.model.units import format_measured
-from mprun.runs.index.listed import Entry, Measured
+from mprun.runs.index.listed import Entry
 from mprun.statements.evaluation import check, evaluate
 from mprun.statements.expression import (
     Condition,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from mprun.runs.index.database import Index
 
 # A value in a list: a scalar of a parameter or a field, or a measured value.
-Cell = Scalar | Measured
+Cell = Scalar | MetricValue
 Values = Mapping[int, Cell]
 
 FIELDS: Mapping[str, Callable[[Entry], Scalar]] = {
@@ -233,7 +234,7 @@ def _value(number: int, source: _Source, reference: Reference) -> Value:
 
 def to_value(cell: Cell) -> Value | None:
     """Return a value with its unit; None for a text without a number."""
-    if isinstance(cell, Measured):
+    if isinstance(cell, MetricValue):
         return Value((float(cell.value),), UNITS[cell.unit])
     if isinstance(cell, bool) or cell is None:
         return None
@@ -258,11 +259,11 @@ def _sort(chosen: Sequence[int], values: Values, is_reversed: bool) -> list[int]
 
 
 def _spell_cell(cell: Cell) -> str:
-    return str(cell.value) if isinstance(cell, Measured) else spell_scalar(cell)
+    return str(cell.value) if isinstance(cell, MetricValue) else spell_scalar(cell)
 
 
 def spell(cell: Cell) -> str:
     """Return a value for people; `-` if there is none."""
     if cell is None:
         return "-"
-    return format_measured(cell.value, cell.unit) if isinstance(cell, Measured) else spell_scalar(cell)
+    return format_measured(cell.value, cell.unit) if isinstance(cell, MetricValue) else spell_scalar(cell)

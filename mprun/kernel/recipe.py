@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES
+from mprun.model.discipline import DISCIPLINES
 
 HERE = Path(__file__).parent
 
@@ -28,7 +29,9 @@ Version = tuple[int, int]
 
 
 # Options that trees have only from a version on. They are no part of the recipe for earlier trees.
-LATER_OPTIONS: Mapping[str, Version] = {"CONFIG_NET_SCH_DUALPI2=y": (6, 17)}
+LATER_OPTIONS: Mapping[str, Version] = {
+    f"{one.kernel_option}=y": one.since for one in DISCIPLINES.values() if one.since is not None
+}
 
 
 def recipe_digest(version: Version | None = None) -> str:

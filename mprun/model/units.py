@@ -70,7 +70,10 @@ class Quantity:
 
     def parse(self, value: object) -> int:
         """Return base units as a whole number. Raises QuantityError."""
-        numerator, denominator, unit = _split(self, value)
+        return self.scale(value, *_split(self, value))
+
+    def scale(self, value: object, numerator: int, denominator: int, unit: str) -> int:
+        """Return the base units of a quantity that `_split` has read from `value`. Raises QuantityError."""
         amount, rest = divmod(numerator * self.units[unit], denominator)
         if rest:
             smallest = next(iter(self.units))
@@ -342,6 +345,7 @@ _QUEUE_TIME = Quantity(
     too_large="TCP would consider every packet lost",
     canonical=_TIME_CANONICAL,
 )
+_QUEUES: Mapping[QueueUnit, Quantity] = {"packets": _QUEUE_PACKETS, "bytes": _QUEUE_BYTES, "time": _QUEUE_TIME}
 
 
 def parse_ratio(value: object) -> float:
@@ -382,8 +386,8 @@ def parse_queue(value: object) -> Queue:
         if not 0.01 <= amount <= 1000:
             raise QuantityError(f"'{value}' is not between 0.01bdp and 1000bdp: write '1bdp' for the usual queue")
         return Queue(amount, "bdp")
-    kind, dimension = _queue_kind(unit)
-    return Queue(float(kind.parse(value)), dimension)
+    dimension = next(one for one, kind in _QUEUES.items() if unit in kind.units)
+    return Queue(_QUEUES[dimension].scale(value, numerator, denominator, unit), dimension)
 
 
 def render_queue(queue: Queue, style: Style = "file") -> str:
@@ -391,14 +395,7 @@ def render_queue(queue: Queue, style: Style = "file") -> str:
     if queue.unit == "bdp":
         text = f"{queue.amount:g}bdp"
         return _say(text) if style == "people" else text
-    kinds = {"packets": _QUEUE_PACKETS, "bytes": _QUEUE_BYTES, "time": _QUEUE_TIME}
-    return kinds[queue.unit].render(int(queue.amount), style)
-
-
-def _queue_kind(unit: str) -> tuple[Quantity, QueueUnit]:
-    if unit in _QUEUE_PACKETS.units:
-        return _QUEUE_PACKETS, "packets"
-    return (_QUEUE_BYTES, "bytes") if unit in SIZE.units else (_QUEUE_TIME, "time")
+    return _QUEUES[queue.unit].render(int(queue.amount), style)
 
 
 def _say(text: str) -> str:

@@ -16,8 +16,19 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, PlainValidator,
 from pydantic_core import CoreSchema, core_schema
 
 from mprun.inputs.keys import impairment
-from mprun.inputs.keys.file_model import faults_at, refuse
-from mprun.inputs.keys.impairment import text_schema
+from mprun.inputs.keys.file_model import FileModel, faults_at, refuse
+from mprun.inputs.keys.impairment import (
+    DELAY_SCHEMA,
+    LOSS_ENTRIES,
+    PERCENT_SCHEMA,
+    QUEUE_SCHEMA,
+    JitterEntry,
+    QueueEntry,
+    ReorderEntry,
+    SchemaOnDemand,
+    either_schema,
+    text_schema,
+)
 from mprun.model import units
 from mprun.model.fault import Path, name_nearest
 from mprun.model.scalar import PRIVATE, name_value
@@ -129,21 +140,21 @@ Name = Annotated[str, PlainValidator(parse_name), WithJsonSchema({"type": "strin
 Rtt = Annotated[int, PlainValidator(_parse_rtt), WithJsonSchema(text_schema(units.RTT.pattern, "40ms"))]
 Width = Annotated[int, PlainValidator(units.WIDTH.parse), WithJsonSchema(WIDTH_SCHEMA)]
 Time = Annotated[int, PlainValidator(units.TIME.parse), WithJsonSchema(TIME_SCHEMA)]
-RateBoth = Annotated[
-    Both[int], PlainValidator(_by_direction(units.parse_link_rate)), WithJsonSchema(_both_schema(_RATE))
-]
-DelayBoth = Annotated[Both[int], PlainValidator(_by_direction(units.DELAY.parse)), WithJsonSchema(_both_schema(_DELAY))]
 
 
-def _both(parse: Callable[[object], Any], schema: dict[str, Any]) -> tuple[PlainValidator, WithJsonSchema]:
-    return PlainValidator(_by_direction(parse)), WithJsonSchema(_both_schema(schema))
+def _both(
+    parse: Callable[[object], Any], one: dict[str, Any], *models: type[FileModel]
+) -> tuple[PlainValidator, SchemaOnDemand]:
+    return PlainValidator(_by_direction(parse)), SchemaOnDemand(lambda: _both_schema(either_schema(one, *models)))
 
 
-JitterBoth = Annotated[Both[Jitter], *_both(impairment.parse_jitter, impairment.JITTER_SCHEMA)]
-LossBoth = Annotated[Both[Loss], *_both(impairment.parse_loss_model, impairment.LOSS_SCHEMA)]
-ChanceBoth = Annotated[Both[Chance], *_both(impairment.parse_chance, impairment.CHANCE_SCHEMA)]
-ReorderBoth = Annotated[Both[Reorder], *_both(impairment.parse_reorder, impairment.REORDER_SCHEMA)]
-QueueBoth = Annotated[Both[Queue], *_both(impairment.parse_discipline, impairment.QUEUE_SCHEMA)]
+RateBoth = Annotated[Both[int], *_both(units.parse_link_rate, _RATE)]
+DelayBoth = Annotated[Both[int], *_both(units.DELAY.parse, _DELAY)]
+JitterBoth = Annotated[Both[Jitter], *_both(impairment.parse_jitter, DELAY_SCHEMA, JitterEntry)]
+LossBoth = Annotated[Both[Loss], *_both(impairment.parse_loss_model, PERCENT_SCHEMA, *LOSS_ENTRIES.values())]
+ChanceBoth = Annotated[Both[Chance], *_both(impairment.parse_chance, PERCENT_SCHEMA)]
+ReorderBoth = Annotated[Both[Reorder], *_both(impairment.parse_reorder, PERCENT_SCHEMA, ReorderEntry)]
+QueueBoth = Annotated[Both[Queue], *_both(impairment.parse_queue, QUEUE_SCHEMA, QueueEntry)]
 
 
 def _parse_end(value: object) -> tuple[str, ...]:

@@ -23,9 +23,9 @@ TYPES: Mapping[OptionKind, type[bool] | type[float]] = {"flag": bool, "share": f
 class Option(NamedTuple):
     """An option of a discipline that a file may set. Files and tc(8) use the same name.
 
-    meaning: the description for editors.
-    least, most: the bounds of a count, with the reason for them.
-    examples: values for editors, if the kind has no typical ones.
+    - meaning: the description for editors.
+    - least, most: the bounds of a count, with the reason for them.
+    - examples: values for editors, if the kind has no typical ones.
     """
 
     kind: OptionKind
@@ -39,13 +39,13 @@ class Option(NamedTuple):
 class Discipline(NamedTuple):
     """A queueing discipline.
 
-    kind: the name of tc(8).
-    kernel_option: the option of the kernel's configuration that it needs.
-    counts: the unit of the limit; None: the file decides.
-    options: the options that a file may set, by name.
-    limit: the keyword of the limit.
-    further: the other keywords that mprun sets, and the kinds of their values.
-    since: the first version of Linux, if the default experiment kernel does not have the discipline.
+    - kind: the name of tc(8).
+    - kernel_option: the option of the kernel's configuration that it needs.
+    - counts: the unit of the limit; None: the file decides.
+    - options: the options that a file may set, by name.
+    - limit: the keyword of the limit.
+    - further: the other keywords that mprun sets, and the kinds of their values.
+    - since: the first version of Linux with it, if the default experiment kernel does not have it.
     """
 
     kind: str

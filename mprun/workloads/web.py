@@ -28,10 +28,12 @@ from mprun.workloads.tool import (
     Program,
     Result,
     Table,
+    TimeLimit,
     Work,
     mptcp_environment,
     summarize_delays,
     temporary,
+    transfer_ns,
 )
 
 PROGRAMS = {"nginx": Program("nginx", "-v"), "curl": Program("curl", "--version")}
@@ -53,8 +55,6 @@ METRICS = {
 }
 
 MOST_REQUESTS = 10_000
-# A flow may take a minute, plus the time of its bytes at this rate.
-GRACE_NS, LEAST_BIT_PER_S = 60_000_000_000, 1_000_000
 
 # curl's output for each request (--write-out), in this order.
 _SAID = (
@@ -153,7 +153,6 @@ def build(flow: Flow, ends: Endpoints, capabilities: Capabilities, secure: bool)
         argv=("curl", "--disable", "--config", temporary(flow, "curl.conf")),
         env=environment,
         role="flow",
-        timeout_ns=GRACE_NS + sum(wanted) * 8 * 10**9 // LEAST_BIT_PER_S,
         files=(File(temporary(flow, "curl.conf"), _requests(flow, [f"{base}/{size}" for size in wanted], secure)),),
     )
     preparations = (make_certificate(flow, ends.destination_address),) if secure else ()
@@ -165,6 +164,9 @@ def _in_turn(flow: Flow) -> list[int]:
     options: Mapping[str, Any] = flow.options
     sizes = options["sizes_bytes"]
     return [sizes[n % len(sizes)] for n in range(options["requests"])]
+
+
+TIME_LIMIT = TimeLimit(60, lambda flow: transfer_ns(sum(_in_turn(flow))))
 
 
 def _configuration(flow: Flow, listen: str, secure: bool) -> str:

@@ -24,7 +24,7 @@ _CHANCES = ("duplicate", "corrupt", "reorder")
 LONGEST_BURST_S = 2**32 * 64e-9
 
 # The forms of the options of queueing disciplines that tc shows.
-_FORMS: dict[str, int] = {"count": COUNT, "time": MICROSECONDS, "size": BYTES}
+_FORMS: dict[str, int] = {"count": COUNT, "ns": MICROSECONDS, "bytes": BYTES}
 
 # For each kind of qdisc: keyword -> the places of its values in `tc -j qdisc show`, and their forms. A place with dots
 # is nested; None: the value is not shown. `loss MODEL` is one keyword.

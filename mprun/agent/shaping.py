@@ -85,11 +85,8 @@ def _pairs(words: Sequence[str]) -> dict[str, str]:
 
     Other options give wrong pairs, which `_OPTIONS` then refuses.
     """
-    found, rest = {}, iter(words)
-    for keyword in rest:
-        name = f"loss {next(rest, '')}" if keyword == "loss" else keyword
-        found[name] = next(rest, "")
-    return found
+    rest = iter(words)
+    return {f"loss {next(rest, '')}" if keyword == "loss" else keyword: next(rest, "") for keyword in rest}
 
 
 def _tbf(values: dict[str, str]) -> bytes | None:

@@ -36,7 +36,7 @@ WANDER = 0.05
 # A rate that delays no packet by more than 15 ns. With any rate, netem keeps packets in order.
 IN_ORDER = "1000gbit"
 # The texts of a discipline's options for tc, in the order of their kinds.
-_SPELLED: Mapping[OptionKind, Callable[[Any], str]] = {"time": lambda ns: TIME.render(ns, "tc"), "count": str}
+_SPELLED: Mapping[OptionKind, Callable[[Any], str]] = {"ns": lambda ns: TIME.render(ns, "tc"), "count": str}
 # Offloads that combine several packets into one, as ethtool(8) names them. `gso` does not include SCTP and UDP.
 OFFLOADS = ("tso", "gso", "gro", "tx-sctp-segmentation", "tx-udp-segmentation")
 
@@ -184,13 +184,13 @@ def _netem(direction: Direction, is_changing: bool, wander_ns: int) -> list[str]
             words += ["distribution", jitter.distribution]
     if isinstance(loss, Chance) and loss.correlation:
         loss = correlate(loss)
-    if isinstance(loss, GilbertElliott | FourState):
-        words += ["loss", loss.model, *(render_ratio(share, "tc") for share in astuple(loss))]
-    elif loss or is_changing:
-        words += ["loss", "random", *_chance(loss or Chance(0), is_changing)]
-    for name, chance in (("duplicate", direction.duplicate), ("corrupt", direction.corrupt)):
-        if chance or is_changing:
-            words += [name, *_chance(chance or Chance(0), is_changing)]
+    for keyword, event in (("loss", loss), ("duplicate", direction.duplicate), ("corrupt", direction.corrupt)):
+        if isinstance(event, GilbertElliott | FourState):
+            words += [keyword, event.model, *(render_ratio(share, "tc") for share in astuple(event))]
+        elif event or is_changing:
+            words += [keyword] if keyword != "loss" else [keyword, "random"]
+            words.append(render_ratio(event.probability if event else 0, "tc"))
+            words += ["0%"] if is_changing else []
     if reorder:
         words += ["reorder", render_ratio(reorder.probability, "tc"), "0%"]
         words += ["gap", str(reorder.gap)]
@@ -209,11 +209,6 @@ def correlate(loss: Chance) -> GilbertElliott:
     """
     p, kept = loss.probability, loss.correlation
     return GilbertElliott(p=p * (1 - kept), r=(1 - p) * (1 - kept))
-
-
-def _chance(chance: Chance, is_changing: bool) -> list[str]:
-    words = [render_ratio(chance.probability, "tc")]
-    return [*words, "0%"] if is_changing else words
 
 
 def spell_discipline(queue: Queue, rate: int, frame_bytes: int) -> list[str]:

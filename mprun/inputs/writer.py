@@ -13,7 +13,7 @@ from mprun.inputs.keys.plot import FORMS, TABLE_FORMS
 from mprun.inputs.reader import RESOLVED
 from mprun.inputs.traffic import owned_metrics
 from mprun.model import metric, units
-from mprun.model.discipline import LOSS_MODELS, OPTIONS, OptionKind
+from mprun.model.discipline import LOSS_MODELS, OPTIONS
 from mprun.model.spec import (
     DEFAULT_MTU,
     AddressChange,
@@ -43,20 +43,12 @@ from mprun.workloads.tool import tool_of
 
 # The length of a line, and of an entry that stands on one line with its key.
 WIDTH, MOST_ON_A_LINE = 118, 90
-# The writer of a flow's option, by the end of the option's name.
+# The writer of an option, by the end of the name of a flow's option, and by the kind of a discipline's option.
 _RENDERERS: Mapping[str, Callable[[Any], str]] = {
     "_ns": units.TIME.render,
     "_bit_per_s": units.RATE.render,
     "_bytes": units.VOLUME.render,
     "_share": units.render_ratio,
-}
-# The writer of an option of a queueing discipline, by its kind.
-_OPTIONS: Mapping[OptionKind, Callable[[Any], Any]] = {
-    "flag": bool,
-    "count": int,
-    "time": units.DELAY.render,
-    "size": units.SIZE.render,
-    "share": units.render_ratio,
 }
 
 
@@ -249,7 +241,7 @@ def _queue(queue: Queue) -> Any:
     limit = units.render_queue(queue)
     if queue.discipline == "fifo":
         return limit
-    options = {name: _OPTIONS[OPTIONS[name].kind](value) for name, value in queue.options.items()}
+    options = {name: _option(one, _RENDERERS.get(f"_{OPTIONS[name].kind}", str)) for name, one in queue.options.items()}
     return {"limit": limit, "discipline": queue.discipline, **options}
 
 

@@ -30,7 +30,7 @@ Version = tuple[int, int]
 
 # Options that trees have only from a version on. They are no part of the recipe for earlier trees.
 LATER_OPTIONS: Mapping[str, Version] = {
-    f"{one.kernel_option}=y": one.since for one in DISCIPLINES.values() if one.since is not None
+    f"{one.kernel_option}=y": one.since for one in DISCIPLINES.values() if one.since
 }
 
 

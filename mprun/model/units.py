@@ -194,37 +194,19 @@ DELAY = Quantity(
     mistaken=_TIME_MISTAKEN,
     canonical=_TIME_CANONICAL,
 )
-RTT = Quantity(
-    noun="round-trip time",
-    units=_TIME_UNITS,
-    example="40ms",
-    bare=("ms", "us"),
-    maximum=120 * NS_PER_S,
-    too_large="no connection would open over it",
-    mistaken=_TIME_MISTAKEN,
-    canonical=_TIME_CANONICAL,
+RTT = replace(DELAY, noun="round-trip time", example="40ms", maximum=120 * NS_PER_S)
+TIME = replace(
+    DELAY, noun="time", example="10s", bare=("s", "ms"), maximum=DAY_NS, too_large="a run lasts a day at most"
 )
-TIME = Quantity(
-    noun="time",
-    units=_TIME_UNITS,
-    example="10s",
-    bare=("s", "ms"),
-    maximum=DAY_NS,
-    too_large="a run lasts a day at most",
-    mistaken=_TIME_MISTAKEN,
-    canonical=_TIME_CANONICAL,
-)
-INTERVAL = Quantity(
+INTERVAL = replace(
+    DELAY,
     noun="interval",
-    units=_TIME_UNITS,
     example="100ms",
     bare=("ms", "s"),
     minimum=1_000_000,
     maximum=3600 * NS_PER_S,
     too_small="samples would follow one another without a pause",
     too_large="hardly a run would have a second sample",
-    mistaken=_TIME_MISTAKEN,
-    canonical=_TIME_CANONICAL,
 )
 WIDTH = Quantity(
     noun="width",
@@ -312,40 +294,33 @@ _QUEUE = Quantity(
 QUEUE_PATTERN = _QUEUE.pattern
 PERCENT_PATTERN = _PERCENT.pattern
 
-_QUEUE_PACKETS = Quantity(
-    noun="queue",
-    units={"packets": 1, "packet": 1},
-    example="100packets",
-    bare=("packets",),
-    minimum=1,
-    maximum=1_000_000,
-    too_small="no packet would pass",
-    too_large="it would hold more than a gigabyte",
-    canonical=("packets",),
-)
-_QUEUE_BYTES = Quantity(
-    noun="queue",
-    units=SIZE.units,
-    example="64kb",
-    bare=("kb",),
-    minimum=FRAME_BYTES,
-    maximum=1 << 30,
-    too_small="no full frame would pass",
-    too_large="it would hold more than a gigabyte",
-    canonical=("bytes",),
-)
-_QUEUE_TIME = Quantity(
-    noun="queue",
-    units=_TIME_UNITS,
-    example="50ms",
-    bare=("ms",),
-    minimum=1,
-    maximum=60 * NS_PER_S,
-    too_small="no packet would pass",
-    too_large="TCP would consider every packet lost",
-    canonical=_TIME_CANONICAL,
-)
-_QUEUES: Mapping[QueueUnit, Quantity] = {"packets": _QUEUE_PACKETS, "bytes": _QUEUE_BYTES, "time": _QUEUE_TIME}
+_QUEUES: Mapping[QueueUnit, Quantity] = {
+    "packets": Quantity(
+        noun="queue",
+        units={"packets": 1, "packet": 1},
+        example="100packets",
+        bare=("packets",),
+        minimum=1,
+        maximum=1_000_000,
+        too_small="no packet would pass",
+        too_large="it would hold more than a gigabyte",
+        canonical=("packets",),
+    ),
+    "bytes": replace(
+        SIZE,
+        noun="queue",
+        minimum=FRAME_BYTES,
+        too_small="no full frame would pass",
+        too_large="it would hold more than a gigabyte",
+    ),
+    "time": replace(
+        DELAY,
+        noun="queue",
+        minimum=1,
+        too_small="no packet would pass",
+        too_large="TCP would consider every packet lost",
+    ),
+}
 
 
 def parse_ratio(value: object) -> float:

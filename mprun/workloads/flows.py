@@ -32,6 +32,7 @@ from mprun.model.metric import OF_CONNECTIONS, Metric, delays
 from mprun.model.plan import File, Process, Ready
 from mprun.model.spec import Flow
 from mprun.model.units import PERCENT_PATTERN, TIME, VOLUME, parse_ratio
+from mprun.workloads.time_limit import TimeLimit
 from mprun.workloads.tool import (
     PYTHON,
     Endpoints,
@@ -39,7 +40,6 @@ from mprun.workloads.tool import (
     Program,
     Result,
     Table,
-    TimeLimit,
     Work,
     kept,
     percentile,

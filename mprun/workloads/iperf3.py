@@ -26,19 +26,8 @@ from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow, Protocol
 from mprun.model.units import NS_PER_S, SIZE, TIME
 from mprun.workloads.account import tell_iperf3
-from mprun.workloads.tool import (
-    LENGTH,
-    Endpoints,
-    Outputs,
-    Portion,
-    Program,
-    Result,
-    Table,
-    TimeLimit,
-    Work,
-    mptcp_environment,
-    transfer_ns,
-)
+from mprun.workloads.time_limit import TimeLimit, transfer_ns
+from mprun.workloads.tool import LENGTH, Endpoints, Outputs, Portion, Program, Result, Table, Work, mptcp_environment
 
 PROGRAMS = {"iperf3": Program("iperf3", "--version")}
 PORTS = 1

@@ -27,6 +27,7 @@ from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, Metric
 from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S, SIZE, TIME
+from mprun.workloads.time_limit import TimeLimit
 from mprun.workloads.tool import (
     Endpoints,
     Movement,
@@ -35,7 +36,6 @@ from mprun.workloads.tool import (
     Program,
     Result,
     Table,
-    TimeLimit,
     Work,
     kept,
     mptcp_environment,

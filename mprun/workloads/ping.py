@@ -23,7 +23,8 @@ from mprun.model.plan import Process
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_MS, SIZE, TIME
 from mprun.workloads.probe import read_statistics
-from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Table, TimeLimit, Work
+from mprun.workloads.time_limit import TimeLimit
+from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Table, Work
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 0

@@ -28,7 +28,8 @@ from mprun.workloads.account import tell_requests
 from mprun.workloads.quic_connection import check_paths as check_paths
 from mprun.workloads.quic_stack import StackEntry
 from mprun.workloads.quic_stack import commands as commands
-from mprun.workloads.tool import Endpoints, Outputs, Portion, Program, Result, Table, TimeLimit, Work
+from mprun.workloads.time_limit import TimeLimit
+from mprun.workloads.tool import Endpoints, Outputs, Portion, Program, Result, Table, Work
 
 PORTS = 1
 PROGRAMS: Mapping[str, Program] = {}

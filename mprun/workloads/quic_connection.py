@@ -22,7 +22,8 @@ from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_MS
 from mprun.workloads import certificate
-from mprun.workloads.tool import Endpoints, Movement, PathUse, Program, Table, Work, kept, time_limit_of
+from mprun.workloads.time_limit import time_limit_of
+from mprun.workloads.tool import Endpoints, Movement, PathUse, Program, Table, Work, kept
 
 
 @dataclass(frozen=True)

@@ -26,19 +26,8 @@ from mprun.safety.folder import parse_json
 from mprun.workloads import certificate, qlog, quic_connection
 from mprun.workloads.account import tell_requests
 from mprun.workloads.own_program import MOST_LOG_BYTES, fill, known_values, own_environment, prepare, started_in
-from mprun.workloads.tool import (
-    PYTHON,
-    Endpoints,
-    Movement,
-    Outputs,
-    Portion,
-    Result,
-    Table,
-    Work,
-    kept,
-    temporary,
-    time_limit_of,
-)
+from mprun.workloads.time_limit import time_limit_of
+from mprun.workloads.tool import PYTHON, Endpoints, Movement, Outputs, Portion, Result, Table, Work, kept, temporary
 
 PROGRAM = f"{engine_paths.PROGRAMS}/endpoint.py"
 # The report of each end (`mprun.agent.programs.quic_end`), and its session secrets.

@@ -20,7 +20,8 @@ from mprun.model.metric import OF_CONNECTIONS, Metric, delays
 from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow
 from mprun.workloads.account import tell_requests
-from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Table, TimeLimit, Work
+from mprun.workloads.time_limit import TimeLimit
+from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Table, Work
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 1

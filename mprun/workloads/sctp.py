@@ -26,7 +26,8 @@ from mprun.model.path import NamedPath
 from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_MS, SIZE, TIME
-from mprun.workloads.tool import Endpoints, Movement, Outputs, PathUse, Portion, Program, Result, Table, TimeLimit, Work
+from mprun.workloads.time_limit import TimeLimit
+from mprun.workloads.tool import Endpoints, Movement, Outputs, PathUse, Portion, Program, Result, Table, Work
 
 PROGRAMS = {"cmtsctp": Program("", "--version", "mprun tools install cmtsctp")}
 PORTS = 1

@@ -14,9 +14,8 @@ from mprun.host.plugin import Collection, PluginFault
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import Metric, Metrics
-from mprun.model.plan import TIMEOUT_NS, Process
+from mprun.model.plan import Process
 from mprun.model.spec import Flow
-from mprun.model.units import NS_PER_S
 from mprun.workloads import TOOLS
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 # The option of a flow over UDP that the input stage fills in: payload of a packet in bytes.
 LENGTH = "length_bytes"
-# A flow of a number of bytes is given the time that they take at this rate.
-LEAST_BIT_PER_S = 1_000_000
 COLLECTION = Collection("mprun.tools", "tool", TOOLS)
 
 # Programs start in the run directory. The files that they leave for `parse` belong in a folder of the flow below this
@@ -139,17 +136,6 @@ class Outputs(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class TimeLimit:
-    """The time limit of a tool's flows without a `timeout`: the time of their work, and some seconds more.
-
-    work_ns: Flow -> the time of its work. Default: its duration.
-    """
-
-    grace_s: int
-    work_ns: Callable[[Flow], int] = lambda flow: flow.duration_ns or 0
-
-
 # Columns of equal length by name. A name ends in the column's unit. None means no value.
 Table = Mapping[str, Sequence[Any]]
 
@@ -244,7 +230,7 @@ class Tool(Protocol):
 
     A module may have a TIME_LIMIT and five more functions:
 
-    - `TIME_LIMIT`: the TimeLimit of its flows. Without it, each client has the limit of its Process.
+    - `TIME_LIMIT`: the `time_limit.TimeLimit` of its flows. Without it, each client has the limit of its Process.
     - `commands`: Flow -> lines that a person must allow (--allow-exec). It is for a tool that runs what a file says.
     - `join`: processes of one role and host -> a Process that does the work of all. It is for a tool whose programs can
       serve several flows of a host at once.
@@ -314,17 +300,6 @@ def metrics_of(flow: Flow) -> Metrics:
     tool = tool_of(flow)
     own = getattr(tool, "own_metrics", None)
     return tool.METRICS if own is None else {**tool.METRICS, **own(flow)}
-
-
-def time_limit_of(flow: Flow, otherwise_ns: int = TIMEOUT_NS) -> int:
-    """Return the time limit of a flow's programs: that of its entry, else that of its tool, else `otherwise_ns`."""
-    limit: TimeLimit | None = getattr(tool_of(flow), "TIME_LIMIT", None)
-    return flow.timeout_ns or (otherwise_ns if limit is None else limit.grace_s * NS_PER_S + limit.work_ns(flow))
-
-
-def transfer_ns(size_bytes: int) -> int:
-    """Return the time that a number of bytes may take, as part of a time limit."""
-    return size_bytes * 8 * NS_PER_S // LEAST_BIT_PER_S
 
 
 def _fit(where: str, module: object) -> Tool:

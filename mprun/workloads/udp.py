@@ -22,19 +22,8 @@ from mprun.model.metric import Metric, delays
 from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow
 from mprun.model.units import SIZE
-from mprun.workloads.tool import (
-    PYTHON,
-    Endpoints,
-    Outputs,
-    Portion,
-    Program,
-    Result,
-    Table,
-    TimeLimit,
-    Work,
-    kept,
-    read_records,
-)
+from mprun.workloads.time_limit import TimeLimit
+from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Portion, Program, Result, Table, Work, kept, read_records
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 1

@@ -26,7 +26,8 @@ from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S, TIME
 from mprun.workloads import quic_connection
 from mprun.workloads.quic_connection import check_paths as check_paths
-from mprun.workloads.tool import Endpoints, Outputs, Program, Result, Table, TimeLimit, Work
+from mprun.workloads.time_limit import TimeLimit
+from mprun.workloads.tool import Endpoints, Outputs, Program, Result, Table, Work
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 1

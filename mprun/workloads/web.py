@@ -21,6 +21,7 @@ from mprun.model.plan import File, Process, Ready
 from mprun.model.spec import Flow
 from mprun.workloads.account import tell_requests
 from mprun.workloads.certificate import DETERMINISTIC, authority_of, certificate_of, key_of, make_certificate
+from mprun.workloads.time_limit import TimeLimit, transfer_ns
 from mprun.workloads.tool import (
     Endpoints,
     Outputs,
@@ -28,12 +29,10 @@ from mprun.workloads.tool import (
     Program,
     Result,
     Table,
-    TimeLimit,
     Work,
     mptcp_environment,
     summarize_delays,
     temporary,
-    transfer_ns,
 )
 
 PROGRAMS = {"nginx": Program("nginx", "-v"), "curl": Program("curl", "--version")}

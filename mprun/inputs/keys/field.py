@@ -9,28 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from ipaddress import IPv4Network
 from typing import Annotated, Any, TypeVar
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, PlainValidator, WithJsonSchema
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, PlainValidator, WithJsonSchema, create_model
 from pydantic_core import CoreSchema, core_schema
 
 from mprun.inputs.keys import impairment
-from mprun.inputs.keys.file_model import FileModel, faults_at, refuse
-from mprun.inputs.keys.impairment import (
-    DELAY_SCHEMA,
-    LOSS_ENTRIES,
-    PERCENT_SCHEMA,
-    QUEUE_SCHEMA,
-    JitterEntry,
-    QueueEntry,
-    ReorderEntry,
-    SchemaOnDemand,
-    either_schema,
-    text_schema,
-)
+from mprun.inputs.keys.file_model import FileModel, read_fields
+from mprun.inputs.keys.impairment import SchemaOnDemand, either_schema, text_schema
 from mprun.model import units
-from mprun.model.fault import Path, name_nearest
+from mprun.model.fault import Path
 from mprun.model.scalar import PRIVATE, name_value
 from mprun.model.spec import Chance, Jitter, Loss, Queue, Reorder
 
@@ -81,22 +71,17 @@ class Whole:
 def _by_direction(parse: Callable[[object], Value]) -> Callable[[object], Both[Value]]:
     """Return a parser of one value for both directions, or of a mapping with `forward`, `reverse` or both."""
 
+    @cache
+    def entry() -> type[FileModel]:
+        """Return the model of the mapping, which few files need."""
+        one: Any = Annotated[Any, PlainValidator(parse)]
+        return create_model("DirectionsEntry", __base__=FileModel, forward=(one, None), reverse=(one, None))
+
     def read(value: object) -> Both[Value]:
         if not isinstance(value, dict) or (value and not value.keys() & {"forward", "reverse"}):
             both = parse(value)
             return both, both
-        faults: dict[tuple[str | int, ...], str] = {}
-        parsed: dict[str, Value] = {}
-        for key, one in value.items():
-            if key not in ("forward", "reverse"):
-                faults[(key,)] = f"unknown key '{key}'{name_nearest(key, ('forward', 'reverse'), 'keys here')}"
-                continue
-            try:
-                parsed[key] = parse(one)
-            except ValueError as error:
-                faults |= faults_at((key,), error)
-        if faults:
-            raise refuse(faults, value)
+        parsed = read_fields(entry(), value)
         if not parsed:
             raise ValueError("is empty: write 'forward', 'reverse' or both")
         return parsed.get("forward"), parsed.get("reverse")
@@ -150,11 +135,13 @@ def _both(
 
 RateBoth = Annotated[Both[int], *_both(units.parse_link_rate, _RATE)]
 DelayBoth = Annotated[Both[int], *_both(units.DELAY.parse, _DELAY)]
-JitterBoth = Annotated[Both[Jitter], *_both(impairment.parse_jitter, DELAY_SCHEMA, JitterEntry)]
-LossBoth = Annotated[Both[Loss], *_both(impairment.parse_loss_model, PERCENT_SCHEMA, *LOSS_ENTRIES.values())]
-ChanceBoth = Annotated[Both[Chance], *_both(impairment.parse_chance, PERCENT_SCHEMA)]
-ReorderBoth = Annotated[Both[Reorder], *_both(impairment.parse_reorder, PERCENT_SCHEMA, ReorderEntry)]
-QueueBoth = Annotated[Both[Queue], *_both(impairment.parse_queue, QUEUE_SCHEMA, QueueEntry)]
+JitterBoth = Annotated[Both[Jitter], *_both(impairment.parse_jitter, impairment.DELAY, impairment.JitterEntry)]
+LossBoth = Annotated[
+    Both[Loss], *_both(impairment.parse_loss_model, impairment.PERCENT, *impairment.LOSS_ENTRIES.values())
+]
+ChanceBoth = Annotated[Both[Chance], *_both(impairment.parse_chance, impairment.PERCENT)]
+ReorderBoth = Annotated[Both[Reorder], *_both(impairment.parse_reorder, impairment.PERCENT, impairment.ReorderEntry)]
+QueueBoth = Annotated[Both[Queue], *_both(impairment.parse_queue, impairment.QUEUE, impairment.QueueEntry)]
 
 
 def _parse_end(value: object) -> tuple[str, ...]:

@@ -106,13 +106,6 @@ def read_fields(model: type[FileModel], value: Mapping[Any, object]) -> dict[str
     return {name: getattr(read, name) for name in model.model_fields if name in read.model_fields_set}
 
 
-def faults_at(place: Path, error: ValueError) -> dict[Path, str]:
-    """The faults that a parser of a value at `place` found, by path: one fault, or the faults of `refuse`."""
-    if isinstance(error, ValidationError):
-        return {(*place, *detail["loc"]): str(detail["ctx"]["text"]) for detail in error.errors()}
-    return {place: str(error)}
-
-
 def known_keys(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 

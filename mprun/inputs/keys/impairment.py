@@ -47,12 +47,8 @@ def _mapping_schema(model: type[FileModel]) -> Schema:
         name: {key: one for key, one in inner.items() if key not in ("title", "default")}
         for name, inner in schema["properties"].items()
     }
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": schema.get("required", []),
-        "additionalProperties": False,
-    }
+    required = schema.get("required", [])
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def either_schema(one: Schema, *models: type[FileModel]) -> Schema:
@@ -79,15 +75,15 @@ def _parse_correlation(value: object) -> float:
     return ratio
 
 
-PERCENT_SCHEMA = text_schema(units.PERCENT_PATTERN, "1%", "25%")
-DELAY_SCHEMA = text_schema(units.DELAY.pattern, "5ms")
-QUEUE_SCHEMA = text_schema(units.QUEUE_PATTERN, "80packets", "1bdp")
+PERCENT = text_schema(units.PERCENT_PATTERN, "1%", "25%")
+DELAY = text_schema(units.DELAY.pattern, "5ms")
+QUEUE = text_schema(units.QUEUE_PATTERN, "80packets", "1bdp")
 
-_Delay = Annotated[int, PlainValidator(units.DELAY.parse), WithJsonSchema(DELAY_SCHEMA)]
-_Share = Annotated[float, PlainValidator(units.parse_ratio), WithJsonSchema(PERCENT_SCHEMA)]
-_Chance = Annotated[float, PlainValidator(units.parse_loss), WithJsonSchema(PERCENT_SCHEMA)]
-_Correlation = Annotated[float, PlainValidator(_parse_correlation), WithJsonSchema(PERCENT_SCHEMA)]
-_require: Callable[..., Any] = partial(Field, examples=PERCENT_SCHEMA["examples"])
+_Delay = Annotated[int, PlainValidator(units.DELAY.parse), WithJsonSchema(DELAY)]
+_Share = Annotated[float, PlainValidator(units.parse_ratio), WithJsonSchema(PERCENT)]
+_Chance = Annotated[float, PlainValidator(units.parse_loss), WithJsonSchema(PERCENT)]
+_Correlation = Annotated[float, PlainValidator(_parse_correlation), WithJsonSchema(PERCENT)]
+_require: Callable[..., Any] = partial(Field, examples=PERCENT["examples"])
 
 
 class JitterEntry(FileModel):
@@ -197,8 +193,8 @@ def parse_loss_model(value: object) -> Loss:
 # The types of options of queueing disciplines; a count has its own bounds.
 _TYPES: Mapping[OptionKind, Any] = {
     "flag": bool,
-    "time": _Delay,
-    "size": Annotated[int, PlainValidator(units.SIZE.parse), WithJsonSchema(text_schema(units.SIZE.pattern, "15kb"))],
+    "ns": _Delay,
+    "bytes": Annotated[int, PlainValidator(units.SIZE.parse), WithJsonSchema(text_schema(units.SIZE.pattern, "15kb"))],
     "share": _Share,
 }
 
@@ -211,7 +207,7 @@ def _option_field(option: Option) -> Any:
 class _AnyQueueEntry(FileModel):
     """The keys of a queue besides the options of its discipline."""
 
-    limit: Annotated[Queue, PlainValidator(units.parse_queue), WithJsonSchema(QUEUE_SCHEMA)] = Field(
+    limit: Annotated[Queue, PlainValidator(units.parse_queue), WithJsonSchema(QUEUE)] = Field(
         ONE_BDP, description="The capacity of the queue. Default: 1bdp."
     )
     discipline: Annotated[DisciplineName, WithJsonSchema({"enum": list(DISCIPLINES)})] = Field(

@@ -3,7 +3,7 @@
 
 The keys of a file, its writer, the words of tc(8), their read-back and the check of a kernel follow these tables. The
 agent reads the tables inside the experiment kernel. Therefore this module imports no other module of mprun, and no
-dataclasses, whose import takes 10 ms.
+dataclasses, whose import takes 4 ms.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Queue:
     amount: int | float
     unit: QueueUnit
     discipline: DisciplineName = "fifo"
-    options: Mapping[str, OptionValue] = field(default_factory=dict)
+    options: Mapping[str, OptionValue] = field(default_factory=dict, hash=False)
 
     @property
     def counts_bytes(self) -> bool:

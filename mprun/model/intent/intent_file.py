@@ -85,7 +85,7 @@ def _parse_queue(value: Plain) -> Plain:
     """Return the numbers with the types that `_write_queue` met."""
     amount = value["amount"]
     try:
-        options = dict(PLAIN.decode(_Pairs, value["options"]))
+        options = dict(PLAIN.decode(_Pairs, value.get("options", [])))
     except Fault as fault:
         raise fault.inside(".options") from None
     whole = int(amount) if isinstance(amount, float) and amount.is_integer() else amount

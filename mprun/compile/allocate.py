@@ -33,12 +33,12 @@ from mprun.model.path import NamedPath, name_paths
 from mprun.model.spec import (
     FAMILIES,
     HEADER_BYTES,
+    ONE_BDP,
     Change,
     Direction,
     Family,
     LinkChange,
     LinkSpec,
-    Queue,
     Spec,
     TopologySpec,
 )
@@ -293,7 +293,7 @@ def _size_queue(direction: Direction, rtt_ns: int, mtu: int) -> Direction:
     if rate is None:
         return direction
     frame = mtu + HEADER_BYTES
-    queue = direction.queue or Queue(1.0, "bdp")
+    queue = direction.queue or ONE_BDP
     if queue.unit == "packets" and not queue.counts_bytes:
         return direction
     least = frame if direction.queue else DEFAULT_QUEUE_PACKETS * frame

@@ -302,7 +302,7 @@ def measure_idle_paths(run: Run) -> None:
 
 def wait_for(run: Run, process: Running, watch: HostWatch | None = None) -> None:
     """Wait until a process has ended, or its time-out has ended it. watch: gets the lateness of timers meanwhile."""
-    deadline = process.started_ns + process.plan["timeout_ns"]
+    deadline = deadline_of(process)
     descriptor = run.machine.attend(process)
     tick_ns = run.machine.now_ns() + IDLE_TICK_NS
     while not process.poll() and (now := run.machine.now_ns()) < deadline:
@@ -314,9 +314,14 @@ def wait_for(run: Run, process: Running, watch: HostWatch | None = None) -> None
     end_if_late(process, run.machine.now_ns())
 
 
+def deadline_of(process: Running) -> int:
+    """Return when the time limit of a process passes."""
+    return int(process.started_ns + process.plan["timeout_ns"])
+
+
 def end_if_late(process: Running, now_ns: int) -> bool:
     """End a process whose time-out has passed. Return True if it did."""
-    is_late = now_ns >= process.started_ns + process.plan["timeout_ns"] and not process.poll()
+    is_late = now_ns >= deadline_of(process) and not process.poll()
     if is_late:
         process.timed_out = True
         process.stop()
@@ -377,7 +382,7 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
             machine.record_closed()
             tick_ns += TICK_NS * (1 + (now - tick_ns) // TICK_NS)
         moments = [tick_ns, sampling.next_ns(), *last_samples[:1], *schedule.next_ns()]
-        moments += [p.started_ns + p.plan["timeout_ns"] for p in active.values()]
+        moments += map(deadline_of, active.values())
         moments += [end_ns for p in active.values() if (end_ns := end_of_endless(p)) is not None]
         ended = machine.pause(min(moments + [zero_ns + change["at_ns"] for change in changes[:1]]))
         now = machine.now_ns()

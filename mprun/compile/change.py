@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, fields
+from dataclasses import fields
 
 from mprun.compile.addressing import congestion_of, interface_commands, loss_commands
 from mprun.compile.endpoint import endpoint_commands
 from mprun.compile.variation import is_wire_varied
 from mprun.compile.wire import change_commands
 from mprun.model.capabilities import Capabilities
+from mprun.model.intent.intent_file import CODEC
 from mprun.model.network import Network
 from mprun.model.plan import Change, Command
 from mprun.model.spec import AddressChange, Direction, LinkChange, Spec
@@ -64,4 +65,4 @@ def _values(before: LinkChange, after: LinkChange) -> dict[str, object]:
 
 def _differences(old: Direction, new: Direction) -> dict[str, object]:
     names = [field.name for field in fields(Direction) if getattr(old, field.name) != getattr(new, field.name)]
-    return {name: value for name, value in asdict(new).items() if name in names}
+    return {name: CODEC.encode(getattr(new, name)) for name in names}

@@ -131,9 +131,7 @@ def _is_countable(way: Direction) -> bool:
 
 
 def _queue_frames(way: Direction, frame_bytes: int) -> int:
-    if way.queue is None:
-        return 0
-    return int(way.queue.amount if way.queue.unit == "packets" else way.queue.amount // frame_bytes)
+    return 0 if way.queue is None else way.queue.size_bytes(frame_bytes) // frame_bytes
 
 
 def _tail_ns(way: Direction, frame_bytes: int) -> int:

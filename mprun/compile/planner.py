@@ -27,6 +27,7 @@ from mprun.model.span import find_spans
 from mprun.model.spec import Flow, LinkChange, Series, Spec
 from mprun.workloads import tcpdump
 from mprun.workloads.probe import probe
+from mprun.workloads.time_limit import time_limit_of
 from mprun.workloads.tool import Endpoints, Work, tool_of
 
 FIRST_PORT = 5201
@@ -211,7 +212,7 @@ def _work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     names = (flow.name,) if flow.group is None else (flow.name, flow.group)
 
     def begin(client: Process) -> Process:
-        timeout_ns = client.timeout_ns if flow.timeout_ns is None else flow.timeout_ns
+        timeout_ns = time_limit_of(flow, client.timeout_ns)
         after = (flow.after.flow, flow.after.of) if flow.after else None
         timing = {"at_ns": flow.start_ns, "after": after, "lasts_ns": flow.duration_ns, "timeout_ns": timeout_ns}
         return replace(client, flows=names, **timing)  # type: ignore[arg-type]

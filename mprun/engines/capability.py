@@ -16,13 +16,15 @@ from pathlib import Path
 
 from mprun.agent import mptcp_event, rtnetlink, sysctl
 from mprun.compile.planner import KERNEL_WIDE
+from mprun.compile.wire import spell_discipline
 from mprun.engines import host_mptcp
 from mprun.engines.agent_process import ENVIRONMENT, find_program, unshare_command
 from mprun.errors import HostError
 from mprun.host import invoking_user
 from mprun.model.capabilities import SIMULATED_SLACK_NS, Capabilities, SchedulerChoice
+from mprun.model.discipline import DISCIPLINES
 from mprun.model.plan import Plan
-from mprun.model.spec import Spec
+from mprun.model.spec import Queue, Spec
 from mprun.workloads import probe, tcpdump
 from mprun.workloads.tool import Program, programs_of
 
@@ -146,13 +148,10 @@ def missing_qdiscs(kinds: Iterable[str]) -> list[str]:
 TRIALS = {
     "netem": ["qdisc add dev lo root netem delay 1ms"],
     "tbf": ["qdisc add dev lo root tbf rate 1mbit burst 1514 limit 15140"],
-    "pfifo": ["qdisc add dev lo root pfifo limit 10"],
-    "red": ["qdisc add dev lo root red limit 30000 min 5000 max 15000 avpkt 1000 burst 10 bandwidth 1mbit"],
-    "codel": ["qdisc add dev lo root codel"],
-    "fq_codel": ["qdisc add dev lo root fq_codel"],
-    "pie": ["qdisc add dev lo root pie"],
-    "cake": ["qdisc add dev lo root cake"],
-    "dualpi2": ["qdisc add dev lo root dualpi2"],
+    **{
+        known.kind: [f"qdisc add dev lo root {' '.join(spell_discipline(Queue(30_000, 'bytes', name), 10**6, 1514))}"]
+        for name, known in DISCIPLINES.items()
+    },
     "ingress": [
         "qdisc add dev lo ingress",
         "filter add dev lo parent ffff: protocol all u32 match u32 0 0 action mirred egress redirect dev lo",

@@ -43,6 +43,7 @@ from mprun.kernel.log import find_reports, read_console
 from mprun.kernel.store import Kernel
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
+from mprun.model.discipline import DISCIPLINES
 from mprun.model.engine_name import EngineName
 from mprun.model.plan import Plan
 from mprun.runs.run_directory import RunDirectory
@@ -219,25 +220,26 @@ def find_kernel(name: str) -> Kernel:
 
 # The option of a kernel with trace events.
 TRACE_EVENTS = "CONFIG_EVENT_TRACING=y"
-# The queue disciplines that not every experiment kernel has: the option of the kernel, and the first version with it.
-LATER_DISCIPLINES = {"dualpi2": ("CONFIG_NET_SCH_DUALPI2=y", "6.17")}
 
 
 def lacking_discipline(plan: Plan, kernel: Kernel) -> str | None:
     """Return the queue discipline of a plan that an experiment kernel lacks, with a remedy; None if it has all."""
     commands = [*plan.build, *(command for change in plan.changes for command in change.commands)]
-    for name, (option, since) in LATER_DISCIPLINES.items():
-        is_asked = any(command.argv[0] == "tc" and name in command.argv for command in commands)
-        if is_asked and not store.has_option(kernel, option):
+    for known in DISCIPLINES.values():
+        asks = any(command.argv[0] == "tc" and known.kind in command.argv for command in commands)
+        if known.since is None or not asks:
+            continue
+        since = "{}.{}".format(*known.since)
+        if not store.has_option(kernel, f"{known.kernel_option}=y"):
             return (
-                f"experiment kernel '{kernel.name}' ({kernel.version}) has no queue discipline '{name}', which Linux "
-                f"has from {since} on: `mprun kernel build --source TREE --name later` with a source of {since} or "
-                "later, and run with --kernel later"
+                f"experiment kernel '{kernel.name}' ({kernel.version}) has no queue discipline '{known.kind}', which "
+                f"Linux has from {since} on: `mprun kernel build --source TREE --name later` with a source of {since} "
+                "or later, and run with --kernel later"
             )
-        if is_asked and needs_tc(plan) and not tc_knows(name):
+        if needs_tc(plan) and not tc_knows(known.kind):
             return (
-                f"this machine's tc does not know '{name}', and a change of a link, a jitter or another discipline in "
-                f"the same topology needs it: install iproute2 {since} or later, or remove them"
+                f"this machine's tc does not know '{known.kind}', and a change of a link, a jitter or another "
+                f"discipline in the same topology needs it: install iproute2 {since} or later, or remove them"
             )
     return None
 

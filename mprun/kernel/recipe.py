@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mprun.kernel.patch import COLD, COLD_LINE, PATCHES, PLACES
+from mprun.model.discipline import DISCIPLINES
 
 HERE = Path(__file__).parent
 
@@ -27,7 +28,9 @@ Version = tuple[int, int]
 
 
 # Options that trees have only from a version on. They are no part of the recipe for earlier trees.
-LATER_OPTIONS: Mapping[str, Version] = {"CONFIG_NET_SCH_DUALPI2=y": (6, 17)}
+LATER_OPTIONS: Mapping[str, Version] = {
+    f"{one.kernel_option}=y": one.since for one in DISCIPLINES.values() if one.since
+}
 
 
 def recipe_digest(version: Version | None = None) -> str:

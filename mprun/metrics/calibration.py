@@ -159,7 +159,7 @@ def _queue_row(train: Train, found: Arrivals, way: Direction, is_simulated: bool
     being sent. In real time the number of these is not known.
     """
     assert way.queue is not None
-    asked = way.queue.amount if way.queue.unit == "packets" else float(way.queue.amount // train.frame_bytes)
+    asked = float(way.queue.size_bytes(train.frame_bytes) // train.frame_bytes)
     left = math.floor(found.took_ns * (way.rate_bit_per_s or 0) / 8e9 / train.frame_bytes)
     most = found.received - 1
     got = most - left

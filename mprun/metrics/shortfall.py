@@ -211,7 +211,7 @@ def _explain_queue(scene: _Scene, drops: Counter[tuple[str, str]]) -> str | None
         queue, dropped = one.way.queue, drops[_name(one)]
         if queue is None or not dropped or queue.discipline != "fifo":
             continue
-        held_bytes = queue.amount * (1 if queue.unit == "bytes" else one.link.frame_bytes)
+        held_bytes = queue.size_bytes(one.link.frame_bytes)
         if held_bytes < SHORT_QUEUE * scene.bdp_bytes:
             holds, needed = (size / one.link.frame_bytes for size in (held_bytes, scene.bdp_bytes))
             return (

@@ -30,6 +30,8 @@ ROOT = ""
 FORMAT = 5
 # CPU time that a program may use while simulated time stands still, unless its entry says otherwise.
 COMPUTE_S = 10
+# The time after which a process that has not ended is an error, unless its flow has another limit.
+TIMEOUT_NS = 60_000_000_000
 # Of a file that a process needs, a person is shown so many.
 MOST_LINES = 40
 
@@ -112,7 +114,7 @@ class Process:
     after: tuple[str, str] | None = None
     lasts_ns: int | None = None
     is_endless: bool = False
-    timeout_ns: int = 60_000_000_000
+    timeout_ns: int = TIMEOUT_NS
     ready: Ready | None = None
     stop_signal: int = 15
     output: str | None = None

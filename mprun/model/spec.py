@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mprun.model.discipline import DISCIPLINES, DisciplineName, OptionValue
 from mprun.model.search_space import Search
 
 NodeKind = Literal["host", "router", "switch"]
@@ -19,7 +20,6 @@ Protocol = Literal["tcp", "mptcp", "udp", "sctp", "quic", "icmp"]
 Family = Literal["ipv4", "ipv6"]
 Addressing = Literal["ipv4", "ipv6", "both"]
 QueueUnit = Literal["packets", "bytes", "time", "bdp"]
-Discipline = Literal["fifo", "red", "codel", "fq_codel", "pie", "cake", "dualpi2"]
 Distribution = Literal["uniform", "normal", "pareto", "paretonormal"]
 Forwarding = Literal["learning", "flows", "multipath", "reactive"]
 HashedBy = Literal["connection", "addresses", "datapath"]
@@ -28,10 +28,6 @@ Refusal = Literal["drop", "reject"]
 # Options of RFC 8684. `mptcp` means all of them.
 StrippedOption = Literal["mptcp", "mp_capable", "mp_join", "dss", "add_addr"]
 AlteredOption = Literal["mp_capable", "mp_join", "add_addr"]
-
-# The unit of the limit of these queues. The limit of fifo has either unit.
-IN_BYTES: tuple[Discipline, ...] = ("red", "cake")
-IN_PACKETS: tuple[Discipline, ...] = ("codel", "fq_codel", "pie", "dualpi2")
 
 FAMILIES: tuple[Family, ...] = ("ipv4", "ipv6")
 TITLES: Mapping[Family, str] = {"ipv4": "IPv4", "ipv6": "IPv6"}
@@ -76,20 +72,32 @@ VARIATIONS: tuple[Variation, ...] = ("start", "wire")
 
 @dataclass(frozen=True)
 class Queue:
-    """The capacity of a queue: packets, bytes, ns at the link's rate, or BDPs of the path.
+    """The capacity of a queue: whole packets, bytes or ns at the link's rate, or BDPs of the path.
 
-    `options`: options of the discipline, named as in tc(8): times in ns, sizes in bytes, probabilities 0..1.
+    `options`: the options of the discipline that the file sets, see `discipline.DISCIPLINES`.
     """
 
-    amount: float
+    amount: int | float
     unit: QueueUnit
-    discipline: Discipline = "fifo"
-    options: tuple[tuple[str, float], ...] = ()
+    discipline: DisciplineName = "fifo"
+    options: Mapping[str, OptionValue] = field(default_factory=dict, hash=False)
 
     @property
     def counts_bytes(self) -> bool:
         """Return True if the resolved limit is in bytes and not in packets."""
-        return self.discipline in IN_BYTES or (self.discipline == "fifo" and self.unit in ("bytes", "time"))
+        return (DISCIPLINES[self.discipline].counts or self.unit) in ("bytes", "time")
+
+    @property
+    def limit(self) -> int:
+        """The limit of a queue that `allocate` has sized, in packets or bytes."""
+        return int(self.amount)
+
+    def size_bytes(self, frame_bytes: int) -> int:
+        """Return the bytes of the full frames, or the bytes, that a sized queue holds."""
+        return self.limit * (frame_bytes if self.unit == "packets" else 1)
+
+
+ONE_BDP = Queue(1.0, "bdp")
 
 
 @dataclass(frozen=True)
@@ -115,7 +123,12 @@ class Chance:
 
 @dataclass(frozen=True)
 class GilbertElliott:
-    """Two states. p: from good to bad. r: from bad to good. bad_loss (1-h), good_loss (1-k): the loss in each state."""
+    """Two states. p: from good to bad. r: from bad to good. bad_loss (1-h), good_loss (1-k): the loss in each state.
+
+    `model`: the name of the model, see `discipline.LOSS_MODELS`. Its probabilities are the fields in their order.
+    """
+
+    model = "gemodel"
 
     p: float
     r: float
@@ -132,6 +145,8 @@ class GilbertElliott:
 @dataclass(frozen=True)
 class FourState:
     """A Markov chain: 1 received in a gap, 2 received in a burst, 3 lost in a burst, 4 lost alone."""
+
+    model = "state"
 
     p13: float
     p31: float

@@ -213,7 +213,7 @@ def find_below_floor(spec: Spec, floors: Floors) -> str | None:
             queue = direction.queue
             if direction.rate_bit_per_s is None or queue is None:
                 continue
-            packets = queue.amount if queue.unit == "packets" else queue.amount / link.frame_bytes
+            packets = queue.size_bytes(link.frame_bytes) / link.frame_bytes
             if packets < floors.queue_packets:
                 return f"the queue of {link.name} holds {packets:.0f} packets"
     for host, settings in spec.experiment.hosts.items():

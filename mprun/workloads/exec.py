@@ -22,7 +22,7 @@ from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.fault import Path
 from mprun.model.metric import OF_CONNECTIONS, Metric
-from mprun.model.plan import COMPUTE_S, Process, Ready
+from mprun.model.plan import COMPUTE_S, TIMEOUT_NS, Process, Ready
 from mprun.model.spec import Attachment, Flow
 from mprun.model.units import NS_PER_S
 from mprun.workloads import own_program
@@ -50,7 +50,6 @@ METRICS = {
     **OF_CONNECTIONS,
 }
 
-DEFAULT_TIMEOUT_NS = 60_000_000_000
 KEY_LOG = "keys.log"
 
 
@@ -99,7 +98,7 @@ class Entry(ServedEntry):
         examples=["10s"],
     )
     timeout: PositiveTime | None = Field(
-        DEFAULT_TIMEOUT_NS,
+        TIMEOUT_NS,
         description="The longest duration of the flow. A flow that takes longer is ended, and the run has failed. "
         "Default: 60s.",
     )

@@ -32,6 +32,7 @@ from mprun.model.metric import OF_CONNECTIONS, Metric, delays
 from mprun.model.plan import File, Process, Ready
 from mprun.model.spec import Flow
 from mprun.model.units import PERCENT_PATTERN, TIME, VOLUME, parse_ratio
+from mprun.workloads.time_limit import TimeLimit
 from mprun.workloads.tool import (
     PYTHON,
     Endpoints,
@@ -87,7 +88,6 @@ RECEIVED = "received"
 _RECORD = struct.Struct("<QQQIII")
 # A flow begins with its number, a request with its number and the size of the answer.
 LEAST_BYTES, LEAST_REQUEST_BYTES = 8, 16
-GRACE_NS = 60_000_000_000
 MOST_FLOWS = 100_000
 # With more connections, their subflows are not looked up: this would take longer than the run.
 MOST_CONNECTIONS = 1_000
@@ -334,6 +334,14 @@ def _read_rows(
     return found
 
 
+def _last_ns(flow: Flow) -> int:
+    starts_ns: Any = flow.options.get("starts_ns", [0])
+    return flow.duration_ns or max(starts_ns)
+
+
+TIME_LIMIT = TimeLimit(60, _last_ns)
+
+
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return the receiver, which listens until the end of the run, and the sender with its schedule."""
     options: Mapping[str, Any] = flow.options
@@ -356,13 +364,11 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         keeps=(file,),
     )
     sending = File(temporary(flow, "send.json"), json.dumps({**shared, "name": flow.name, **_schedule(flow)}))
-    last_ns = flow.duration_ns or max(options.get("starts_ns", [0]))
     sender = Process(
         name=flow.name,
         node=flow.source,
         argv=(*PYTHON, PROGRAM, "send", sending.path),
         role="flow",
-        timeout_ns=last_ns + GRACE_NS,
         files=(sending,),
     )
     return Work(clients=(sender,), servers=(receiver,))

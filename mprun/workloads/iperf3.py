@@ -26,6 +26,7 @@ from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow, Protocol
 from mprun.model.units import NS_PER_S, SIZE, TIME
 from mprun.workloads.account import tell_iperf3
+from mprun.workloads.time_limit import TimeLimit, transfer_ns
 from mprun.workloads.tool import LENGTH, Endpoints, Outputs, Portion, Program, Result, Table, Work, mptcp_environment
 
 PROGRAMS = {"iperf3": Program("iperf3", "--version")}
@@ -55,9 +56,6 @@ METRICS = {
     **OF_CONNECTIONS,
 }
 
-# A client has this time in addition to its duration, to connect, drain queues and exchange results. A client that sends
-# a number of bytes also gets the time that these take at this rate.
-GRACE_NS, LEAST_BIT_PER_S = 30_000_000_000, 1_000_000
 # The payload that fits into a packet of 1500 bytes. With iperf3's default of 64 KiB, three messages fill a send buffer.
 SCTP_MESSAGE_BYTES = 1_452
 # This many UDP packets are sent at once, if timers allow it.
@@ -182,6 +180,14 @@ class Entry(ServedEntry):
         return options if self.bidirectional else {n: value for n, value in options.items() if n != "bidirectional"}
 
 
+def _work_ns(flow: Flow) -> int:
+    return transfer_ns(int(str(flow.options["size_bytes"]))) if flow.duration_ns is None else flow.duration_ns
+
+
+# A client also connects, drains queues and exchanges results.
+TIME_LIMIT = TimeLimit(30, _work_ns)
+
+
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return a server for one test, and a client whose output is JSON that includes the server's JSON."""
     return Work(clients=(_client(flow, ends, capabilities),), servers=(_server(flow, ends, capabilities),))
@@ -205,10 +211,8 @@ def _client(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
     argv = ["iperf3", "--client", ends.destination_address, "--port", str(ends.port)]
     if flow.duration_ns is None:
         argv += ["--bytes", str(options["size_bytes"])]
-        timeout_ns = GRACE_NS + options["size_bytes"] * 8 * NS_PER_S // LEAST_BIT_PER_S
     else:
         argv += ["--time", f"{flow.duration_ns / 1e9:g}"]
-        timeout_ns = GRACE_NS + flow.duration_ns
     argv += ["--json", "--get-server-output"]
     argv += [f"--{name}" for name in ("reverse",) if options.get(name)]
     argv += ["--bidir"] if options.get("bidirectional") else []
@@ -232,7 +236,6 @@ def _client(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
         argv=(*argv, *_mptcp_flag(flow, capabilities)),
         env=_preload(flow, capabilities, receives=bool(options.get("reverse") or options.get("bidirectional"))),
         role="flow",
-        timeout_ns=timeout_ns,
         needs=_needs(flow),
     )
 

@@ -27,6 +27,7 @@ from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, Metric
 from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S, SIZE, TIME
+from mprun.workloads.time_limit import TimeLimit
 from mprun.workloads.tool import (
     Endpoints,
     Movement,
@@ -60,7 +61,7 @@ METRICS = {
 }
 
 # A measurement ends with the transfer of the passive side's results over the same network.
-GRACE_NS = 120_000_000_000
+TIME_LIMIT = TimeLimit(120)
 # The payload that fits into a packet of 1500 bytes over SCTP, and nearly so over TCP and UDP. The passive side's socket
 # is always IPv6, and its SCTP leaves room for the longer header.
 DEFAULT_MESSAGE_BYTES, DEFAULT_REVERSE_BYTES = 1452, 1432
@@ -172,7 +173,6 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         argv=(*argv, f"-runtime={flow.duration_ns / 1e9:g}"),
         env=environment,
         role="flow",
-        timeout_ns=flow.duration_ns + GRACE_NS,
         keeps=tuple(kept(flow, name) for name in _left(flow)),
         needs=("sctp",),
     )

@@ -27,6 +27,7 @@ from mprun.workloads.account import tell_requests
 from mprun.workloads.quic_connection import check_paths as check_paths
 from mprun.workloads.quic_stack import StackEntry
 from mprun.workloads.quic_stack import commands as commands
+from mprun.workloads.time_limit import TimeLimit
 from mprun.workloads.tool import Endpoints, Outputs, Portion, Program, Result, Table, Work
 
 PORTS = 1
@@ -47,7 +48,7 @@ METRICS = {
     **delays("delay", "time from a request to the end of its answer"),
 }
 
-DEFAULT_TIMEOUT_NS = 300_000_000_000
+TIME_LIMIT = TimeLimit(300)
 
 
 def _parse_stack(value: object, _: object) -> str | StackEntry:
@@ -148,15 +149,14 @@ def programs(flow: Flow) -> Mapping[str, Program]:
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return a preparation for the certificate, the server (bound to each of its addresses), and the client."""
-    timeout_ns = flow.timeout_ns or DEFAULT_TIMEOUT_NS
     if quic_stack.own_stack(flow):
-        return quic_stack.work(flow, ends, timeout_ns)
+        return quic_stack.work(flow, ends)
     options: Mapping[str, Any] = flow.options
     asked = {"requests": "requests", "response": "response_bytes", "request": "request_bytes", "think-ns": "think_ns"}
     if options["streams"] > 1:
         asked["streams"] = "streams"
     requests = [word for name, option in asked.items() for word in (f"--{name}", str(options[option]))]
-    return quic_connection.work(flow, ends, requests, timeout_ns, options["think_ns"])
+    return quic_connection.work(flow, ends, requests, options["think_ns"])
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:

@@ -22,6 +22,7 @@ from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_MS
 from mprun.workloads import certificate
+from mprun.workloads.time_limit import time_limit_of
 from mprun.workloads.tool import Endpoints, Movement, PathUse, Program, Table, Work, kept
 
 
@@ -235,7 +236,7 @@ def _number(policy: Policy | None, key: str) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def work(flow: Flow, ends: Endpoints, requests: Sequence[str], timeout_ns: int, pause_ns: int) -> Work:
+def work(flow: Flow, ends: Endpoints, requests: Sequence[str], pause_ns: int) -> Work:
     """Return a preparation for the certificate, the server (bound to each of its addresses), and the client.
 
     - requests: the arguments of the client that describe its requests.
@@ -244,28 +245,25 @@ def work(flow: Flow, ends: Endpoints, requests: Sequence[str], timeout_ns: int, 
     pairs = ends.pairs if flow.options["multipath"] else ends.pairs[:1]
     # BoringSSL, on which tquic is built, does not offer Ed25519 by default
     preparation = certificate.make_certificate(flow, ends.destination_address, certificate.P256)
-    client = _client(flow, ends.port, pairs, requests, timeout_ns, pause_ns)
+    client = _client(flow, ends.port, pairs, requests, pause_ns)
     server = _server(flow, ends.port, pairs, pause_ns)
     return Work((client,), (server,), (preparation,))
 
 
-def _client(
-    flow: Flow, port: int, pairs: Sequence[tuple[str, str]], requests: Sequence[str], timeout_ns: int, pause_ns: int
-) -> Process:
+def _client(flow: Flow, port: int, pairs: Sequence[tuple[str, str]], requests: Sequence[str], pause_ns: int) -> Process:
     argv = [stack_of(flow).path, "client"]
     for source, destination in pairs:
         argv += ["--path", f"{source},{_socket(destination, port)}"]
     number = _number(_schedulers(flow).get("client"), "backup")
     if number is not None:
         argv += ["--backup", ",".join(pairs[number])]
-    argv += [*requests, "--timeout-ms", str(timeout_ns // NS_PER_MS), "--keylog", kept(flow, KEY_LOG)]
+    argv += [*requests, "--timeout-ms", str(time_limit_of(flow) // NS_PER_MS), "--keylog", kept(flow, KEY_LOG)]
     return Process(
         name=flow.name,
         node=flow.source,
         argv=(*argv, *_shared(flow, "client", pairs, pause_ns)),
         env=certificate.DETERMINISTIC,
         role="flow",
-        timeout_ns=timeout_ns,
         keeps=(kept(flow, KEY_LOG), *((kept(flow, CLIENT_QLOG),) if flow.options.get("qlog") else ())),
     )
 

@@ -32,6 +32,7 @@ from mprun.workloads.own_program import (
     prepare,
     started_in,
 )
+from mprun.workloads.time_limit import time_limit_of
 from mprun.workloads.tool import PYTHON, Endpoints, Movement, Outputs, Portion, Result, Table, Work, kept, temporary
 
 PROGRAM = f"{engine_paths.PROGRAMS}/quic_end.py"
@@ -92,7 +93,7 @@ def commands(flow: Flow) -> tuple[str, ...]:
     return tuple(f"{host}: {shlex.join(stack[key])}" for host, key in lines if key in stack)
 
 
-def work(flow: Flow, ends: Endpoints, timeout_ns: int) -> Work:
+def work(flow: Flow, ends: Endpoints) -> Work:
     """Return both ends as processes, and preparations for the certificate and the files of the stack."""
     stack = own_stack(flow)
     assert stack is not None
@@ -102,7 +103,7 @@ def work(flow: Flow, ends: Endpoints, timeout_ns: int) -> Work:
     own: Mapping[str, str] = stack.get("environment", {})
     building = {**own_environment(flow, known, KEY_LOGS["client"]), **own}
     preparations = (made, *prepare(flow, stack.get("build", ()), known, building))
-    client, server = (_end(flow, ends, role, stack[role], known, own, timeout_ns) for role in ("client", "server"))
+    client, server = (_end(flow, ends, role, stack[role], known, own) for role in ("client", "server"))
     return Work((client,), (server,), preparations)
 
 
@@ -113,7 +114,6 @@ def _end(
     command: Sequence[str],
     known: Mapping[str, str],
     own: Mapping[str, str],
-    timeout_ns: int,
 ) -> Process:
     """Return the process of one end."""
     is_client = role == "client"
@@ -134,7 +134,7 @@ def _end(
         argv=(*PYTHON, PROGRAM, *words, *inner),
         role="flow" if is_client else "server",
         env=environment,
-        timeout_ns=timeout_ns,
+        timeout_ns=time_limit_of(flow),
         ready=None if is_client else Ready("udp", str(ends.port)),
         keeps=tuple(kept(flow, name) for name in keeps),
         most_log_bytes=MOST_LOG_BYTES,

@@ -20,6 +20,7 @@ from mprun.model.metric import OF_CONNECTIONS, Metric, delays
 from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow
 from mprun.workloads.account import tell_requests
+from mprun.workloads.time_limit import TimeLimit
 from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Table, Work
 
 PROGRAMS = {"python3": Program("python3")}
@@ -31,8 +32,8 @@ METRICS = {
 }
 
 PROGRAM = f"{engine_paths.PROGRAMS}/reqres.py"
-# The time limit of the connection, and of a request with its answer; think times are added.
-GRACE_NS, REQUEST_NS = 60_000_000_000, 1_000_000_000
+# The longest time of a request with its answer, besides its think times.
+REQUEST_NS = 1_000_000_000
 
 
 class Entry(ConnectionEntry):
@@ -51,6 +52,14 @@ class Entry(ConnectionEntry):
         0, alias="server_think", description="The time that the server waits before each answer. Default: 0s."
     )
     congestion: Congestion | None = Field(None, description="The congestion control of both ends. Default: the hosts'.")
+
+
+def _work_ns(flow: Flow) -> int:
+    options: Mapping[str, Any] = flow.options
+    return int(options["requests"] * (options["think_ns"] + options["server_think_ns"] + REQUEST_NS))
+
+
+TIME_LIMIT = TimeLimit(60, _work_ns)
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
@@ -76,7 +85,6 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         node=flow.source,
         argv=(*PYTHON, PROGRAM, "client", *place, *shared, *own),
         role="flow",
-        timeout_ns=GRACE_NS + options["requests"] * (options["think_ns"] + options["server_think_ns"] + REQUEST_NS),
     )
     return Work(clients=(client,), servers=(server,))
 

@@ -26,6 +26,7 @@ from mprun.model.path import NamedPath
 from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_MS, SIZE, TIME
+from mprun.workloads.time_limit import TimeLimit
 from mprun.workloads.tool import Endpoints, Movement, Outputs, PathUse, Portion, Program, Result, Table, Work
 
 PROGRAMS = {"cmtsctp": Program("", "--version", "mprun tools install cmtsctp")}
@@ -53,7 +54,7 @@ METRICS = {
 UDP_PORT = 9899
 FIRST_PORT = 5201
 # An association may take a minute to come up, and some seconds to end.
-GRACE_NS = 70_000_000_000
+TIME_LIMIT = TimeLimit(70)
 MOST_MESSAGE_BYTES = 65_535
 DEFAULT_INTERVAL_NS = 100_000_000
 # RTO.Max (RFC 9260, section 16).
@@ -168,7 +169,6 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         node=flow.source,
         argv=_argv(flow, ends, "--connect", pairs),
         role="flow",
-        timeout_ns=(flow.duration_ns or 0) + GRACE_NS,
     )
     return Work(clients=(client,), servers=(server,))
 

@@ -228,8 +228,9 @@ class Result:
 class Tool(Protocol):
     """The module of a workload; see the package's docstring.
 
-    A module may have five more functions:
+    A module may have a TIME_LIMIT and five more functions:
 
+    - `TIME_LIMIT`: the `time_limit.TimeLimit` of its flows. Without it, each client has the limit of its Process.
     - `commands`: Flow -> lines that a person must allow (--allow-exec). It is for a tool that runs what a file says.
     - `join`: processes of one role and host -> a Process that does the work of all. It is for a tool whose programs can
       serve several flows of a host at once.

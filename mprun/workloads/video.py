@@ -26,6 +26,7 @@ from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S, TIME
 from mprun.workloads import quic_connection
 from mprun.workloads.quic_connection import check_paths as check_paths
+from mprun.workloads.time_limit import TimeLimit
 from mprun.workloads.tool import Endpoints, Outputs, Program, Result, Table, Work
 
 PROGRAMS = {"python3": Program("python3")}
@@ -50,7 +51,7 @@ METRICS = {
 PLAYER = ("python3", "-S", "-B", "-m", "mprun.agent.programs.video")
 MOST_CHUNKS, MOST_QUALITIES = 10_000, 30
 # A flow may last ten times as long as the video, plus a minute.
-GRACE_NS, SLOWNESS = 60 * NS_PER_S, 10
+TIME_LIMIT = TimeLimit(60, lambda flow: 10 * int(str(flow.options["length_ns"])))
 
 
 class Entry(ServedEntry):
@@ -131,13 +132,12 @@ def programs(flow: Flow) -> Mapping[str, Program]:
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return a server for one connection, and the player."""
     options: Mapping[str, Any] = flow.options
-    timeout_ns = flow.timeout_ns or GRACE_NS + SLOWNESS * options["length_ns"]
     rates = ",".join(map(str, options["qualities_bit_per_s"]))
     names = ("chunk_ns", "length_ns", "buffer_ns", "startup_ns", "adaptation")
     asked = (f"rates={rates}", *(f"{name}={options[name]}" for name in names))
     environment = {"PYTHONPATH": engine_paths.LIBRARY}
     if flow.protocol == "quic":
-        made = quic_connection.work(flow, ends, ("--requests", "-"), timeout_ns, options["chunk_ns"])
+        made = quic_connection.work(flow, ends, ("--requests", "-"), options["chunk_ns"])
         (client,) = made.clients
         player = (*PLAYER, "quic", *asked, "--", *client.argv)
         return replace(made, clients=(replace(client, argv=player, env={**client.env, **environment}),))
@@ -157,7 +157,6 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         argv=(*PLAYER, "player", *place, *shared, *asked),
         role="flow",
         env=environment,
-        timeout_ns=timeout_ns,
     )
     return Work(clients=(client,), servers=(server,))
 

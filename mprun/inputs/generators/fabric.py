@@ -11,6 +11,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 from mprun.inputs.keys.file_model import refuse
 from mprun.inputs.keys.link import LinkProperties
 from mprun.model.fault import Path
+from mprun.model.spec import Direction
 from mprun.model.units import hold_rate
 
 MOST_OVERSUBSCRIPTION = 1000
@@ -50,8 +51,8 @@ class Uplink(LinkProperties):
             raise refuse({("oversubscription",): "conflicts with 'rate': remove one of the two"}, self.oversubscription)
         return self
 
-    def find_faults(self) -> dict[Path, str]:
-        faults = super().find_faults()
+    def find_faults(self, forward: Direction, reverse: Direction) -> dict[Path, str]:
+        faults = super().find_faults(forward, reverse)
         if self.oversubscription is not None:
             # the ratio gives a rate later
             faults.pop(("queue",), None)

@@ -91,11 +91,19 @@ def refuse(faults: Mapping[Path, str], value: object) -> ValidationError:
     )
 
 
-def faults_at(place: Path, error: ValueError) -> dict[Path, str]:
-    """The faults that a parser of a value at `place` found, by path: one fault, or the faults of `refuse`."""
-    if isinstance(error, ValidationError):
-        return {(*place, *detail["loc"]): str(detail["ctx"]["text"]) for detail in error.errors()}
-    return {place: str(error)}
+def read_fields(model: type[FileModel], value: Mapping[Any, object]) -> dict[str, Any]:
+    """Return the fields of a model that a mapping sets, by their Python names.
+
+    It is for the parser of a value that may be a mapping. Raises a ValidationError with every fault.
+    """
+    try:
+        read = model.model_validate(value)
+    except ValidationError as error:
+        # in the order of the file, and what is missing last
+        order = {name: n for n, name in enumerate(value)}
+        faults = sorted(explain(model, error), key=lambda fault: order.get(fault[0][0], len(order)))
+        raise refuse(dict(faults), value) from None
+    return {name: getattr(read, name) for name in model.model_fields if name in read.model_fields_set}
 
 
 def known_keys(model: type[BaseModel]) -> list[str]:

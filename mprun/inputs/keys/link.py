@@ -174,19 +174,20 @@ class LinkProperties(DirectionProperties):
 
     @model_validator(mode="after")
     def _agree(self) -> LinkProperties:
-        faults = self.find_faults()
+        ways = self.directions()
+        faults = self.find_faults(*ways)
         if self.rtt is not None and self.delay is not None:
             faults[("rtt",)] = "conflicts with 'delay': remove one of the two"
-        for direction in self.directions():
+        for direction in ways:
             if message := _explain_queue(direction, self.mtu + HEADER_BYTES):
                 faults.setdefault(("queue",), message)
         if faults:
             raise refuse(faults, self)
         return self
 
-    def find_faults(self) -> dict[Path, str]:
+    def find_faults(self, forward: Direction, reverse: Direction) -> dict[Path, str]:
         """Faults of properties that need another property, by the key of the fault."""
-        return find_disagreements(*self.directions())
+        return find_disagreements(forward, reverse)
 
     def directions(self) -> tuple[Direction, Direction]:
         """Forward and reverse."""

@@ -10,12 +10,14 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mprun.model.codec import Codec, canonical_json
+from mprun.model.codec import PLAIN, Codec, Fault, canonical_json
+from mprun.model.discipline import OPTIONS, TYPES
 from mprun.model.intent.values import Ends, FlowPath, Intent, PlacedFlow
 from mprun.model.network import Interface
-from mprun.model.spec import Capture, HostSpec, Middlebox, Mptcp, PacketFault
+from mprun.model.spec import Capture, HostSpec, Middlebox, Mptcp, PacketFault, Queue
 
 Plain = dict[str, Any]
+_Pairs = tuple[tuple[str, float], ...]
 
 # Keys that are written only where they say something.
 _OPTIONAL: Mapping[type, tuple[str, ...]] = {
@@ -73,13 +75,31 @@ def _parse_capture(value: Plain) -> Plain:
     return {**value, "node": value["host"]}
 
 
+def _write_queue(queue: Queue, plain: Plain) -> Plain:
+    """Write every number as a float, and the options as pairs: digests of earlier versions contain them so."""
+    options = [[name, float(value)] for name, value in sorted(queue.options.items())]
+    return {**plain, "amount": float(queue.amount), "options": options}
+
+
+def _parse_queue(value: Plain) -> Plain:
+    """Return the numbers with the types that `_write_queue` met."""
+    amount = value["amount"]
+    try:
+        options = dict(PLAIN.decode(_Pairs, value.get("options", [])))
+    except Fault as fault:
+        raise fault.inside(".options") from None
+    whole = int(amount) if isinstance(amount, float) and amount.is_integer() else amount
+    typed = {name: TYPES.get(OPTIONS[name].kind, int)(one) if name in OPTIONS else one for name, one in options.items()}
+    return {**value, "amount": whole, "options": typed}
+
+
 _SPELLED: Mapping[type, Callable[[Any, Plain], Plain]] = {
     **{Intent: _drop_empty, Ends: _drop_empty, Middlebox: _drop_empty, HostSpec: _drop_empty},
     PacketFault: _drop_empty,
     **{PlacedFlow: _write_flow, FlowPath: _write_path, Mptcp: _write_mptcp},
-    **{Interface: _write_interface, Capture: _write_capture},
+    **{Interface: _write_interface, Capture: _write_capture, Queue: _write_queue},
 }
-CODEC = Codec(_SPELLED, {Interface: _parse_interface, Capture: _parse_capture})
+CODEC = Codec(_SPELLED, {Interface: _parse_interface, Capture: _parse_capture, Queue: _parse_queue})
 
 
 def write_intent(intent: Intent) -> Plain:

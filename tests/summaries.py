@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from mprun.model.run_summary import Summary
 from mprun.model.scalar import Scalar
-from mprun.model.sweep_files import CellRepeat, CellSummary, Counts, Messages, SweepCell
+from mprun.model.sweep_files import CellRepeat, CellSummary, Messages, RunCounts, SweepCell
 
 PASSED = Summary("passed", True, 1, {}, (), (), (), (), "virtual")
-CELL = CellSummary({}, Counts(5, 0, 0), 5, {}, Messages({}))
+CELL = CellSummary({}, RunCounts(5, 0, 0), 5, {}, Messages({}))
 
 
 def make_cell(folder: str = "", **values: Scalar) -> SweepCell:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 
-from mprun.model.agent_report import HostLoad
+from mprun.model.agent_report import MachineLoad
 
 # The number of the latest timers that are recorded.
 WORST = 20
 
 
-class HostWatch:
+class MachineWatch:
     """Counts from its creation until `sum_up`."""
 
     def __init__(self) -> None:
@@ -28,13 +28,13 @@ class HostWatch:
         """Record how late a timer of the agent came, in ns."""
         self._late_ns.append(late_ns)
 
-    def sum_up(self) -> HostLoad:
+    def sum_up(self) -> MachineLoad:
         """Return shares of the time that has passed, and times in ns."""
         elapsed_us = max(1, (time.monotonic_ns() - self._began_ns) // 1000)
         steal, total = read_cpu_ticks()
         stall_us = read_stall_us()
         late = sorted(self._late_ns)
-        return HostLoad(
+        return MachineLoad(
             cpu_pressure=None if stall_us is None else (stall_us - (self._stall_us or 0)) / elapsed_us,
             steal=(steal - self._steal) / max(1, total - self._total),
             timers=len(late),

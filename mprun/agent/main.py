@@ -27,11 +27,11 @@ from typing import IO, Any
 
 from mprun.agent import limit, memory, namespace, program_stops, run_file, sysctl
 from mprun.agent.machine import SECOND_NS, Machine, Running
-from mprun.agent.machine_load import HostWatch
+from mprun.agent.machine_load import MachineWatch
 from mprun.agent.network_commands import BuildError
 from mprun.agent.openvswitch import EARLIEST_NS
 from mprun.agent.process import NoProcess, ProcessError
-from mprun.agent.schedule import Sampling, Schedule
+from mprun.agent.schedule import FlowSchedule, Sampling
 from mprun.model.agent_report import AgentReport, Captured, Ended, write_report
 
 TICK_NS = SECOND_NS // 2
@@ -62,7 +62,7 @@ class Stopped(Exception):
     """The user wants the run to end now."""
 
 
-class Run:
+class AgentRun:
     """The state of a run in the agent: the processes that it has started, and its result."""
 
     def __init__(
@@ -147,7 +147,7 @@ class Run:
             self.machine.sleep_until(-(-now // SECOND_NS) * SECOND_NS)
 
 
-def carry_out(run: Run, shell: str | None) -> None:
+def carry_out(run: AgentRun, shell: str | None) -> None:
     """Run all phases. Raises BuildError, ProcessError or Stopped."""
     run.report("building the network")
     if not run.is_simulated:
@@ -204,7 +204,7 @@ def carry_out(run: Run, shell: str | None) -> None:
         run.captures_are_read = False
 
 
-def check_congestion_controls(run: Run) -> None:
+def check_congestion_controls(run: AgentRun) -> None:
     """Check that the kernel has the congestion controls that flows request. Raises BuildError.
 
     An MPTCP socket without a subflow accepts any name, and then uses its host's congestion control
@@ -226,7 +226,7 @@ def slab_kb() -> int:
         return next(int(line.split()[1]) for line in lines if line.startswith("SUnreclaim:"))
 
 
-def start_switches(run: Run) -> None:
+def start_switches(run: AgentRun) -> None:
     """Start the programs of switches, and configure them.
 
     A controller is ready when all switches have connected to it.
@@ -247,7 +247,7 @@ def start_switches(run: Run) -> None:
         process.wait_ready()
 
 
-def wait_for_links(run: Run) -> None:
+def wait_for_links(run: AgentRun) -> None:
     """Wait until every interface works. An earlier packet would be lost without a trace. Raises BuildError."""
     began = run.machine.now_ns()
     deadline = began + LINKS_UP_NS
@@ -259,7 +259,7 @@ def wait_for_links(run: Run) -> None:
         run.next_phase()
 
 
-def calibrate(run: Run) -> None:
+def calibrate(run: AgentRun) -> None:
     """Send each train alone, one after the other."""
     trains = run.plan["trains"]
     for number, train in enumerate(trains):
@@ -267,7 +267,7 @@ def calibrate(run: Run) -> None:
         run.result = run.result._replace(trains=(*run.result.trains, run.machine.send_train(train)))
 
 
-def prepare(run: Run) -> None:
+def prepare(run: AgentRun) -> None:
     """Run the preparations of flows one after the other, before any server listens. Raises ProcessError."""
     for planned in run.plan["preparations"]:
         run.report(f"preparing {planned['flows'][0]}")
@@ -282,7 +282,7 @@ def prepare(run: Run) -> None:
         run.next_phase()
 
 
-def measure_idle_paths(run: Run) -> None:
+def measure_idle_paths(run: AgentRun) -> None:
     """Run all probes at the same time, before there is any traffic. Raises ProcessError."""
     if not run.plan["probes"]:
         return
@@ -300,7 +300,7 @@ def measure_idle_paths(run: Run) -> None:
         run.result = run.result._replace(host_idle=watch.sum_up())
 
 
-def wait_for(run: Run, process: Running, watch: HostWatch | None = None) -> None:
+def wait_for(run: AgentRun, process: Running, watch: MachineWatch | None = None) -> None:
     """Wait until a process has ended, or its time-out has ended it. watch: gets the lateness of timers meanwhile."""
     deadline = deadline_of(process)
     descriptor = run.machine.attend(process)
@@ -341,10 +341,10 @@ def tell_if_due(process: Running, now_ns: int) -> None:
         process.tell_to_end()
 
 
-def go_through_timeline(run: Run, zero_ns: int) -> None:
+def go_through_timeline(run: AgentRun, zero_ns: int) -> None:
     """Start each flow at its time on an absolute clock, and wait until all flows have ended."""
     machine = run.machine
-    schedule = Schedule(run.plan["flows"], zero_ns)
+    schedule = FlowSchedule(run.plan["flows"], zero_ns)
     host = None if run.is_simulated else run.machine.watch_host()
     changes = list(run.plan["changes"])
     active: dict[int, Running] = {}
@@ -401,12 +401,12 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
         run.result = run.result._replace(host=host.sum_up())
 
 
-def live_captures(run: Run) -> list[Running]:
+def live_captures(run: AgentRun) -> list[Running]:
     """Return the captures that still run."""
     return [process for process in run.daemons if process.plan["role"] == "capture" and not process.poll()]
 
 
-def call_in_captures(run: Run) -> int | None:
+def call_in_captures(run: AgentRun) -> int | None:
     """Tell the captures that the traffic is over. Return when they will have read all of it; None without captures.
 
     Each capture prints how many packets it has seen until now.
@@ -418,7 +418,7 @@ def call_in_captures(run: Run) -> int | None:
     return run.machine.now_ns() + CAPTURE_NS if captures else None
 
 
-def spare_disk(run: Run) -> None:
+def spare_disk(run: AgentRun) -> None:
     """End the captures while there is still space for the rest of the run."""
     captures = live_captures(run)
     if captures and run.machine.free_bytes() < RESERVE_BYTES:
@@ -428,14 +428,14 @@ def spare_disk(run: Run) -> None:
             run.captures[process.name] = run.captures[process.name]._replace(ended_ns=run.machine.now_ns())
 
 
-def sample_totals(run: Run) -> None:
+def sample_totals(run: AgentRun) -> None:
     """Sample the series that are counted over the whole run, at its beginning and its end."""
     now_ns = run.machine.now_ns()
     for series in (*TOTALS, *({"cpu"} & run.plan["samples"].keys())):
         run.machine.sample(series, now_ns)
 
 
-def drain(run: Run) -> None:
+def drain(run: AgentRun) -> None:
     """Wait until no link holds a packet: a packet under way is neither received nor lost.
 
     A program of a file may send until the run ends, so the wait is bounded. The interval of checks grows with the time
@@ -448,7 +448,7 @@ def drain(run: Run) -> None:
         run.machine.sleep_until(run.machine.now_ns() + max(SETTLE_NS, waited_ns // 10))
 
 
-def settle(run: Run) -> None:
+def settle(run: AgentRun) -> None:
     """Wait until links are empty and sockets are closed, then record the kernel's counters."""
     drain(run)
     run.machine.sleep_until(call_in_captures(run) or run.machine.now_ns() + SETTLE_NS)
@@ -469,7 +469,7 @@ def settle(run: Run) -> None:
         run.result = run.result._replace(faults=run.machine.faulty_packets())
 
 
-def interact(run: Run) -> None:
+def interact(run: AgentRun) -> None:
     """Open Mininet's prompt on the running network."""
     from mininet.cli import CLI
 
@@ -478,7 +478,7 @@ def interact(run: Run) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def tidy_up(run: Run) -> None:
+def tidy_up(run: AgentRun) -> None:
     """Stop all processes in the reverse of the order in which they were started.
 
     If one process cannot be stopped or recorded, the others are still stopped. If a run ends early, its captures get
@@ -504,7 +504,7 @@ def tidy_up(run: Run) -> None:
     _try(run, lambda: run.note("end of run"))
 
 
-def blame(run: Run) -> None:
+def blame(run: AgentRun) -> None:
     """Set the run's error if the kernel ended processes of an entry after the entry's own process had ended."""
     ended = limit.read()
     for process in (*run.daemons, *run.preparations, *run.probes, *run.flows):
@@ -512,7 +512,7 @@ def blame(run: Run) -> None:
             run.result = run.result._replace(error=f"{process.name}: {ended[process.pid]}")
 
 
-def _try(run: Run, action: Callable[[], None]) -> None:
+def _try(run: AgentRun, action: Callable[[], None]) -> None:
     """Do a step of the clean-up. The first failure becomes the run's error if the run has none yet."""
     try:
         action()
@@ -523,7 +523,7 @@ def _try(run: Run, action: Callable[[], None]) -> None:
         traceback.print_exc()
 
 
-def perform(run: Run, shell: str | None) -> int:
+def perform(run: AgentRun, shell: str | None) -> int:
     """Carry out the plan and write the result. Return 0 if every step succeeded, else 1."""
     try:
         carry_out(run, shell)
@@ -579,7 +579,7 @@ def main(arguments: list[str]) -> int:
 
         confine = confinement.confine
     machine = Machine(plan, directory, (reports, orders), confine)
-    return perform(Run(directory, plan, machine, is_simulated, reports, orders), shell)
+    return perform(AgentRun(directory, plan, machine, is_simulated, reports, orders), shell)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ _TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 # The form of a value, and how exactly tc can hold and show it.
 COUNT, BYTES, TIME, MICROSECONDS, RATE, RATIO, BUCKET, DRAIN = range(8)
-_Place = tuple[str, int]
+_Position = tuple[str, int]
 
 # The events of a packet with a probability and a correlation.
 _CHANCES = ("duplicate", "corrupt", "reorder")
@@ -28,7 +28,7 @@ _FORMS: dict[str, int] = {"count": COUNT, "ns": MICROSECONDS, "bytes": BYTES}
 
 # For each kind of qdisc: keyword -> the places of its values in `tc -j qdisc show`, and their forms. A place with dots
 # is nested; None: the value is not shown. `loss MODEL` is one keyword.
-_GRAMMAR: dict[str, dict[str, list[_Place | None]]] = {
+_GRAMMAR: dict[str, dict[str, list[_Position | None]]] = {
     "netem": {
         "limit": [("limit", COUNT)],
         "delay": [("delay.delay", TIME), ("delay.jitter", TIME), ("delay.correlation", RATIO)],
@@ -86,16 +86,16 @@ def _compare(kind: str, words: list[str], options: dict[str, Any]) -> Iterator[s
         if keyword not in grammar:
             yield f"{keyword}: not known to be set"
             continue
-        for place in grammar[keyword]:
+        for position in grammar[keyword]:
             if not words or words[0] in (*grammar, "loss"):
                 break
             text = words.pop(0)
-            if place is None:
+            if position is None:
                 continue
-            wanted, got = read_value(place[1], text), _shown(place, options)
+            wanted, got = read_value(position[1], text), _shown(position, options)
             if got is None and wanted == 0:
                 continue
-            if got is None or _distance(place[1], got, wanted, options) > _resolution(place[1], wanted, options):
+            if got is None or _distance(position[1], got, wanted, options) > _resolution(position[1], wanted, options):
                 yield f"{keyword}: asked {text}, reads {got}"
 
 
@@ -110,8 +110,8 @@ def read_value(form: int, text: str) -> float:
     return float(number) * _RATES[unit] if form == RATE else float(number)
 
 
-def _shown(place: _Place, options: dict[str, Any]) -> float | None:
-    path, form = place
+def _shown(position: _Position, options: dict[str, Any]) -> float | None:
+    path, form = position
     value: Any = options
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None

@@ -44,10 +44,10 @@ _U32_KEY = struct.Struct("=IIii")
 _U32_SELECTOR = struct.Struct("=BBBxHHhhI")
 _MIRRED = struct.Struct("=IIiiiiI")
 
-Message = tuple[int, int, bytes]
+NetlinkMessage = tuple[int, int, bytes]
 
 
-def translate(words: Sequence[str], index: Callable[[str], int]) -> Message | None:
+def translate(words: Sequence[str], index: Callable[[str], int]) -> NetlinkMessage | None:
     """Return (type, flags, body) of a tc command without its leading `tc`; None if tc itself must run it.
 
     index: the index of an interface in the current namespace.

@@ -20,7 +20,7 @@ from mprun.errors import MprunError
 from mprun.inputs import load
 from mprun.kernel.store import describe_recipe
 from mprun.metrics.cells import INCOMPLETE
-from mprun.model.run_files import Environment
+from mprun.model.run_files import RunEnvironment
 from mprun.runs.run_directory import FROM_CAPTURES, RunDirectory
 from mprun.safety.folder import Folder
 from mprun.sweeps.sweep_directory import SweepDirectory
@@ -62,16 +62,16 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
             }
         if summary.status == INCOMPLETE:
             note = f"Incomplete: {tell_progress(summary)}"
-    for place, run in runs.items():
-        patterns = (*(_OF_RUN if place == ALONE else _OF_MANY), *(("pcap/*.pcap",) if with_pcaps else ()))
-        prefix = "" if place == ALONE else f"{place}/"
+    for member, run in runs.items():
+        patterns = (*(_OF_RUN if member == ALONE else _OF_MANY), *(("pcap/*.pcap",) if with_pcaps else ()))
+        prefix = "" if member == ALONE else f"{member}/"
         found = _files(run.folder, patterns)
         if not with_pcaps:
             # these tables are as large as the captures from which they are made
             left_out = {f"tables/{name}.parquet" for name in FROM_CAPTURES}
             found = {name: content for name, content in found.items() if name not in left_out}
         files |= {f"{prefix}{name}": content for name, content in found.items()}
-    artifacts = {place: {name: digest_of(run, name) for name in run.artifacts()} for place, run in runs.items()}
+    artifacts = {member: {name: digest_of(run, name) for name in run.artifacts()} for member, run in runs.items()}
     kind = "sweep" if isinstance(source, SweepDirectory) else "run"
     name = source.name if isinstance(source, SweepDirectory) else source.long_name
     files[ARTIFACTS] = _to_json({"kind": kind, "name": name, "runs": artifacts})
@@ -107,7 +107,7 @@ def _about(
     name: str,
     note: str,
     runs: dict[str, RunDirectory],
-    environments: list[Environment],
+    environments: list[RunEnvironment],
     licence: str,
 ) -> Description:
     texts: list[str] = []

@@ -20,16 +20,16 @@ from typing import Literal
 
 from mprun.bundles.archive import unpack
 from mprun.bundles.pack import ALONE, ARTIFACTS, digest_of
-from mprun.engines.agent_process import Progress
+from mprun.engines.agent_process import RunProgress
 from mprun.errors import SpecError
 from mprun.inputs import load
 from mprun.inputs.keys.experiment import RUNS
-from mprun.metrics.comparison import Compared, compare, compare_expectations, differing_values
+from mprun.metrics.comparison import ComparedMetric, compare, compare_expectations, differing_values
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.codec import canonical_json
 from mprun.model.engine_name import DEFAULT_ENGINE, EngineName
 from mprun.model.permission import Consent
-from mprun.model.run_files import Build, Environment
+from mprun.model.run_files import Build, RunEnvironment
 from mprun.model.spec import Spec
 from mprun.model.sweep_files import SweepRecord
 from mprun.runs.place import Place, choose_place, refuse_commands
@@ -38,7 +38,7 @@ from mprun.runs.repetition import repeat
 from mprun.runs.run_directory import KERNEL_LOG, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.safety.folder import Folder, UnsafeError
 from mprun.safety.text import make_printable, plain
-from mprun.sweeps.execution import places_for
+from mprun.sweeps.execution import slots_for
 from mprun.sweeps.executor import run_all
 from mprun.sweeps.local import LocalExecutor
 from mprun.sweeps.operands import read_operands
@@ -47,17 +47,17 @@ from mprun.sweeps.sweep_directory import Kept, SweepDirectory
 from mprun.sweeps.sweep_summary import find_missing, write_summary
 from mprun.sweeps.worker import Job, settle
 
-Verdict = Literal["identical", "within", "different"]
+Closeness = Literal["identical", "within", "different"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,%-]{0,200}")
-_PLACE = re.compile(rf"runs/{_NAME.pattern}/[1-9][0-9]{{0,8}}")
+_RUN_MEMBER = re.compile(rf"runs/{_NAME.pattern}/[1-9][0-9]{{0,8}}")
 CAPTURES = "pcap/"
 # Files besides the artifacts that a repetition on an equal machine makes again.
 _SAME = ("plan.json", "environment.json", "inputs/files/*", f"tables/{KERNEL_LOG}.parquet")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReproducedRun:
     """The outcome of a repetition.
 
     - verdict: `identical` if every artifact is equal byte by byte; `within` if the metrics of repeated runs differ by
@@ -71,14 +71,14 @@ class Outcome:
     - unproven: members of the bundle that the repetition does not prove.
     """
 
-    verdict: Verdict
+    closeness: Closeness
     path: Path
     identical: int
     runs: int
     differences: Sequence[str] = ()
     facts: Mapping[str, tuple[object, object]] = field(default_factory=dict)
-    compared: Sequence[Compared] = ()
-    main: Sequence[Compared] = ()
+    compared: Sequence[ComparedMetric] = ()
+    main: Sequence[ComparedMetric] = ()
     failures: Sequence[str] = ()
     unproven: Sequence[str] = ()
 
@@ -138,7 +138,7 @@ def open_bundle(archive: Path, scratch: Path) -> Bundle:
 def _prove_members(archive: Path, whole: RunDirectory, artifacts: Mapping[str, Mapping[str, str]]) -> None:
     """Compare each artifact with its digest. Raises SpecError for an artifact without a digest or with another one."""
     for place, digests in artifacts.items():
-        if place != ALONE and not _PLACE.fullmatch(place):
+        if place != ALONE and not _RUN_MEMBER.fullmatch(place):
             raise SpecError(f"{archive}: {ARTIFACTS} names no run: {plain(place)[:80]!r}")
         run = whole if place == ALONE else RunDirectory(whole.folder.below(place))
         for name in run.artifacts():
@@ -199,13 +199,13 @@ def reproduce(
     engine: EngineName,
     kernel: str | None,
     consent: Consent,
-    progress: Progress,
+    progress: RunProgress,
     jobs: int | None = None,
-) -> Outcome:
+) -> ReproducedRun:
     """Run the content of a bundle again under `parent`.
 
     kernel: the kernel for the virtual engine. None: the original kernel if it is built here, else `default`. Raises
-    SpecError or HostError if nothing can be run, RunError if a single run cannot be repeated.
+    SpecError or MachineError if nothing can be run, RunError if a single run cannot be repeated.
     """
     if isinstance(bundle.source, SweepDirectory):
         return _reproduce_sweep(bundle, bundle.source, parent, engine, kernel, consent, progress, jobs)
@@ -217,12 +217,12 @@ def reproduce(
     everything = list(compare(*read_operands(original, again).cells))
     main = _choose_main(everything, [load(*original.resolved_inputs).spec])
     if difference is None:
-        return Outcome("identical", again.path, 1, 1, facts=facts, main=main, unproven=unproven)
-    compared = [one for one in everything if one.verdict != "same"]
-    return Outcome("different", again.path, 0, 1, [difference], facts, compared, main, unproven=unproven)
+        return ReproducedRun("identical", again.path, 1, 1, facts=facts, main=main, unproven=unproven)
+    compared = [one for one in everything if one.tendency != "same"]
+    return ReproducedRun("different", again.path, 0, 1, [difference], facts, compared, main, unproven=unproven)
 
 
-def _choose_main(compared: Sequence[Compared], specs: Iterable[Spec]) -> list[Compared]:
+def _choose_main(compared: Sequence[ComparedMetric], specs: Iterable[Spec]) -> list[ComparedMetric]:
     """Return the metrics that experiments show or expect."""
     experiments = [spec.experiment for spec in specs]
     names = {name for one in experiments for name in (*one.show, *(bound.metric for bound in one.expectations))}
@@ -236,11 +236,11 @@ def _reproduce_sweep(
     engine: EngineName,
     kernel: str | None,
     consent: Consent,
-    progress: Progress,
+    progress: RunProgress,
     jobs: int | None,
-) -> Outcome:
+) -> ReproducedRun:
     tasks = dict(_read_tasks(original, engine, kernel, consent))
-    executor = LocalExecutor(places_for({engine}, jobs, len(os.sched_getaffinity(0))))
+    executor = LocalExecutor(slots_for({engine}, jobs, len(os.sched_getaffinity(0))))
     again = SweepDirectory.create(parent, _record(original, tasks), original.inputs())
     failures: list[str] = []
     differences: dict[str, str] = {}
@@ -266,13 +266,13 @@ def _reproduce_sweep(
     with again.held(), ExitStack() as at_end:
         at_end.callback(again.tidy)
         at_end.callback(executor.close)
-        for name, outcome in run_all(executor, begin, look):
+        for name, reproduced in run_all(executor, begin, look):
             job = running.pop(name)
-            settle(job, outcome)
+            settle(job, reproduced)
             run = again.finish(job.directory, name)
             done += 1
-            if outcome.status == "error":
-                failures.append(f"{name}: {outcome.error}")
+            if reproduced.status == "error":
+                failures.append(f"{name}: {reproduced.error}")
                 continue
             made[f"runs/{name}"] = run
             difference = _first_difference(bundle.artifacts.get(f"runs/{name}", {}), run)
@@ -287,15 +287,15 @@ def _reproduce_sweep(
     everything = list(compare(*operands.cells))
     main = _choose_main(everything, (task.spec for task in tasks.values()))
     if same == len(tasks):
-        return Outcome("identical", again.path, same, len(tasks), facts=facts, main=main, unproven=unproven)
+        return ReproducedRun("identical", again.path, same, len(tasks), facts=facts, main=main, unproven=unproven)
     count = len(everything)
     # With this many intervals at 95 %, some would exclude zero by chance. All together must hold with 95 %.
-    compared = [one for one in compare(*operands.cells, 1 - (1 - CONFIDENCE) / max(count, 1)) if one.verdict != "same"]
+    compared = [one for one in compare(*operands.cells, 1 - (1 - CONFIDENCE) / max(count, 1)) if one.tendency != "same"]
     worse = any(one.is_worse for one in compare_expectations(*operands.cells))
-    is_clear = worse or failures or any(one.verdict != "unclear" for one in compared)
-    verdict: Verdict = "different" if is_clear else "within"
-    shown = [one for one in compared if one.verdict != "unclear"]
-    return Outcome(verdict, again.path, same, len(tasks), told, facts, shown, main, failures, unproven)
+    is_clear = worse or failures or any(one.tendency != "unclear" for one in compared)
+    closeness: Closeness = "different" if is_clear else "within"
+    shown = [one for one in compared if one.tendency != "unclear"]
+    return ReproducedRun(closeness, again.path, same, len(tasks), told, facts, shown, main, failures, unproven)
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,7 @@ class _Task:
 
     cell: int
     spec: Spec
-    environment: Environment
+    environment: RunEnvironment
     place: Place
     kernel: str
 
@@ -312,7 +312,7 @@ class _Task:
 def _read_tasks(
     original: SweepDirectory, engine: EngineName, kernel: str | None, consent: Consent
 ) -> Iterator[tuple[str, _Task]]:
-    """Yield the tasks by their places below the runs of the sweep. Raises SpecError or HostError."""
+    """Yield the tasks by their places below the runs of the sweep. Raises SpecError or MachineError."""
     for kept in _ended(original):
         name = str(kept.run.path.relative_to(original.path / "runs"))
         spec = load(*kept.run.resolved_inputs).spec

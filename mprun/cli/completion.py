@@ -70,7 +70,7 @@ def complete_runs(context: click.Context, _parameter: click.Parameter, incomplet
 
 def _list_steps(incomplete: str) -> list[str]:
     """Return `01/xp_tcp` and so on after `01/`, or the steps of the lab in the current folder."""
-    from mprun.host.packaged import find_labs
+    from mprun.machine.packaged import find_labs
 
     lab, slash, _ = incomplete.rpartition("/")
     folder = find_labs().get(lab.split("_")[0].zfill(2), Path(lab)) if slash else Path()
@@ -90,7 +90,7 @@ def _list_steps(incomplete: str) -> list[str]:
 
 def complete_labs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the labs by number, and by name after its first letter."""
-    from mprun.host.packaged import find_labs
+    from mprun.machine.packaged import find_labs
 
     labs = find_labs()
     names = {folder.name: "" for folder in labs.values()}

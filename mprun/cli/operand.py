@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mprun.errors import SpecError
-from mprun.host.scratch import scratch
+from mprun.machine.scratch import scratch
 
 if TYPE_CHECKING:
     from mprun.runs.run_directory import RunDirectory

@@ -76,7 +76,7 @@ def command(
         if loaded.spec.experiment.repeat.most > 1:
             click.echo("note: this is one run; `mprun sweep` repeats it as the file asks", err=True)
     inputs = runner.read_inputs(loaded.sources)
-    request = runner.Request(loaded.spec, place, loaded.warnings, inputs, shell, consent, loaded.parameters)
+    request = runner.RunRequest(loaded.spec, place, loaded.warnings, inputs, shell, consent, loaded.parameters)
     with Bar(quiet=shell is not None) as bar:
         run, summary = runner.run_request(request, parent, bar.show)
     linked = _link(run, loaded.spec, Path(experiment).parent)

@@ -15,7 +15,7 @@ from mprun.metrics.cells import INCOMPLETE
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.run_summary import Kind
 from mprun.model.scalar import spell_scalar, spell_values
-from mprun.model.sweep_files import CellSummary, CellVerdict, Statement, SweepSummary
+from mprun.model.sweep_files import CellSummary, CellVerdict, StatementResult, SweepSummary
 from mprun.model.units import format_measured
 from mprun.reports.messages import join_messages
 from mprun.reports.metrics import choose_metrics, format_bound, format_mean, list_metrics
@@ -69,7 +69,7 @@ def _choose(cells: Sequence[CellSummary], wanted: Sequence[str], asked: Sequence
     missing = [name for name in wanted if name not in known]
     if missing:
         from mprun.errors import SpecError
-        from mprun.model.fault import name_nearest
+        from mprun.model.problem import name_nearest
 
         raise SpecError(f"no run has metric '{missing[0]}'{name_nearest(missing[0], known, 'metrics')}")
     if wanted:
@@ -119,7 +119,7 @@ def _show_expectations(cells: Sequence[CellSummary]) -> None:
                 click.echo(f"      {label}: {verdict.held} of {verdict.of}")
 
 
-def _show_statements(statements: Sequence[Statement], may_come: bool) -> None:
+def _show_statements(statements: Sequence[StatementResult], may_come: bool) -> None:
     """Print the statements across cells, with the measured values of both sides.
 
     `may_come`: missing runs have not been made yet.

@@ -32,7 +32,7 @@ def command(name: str, kernel: str | None, parent: Path, consent: Consent, as_js
     from mprun.cli.operand import find_run
     from mprun.cli.progress import Bar
     from mprun.errors import RunError
-    from mprun.host.scratch import scratch
+    from mprun.machine.scratch import scratch
     from mprun.model.engine_name import DEFAULT_ENGINE
     from mprun.runs.repetition import first_difference, repeat
 

@@ -84,12 +84,12 @@ def command(
     from mprun.cli.growing import growing_sweep
     from mprun.cli.operand import find_exact_run
     from mprun.errors import SpecError
-    from mprun.host.scratch import scratch
     from mprun.inputs import load
+    from mprun.machine.scratch import scratch
     from mprun.questions.bisect import read_statement
+    from mprun.questions.faulted_run import find_end
     from mprun.questions.minimise import find_failure, read_files, write_files
-    from mprun.questions.outcome import find_end
-    from mprun.questions.why import Question, explain
+    from mprun.questions.why import WhyQuestion, explain
     from mprun.runs.place import choose_place
     from mprun.runs.provenance import find_kernel
     from mprun.sweeps import execution, study
@@ -111,15 +111,15 @@ def command(
     with scratch("mprun-why-") as work:
         files = write_files(read_files(run, work, consent), work)
         loaded = load(*files, seed=run.plan().seed)
-        places = execution.places_for({"virtual"}, jobs, len(os.sched_getaffinity(0)))
+        slots = execution.slots_for({"virtual"}, jobs, len(os.sched_getaffinity(0)))
         texts = {path.name: path.read_text() for path in files}
-        question = Question(failure, statement, failure.metric if failure else "")
+        question = WhyQuestion(failure, statement, failure.metric if failure else "")
 
         def cells_of(cases: Sequence[Loaded]) -> Sequence[Cell]:
             return study.make_cells(cases, "virtual", on)
 
         with (
-            closing(LocalExecutor(places)) as executor,
+            closing(LocalExecutor(slots)) as executor,
             growing_sweep(parent, f"why {text}", texts, keep, consent, executor) as (growing, run_cells),
         ):
             explained = explain(

@@ -15,7 +15,7 @@ from itertools import combinations
 
 from mprun.compile.middlebox import speakers
 from mprun.compile.numbering import Numbering
-from mprun.compile.openflow import label, place_switches
+from mprun.compile.openflow import label, make_switches
 from mprun.compile.routing import Routing, number_segments
 from mprun.errors import SpecError
 from mprun.model.address import Subnet, families_of
@@ -115,7 +115,7 @@ def allocate(spec: Spec) -> Network:
         for name, kind in topology.nodes.items()
     }
     changes = tuple(_size_queues_of(topology, links, longest))
-    switches = place_switches(topology, built)
+    switches = make_switches(topology, built)
     return Network(nodes=nodes, links=tuple(links), paths=paths, changes=changes, switches=switches)
 
 

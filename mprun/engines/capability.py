@@ -17,10 +17,10 @@ from pathlib import Path
 from mprun.agent import mptcp_event, rtnetlink, sysctl
 from mprun.compile.planner import KERNEL_WIDE
 from mprun.compile.wire import spell_discipline
-from mprun.engines import host_mptcp
+from mprun.engines import machine_mptcp
 from mprun.engines.agent_process import ENVIRONMENT, find_program, unshare_command
-from mprun.errors import HostError
-from mprun.host import invoking_user
+from mprun.errors import MachineError
+from mprun.machine import invoking_user
 from mprun.model.capabilities import SIMULATED_SLACK_NS, Capabilities, SchedulerChoice
 from mprun.model.discipline import DISCIPLINES
 from mprun.model.plan import Plan
@@ -63,7 +63,7 @@ def programs_needed(spec: Spec) -> dict[str, Program]:
 
 
 def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
-    """Return what this machine offers to `spec`. Raises HostError that names every missing program."""
+    """Return what this machine offers to `spec`. Raises MachineError that names every missing program."""
     needed = programs_needed(spec)
     missing = {name: program for name, program in needed.items() if not find_program(name, virtual)}
     versions = {name: version_of(name, p, virtual) for name, p in needed.items() if p.version and name not in missing}
@@ -75,7 +75,7 @@ def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
         packages = " ".join(sorted({program.package for program in missing.values() if not program.remedy}))
         remedies = dict.fromkeys(program.remedy for program in missing.values() if program.remedy)
         ways = [*([f"apt-get install {packages}"] if packages else []), *map(str, remedies)]
-        raise HostError(f"this run needs {', '.join(sorted(missing))}: {'; '.join(ways)}")
+        raise MachineError(f"this run needs {', '.join(sorted(missing))}: {'; '.join(ways)}")
     return Capabilities(
         iperf3_speaks_mptcp=native,
         mptcp_library=wrapper or "",
@@ -83,7 +83,7 @@ def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
         kernel_wide=None if virtual else _kernel_wide_values(),
         is_simulated=virtual,
         timer_slack_ns=SIMULATED_SLACK_NS if virtual else REAL_TIME_SLACK_NS,
-        schedulers=None if virtual else host_mptcp.find_schedulers(host_mptcp.schedulers_asked(spec)),
+        schedulers=None if virtual else machine_mptcp.find_schedulers(machine_mptcp.schedulers_asked(spec)),
         buffers_captures=virtual or "tcpdump" not in needed or can_buffer_captures(),
         versions=versions,
     )
@@ -127,8 +127,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _kernel_wide_values() -> Mapping[str, str]:
-    places = {name: Path("/proc/sys", *name.split(".")) for name in KERNEL_WIDE}
-    return {name: place.read_text().strip() for name, place in places.items() if place.exists()}
+    files = {name: Path("/proc/sys", *name.split(".")) for name in KERNEL_WIDE}
+    return {name: file.read_text().strip() for name, file in files.items() if file.exists()}
 
 
 def can_trace() -> bool:
@@ -223,7 +223,7 @@ def missing_sysctls(plan: Plan, schedulers: SchedulerChoice) -> list[str]:
     for setting in dict.fromkeys(settings):
         name, value = setting.split("=", 1)
         if name == sysctl.SCHEDULER and Path(sysctl.path_of("net.mptcp.enabled")).exists():
-            lacking += filter(None, [host_mptcp.lacking_scheduler(value, schedulers)])
+            lacking += filter(None, [machine_mptcp.lacking_scheduler(value, schedulers)])
             continue
         has = sysctl.choices_of(name)
         if not Path(sysctl.path_of(name)).exists():

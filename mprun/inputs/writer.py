@@ -35,9 +35,9 @@ from mprun.model.spec import (
     Queue,
     Reorder,
     Reseed,
-    Series,
+    SampleKind,
     TopologySpec,
-    place_of_attachment,
+    path_of_attachment,
 )
 from mprun.workloads.tool import tool_of
 
@@ -287,7 +287,7 @@ def _flow(flow: Flow) -> dict[str, Any]:
         entry["group"] = flow.group
     options: dict[str, Any] = {**flow.options}
     if attached := options.pop("attachments", None):
-        files = [{"name": one["name"], "archive": place_of_attachment(one["sha256"])} for one in attached]
+        files = [{"name": one["name"], "archive": path_of_attachment(one["sha256"])} for one in attached]
         if isinstance(stack := options.get("stack"), Mapping):
             options["stack"] = {**stack, "files": files}
         else:
@@ -314,7 +314,7 @@ def _option(value: Any, render: Callable[[Any], str]) -> Any:
     return value if render is str else render(value)
 
 
-def _samples(samples: Mapping[Series, int]) -> dict[str, Any]:
+def _samples(samples: Mapping[SampleKind, int]) -> dict[str, Any]:
     return {series: units.INTERVAL.render(interval_ns) for series, interval_ns in samples.items()}
 
 

@@ -17,30 +17,30 @@ from typing import Literal
 
 from mprun.compile import allocate
 from mprun.engines.registry import ENGINES
-from mprun.errors import HostError, Interrupted, MprunError, SpecError
-from mprun.host.version import code_digest
-from mprun.inputs.keys.lab_definition import Profile
+from mprun.errors import Interrupted, MachineError, MprunError, SpecError
+from mprun.inputs.keys.lab_definition import LabProfile
 from mprun.labs.definition import Lab, LabSweep, Step
-from mprun.labs.study_figure import Figure, JudgedFigure, judge_figure
+from mprun.labs.study_figure import JudgedFigure, StudyFigure, judge_figure
 from mprun.labs.sweep_run import measured_by_sweep, run_sweep, wall_s_of
-from mprun.metrics.claim_check import Columns, Judgement, Measured, Swept, judge
+from mprun.machine.version import code_digest
+from mprun.metrics.claim_check import JudgedClaim, MeasuredRun, Swept, TableColumns, judge
 from mprun.metrics.lateness import find_exchange_allowance
-from mprun.model.fault import tell_unknown
 from mprun.model.permission import NO_COMMANDS, Consent
+from mprun.model.problem import tell_unknown
 from mprun.model.run_summary import Summary
 from mprun.runs import runner
 from mprun.runs.place import Place
 from mprun.runs.run_directory import RunDirectory, list_runs, short_digest_of
 from mprun.statements.claim import Claim
 from mprun.sweeps import signature
-from mprun.sweeps.execution import Tell
+from mprun.sweeps.execution import TellProgress
 from mprun.sweeps.executor import run_all
 from mprun.sweeps.local import LocalExecutor
 from mprun.sweeps.sweep_directory import SweepDirectory
-from mprun.sweeps.worker import Job, Outcome
+from mprun.sweeps.worker import Job, RunOutcome
 
 # ran: there is a summary. broken: the run ended with an error. impossible: this machine lacks something.
-State = Literal["ran", "broken", "impossible"]
+StepState = Literal["ran", "broken", "impossible"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Done:
     """
 
     step: Step
-    state: State
+    state: StepState
     wall_s: float
     directory: Path | None = None
     summary: Summary | None = None
@@ -71,7 +71,7 @@ class LabRun:
 
     lab: Lab
     done: tuple[Done, ...]
-    judgements: tuple[Judgement, ...]
+    judgements: tuple[JudgedClaim, ...]
     figures: tuple[JudgedFigure, ...]
     results: Mapping[str, RunDirectory | SweepDirectory]
     walls_s: Mapping[str, float]
@@ -86,11 +86,11 @@ class Scope:
     - keeps: True to use runs of the same files, engine and kernel that exist already.
     """
 
-    profile: Profile
+    profile: LabProfile
     figures: tuple[str, ...] = ()
     keeps: bool = False
 
-    def figures_of(self, lab: Lab) -> tuple[Figure, ...]:
+    def figures_of(self, lab: Lab) -> tuple[StudyFigure, ...]:
         """Return the figures to judge. Raises SpecError for a name that the lab does not have."""
         names = [figure.name for figure in lab.figures]
         for name in self.figures:
@@ -122,7 +122,7 @@ def run_labs(
     look: Callable[[], None],
     consent: Consent = NO_COMMANDS,
     seed: int | None = None,
-    tell: Tell = lambda _: None,
+    tell: TellProgress = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Iterator[LabRun]:
     """Run the steps and then the sweeps of all labs. Yield each lab with its judged claims, in order, when it is over.
@@ -169,7 +169,7 @@ def _judge_lab(
 ) -> LabRun:
     done = tuple(sorted(over, key=lambda one: lab.steps.index(one.step)))
     found = {one.step.name: RunDirectory(one.directory) for one in done if one.directory is not None}
-    runs: dict[str, Measured | Swept] = {name: measured_by(run) for name, run in found.items()}
+    runs: dict[str, MeasuredRun | Swept] = {name: measured_by(run) for name, run in found.items()}
     runs |= {name: measured_by_sweep(sweep) for name, sweep in sweeps.items()}
     absent = {**missing, **{one.step.name: one.error for one in done if one.directory is None}}
     walls_s = {one.step.name: one.wall_s for one in done} | {name: wall_s_of(one) for name, one in sweeps.items()}
@@ -178,10 +178,10 @@ def _judge_lab(
     return LabRun(lab, done, judgements, figures, {**found, **sweeps}, walls_s, absent)
 
 
-def measured_by(run: RunDirectory) -> Measured:
+def measured_by(run: RunDirectory) -> MeasuredRun:
     """Return the metrics of a run. Its tables are read when they are needed."""
 
-    def table(name: str) -> Columns | None:
+    def table(name: str) -> TableColumns | None:
         tables = (table for title, table in run.tables() if title == name)
         return next((table.collect().to_dict(as_series=False) for table in tables), None)
 
@@ -190,7 +190,7 @@ def measured_by(run: RunDirectory) -> Measured:
     allowance = None
     if engine is not None and not engine.IS_SIMULATED:
         allowance = find_exchange_allowance(run.plan().intent, run.agent_report().host)
-    return Measured(summary.metrics, table, allowance)
+    return MeasuredRun(summary.metrics, table, allowance)
 
 
 def wall_s_of_run(run: RunDirectory) -> float:
@@ -208,7 +208,7 @@ def _run_steps(
     keeps: bool,
 ) -> Generator[tuple[int, Done], None, None]:
     """Yield each step, with the number of its lab, when it is over."""
-    places = len(os.sched_getaffinity(0)) if place.engine.IS_SIMULATED else 1
+    slots = len(os.sched_getaffinity(0)) if place.engine.IS_SIMULATED else 1
     left = list(steps)
     running: dict[str, tuple[int, Step, Path]] = {}
     refused: list[tuple[int, Done]] = []
@@ -223,7 +223,7 @@ def _run_steps(
             refused.append((n, job))
         return None
 
-    with closing(LocalExecutor(places)) as executor:
+    with closing(LocalExecutor(slots)) as executor:
         for name, outcome in run_all(executor, begin, look):
             n, step, directory = running.pop(name)
             yield n, _end(step, directory, outcome)
@@ -238,7 +238,7 @@ def _prepare(step: Step, place: Place, parent: Path, consent: Consent, seed: int
         loaded = step.load(seed)
         plan, _ = runner.compile_for(loaded.spec, allocate(loaded.spec), place)
         inputs = runner.read_inputs(loaded.sources)
-    except HostError as error:
+    except MachineError as error:
         return Done(step, "impossible", 0.0, error=f"cannot run here: {error}")
     except MprunError as error:
         return Done(step, "broken", 0.0, error=str(error))
@@ -252,7 +252,7 @@ def _prepare(step: Step, place: Place, parent: Path, consent: Consent, seed: int
     return Job(loaded.spec, loaded.warnings, *runs_in, "pcaps", consent, inputs, loaded.parameters)
 
 
-def _end(step: Step, directory: Path, outcome: Outcome) -> Done:
+def _end(step: Step, directory: Path, outcome: RunOutcome) -> Done:
     if outcome.status == "error":
         return Done(step, "broken", outcome.wall_s, error=f"{directory}: {outcome.error}")
     run = RunDirectory(directory)

@@ -8,33 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mprun.metrics.cells import Row
+from mprun.metrics.cells import CellRun
 from mprun.model.metric import SYMBOLS, UNITS
 from mprun.model.scalar import spell_scalar
-from mprun.model.sweep_files import Sides, Statement, SweepCell
+from mprun.model.sweep_files import Sides, StatementResult, SweepCell
 from mprun.statements.evaluation import evaluate
 from mprun.statements.expression import ExpressionError, Reference, UnknownName, Value, parse
 
 
-def judge_across(texts: Sequence[str], cells: Sequence[SweepCell], rows: Sequence[Row]) -> list[Statement]:
+def judge_across(texts: Sequence[str], cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> list[StatementResult]:
     """Each statement, whether it held (None: that cannot be told), and what was found. cells: as in `sweep.json`."""
     return [_judge(text, cells, rows) for text in texts]
 
 
-def _judge(text: str, cells: Sequence[SweepCell], rows: Sequence[Row]) -> Statement:
+def _judge(text: str, cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> StatementResult:
     try:
         outcome = evaluate(parse(text), lambda reference: find_in_cells(reference, cells, rows))
     except ExpressionError as error:
-        return Statement(text, None, error.reason)
+        return StatementResult(text, None, error.reason)
     comparisons = tuple(
         Sides(one.left_amount, one.operator, one.right_amount, SYMBOLS[one.unit] if one.unit else "1")
         for one in outcome.comparisons
     )
     found = ", ".join(f"{one.left:.6g} {one.operator} {one.right:.6g}" for one in comparisons)
-    return Statement(text, outcome.is_true, found, comparisons)
+    return StatementResult(text, outcome.is_true, found, comparisons)
 
 
-def find_in_cells(reference: Reference, cells: Sequence[SweepCell], rows: Sequence[Row]) -> Value:
+def find_in_cells(reference: Reference, cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> Value:
     """Return the values of a metric in all runs of the chosen cells. Raises UnknownName."""
     first, *rest = reference.segments
     name = ".".join(segment.name for segment in rest)

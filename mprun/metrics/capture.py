@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from mprun.captures.pcapng import Captured
+from mprun.captures.pcapng import CaptureContent
 from mprun.metrics.evidence import Evidence
-from mprun.metrics.findings import Findings, join
+from mprun.metrics.readings import Readings, join
 from mprun.model import agent_report
 from mprun.model.run_summary import CaptureFacts
 from mprun.model.spec import Capture
 from mprun.workloads import tcpdump
 
 
-def read_captures(evidence: Evidence) -> tuple[dict[str, CaptureFacts], Findings]:
+def read_captures(evidence: Evidence) -> tuple[dict[str, CaptureFacts], Readings]:
     """Return the facts of each capture by its name, and what the captures lack."""
     told: dict[str, CaptureFacts] = {}
     found = []
@@ -39,8 +39,8 @@ def read_captures(evidence: Evidence) -> tuple[dict[str, CaptureFacts], Findings
 
 
 def _judge_capture(
-    wanted: Capture, seen: agent_report.Captured, held: Captured, facts: CaptureFacts, zero_ns: int
-) -> Findings:
+    wanted: Capture, seen: agent_report.Captured, held: CaptureContent, facts: CaptureFacts, zero_ns: int
+) -> Readings:
     """Report what a capture lacks."""
     where = f"capture of {wanted.name}"
     passed, lost = facts.passed, facts.lost
@@ -49,7 +49,7 @@ def _judge_capture(
         warnings.append(f"{where}: {held.problem}")
     if lost is None or passed is None:
         warnings.append(f"{where}: tcpdump did not report how many packets it lost")
-        return Findings(warnings=warnings)
+        return Readings(warnings=warnings)
     if lost:
         missing = "1 packet that passed is" if lost == 1 else f"{lost} packets that passed are"
         warnings.append(f"{where}: {missing} not in it")
@@ -61,4 +61,4 @@ def _judge_capture(
         warnings.append(f"{where}: reached its size, and holds the {which}")
     elif held.packets < passed and not held.problem:
         failures.append(f"{where}: holds {held.packets} of {passed} packets: the disk was full")
-    return Findings(failures=failures, warnings=warnings)
+    return Readings(failures=failures, warnings=warnings)

@@ -12,14 +12,14 @@ from mprun.metrics import statistics
 from mprun.metrics.statistics import LEAST_BOOTSTRAP, summarize
 from mprun.model.metric import SUFFIXES
 from mprun.model.run_summary import KINDS, Kind, Summary, Symbol
-from mprun.model.sweep_files import CellRepeat, CellSummary, CellVerdict, Counts, Messages, Statistic, SweepCell
+from mprun.model.sweep_files import CellRepeat, CellSummary, CellVerdict, Messages, RunCounts, Statistic, SweepCell
 
 # The status of a sweep that has not all its runs.
 INCOMPLETE: Literal["incomplete"] = "incomplete"
 
 
 @dataclass(frozen=True)
-class Row:
+class CellRun:
     """A run: the number of its cell and of the repetition, and its summary. directory: below that of the sweep."""
 
     cell: int
@@ -38,7 +38,7 @@ def column_of(metric: str, symbol: str) -> str:
     return metric if re.split(r"[._]", metric)[-1] == suffix[1:] else metric + suffix
 
 
-def tabulate(cells: Sequence[SweepCell], rows: Sequence[Row]) -> dict[str, list[Any]]:
+def tabulate(cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> dict[str, list[Any]]:
     """Columns: the axes, `run`, `seed`, `status`, `directory`, then the metrics. cells: as in `sweep.json`."""
     axes = list(dict.fromkeys(name for cell in cells for name in cell.values))
     columns: dict[str, list[Any]] = {name: [cells[row.cell].values.get(name) for row in rows] for name in axes}
@@ -54,7 +54,7 @@ def tabulate(cells: Sequence[SweepCell], rows: Sequence[Row]) -> dict[str, list[
     return columns
 
 
-def metrics_of(rows: Iterable[Row]) -> dict[str, Symbol]:
+def metrics_of(rows: Iterable[CellRun]) -> dict[str, Symbol]:
     """The symbol of each metric that any run has, in the order of the first that has it."""
     found: dict[str, Symbol] = {}
     for row in rows:
@@ -63,7 +63,7 @@ def metrics_of(rows: Iterable[Row]) -> dict[str, Symbol]:
     return found
 
 
-def sum_up(cells: Sequence[SweepCell], rows: Sequence[Row], needed: Sequence[int]) -> list[CellSummary]:
+def sum_up(cells: Sequence[SweepCell], rows: Sequence[CellRun], needed: Sequence[int]) -> list[CellSummary]:
     """Return the results of each cell.
 
     Statistics leave out runs that ended with an error. needed: the number of runs that each cell needs.
@@ -81,7 +81,7 @@ def sum_up(cells: Sequence[SweepCell], rows: Sequence[Row], needed: Sequence[int
             CellSummary(
                 values=cell.values,
                 folder=cell.folder,
-                runs=Counts(*(statuses.count(status) for status in ("passed", "failed", "error"))),
+                runs=RunCounts(*(statuses.count(status) for status in ("passed", "failed", "error"))),
                 needed=needed[n],
                 metrics=metrics,
                 expectations=tuple(_count_held(own)),
@@ -91,20 +91,20 @@ def sum_up(cells: Sequence[SweepCell], rows: Sequence[Row], needed: Sequence[int
     return found
 
 
-def _describe(summary: statistics.Summary, unit: Symbol) -> Statistic:
+def _describe(summary: statistics.SampleSummary, unit: Symbol) -> Statistic:
     more: dict[str, Any] = {f"p{share * 100:.0f}": value for share, value in summary.quantiles}
     more |= {f"{one.method}{one.confidence * 100:.0f}": (one.low, one.high) for one in summary.intervals}
     mean, median, ends = summary.mean, summary.median, (summary.least, summary.most)
     return Statistic(unit, summary.count, mean, median, summary.stdev, *ends, **more)
 
 
-def _count_texts(rows: Sequence[Row], kind: Kind) -> dict[str, int]:
+def _count_texts(rows: Sequence[CellRun], kind: Kind) -> dict[str, int]:
     """In how many runs each error, failure or warning stands."""
     texts = [text for row in rows for text in dict.fromkeys(row.summary.messages(kind))]
     return {text: texts.count(text) for text in dict.fromkeys(texts)}
 
 
-def _count_held(rows: Sequence[Row]) -> Iterator[CellVerdict]:
+def _count_held(rows: Sequence[CellRun]) -> Iterator[CellVerdict]:
     """Yield each expectation of a cell, and in how many of its runs it held."""
     for n, expectation in enumerate(rows[0].summary.expectations if rows else ()):
         verdicts = [row.summary.expectations[n] for row in rows if len(row.summary.expectations) > n]

@@ -6,14 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from mprun.metrics.diagnosis import explain_settings
-from mprun.metrics.findings import Metrics
 from mprun.metrics.lateness import Allowance
+from mprun.metrics.readings import SummaryMetrics
 from mprun.model.intent import Intent
-from mprun.model.run_summary import Verdict
+from mprun.model.run_summary import ExpectationVerdict
 from mprun.model.spec import Expectation
 
 
-def judge(expectation: Expectation, metrics: Metrics, allowance: Allowance | None) -> tuple[Verdict, str | None]:
+def judge(
+    expectation: Expectation, metrics: SummaryMetrics, allowance: Allowance | None
+) -> tuple[ExpectationVerdict, str | None]:
     """Hold an expectation against what was measured; return a warning too if late timers decided.
 
     allowance: by how much late timers may lengthen this metric.
@@ -29,7 +31,7 @@ def judge(expectation: Expectation, metrics: Metrics, allowance: Allowance | Non
                 warning = allowance.explain(expectation.metric, value, expectation.maximum)
         if expectation.equals is not None:
             held &= value == expectation.equals
-    verdict = Verdict(
+    verdict = ExpectationVerdict(
         metric=expectation.metric,
         minimum=expectation.minimum,
         maximum=expectation.maximum,
@@ -41,14 +43,14 @@ def judge(expectation: Expectation, metrics: Metrics, allowance: Allowance | Non
 
 
 def judge_all(
-    expectations: Sequence[Expectation], metrics: Metrics, allowances: Mapping[str, Allowance]
-) -> tuple[tuple[Verdict, ...], list[str]]:
+    expectations: Sequence[Expectation], metrics: SummaryMetrics, allowances: Mapping[str, Allowance]
+) -> tuple[tuple[ExpectationVerdict, ...], list[str]]:
     """Return the verdict on each expectation, and warnings of late timers that decided."""
     judged = [judge(one, metrics, allowances.get(one.metric)) for one in expectations]
     return tuple(verdict for verdict, _ in judged), [warning for _, warning in judged if warning is not None]
 
 
-def explain_expected(verdicts: Sequence[Verdict], intent: Intent) -> Iterator[str]:
+def explain_expected(verdicts: Sequence[ExpectationVerdict], intent: Intent) -> Iterator[str]:
     """Say why a flow has fewer subflows than expected, where it has all that its hosts were set to open."""
     for flow in intent.traffic:
         for verdict in verdicts:

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mprun.metrics.rows import Rows
-from mprun.model.run_files import Step
+from mprun.model.run_files import StepRecord
 
 if TYPE_CHECKING:
     import polars
 
 
-def tabulate_changes(steps: Iterable[Step]) -> polars.DataFrame:
+def tabulate_changes(steps: Iterable[StepRecord]) -> polars.DataFrame:
     """A row for each property that became another; a link has a direction, an address a host.
 
     value: as JSON, since properties differ in kind; the name of one ends in its unit.

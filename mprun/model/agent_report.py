@@ -43,7 +43,7 @@ class Captured(NamedTuple):
     ended_ns: int | None = None
 
 
-class HostLoad(NamedTuple):
+class MachineLoad(NamedTuple):
     """The load of a host in real time (`mprun.agent.machine_load`). Shares are of the time that was watched.
 
     `cpu_pressure`: the share in which some task waited for a CPU; None where the kernel does not count it.
@@ -121,8 +121,8 @@ class AgentReport(NamedTuple):
     sysctls: Mapping[str, str] | None = None
     zero_ns: int | None = None
     boot_ns: int | None = None
-    host: HostLoad | None = None
-    host_idle: HostLoad | None = None
+    host: MachineLoad | None = None
+    host_idle: MachineLoad | None = None
     trains: tuple[Arrivals, ...] = ()
     readback: Mapping[str, Any] | None = None
     slab_kb: Mapping[str, int] = {}

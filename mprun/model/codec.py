@@ -18,21 +18,21 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
-Read = Callable[[Any], Any]
+ReadValue = Callable[[Any], Any]
 
 ADDRESSES = (IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network)
 
 
-class Fault(ValueError):
+class JsonProblem(ValueError):
     """A JSON value does not fit its record. path: where in the value, such as `.links[0].ends`."""
 
     def __init__(self, path: str = "") -> None:
         super().__init__(path or ".")
         self.path = path
 
-    def inside(self, outer: str) -> Fault:
-        """Return the same fault, seen from the value that holds the faulty one."""
-        return Fault(outer + self.path)
+    def inside(self, outer: str) -> JsonProblem:
+        """Return the same problem, seen from the value that holds the faulty one."""
+        return JsonProblem(outer + self.path)
 
 
 class Codec:
@@ -50,7 +50,7 @@ class Codec:
     ) -> None:
         self._spelled = spelled or {}
         self._parsed = parsed or {}
-        self._reader: Callable[[Any], Read] = cache(self._make_reader)
+        self._reader: Callable[[Any], ReadValue] = cache(self._make_reader)
 
     def encode(self, value: Any) -> Any:
         """Return a value in JSON's types: records as objects, addresses as text."""
@@ -71,12 +71,12 @@ class Codec:
     def decode(self, kind: type[T], value: object) -> T:
         """Return the value of a type that a JSON value stands for: a record, or a list or a mapping of records.
 
-        Raises Fault.
+        Raises JsonProblem.
         """
         read: Callable[[object], T] = self._reader(kind)
         return read(value)
 
-    def _make_reader(self, kind: Any) -> Read:
+    def _make_reader(self, kind: Any) -> ReadValue:
         origin, arguments = get_origin(kind), get_args(kind)
         if kind in (Any, object):
             return lambda value: value
@@ -98,7 +98,7 @@ class Codec:
             return self._make_object(kind)
         raise TypeError(f"{kind!r} has no reader")
 
-    def _make_choice(self, kinds: Sequence[Any]) -> Read:
+    def _make_choice(self, kinds: Sequence[Any]) -> ReadValue:
         """Return the reader of a union: of the first record whose keys are there, or of the first kind that fits."""
         records = [kind for kind in kinds if _names_of(kind)]
         objects = [({*_names_of(kind)} - _optional(kind), self._reader(kind)) for kind in records]
@@ -112,36 +112,36 @@ class Codec:
             for other in others:
                 try:
                     return other(value)
-                except Fault as fault:
-                    # a list or an object says where in it the fault is
-                    if fault.path:
+                except JsonProblem as problem:
+                    # a list or an object says where in it the problem is
+                    if problem.path:
                         raise
-            raise Fault
+            raise JsonProblem
 
         return read
 
-    def _make_object(self, kind: Any) -> Read:
+    def _make_object(self, kind: Any) -> ReadValue:
         hints = get_type_hints(kind)
         parse, optional = self._parsed.get(kind), _optional(kind)
         parts = [(name, self._reader(hints[name]), name in optional) for name in _names_of(kind)]
 
         def read(value: Any) -> Any:
             if not isinstance(value, dict):
-                raise Fault
+                raise JsonProblem
             if parse:
                 try:
                     value = parse(value)
                 except KeyError as error:
-                    raise Fault(f".{error.args[0]}") from None
+                    raise JsonProblem(f".{error.args[0]}") from None
             found = {}
             for name, read_part, is_optional in parts:
                 if name in value:
                     try:
                         found[name] = read_part(value[name])
-                    except Fault as fault:
-                        raise fault.inside(f".{name}") from None
+                    except JsonProblem as problem:
+                        raise problem.inside(f".{name}") from None
                 elif not is_optional:
-                    raise Fault(f".{name}")
+                    raise JsonProblem(f".{name}")
             return kind(**found)
 
         return read
@@ -170,10 +170,10 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
 
 
-def _accept(test: Callable[[Any], bool]) -> Read:
+def _accept(test: Callable[[Any], bool]) -> ReadValue:
     def read(value: Any) -> Any:
         if not test(value):
-            raise Fault
+            raise JsonProblem
         return value
 
     return read
@@ -188,57 +188,57 @@ _TESTS: Mapping[Any, Callable[[Any], bool]] = {
 }
 
 
-def _read_address(kind: Callable[[str], Any]) -> Read:
+def _read_address(kind: Callable[[str], Any]) -> ReadValue:
     def read(value: Any) -> Any:
         if not isinstance(value, str):
-            raise Fault
+            raise JsonProblem
         try:
             return kind(value)
         except ValueError:
-            raise Fault from None
+            raise JsonProblem from None
 
     return read
 
 
-def _read_row(readers: Sequence[Read]) -> Read:
+def _read_row(readers: Sequence[ReadValue]) -> ReadValue:
     """Return the reader of a tuple whose elements have a kind each."""
 
     def read(value: Any) -> Any:
         if not isinstance(value, list) or len(value) != len(readers):
-            raise Fault
+            raise JsonProblem
         return tuple(_read_at(n, readers[n], item) for n, item in enumerate(value))
 
     return read
 
 
-def _read_rows(reader: Read, make: Callable[[Any], Any]) -> Read:
+def _read_rows(reader: ReadValue, make: Callable[[Any], Any]) -> ReadValue:
     """Return the reader of any number of elements of one kind."""
 
     def read(value: Any) -> Any:
         if not isinstance(value, list):
-            raise Fault
+            raise JsonProblem
         return make(_read_at(n, reader, item) for n, item in enumerate(value))
 
     return read
 
 
-def _read_at(n: int, reader: Read, item: Any) -> Any:
+def _read_at(n: int, reader: ReadValue, item: Any) -> Any:
     try:
         return reader(item)
-    except Fault as fault:
-        raise fault.inside(f"[{n}]") from None
+    except JsonProblem as problem:
+        raise problem.inside(f"[{n}]") from None
 
 
-def _read_mapping(key: Read, reader: Read) -> Read:
+def _read_mapping(key: ReadValue, reader: ReadValue) -> ReadValue:
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise Fault
+            raise JsonProblem
         found = {}
         for name, item in value.items():
             try:
                 found[key(name)] = reader(item)
-            except Fault as fault:
-                raise fault.inside(f".{name}") from None
+            except JsonProblem as problem:
+                raise problem.inside(f".{name}") from None
         return found
 
     return read

@@ -34,7 +34,7 @@ class OlderVersion(NamedTuple):
     version: str
 
 
-class Environment(NamedTuple):
+class RunEnvironment(NamedTuple):
     """The engine, the kernel and the programs that made a run.
 
     `real_time`: the run was not in simulated time. `engine_reason`: why this engine was chosen.
@@ -73,7 +73,7 @@ class Stops:
     count: int
 
 
-class Step(NamedTuple):
+class StepRecord(NamedTuple):
     """A step of a run. `actual_ns`: its time from time zero. `name`, `values`: of what a change changes."""
 
     step: str

@@ -23,7 +23,7 @@ class MetricValue(NamedTuple):
     unit: Symbol
 
 
-class Verdict(NamedTuple):
+class ExpectationVerdict(NamedTuple):
     """An expectation: its bounds, the value, and whether it held. `value`: None if it was not measured."""
 
     metric: str
@@ -68,7 +68,7 @@ class Summary(NamedTuple):
     complete: bool
     seed: int
     metrics: Mapping[str, MetricValue]
-    expectations: tuple[Verdict, ...]
+    expectations: tuple[ExpectationVerdict, ...]
     errors: tuple[str, ...]
     failures: tuple[str, ...]
     warnings: tuple[str, ...]

@@ -39,7 +39,7 @@ IPV6_LEAST_MTU = 1280
 HEADER_BYTES = 14
 
 # The series that can be sampled during a run, see `experiment.SampleEntry`.
-Series = Literal["interfaces", "queues", "sockets", "cpu"]
+SampleKind = Literal["interfaces", "queues", "sockets", "cpu"]
 # Figures over the time of a run, and the forms of figures.
 SeriesName = Literal[
     "rate",
@@ -58,7 +58,7 @@ SeriesName = Literal[
 ]
 PlotForm = Literal["line", "step", "stack", "points", "cdf", "bar", "box", "heat"]
 
-PathManager = Literal["default", "fullmesh", "in-order", "ndiffports"]
+PathManagerName = Literal["default", "fullmesh", "in-order", "ndiffports"]
 # The flags of an endpoint, ip-mptcp(8).
 EndpointFlag = Literal["subflow", "signal", "fullmesh", "backup"]
 
@@ -379,7 +379,7 @@ class Mptcp:
     `subflows`, `add_addr_accepted`: `ip mptcp limits`; None: the limits that the topology needs.
     """
 
-    path_manager: PathManager = "default"
+    path_manager: PathManagerName = "default"
     scheduler: str = "default"
     subflows: int | None = None
     add_addr_accepted: int | None = None
@@ -416,7 +416,7 @@ class After:
 
 
 @dataclass(frozen=True)
-class Repetition:
+class FlowRepetition:
     """The number of repetitions of a flow, and the time between them: interval_ns from start to start, or pause_ns
     from end to start.
     """
@@ -458,7 +458,7 @@ class Flow:
     congestion: str | None = None
     background: bool = False
     group: str | None = None
-    repetition: Repetition | None = None
+    repetition: FlowRepetition | None = None
 
 
 @dataclass(frozen=True)
@@ -600,12 +600,12 @@ class Attachment:
     is_archive: bool = False
 
     @property
-    def place(self) -> str:
+    def path(self) -> str:
         """The path of the archive, relative to the folder of a run's inputs."""
-        return place_of_attachment(self.sha256)
+        return path_of_attachment(self.sha256)
 
 
-def place_of_attachment(sha256: str) -> str:
+def path_of_attachment(sha256: str) -> str:
     """Return the path of an archive with this digest, relative to the folder of a run's inputs."""
     return f"files/{sha256[:16]}.tar"
 
@@ -642,7 +642,7 @@ class ExperimentSpec:
     vary: tuple[Variation, ...] = ()
     repeat: Repeat = Repeat()
     links: tuple[tuple[str, str], ...] = ()
-    samples: Mapping[Series, int] = field(default_factory=dict)
+    samples: Mapping[SampleKind, int] = field(default_factory=dict)
     plots: tuple[Plot, ...] = ()
     across: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()

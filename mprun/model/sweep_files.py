@@ -77,7 +77,7 @@ class SweepRecord(NamedTuple):
         )
 
 
-class Counts(NamedTuple):
+class RunCounts(NamedTuple):
     """The number of runs by their status."""
 
     passed: int
@@ -147,7 +147,7 @@ class CellSummary(NamedTuple):
     """The results of a cell. `runs`: of its runs that ended. `needed`: the number of runs that it needs."""
 
     values: Mapping[str, Scalar]
-    runs: Counts
+    runs: RunCounts
     needed: int
     metrics: Mapping[str, Statistic]
     told: Messages
@@ -164,7 +164,7 @@ class Sides(NamedTuple):
     unit: str
 
 
-class Statement(NamedTuple):
+class StatementResult(NamedTuple):
     """A statement across cells. `held`: None if that is not known. `found`: the measured values as text."""
 
     holds: str
@@ -178,9 +178,9 @@ class SweepSummary(NamedTuple):
 
     status: SweepStatus
     complete: bool
-    runs: Counts
+    runs: RunCounts
     cells: tuple[CellSummary, ...]
-    statements: tuple[Statement, ...]
+    statements: tuple[StatementResult, ...]
     warnings: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:

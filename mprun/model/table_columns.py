@@ -53,7 +53,7 @@ TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 UNITS = ("_ns", "_us", "_ms", "_s", "_bytes", "_packets", "_per_s", "_port")
 
 
-def find_column_fault(table: str, kinds: Mapping[str, str]) -> str | None:
+def find_column_problem(table: str, kinds: Mapping[str, str]) -> str | None:
     """Return what is wrong with the columns of a table; None if nothing is wrong.
 
     kinds: for each column `number`, `text`, `flag`, `null` (the column contains only nulls) or another word.

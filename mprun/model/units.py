@@ -125,8 +125,8 @@ def _split(kind: Quantity, value: object) -> tuple[int, int, str]:
     sign, whole, decimals, space, unit = match.groups(default="")
     number = f"{whole}.{decimals}" if decimals else whole
     if sign:
-        fault = f"a {kind.noun} cannot be negative" if sign == "-" else f"a {kind.noun} has no sign"
-        raise QuantityError(f"{fault}: write '{number}{unit or kind.bare[0]}'")
+        problem = f"a {kind.noun} cannot be negative" if sign == "-" else f"a {kind.noun} has no sign"
+        raise QuantityError(f"{problem}: write '{number}{unit or kind.bare[0]}'")
     if not unit:
         raise QuantityError(_bare(kind, number))
     if unit in kind.units:
@@ -349,7 +349,7 @@ def render_ratio(ratio: float, style: Style = "file") -> str:
         return f"{float(Fraction(str(ratio)) * 100):.10g}%"
     if style == "people":
         return f"{ratio * 100:.4g} %"
-    texts = (format(ratio * 100, f".{places}f") + "%" for places in range(18))
+    texts = (format(ratio * 100, f".{digits}f") + "%" for digits in range(18))
     return next((text for text in texts if parse_ratio(text) == ratio), f"{Decimal(repr(ratio)) * 100:f}%")
 
 

@@ -53,10 +53,10 @@ def align(mean: float, half: float, alone: Decimal) -> tuple[str, str]:
     than the last digit of `alone`.
     """
     rounded = Decimal(f"{half:.1e}")
-    places = 1 - rounded.adjusted()
-    if not half or places > 3 - int(alone.as_tuple().exponent):
+    digits = 1 - rounded.adjusted()
+    if not half or digits > 3 - int(alone.as_tuple().exponent):
         return str(alone), "0"
-    return f"{mean:.{max(0, places)}f}", f"{rounded:f}"
+    return f"{mean:.{max(0, digits)}f}", f"{rounded:f}"
 
 
 def list_metrics(cells: Sequence[CellSummary]) -> list[str]:
@@ -138,11 +138,11 @@ def order_metrics(metrics: Mapping[str, MetricValue], owned: Mapping[str, Metric
     """
     owners = {name: n for n, name in enumerate(owned, 1)}
 
-    def place(name: str) -> tuple[int, int]:
+    def order(name: str) -> tuple[int, int]:
         owner, _, what = name.partition(".")
         known = list(metrics_of(owner, owned))
         stem = what if what in known else what.rpartition(".")[0]
         rank = known.index(stem) if stem in known else len(known)
         return owners.get(owner, len(owners) + 1 if owner == TOTAL else 0), rank
 
-    return {name: metrics[name] for name in sorted(metrics, key=place)}
+    return {name: metrics[name] for name in sorted(metrics, key=order)}

@@ -18,9 +18,9 @@ from mprun.model.units import factor_of, format_measured
 from mprun.reports.metrics import align, interval_of
 from mprun.safety.cell import Number, write_cell
 
-Format = Literal["latex", "markdown"]
+PaperFormat = Literal["latex", "markdown"]
 # A cell is a text or a number; its type decides how it is written.
-Cell = str | Number
+TableCell = str | Number
 MISSING = "--"
 
 
@@ -29,7 +29,7 @@ class PaperTable:
     """A table. names: the number of columns with text; the others have numbers."""
 
     head: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     names: int
 
 
@@ -58,7 +58,7 @@ def of_run(summary: Summary, metrics: Sequence[str]) -> PaperTable:
     return PaperTable(("metric", "unit", "value"), tuple(rows), 2)
 
 
-def _column(name: str, values: Sequence[Statistic | None], confidence: float) -> tuple[str, list[Cell]]:
+def _column(name: str, values: Sequence[Statistic | None], confidence: float) -> tuple[str, list[TableCell]]:
     """Return the head and the cells of a metric's column. The unit is that of the largest mean."""
     means = [value for value in values if value is not None]
     if not means:
@@ -80,7 +80,7 @@ def _mean(value: Statistic, unit: str, confidence: float) -> Number:
     return Number(*align(mean, (interval[1] - interval[0]) / 2 / factor, alone))
 
 
-def write(table: PaperTable, form: Format) -> str:
+def write(table: PaperTable, form: PaperFormat) -> str:
     """Return a table as text that ends in a line break."""
     rows = [[write_cell(cell, form) for cell in row] for row in (table.head, *table.rows)]
     return _to_latex(table, rows) if form == "latex" else _to_markdown(table, rows)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from mprun.inputs import load
 from mprun.inputs.traffic import owned_metrics
-from mprun.model.intent import Intent, PlacedFlow
+from mprun.model.intent import AddressedFlow, Intent
 from mprun.model.metric import SYMBOLS, Metrics, find_metric, metrics_of
 from mprun.model.plan import Plan
 from mprun.model.run_summary import Kind, MetricValue, Summary
@@ -23,14 +23,14 @@ from mprun.model.wording import say_change
 from mprun.reports.figure import Chart, Mark
 from mprun.reports.gallery import Gallery, draw_topology
 from mprun.reports.metrics import find_repeated, format_bound, order_metrics
-from mprun.reports.page import Grid, LeftFile, Page, Row, Tile, Verdict, render
-from mprun.reports.run_data import Association, RunData
+from mprun.reports.page import ExpectationRow, Grid, LeftFile, Page, PageRow, Tile, render
+from mprun.reports.run_data import AssociationFlow, RunData
 from mprun.reports.run_figures import draw_run, lacking
 from mprun.runs.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.safety.text import printable
 from mprun.sweeps.sweep_directory import title_of
 
-Progress = Callable[[str, float], None]
+PageProgress = Callable[[str, float], None]
 
 # The main metrics of a report, in this order, each with a second metric for the note below it.
 MAIN = (
@@ -56,7 +56,7 @@ MOST_FILES = 30
 WORDS: Mapping[Kind, str] = {"errors": "error", "failures": "failed", "warnings": "warning"}
 
 
-def make_report(run: RunDirectory, progress: Progress) -> Path:
+def make_report(run: RunDirectory, progress: PageProgress) -> Path:
     """Write the report into the run directory. Return the path of the page.
 
     Raises MprunError if the run is incomplete, SpecError if this mprun cannot read its inputs.
@@ -125,9 +125,9 @@ def gather(run: RunDirectory, spec: Spec, intent: Intent, summary: Summary) -> R
     )
 
 
-def _association(flow: PlacedFlow) -> Association:
+def _association(flow: AddressedFlow) -> AssociationFlow:
     addresses = {flow.endpoints.destination_address, *(path.destination for path in flow.paths)}
-    return Association(flow.source, flow.destination, frozenset(product(addresses, flow.endpoints.all_ports)))
+    return AssociationFlow(flow.source, flow.destination, frozenset(product(addresses, flow.endpoints.all_ports)))
 
 
 def _marks(topology: TopologySpec) -> Iterator[Mark]:
@@ -154,12 +154,12 @@ def _verdict(summary: Summary) -> str:
     return ", ".join([said, *words])
 
 
-def _verdicts(summary: Summary) -> Iterator[Verdict]:
+def _verdicts(summary: Summary) -> Iterator[ExpectationRow]:
     for verdict in summary.expectations:
         metric = summary.metrics.get(verdict.metric)
         unit = metric.unit if metric else "1"
         measured = format_measured(metric.value, unit) if metric else "not measured"
-        yield Verdict(verdict.metric, format_bound(verdict.bounds, unit), measured, verdict.held)
+        yield ExpectationRow(verdict.metric, format_bound(verdict.bounds, unit), measured, verdict.held)
 
 
 def _problems(summary: Summary) -> Iterator[tuple[str, str]]:
@@ -197,7 +197,7 @@ def _grids(spec: Spec, metrics: Mapping[str, MetricValue]) -> Iterator[Grid]:
     repeated = find_repeated(metrics)
     metrics = order_metrics({name: metric for name, metric in metrics.items() if name not in repeated}, owned)
     owners = dict.fromkeys(name.partition(".")[0] for name in metrics)
-    others: list[Row] = []
+    others: list[PageRow] = []
     for owner in owners:
         if owner in members and owner not in groups:
             continue
@@ -223,17 +223,17 @@ def _grids_of(owner: str, own: Mapping[str, MetricValue], known: Metrics) -> Ite
     for stem in stems:
         cells = [own.get(f"{stem}.{path}") for path in paths]
         texts = ["–" if cell is None else format_measured(cell.value, cell.unit) for cell in cells]
-        rows.append(Row((stem, *texts), known[stem].meaning if stem in known else ""))
+        rows.append(PageRow((stem, *texts), known[stem].meaning if stem in known else ""))
     if len(paths) > len(rows) + 3:
         columns = list(zip(*(row.cells for row in rows), strict=True))
-        turned = tuple(Row((path, *cells)) for path, cells in zip(paths, columns[1:], strict=True))
+        turned = tuple(PageRow((path, *cells)) for path, cells in zip(paths, columns[1:], strict=True))
         yield Grid(f"{owner} by path", ("path", *columns[0]), turned)
     else:
         yield Grid(f"{owner} by path", ("metric", *paths), tuple(rows))
 
 
-def _row(name: str, metric: MetricValue, meaning: str) -> Row:
-    return Row((name, format_measured(metric.value, metric.unit)), meaning)
+def _row(name: str, metric: MetricValue, meaning: str) -> PageRow:
+    return PageRow((name, format_measured(metric.value, metric.unit)), meaning)
 
 
 def _path_of(known: Metrics, what: str) -> str | None:

@@ -18,8 +18,8 @@ from mprun.reports.figure import Chart
 from mprun.reports.gallery import Gallery, draw_topology
 from mprun.reports.messages import join_messages
 from mprun.reports.metrics import choose_metrics, format_bound, format_mean
-from mprun.reports.page import Grid, Page, Row, Tile, Verdict, render
-from mprun.reports.run_page import WORDS, Progress
+from mprun.reports.page import ExpectationRow, Grid, Page, PageRow, Tile, render
+from mprun.reports.run_page import WORDS, PageProgress
 from mprun.reports.sweep_figures import Study, draw_sweep, lacking
 from mprun.sweeps.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
@@ -30,7 +30,7 @@ MOST_MESSAGES = 8
 MOST_COLUMNS = 4
 
 
-def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: float = CONFIDENCE) -> Path:
+def make_sweep_report(sweep: SweepDirectory, progress: PageProgress, confidence: float = CONFIDENCE) -> Path:
     """Write the report into the sweep's directory. Return the path of the page.
 
     confidence: of intervals, 0.95 or 0.99. Raises MprunError if a file of the sweep is missing or damaged, and
@@ -84,10 +84,10 @@ def gather(sweep: SweepDirectory, cells: Sequence[CellSummary]) -> Study:
             axes.setdefault(name, {})[value] = None
     table = read_table(sweep)
     # by the folders of cells, because a column has one type: in a column with 1.5, a value of 1 becomes 1.0
-    places = table["directory"].cast(str).str.replace("/[^/]*$", "")
+    folders = table["directory"].cast(str).str.replace("/[^/]*$", "")
     samples = []
     for cell in cells:
-        part = table.filter(places == f"runs/{cell.folder}")
+        part = table.filter(folders == f"runs/{cell.folder}")
         found: dict[str, Sequence[float]] = {}
         for metric, statistic in cell.metrics.items():
             column = column_of(metric, statistic.unit)
@@ -133,7 +133,7 @@ def _join_messages(sweep: SweepDirectory, summary: SweepSummary) -> Iterator[tup
             yield WORDS[kind], f"{len(joined) - MOST_MESSAGES} more {kind} of runs are in summary.json"
 
 
-def _verdicts(cells: Sequence[CellSummary]) -> Iterator[Verdict]:
+def _verdicts(cells: Sequence[CellSummary]) -> Iterator[ExpectationRow]:
     """Yield each expectation over all cells, and the cells in which it did not hold."""
     found: dict[tuple[Any, ...], list[tuple[CellSummary, CellVerdict]]] = {}
     for cell in cells:
@@ -142,13 +142,13 @@ def _verdicts(cells: Sequence[CellSummary]) -> Iterator[Verdict]:
     for (metric, *_), held in found.items():
         unit = next((cell.metrics[metric].unit for cell, _ in held if metric in cell.metrics), "1")
         good, total = sum(one.held for _, one in held), sum(one.of for _, one in held)
-        yield Verdict(metric, format_bound(held[0][1].bounds, unit), f"in {good} of {total} runs", good == total)
+        yield ExpectationRow(metric, format_bound(held[0][1].bounds, unit), f"in {good} of {total} runs", good == total)
         for cell, one in held:
             if one.held < one.of and len(held) > 1:
-                yield Verdict(f"  {_label(cell)}", "", f"in {one.held} of {one.of} runs", False)
+                yield ExpectationRow(f"  {_label(cell)}", "", f"in {one.held} of {one.of} runs", False)
 
 
-def _statements(summary: SweepSummary) -> Iterator[Verdict]:
+def _statements(summary: SweepSummary) -> Iterator[ExpectationRow]:
     """Yield the expectations across cells."""
     for one in summary.statements:
         sides = [
@@ -156,7 +156,7 @@ def _statements(summary: SweepSummary) -> Iterator[Verdict]:
             for each in one.comparisons
         ]
         held = None if one.held is None and summary.status == INCOMPLETE else bool(one.held)
-        yield Verdict(one.holds, "", "; ".join(sides) or one.found, held)
+        yield ExpectationRow(one.holds, "", "; ".join(sides) or one.found, held)
 
 
 def _tiles(study: Study, summary: SweepSummary) -> Iterator[Tile]:
@@ -172,7 +172,7 @@ def _grid(study: Study, metrics: Sequence[str]) -> Grid:
         count = cell.runs.total
         told = f"{count} of {cell.needed}" if count < cell.needed else str(count)
         cells = [*(spell_scalar(cell.values.get(name, "")) for name in study.axes), told]
-        rows.append(Row((*cells, *(format_mean(cell.metrics.get(metric), study.confidence) for metric in metrics))))
+        rows.append(PageRow((*cells, *(format_mean(cell.metrics.get(metric), study.confidence) for metric in metrics))))
     title = f"Cells: means, with t intervals of {study.confidence * 100:.0f} %"
     return Grid(title, (*study.axes, "runs", *metrics), tuple(rows), len(study.axes))
 

@@ -19,14 +19,14 @@ from mprun.model.units import format_measured
 from mprun.safety.text import printable
 
 if TYPE_CHECKING:
-    from mprun.kernel.selftests.judgement import Verdict
+    from mprun.kernel.selftests.judgement import JudgedScript
 
 
 NO_SECONDS: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckedExpectation:
     """A checked expectation, or a test that has run.
 
     - group: its run or cell; of a test, its kernel and script.
@@ -48,31 +48,31 @@ class Check:
             object.__setattr__(self, name, " ".join(printable(getattr(self, name)).split()))
 
 
-def checks_of_run(group: str, summary: Summary) -> Iterator[Check]:
+def checks_of_run(group: str, summary: Summary) -> Iterator[CheckedExpectation]:
     """Yield the checks of a run: that it ended without errors or failures, and each expectation."""
     errors, failures = "; ".join(summary.errors), "; ".join(summary.failures)
-    yield Check(group, "run", not errors and not failures, errors or failures, is_error=bool(errors))
+    yield CheckedExpectation(group, "run", not errors and not failures, errors or failures, is_error=bool(errors))
     for verdict in summary.expectations:
         found = "not measured"
         if verdict.value is not None:
             found = f"measured {format_measured(verdict.value, summary.metrics[verdict.metric].unit)}"
-        yield Check(group, say_expectation(verdict.bounds), verdict.held, found, verdict.value is None)
+        yield CheckedExpectation(group, say_expectation(verdict.bounds), verdict.held, found, verdict.value is None)
 
 
-def checks_of_sweep(summary: SweepSummary) -> Iterator[Check]:
+def checks_of_sweep(summary: SweepSummary) -> Iterator[CheckedExpectation]:
     """Yield the checks of a sweep: the runs of each cell, each expectation over them, and the statements."""
     for cell in summary.cells:
         group, runs = spell_values(cell.values) or "only", cell.runs
         told = ", ".join(f"{count} {status}" for status, count in runs._asdict().items() if count) or "no runs"
-        yield Check(group, "runs", 0 < runs.passed == runs.total, told, runs.error > 0)
+        yield CheckedExpectation(group, "runs", 0 < runs.passed == runs.total, told, runs.error > 0)
         for verdict in cell.expectations:
             detail = f"held in {verdict.held} of {verdict.of} runs"
-            yield Check(group, say_expectation(verdict.bounds), verdict.held == verdict.of, detail)
+            yield CheckedExpectation(group, say_expectation(verdict.bounds), verdict.held == verdict.of, detail)
     for one in summary.statements:
-        yield Check("across cells", one.holds, one.held is True, one.found, one.held is None)
+        yield CheckedExpectation("across cells", one.holds, one.held is True, one.found, one.held is None)
 
 
-def checks_of_scripts(verdicts: Mapping[str, Sequence[Verdict]]) -> Iterator[Check]:
+def checks_of_scripts(verdicts: Mapping[str, Sequence[JudgedScript]]) -> Iterator[CheckedExpectation]:
     """Yield the checks of scripts of the kernel's own tests: each test, and a failure of the whole script.
 
     verdicts: by kernel.
@@ -83,12 +83,12 @@ def checks_of_scripts(verdicts: Mapping[str, Sequence[Verdict]]) -> Iterator[Che
             for one in verdict.result.subtests:
                 held = one.outcome != "failed"
                 if reason := verdict.reasons.get(one.name):
-                    yield Check(group, one.name, held, f"known to fail: {reason}", is_skipped=True)
+                    yield CheckedExpectation(group, one.name, held, f"known to fail: {reason}", is_skipped=True)
                 else:
                     detail = "" if held else f"see {verdict.result.log}"
-                    yield Check(group, one.name, held, detail, is_skipped=one.outcome == "skipped")
-            if verdict.result.fault:
-                yield Check(group, "the whole script", False, verdict.result.fault, is_error=True)
+                    yield CheckedExpectation(group, one.name, held, detail, is_skipped=one.outcome == "skipped")
+            if verdict.result.error:
+                yield CheckedExpectation(group, "the whole script", False, verdict.result.error, is_error=True)
 
 
 def say_expectation(expectation: Mapping[str, Any]) -> str:
@@ -103,7 +103,7 @@ def say_expectation(expectation: Mapping[str, Any]) -> str:
     return f"{expectation['metric']} {' and '.join(told)}".strip()
 
 
-def to_junit(title: str, checks: Sequence[Check], seconds: Mapping[str, float] = NO_SECONDS) -> str:
+def to_junit(title: str, checks: Sequence[CheckedExpectation], seconds: Mapping[str, float] = NO_SECONDS) -> str:
     """Return JUnit's XML, with a suite for each group. seconds: the time that each group took, if it is known."""
     root = ElementTree.Element("testsuites", _counts(printable(title), checks, sum(seconds.values())))
     for group in dict.fromkeys(check.group for check in checks):
@@ -117,21 +117,21 @@ def to_junit(title: str, checks: Sequence[Check], seconds: Mapping[str, float] =
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _kind(check: Check) -> str | None:
+def _kind(check: CheckedExpectation) -> str | None:
     """Return JUnit's word for what was not as it should be; None if all was."""
     if check.is_skipped:
         return "skipped"
     return None if check.held else "error" if check.is_error else "failure"
 
 
-def _counts(name: str, checks: Sequence[Check], seconds: float) -> dict[str, str]:
+def _counts(name: str, checks: Sequence[CheckedExpectation], seconds: float) -> dict[str, str]:
     found = Counter(map(_kind, checks))
     counts = {"failures": found["failure"], "errors": found["error"], "skipped": found["skipped"]}
     told = {word: str(count) for word, count in {"tests": len(checks), **counts}.items()}
     return {"name": name, **told, "time": f"{seconds:.1f}" if seconds else "0"}
 
 
-def to_tap(checks: Sequence[Check]) -> str:
+def to_tap(checks: Sequence[CheckedExpectation]) -> str:
     """Return TAP 14, https://testanything.org/tap-version-14-specification.html."""
     lines = ["TAP version 14", f"1..{len(checks)}"]
     for number, check in enumerate(checks, start=1):

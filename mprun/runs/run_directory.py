@@ -37,9 +37,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mprun.errors import HostError, MprunError, SpecError, explain_machine
-from mprun.host import invoking_user
-from mprun.model.codec import PLAIN, Fault
+from mprun.errors import MachineError, MprunError, SpecError, explain_machine
+from mprun.machine import invoking_user
+from mprun.model.codec import PLAIN, JsonProblem
 from mprun.runs.table import is_of_polars, open_table, pack, writing
 from mprun.safety.folder import Folder, parse_json
 from mprun.safety.text import make_printable, plain, printable
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from mprun.model.agent_report import AgentReport
     from mprun.model.plan import Plan
-    from mprun.model.run_files import Environment, Step, Stops
+    from mprun.model.run_files import RunEnvironment, StepRecord, Stops
     from mprun.model.run_summary import Summary
 
 T = TypeVar("T")
@@ -74,8 +74,8 @@ _NAME = re.compile(r"^(\d{8}-\d{6})-(.*)-([0-9a-f]{8})(\.\d+)?$")
 class RunDirectory:
     """The directory of a run. Only `folder` opens its files: a stranger or a program of the run may have made them."""
 
-    def __init__(self, place: Path | Folder) -> None:
-        self.folder = place if isinstance(place, Folder) else Folder(place)
+    def __init__(self, folder: Path | Folder) -> None:
+        self.folder = folder if isinstance(folder, Folder) else Folder(folder)
         self.path = self.folder.path
 
     @classmethod
@@ -88,11 +88,11 @@ class RunDirectory:
 
     @classmethod
     def reserve(cls, parent: Path, title: str, digest: str) -> Path:
-        """Return an empty directory with the name of a new run. Raises HostError if it cannot be made."""
+        """Return an empty directory with the name of a new run. Raises MachineError if it cannot be made."""
         try:
             invoking_user.make_folder(parent)
         except (FileExistsError, FileNotFoundError) as error:
-            raise HostError(f"no directory '{parent}' can be made there: give another with -o") from error
+            raise MachineError(f"no directory '{parent}' can be made there: give another with -o") from error
         stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{title}-{digest[:8]}"
         number = 0
         while True:
@@ -162,11 +162,11 @@ class RunDirectory:
         """Write a text file of the layout, whole or not at all."""
         self.folder.write_text(name, text)
 
-    def environment(self) -> Environment:
+    def environment(self) -> RunEnvironment:
         """Return what made the run. Raises MprunError if it is missing or damaged."""
-        from mprun.model.run_files import Environment
+        from mprun.model.run_files import RunEnvironment
 
-        return read_value(self.folder, "environment.json", "run", Environment)
+        return read_value(self.folder, "environment.json", "run", RunEnvironment)
 
     def wall_s(self) -> float:
         """Return the real time of the run in s, or 0 if it is not known. Raises MprunError if the file is damaged."""
@@ -227,15 +227,17 @@ class RunDirectory:
         except FileNotFoundError:
             return
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[StepRecord, ...]:
         """Return the steps with their times, in their order. Raises MprunError."""
-        from mprun.model.run_files import Step
+        from mprun.model.run_files import StepRecord
 
         def read() -> list[Any]:
             lines = self.folder.read_bytes("steps.jsonl", MOST_STEPS_BYTES).splitlines()
             return [parse_json(line) for line in lines]
 
-        return _decode(self.folder, "steps.jsonl", "run", read, lambda value: PLAIN.decode(tuple[Step, ...], value))
+        return _decode(
+            self.folder, "steps.jsonl", "run", read, lambda value: PLAIN.decode(tuple[StepRecord, ...], value)
+        )
 
     def log(self, process: str, stream: str = "out") -> str:
         """Return the output of a process; empty if it never started."""
@@ -432,8 +434,8 @@ def _decode(folder: Folder, name: str, kind: str, read: Callable[[], Any], decod
         raise damaged(folder.path / name, str(error)) from None
     try:
         return decode(value)
-    except Fault as fault:
-        raise damaged(folder.path / name, f"{plain(fault)[:200]} is not of its form") from None
+    except JsonProblem as problem:
+        raise damaged(folder.path / name, f"{plain(problem)[:200]} is not of its form") from None
 
 
 # What a reader ends in whose file is damaged.

@@ -31,7 +31,7 @@ class Estimate:
     is_real: bool = False
 
 
-def estimate(cells: Sequence[Cell], places: int, parent: Path, done: int = 0) -> Estimate:
+def estimate(cells: Sequence[Cell], slots: int, parent: Path, done: int = 0) -> Estimate:
     """Estimate for the least number of runs. done: the number of runs that exist already."""
     runs = sum(cell.spec.experiment.repeat.least for cell in cells)
     left = max(0, runs - done)
@@ -39,7 +39,7 @@ def estimate(cells: Sequence[Cell], places: int, parent: Path, done: int = 0) ->
         lasting_s = sum((_end_s(cell) + REAL_SETUP_S) * cell.spec.experiment.repeat.least for cell in cells)
         return Estimate(lasting_s * left / runs, is_real=True)
     known = list(_known_s(runner.title_of(cells[0].spec), parent))
-    return Estimate(sum(known) / len(known) * left / places, len(known)) if known else Estimate(None)
+    return Estimate(sum(known) / len(known) * left / slots, len(known)) if known else Estimate(None)
 
 
 def _known_s(title: str, parent: Path) -> Iterator[float]:

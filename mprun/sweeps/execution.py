@@ -20,18 +20,18 @@ from mprun.model.permission import NO_COMMANDS, Consent
 from mprun.model.run_files import Build
 from mprun.model.sweep_files import FORMAT, Session, SweepCell, SweepRecord, SweepSummary
 from mprun.runs import runner
-from mprun.runs.place import choose_place, refuse_commands, refuse_host_kernel
+from mprun.runs.place import choose_place, refuse_commands, refuse_machine_kernel
 from mprun.sweeps import study
 from mprun.sweeps.cell_progress import CellProgress, describe_repeat, say_progress
 from mprun.sweeps.executor import Executor, run_all
 from mprun.sweeps.study import Cell, Task
 from mprun.sweeps.sweep_directory import SweepDirectory, list_sweeps
 from mprun.sweeps.sweep_summary import write_summary
-from mprun.sweeps.worker import Job, Keep, Outcome, settle
+from mprun.sweeps.worker import Job, Keep, RunOutcome, settle
 
 
 @dataclass(frozen=True)
-class State:
+class SweepProgress:
     """The progress of a sweep.
 
     - total: the runs that are known to be needed.
@@ -51,7 +51,7 @@ class State:
 # The largest number of other people's runs that a warning names.
 MOST_NAMED = 5
 
-Tell = Callable[[State], None]
+TellProgress = Callable[[SweepProgress], None]
 Say = Callable[[str], None]
 
 
@@ -60,12 +60,12 @@ def place_cells(
 ) -> tuple[tuple[Cell, ...], dict[str, Build]]:
     """Return the cells, each with its engine, and the kernels for the record.
 
-    asked: the engine on the command line. Raises HostError, or SpecError for commands without the user's consent.
+    asked: the engine on the command line. Raises MachineError, or SpecError for commands without the user's consent.
     """
     placed: list[Cell] = []
     kernels: dict[str, Build] = {}
     for cell in cells:
-        refuse_host_kernel(cell.engine, asked)
+        refuse_machine_kernel(cell.engine, asked)
         place = choose_place(cell.engine, cell.kernel)
         refuse_commands(cell.spec, consent, place.name)
         placed.append(replace(cell, engine=place.name))
@@ -128,8 +128,8 @@ def _find(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Build], fin
 
 def identify_placed(cells: Sequence[Cell], kernels: Mapping[str, Build]) -> str:
     """Return the digest of cells and their kernels, which finds their sweep again."""
-    places = [f"{name} {kernel.digest}" for name, kernel in kernels.items()]
-    return study.identify(cells, [*places, *({platform.release()} if any(_on_host_kernel(c) for c in cells) else ())])
+    slots = [f"{name} {kernel.digest}" for name, kernel in kernels.items()]
+    return study.identify(cells, [*slots, *({platform.release()} if any(_on_machine_kernel(c) for c in cells) else ())])
 
 
 def is_finished(sweep: SweepDirectory) -> bool:
@@ -137,11 +137,11 @@ def is_finished(sweep: SweepDirectory) -> bool:
     return sweep.has_summary and sweep.summary().complete
 
 
-def _on_host_kernel(cell: Cell) -> bool:
-    return ENGINES[cell.runs_in].IS_ON_HOST_KERNEL
+def _on_machine_kernel(cell: Cell) -> bool:
+    return ENGINES[cell.runs_in].IS_ON_MACHINE_KERNEL
 
 
-def places_for(engines: Collection[EngineName], jobs: int | None, cpus: int) -> int:
+def slots_for(engines: Collection[EngineName], jobs: int | None, cpus: int) -> int:
     """Return the number of concurrent runs: `jobs`, or else one per CPU.
 
     If a cell runs in real time, only one run at a time is allowed, because runs would disturb each other. Raises
@@ -190,7 +190,7 @@ class Execution:
         self._walls_s: list[float] = []
         self._simulations_s = 0.0
 
-    def run(self, executor: Executor, tell: Tell, say: Say) -> SweepSummary:
+    def run(self, executor: Executor, tell: TellProgress, say: Say) -> SweepSummary:
         """Run until all is done. Return the summary. say: gets a message for each error.
 
         The executor can be used again after a complete run. Raises Interrupted on Ctrl-C; the runs that have ended are
@@ -207,7 +207,7 @@ class Execution:
                 say(f"there are {self._tell_progress()}")
                 if strange := self._sweep.strange():
                     say(tell_strange(strange))
-            for name, outcome in run_all(executor, self._begin, lambda: tell(self._state(executor.places))):
+            for name, outcome in run_all(executor, self._begin, lambda: tell(self._state(executor.slots))):
                 self._end(name, outcome, say)
             has_ended = True
         except KeyboardInterrupt:
@@ -217,7 +217,7 @@ class Execution:
                 f"to resume: {self._sweep.command or 'the same command'}"
             ) from None
         finally:
-            self._note_session(executor.places, time.monotonic() - started)
+            self._note_session(executor.slots, time.monotonic() - started)
             if not has_ended:
                 executor.close()
             self._sweep.tidy()
@@ -257,7 +257,7 @@ class Execution:
         self._running[task.name] = (task, job)
         return task.name, job
 
-    def _end(self, name: str, outcome: Outcome, say: Say) -> None:
+    def _end(self, name: str, outcome: RunOutcome, say: Say) -> None:
         task, job = self._running.pop(name)
         what = f"{task.cell.label}, run {task.number}"
         self._walls_s.append(outcome.wall_s)
@@ -273,24 +273,24 @@ class Execution:
         self._sweep.finish(job.directory, name)
         self._progress[task.cell.folder].note(task.number, summary)
 
-    def _state(self, places: int) -> State:
+    def _state(self, slots: int) -> SweepProgress:
         progress = self._progress.values()
         statuses = [status for one in progress for status in one.ended.values()]
         total = sum(one.needed for one in progress)
         left_s = None
         if self._walls_s:
             mean_s = sum(self._walls_s) / len(self._walls_s)
-            left_s = max(0.0, (total - len(statuses) - len(self._running) / 2) * mean_s / places)
+            left_s = max(0.0, (total - len(statuses) - len(self._running) / 2) * mean_s / slots)
         running = tuple(f"{task.cell.label} #{task.number}" for task, _ in self._running.values())
-        return State(len(statuses), total, statuses.count("failed"), statuses.count("error"), running, left_s)
+        return SweepProgress(len(statuses), total, statuses.count("failed"), statuses.count("error"), running, left_s)
 
     def _tell_progress(self) -> str:
         return say_progress(list(self._progress.values()))
 
-    def _note_session(self, places: int, wall_s: float) -> None:
+    def _note_session(self, slots: int, wall_s: float) -> None:
         session = Session(
             runs=len(self._walls_s),
-            places=places,
+            places=slots,
             wall_s=round(wall_s, 3),
             runs_wall_s=round(sum(self._walls_s), 3),
             simulation_s=round(self._simulations_s, 3),

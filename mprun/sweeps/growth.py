@@ -12,7 +12,7 @@ from mprun.errors import MprunError
 from mprun.model.permission import Consent
 from mprun.model.run_files import Build
 from mprun.model.sweep_files import SweepRecord
-from mprun.sweeps.execution import Execution, Say, Tell, describe, identify_placed
+from mprun.sweeps.execution import Execution, Say, TellProgress, describe, identify_placed
 from mprun.sweeps.executor import Executor
 from mprun.sweeps.study import Cell
 from mprun.sweeps.sweep_directory import Kept, SweepDirectory, list_sweeps
@@ -60,7 +60,7 @@ class GrowingSweep:
         return self._directory is not None
 
     def add(
-        self, cells: Sequence[Cell], kernels: Mapping[str, Build], executor: Executor, tell: Tell, say: Say
+        self, cells: Sequence[Cell], kernels: Mapping[str, Build], executor: Executor, tell: TellProgress, say: Say
     ) -> list[Kept]:
         """Run cells that have been placed, and return the finished runs of all cells. Raises Interrupted."""
         self._cells = (*self._cells, *cells)

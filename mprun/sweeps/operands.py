@@ -13,10 +13,10 @@ from mprun.errors import MprunError, SpecError
 from mprun.inputs import load
 from mprun.inputs.traffic import owned_metrics
 from mprun.metrics.across import judge_across
-from mprun.metrics.cells import Row
+from mprun.metrics.cells import CellRun
 from mprun.metrics.comparison import Side, differing_lines, differing_values, unmatched
-from mprun.model.fault import name_nearest
 from mprun.model.metric import Metric, find_metric, metrics_of
+from mprun.model.problem import name_nearest
 from mprun.model.scalar import spell_scalar
 from mprun.runs.provenance import list_makers, list_programs
 from mprun.runs.run_directory import RunDirectory
@@ -26,7 +26,7 @@ from mprun.sweeps.sweep_summary import find_missing
 if TYPE_CHECKING:
     from mprun.model.run_summary import Summary
 
-Source = RunDirectory | SweepDirectory
+OperandDirectory = RunDirectory | SweepDirectory
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Operands:
     statements: tuple[Mapping[str, bool | None], Mapping[str, bool | None]] = ({}, {})
     incomplete: tuple[str | None, str | None] = (None, None)
     metrics: Mapping[str, Metric] = field(default_factory=dict)
-    sources: tuple[Source, ...] = ()
+    sources: tuple[OperandDirectory, ...] = ()
 
 
-def read_operands(one: Source, other: Source) -> Operands:
+def read_operands(one: OperandDirectory, other: OperandDirectory) -> Operands:
     """Return the sides A and B. Raises SpecError."""
     if isinstance(one, SweepDirectory) and isinstance(other, SweepDirectory):
         return _of_sweeps(one, other)
@@ -62,7 +62,7 @@ def read_operands(one: Source, other: Source) -> Operands:
     raise SpecError("one is a run and the other a sweep: compare two of a kind; the runs of a sweep are in its 'runs'")
 
 
-def read_halves(source: Source, axis: str) -> Operands:
+def read_halves(source: OperandDirectory, axis: str) -> Operands:
     """Return two parts of a sweep. axis: as in --by, with two values if it has more. Raises SpecError."""
     if not isinstance(source, SweepDirectory):
         raise SpecError(f"{source.name}: a run has no axes: name a sweep")
@@ -134,7 +134,7 @@ def _find_definitions(run: RunDirectory, names: Iterable[str]) -> Iterator[tuple
 
 def _statements(sweep: SweepDirectory, made: Sequence[Kept]) -> dict[str, bool | None]:
     record = sweep.record
-    rows = [Row(kept.cell, kept.number, kept.run.name, kept.summary) for kept in made]
+    rows = [CellRun(kept.cell, kept.number, kept.run.name, kept.summary) for kept in made]
     return {one.holds: one.held for one in judge_across(record.across, record.cells, rows)}
 
 

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mprun.errors import MprunError, RunError, SpecError
-from mprun.host import invoking_user
+from mprun.machine import invoking_user
 from mprun.model.codec import PLAIN
 from mprun.model.scalar import spell_values
 from mprun.model.sweep_files import FORMAT, Session, SweepRecord, SweepSummary

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mprun.metrics.across import judge_across
-from mprun.metrics.cells import INCOMPLETE, Row, doubt, sum_up, tabulate
-from mprun.model.sweep_files import Counts, SweepRecord, SweepStatus, SweepSummary
+from mprun.metrics.cells import INCOMPLETE, CellRun, doubt, sum_up, tabulate
+from mprun.model.sweep_files import RunCounts, SweepRecord, SweepStatus, SweepSummary
 from mprun.runs.run_directory import make_frame
 from mprun.sweeps.cell_progress import CellProgress, say_progress, spell_progress
 from mprun.sweeps.sweep_directory import Kept, SweepDirectory
@@ -53,7 +53,7 @@ def find_missing(record: SweepRecord, runs: Iterable[Kept]) -> str | None:
     return None if all(one.is_whole for one in progress) else say_progress(progress)
 
 
-def _follow(record: SweepRecord, runs: Iterable[Row | Kept]) -> list[CellProgress]:
+def _follow(record: SweepRecord, runs: Iterable[CellRun | Kept]) -> list[CellProgress]:
     """Return the state of each cell with these runs."""
     progress = [CellProgress(cell.repeat.wanted) for cell in record.cells]
     for run in runs:
@@ -67,16 +67,16 @@ def tell_progress(summary: SweepSummary) -> str:
     return spell_progress(counts)
 
 
-def read_rows(sweep: SweepDirectory) -> Iterator[Row]:
+def read_rows(sweep: SweepDirectory) -> Iterator[CellRun]:
     """Yield the runs of a sweep that have ended. Raises MprunError."""
     for kept in sweep.runs():
-        yield Row(kept.cell, kept.number, str(kept.run.path.relative_to(sweep.path)), kept.summary)
+        yield CellRun(kept.cell, kept.number, str(kept.run.path.relative_to(sweep.path)), kept.summary)
 
 
-def _sum_up(record: SweepRecord, rows: Sequence[Row]) -> SweepSummary:
+def _sum_up(record: SweepRecord, rows: Sequence[CellRun]) -> SweepSummary:
     cells, progress = record.cells, _follow(record, rows)
     found = sum_up(cells, rows, [one.needed for one in progress])
-    counts = Counts(*(sum(getattr(cell.runs, status) for cell in found) for status in Counts._fields))
+    counts = RunCounts(*(sum(getattr(cell.runs, status) for cell in found) for status in RunCounts._fields))
     statements = judge_across(record.across, cells, rows)
     is_good = not counts.failed and all(statement.held for statement in statements)
     status: SweepStatus = "error" if counts.error else "passed" if is_good else "failed"

@@ -53,7 +53,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """The end of a run. wall_s: its real time. simulation_s: the engine's part of this time."""
 
     status: str
@@ -62,7 +62,7 @@ class Outcome:
     simulation_s: float
 
 
-def perform(job: Job) -> Outcome:
+def perform(job: Job) -> RunOutcome:
     """Run a job. An error that stops it is in the outcome, and in the summary of its directory."""
     started = time.monotonic()
     run = RunDirectory.lay_out(job.directory)
@@ -81,16 +81,16 @@ def perform(job: Job) -> Outcome:
     except OSError as error:
         # the caller writes the summary, or reports that it cannot
         told = "; ".join(summary.errors) or str(error)
-        return Outcome("error", told, time.monotonic() - started, 0.0)
+        return RunOutcome("error", told, time.monotonic() - started, 0.0)
     if job.keep == "none" or (job.keep == "failed" and summary.status == "passed"):
         run.drop_captures()
     simulation_s = run.wall_s()
-    return Outcome(summary.status, "; ".join(summary.errors), time.monotonic() - started, simulation_s)
+    return RunOutcome(summary.status, "; ".join(summary.errors), time.monotonic() - started, simulation_s)
 
 
 def _run(job: Job, run: RunDirectory) -> Summary:
     place = choose_place(job.engine, job.kernel)
-    request = runner.Request(job.spec, place, job.warnings, job.inputs, None, job.consent, job.parameters)
+    request = runner.RunRequest(job.spec, place, job.warnings, job.inputs, None, job.consent, job.parameters)
     _, summary = runner.run_into(lambda digest: run, request, lambda text, done, note: None)
     return summary
 
@@ -110,7 +110,7 @@ def _no_summary(job: Job, error: str) -> Summary:
     )
 
 
-def settle(job: Job, outcome: Outcome) -> Summary:
+def settle(job: Job, outcome: RunOutcome) -> Summary:
     """Return the summary of a job that has ended. If its worker died before it wrote one, write it now."""
     run = RunDirectory(job.directory)
     if not run.has("summary.json"):

@@ -18,11 +18,11 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
 from mprun.inputs.keys.file_model import refuse
-from mprun.inputs.keys.traffic_entry import Congestion, FlowRate, OmitEntry, ServedEntry, Size
+from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, OmitEntry, ServedEntry, Size
 from mprun.model.capabilities import Capabilities
-from mprun.model.fault import Path
 from mprun.model.metric import OF_CONNECTIONS, Metric
 from mprun.model.plan import Process, Ready
+from mprun.model.problem import ValuePath
 from mprun.model.spec import Flow, Protocol
 from mprun.model.units import NS_PER_S, SIZE, TIME
 from mprun.workloads.account import tell_iperf3
@@ -135,7 +135,9 @@ class Entry(ServedEntry):
     window_bytes: Size | None = Field(
         None, alias="window", description="The socket buffers of both ends. Default: the kernel tunes the buffers."
     )
-    congestion: Congestion | None = Field(None, description="The congestion control of both ends. Default: the hosts'.")
+    congestion: CongestionName | None = Field(
+        None, description="The congestion control of both ends. Default: the hosts'."
+    )
     reverse: bool = Field(False, description="Let the server send and the client receive.")
     bidirectional: bool = Field(
         False, description="Let both ends send: the client on one connection, the server on another."
@@ -146,31 +148,31 @@ class Entry(ServedEntry):
 
     @model_validator(mode="after")
     def _agree(self) -> Entry:
-        faults: dict[Path, str] = {}
+        problems: dict[ValuePath, str] = {}
         if self.protocol == "udp":
             if self.rate_bit_per_s is None:
-                faults[("rate",)] = "is missing: write 'rate: 10mbit', as UDP has no rate of its own"
+                problems[("rate",)] = "is missing: write 'rate: 10mbit', as UDP has no rate of its own"
             if self.length_bytes is not None and self.length_bytes > MOST_UDP_BYTES:
-                faults[("length",)] = f"is more than fits into a UDP packet: write '{MOST_UDP_BYTES}bytes' or less"
+                problems[("length",)] = f"is more than fits into a UDP packet: write '{MOST_UDP_BYTES}bytes' or less"
             if self.congestion is not None:
-                faults[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
+                problems[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
         if self.protocol == "sctp" and self.congestion is not None:
-            faults[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
+            problems[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
         if self.duration is None and self.size_bytes is None:
-            faults[("duration",)] = "is missing: write 'duration: 10s', or how much, as in 'size: 100mb'"
+            problems[("duration",)] = "is missing: write 'duration: 10s', or how much, as in 'size: 100mb'"
         if self.duration is not None and self.size_bytes is not None:
-            faults[("size",)] = "conflicts with 'duration': remove one of the two"
+            problems[("size",)] = "conflicts with 'duration': remove one of the two"
         elif self.size_bytes is not None and self.bidirectional:
-            faults[("size",)] = "would end both directions once they have it together: write 'duration: 10s'"
+            problems[("size",)] = "would end both directions once they have it together: write 'duration: 10s'"
         if self.bidirectional and self.reverse:
-            faults[("reverse",)] = "conflicts with 'bidirectional', which has both directions: remove it"
+            problems[("reverse",)] = "conflicts with 'bidirectional', which has both directions: remove it"
         if self.omit is not None:
             if self.duration is None:
-                faults[("omit",)] = "counts seconds of a duration: write 'duration: 10s'"
+                problems[("omit",)] = "counts seconds of a duration: write 'duration: 10s'"
             elif self.omit.start_ns + self.omit.end_ns >= self.duration:
-                faults[("omit",)] = f"omits the whole {TIME.render(self.duration)}: write less, or a longer duration"
-        if faults:
-            raise refuse(faults, self)
+                problems[("omit",)] = f"omits the whole {TIME.render(self.duration)}: write less, or a longer duration"
+        if problems:
+            raise refuse(problems, self)
         return self
 
     def options(self) -> dict[str, object]:
@@ -295,8 +297,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
             portions=portions,
             lost_packets=sum(int(report["end"][f"sum{way.key}"]["lost_packets"]) for way in ways if protocol == "UDP"),
         )
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
-        return Result(error=f"its report is not as expected: {type(fault).__name__} {fault}")
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as problem:
+        return Result(error=f"its report is not as expected: {type(problem).__name__} {problem}")
 
 
 def _accounts(flow: Flow, outputs: Outputs, report: Mapping[str, Any]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
 from mprun.inputs.keys.file_model import refuse
-from mprun.inputs.keys.traffic_entry import Congestion, FlowRate, ServedEntry, Size
+from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, ServedEntry, Size
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, Metric
 from mprun.model.plan import Process, Ready
@@ -128,7 +128,7 @@ class Entry(ServedEntry):
         alias="receive_buffer",
         description="The receive buffer of the sockets. net.core.rmem_max must allow it. Default: 233016bytes.",
     )
-    congestion: Congestion | None = Field(
+    congestion: CongestionName | None = Field(
         None, description="The congestion control of `tcp` and `mptcp`, by its name in the kernel. Default: the host's."
     )
     messages: bool = Field(False, description="Write a table with a row for each message.")

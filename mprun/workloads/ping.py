@@ -103,12 +103,12 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return one ping, which the kernel answers. Without a count, it sends as many requests as fit in its duration."""
     options: Mapping[str, Any] = flow.options
     interval_ns = options["interval_ns"]
-    place = (ends.source_address, ends.destination_address)
+    address = (ends.source_address, ends.destination_address)
     facts = (f"count={_count(flow)}", f"interval_ns={interval_ns}", f"size={options['size_bytes']}")
     client = Process(
         name=flow.name,
         node=flow.source,
-        argv=(*PYTHON, PROGRAM, *place, *facts),
+        argv=(*PYTHON, PROGRAM, *address, *facts),
         role="flow",
     )
     return Work(clients=(client,))

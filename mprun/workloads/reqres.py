@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from mprun.inputs.keys.field import Time, Whole
-from mprun.inputs.keys.traffic_entry import Congestion, ConnectionEntry, Size
+from mprun.inputs.keys.traffic_entry import CongestionName, ConnectionEntry, Size
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, Metric, delays
@@ -51,7 +51,9 @@ class Entry(ConnectionEntry):
     server_think_ns: Time = Field(
         0, alias="server_think", description="The time that the server waits before each answer. Default: 0s."
     )
-    congestion: Congestion | None = Field(None, description="The congestion control of both ends. Default: the hosts'.")
+    congestion: CongestionName | None = Field(
+        None, description="The congestion control of both ends. Default: the hosts'."
+    )
 
 
 def _work_ns(flow: Flow) -> int:
@@ -71,11 +73,11 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         f"request={options['request_bytes']}",
         f"response={options['response_bytes']}",
     ]
-    place = (ends.destination_address, str(ends.port))
+    address = (ends.destination_address, str(ends.port))
     server = Process(
         name=f"{flow.name}.server",
         node=flow.destination,
-        argv=(*PYTHON, PROGRAM, "server", *place, *shared, f"think_ns={options['server_think_ns']}"),
+        argv=(*PYTHON, PROGRAM, "server", *address, *shared, f"think_ns={options['server_think_ns']}"),
         role="server",
         ready=Ready("port", str(ends.port)),
     )
@@ -83,7 +85,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     client = Process(
         name=flow.name,
         node=flow.source,
-        argv=(*PYTHON, PROGRAM, "client", *place, *shared, *own),
+        argv=(*PYTHON, PROGRAM, "client", *address, *shared, *own),
         role="flow",
     )
     return Work(clients=(client,), servers=(server,))

@@ -142,7 +142,7 @@ class Entry(ServedEntry):
 
 
 def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:
-    """Yield a fault if a flow with CMT has only one path, because its receiver has only one address."""
+    """Yield a problem if a flow with CMT has only one path, because its receiver has only one address."""
     is_reverse = bool(flow.options.get("reverse"))
     firsts, lasts = {path.first_link for path in paths}, {path.last_link for path in paths}
     if flow.options.get("cmt") == "off" or len(firsts if is_reverse else lasts) > 1:
@@ -228,8 +228,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     sender, receiver = reports[::-1] if is_reverse else reports
     try:
         return _read(flow, sender, receiver, is_reverse, outputs)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
-        return Result(error=f"its report is not as expected: {type(fault).__name__} {fault}")
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as problem:
+        return Result(error=f"its report is not as expected: {type(problem).__name__} {problem}")
 
 
 def _read(

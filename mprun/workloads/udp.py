@@ -92,12 +92,12 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     options: Mapping[str, Any] = flow.options
     assert flow.duration_ns is not None
     packets = max(1, _due(flow.duration_ns, options["rate_bit_per_s"], options["length_bytes"]))
-    place = (ends.destination_address, str(ends.port))
+    address = (ends.destination_address, str(ends.port))
     file = kept(flow, RECEIVED)
     receiver = Process(
         name=f"{flow.name}.server",
         node=flow.destination,
-        argv=(*PYTHON, PROGRAM, "receive", *place, file),
+        argv=(*PYTHON, PROGRAM, "receive", *address, file),
         role="server",
         ready=Ready("udp", str(ends.port)),
         keeps=(file,),
@@ -106,7 +106,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     sender = Process(
         name=flow.name,
         node=flow.source,
-        argv=(*PYTHON, PROGRAM, "send", *place, *facts),
+        argv=(*PYTHON, PROGRAM, "send", *address, *facts),
         role="flow",
     )
     return Work(clients=(sender,), servers=(receiver,))

@@ -200,8 +200,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         rows = [dict(zip(_SAID, line.split(), strict=True)) for line in outputs.log(flow.name).splitlines()]
         rows.sort(key=lambda row: int(row["urlnum"]))
         table = _table(rows, _in_turn(flow), flow.options["concurrency"] == 1, _start_ns(flow, outputs))
-    except ValueError as fault:
-        return Result(error=f"a line that curl never prints: {fault}")
+    except ValueError as problem:
+        return Result(error=f"a line that curl never prints: {problem}")
     whole = [row for row in rows if row["exitcode"] == "0"]
     size_bytes = sum(int(row["size_download"]) for row in whole)
     delays_ns = [_ns(row["time_total"]) for row in whole]

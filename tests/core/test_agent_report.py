@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mprun.model.agent_report import AgentReport, Arrivals, Captured, Delays, Ended, HostLoad, write_report
-from mprun.model.codec import PLAIN, Fault
+from mprun.model.agent_report import AgentReport, Arrivals, Captured, Delays, Ended, MachineLoad, write_report
+from mprun.model.codec import PLAIN, JsonProblem
 
 REPORT = json.loads((Path(__file__).parents[1] / "outputs" / "run" / "agent.json").read_text())
 
@@ -24,7 +24,7 @@ def test_what_the_agent_writes_is_read_as_the_same_values() -> None:
         Arrivals(3, 2, 2, Delays(5.5, 5.25, 0.5, -0.1), 1, 9, took_ns=7, unseen=1, late=1),
         Arrivals(1, 0, 0, None, None, None, 7),
     )
-    load = HostLoad(None, 0.25, 9, (9, 3), timers=2, late_median_ns=3)
+    load = MachineLoad(None, 0.25, 9, (9, 3), timers=2, late_median_ns=3)
     report = AgentReport(
         "it failed", False, {"bulk": ended}, {"capture.client": Captured(5, {"eth0": 2}, 6)}, host=load, trains=trains
     )
@@ -62,6 +62,6 @@ def test_a_report_is_read() -> None:
     ],
 )
 def test_a_fault_is_told_by_its_place(part: dict[str, object], place: str) -> None:
-    with pytest.raises(Fault) as raised:
+    with pytest.raises(JsonProblem) as raised:
         read_report({**REPORT, **part})
     assert str(raised.value) == place

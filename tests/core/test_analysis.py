@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mprun.captures.pcapng import Captured
+from mprun.captures.pcapng import CaptureContent
 from mprun.metrics.capacity import Capacity, find_capacity
 from mprun.metrics.connection import Connection, SendingEnd, Subflow, find_brief, find_connections, find_refused
 from mprun.metrics.diagnosis import (
@@ -22,11 +22,11 @@ from mprun.metrics.diagnosis import (
 )
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.interference import Interference, on_paths
-from mprun.metrics.observation import NAMES, Event, Host, Observation, SocketState
+from mprun.metrics.observation import NAMES, Host, Observation, PathManagerEvent, SocketState
 from mprun.metrics.summary import measure
 from mprun.model import agent_report
-from mprun.model.agent_report import AgentReport, Ended, HostLoad
-from mprun.model.intent import PlacedFlow
+from mprun.model.agent_report import AgentReport, Ended, MachineLoad
+from mprun.model.intent import AddressedFlow
 from mprun.model.run_summary import KINDS, Kind, MetricValue
 from mprun.model.spec import Capture, Direction, Endpoint, Expectation, LinkChange, Mptcp
 from tests.intents import flow, intent, link, path
@@ -45,7 +45,7 @@ def socket(local: str, port: int, acked: int, received: int = 0) -> SocketState:
     return SocketState(5, "client", (local, port, "10.1.0.1", 5201), tuple(known.get(name) for name in NAMES))
 
 
-def event(kind: str, local: str, port: int, token: int = 7) -> Event:
+def event(kind: str, local: str, port: int, token: int = 7) -> PathManagerEvent:
     return {
         "at_ns": 1,
         "event": kind,
@@ -57,7 +57,7 @@ def event(kind: str, local: str, port: int, token: int = 7) -> Event:
     }
 
 
-def mirrored(found: Event) -> Event:
+def mirrored(found: PathManagerEvent) -> PathManagerEvent:
     return {
         **found,
         "local": found["remote"],
@@ -67,7 +67,7 @@ def mirrored(found: Event) -> Event:
     }
 
 
-def observed(events: Sequence[Event] = (), sockets: Sequence[SocketState] = ()) -> Host:
+def observed(events: Sequence[PathManagerEvent] = (), sockets: Sequence[SocketState] = ()) -> Host:
     return Host(list(events), {state.addresses: state for state in sockets})
 
 
@@ -232,11 +232,11 @@ def test_routing_is_blamed_for_a_join_without_answer(counter: str, cause: str) -
 
 
 def test_a_join_to_an_address_where_nobody_listens_is_told() -> None:
-    refused: Event = {**event("subflow closed", "10.0.1.1", 4001), "remote": "10.1.1.1", "error": 111}
-    elsewhere: Event = {**refused, "remote": "10.1.2.1", "token": 8}
-    timed_out: Event = {**refused, "remote": "10.1.3.1", "error": 110}
+    refused: PathManagerEvent = {**event("subflow closed", "10.0.1.1", 4001), "remote": "10.1.1.1", "error": 111}
+    elsewhere: PathManagerEvent = {**refused, "remote": "10.1.2.1", "token": 8}
+    timed_out: PathManagerEvent = {**refused, "remote": "10.1.3.1", "error": 110}
     # the kernel reports no error if a subflow was refused after it was established
-    silent: Event = {**event("subflow closed", "10.0.1.1", 4001), "remote": "10.1.4.1"}
+    silent: PathManagerEvent = {**event("subflow closed", "10.0.1.1", 4001), "remote": "10.1.4.1"}
     found = find_refused(observed([refused, elsewhere, timed_out, silent]), [Connection(7, ())])
     assert found == {"10.1.1.1"}
     client, server = counters(MPJoinSynTx=2, MPJoinSynAckRx=1), counters(MPJoinSynRx=1, MPJoinAckRx=1)
@@ -284,7 +284,7 @@ def test_an_agent_that_failed_is_an_error_whatever_held() -> None:
 def test_a_capture_that_cannot_tell_its_losses_is_a_warning() -> None:
     wanted = replace(INTENT, captures=(Capture("client"),))
     record = agent(captures={"capture.client": agent_report.Captured(2_000_000_000)}, zero_ns=4_000_000_000)
-    captured = {"client": Captured(packets=6, is_whole=True, first_ns=-1_000_000_000)}
+    captured = {"client": CaptureContent(packets=6, is_whole=True, first_ns=-1_000_000_000)}
     counts = "{} packets captured\n10 packets received by filter\n{} packets dropped by kernel\n"
     logs = (("", "did not report"), (counts.format(6, 4), "4 packets that passed"), (counts.format(7, 0), "3 packets"))
     for log, said in logs:
@@ -308,7 +308,7 @@ def test_a_capture_says_what_its_file_lacks(
 ) -> None:
     wanted = replace(INTENT, captures=(Capture("client", **size),))
     record = agent(captures={"capture.client": agent_report.Captured(2_000_000_000, **seen)}, zero_ns=4_000_000_000)
-    captured = {"client": Captured(packets=6, is_whole=True, first_ns=0, problem=problem)}
+    captured = {"client": CaptureContent(packets=6, is_whole=True, first_ns=0, problem=problem)}
     log = "10 packets captured\n10 packets received by filter\n0 packets dropped by kernel\n"
     summary = measure(Evidence(wanted, record, Observation(), lambda *_: log, captured=captured)).summary
     where, text = said
@@ -396,12 +396,12 @@ def test_only_middleboxes_on_its_paths_are_to_blame() -> None:
     ("host", "said"),
     [
         (None, []),
-        (HostLoad(None, 0.0, late_most_ns=9_000_000), []),
-        (HostLoad(0.1, 0.0, late_most_ns=25_000_000), ["a timer came 25 ms late"]),
-        (HostLoad(0.5, 0.05, late_most_ns=0), ["took 5%", "waited for a CPU 50%"]),
+        (MachineLoad(None, 0.0, late_most_ns=9_000_000), []),
+        (MachineLoad(0.1, 0.0, late_most_ns=25_000_000), ["a timer came 25 ms late"]),
+        (MachineLoad(0.5, 0.05, late_most_ns=0), ["took 5%", "waited for a CPU 50%"]),
     ],
 )
-def test_a_host_that_could_not_keep_up_marks_its_run(host: HostLoad | None, said: list[str]) -> None:
+def test_a_host_that_could_not_keep_up_marks_its_run(host: MachineLoad | None, said: list[str]) -> None:
     summary = measure(Evidence(INTENT, agent(host=host), Observation(), lambda *_: "")).summary
     (warning,) = [text for text in summary.warnings if "keep up" in text] or [""]
     assert bool(warning) == bool(said)
@@ -416,7 +416,7 @@ LINKS = (
 )
 
 
-def flow_over(*paths: list[str]) -> PlacedFlow:
+def flow_over(*paths: list[str]) -> AddressedFlow:
     return flow([path(f"path{n}", links) for n, links in enumerate(paths)])
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from mprun.errors import SpecError
-from mprun.model.run_files import Build, Environment
-from mprun.model.run_summary import MetricValue, Summary, Verdict
-from mprun.questions.baseline import choose_metrics, compare, explain, parse, record, spell, tell, to_markdown
+from mprun.model.run_files import Build, RunEnvironment
+from mprun.model.run_summary import ExpectationVerdict, MetricValue, Summary
+from mprun.questions.baseline import choose_metrics, compare, explain, parse, spell, tell, to_markdown, write_baseline
 from tests.summaries import PASSED
 
-WANTED = (Verdict(name, 1.0, None, None, None, False) for name in ("bulk.goodput", "bulk.missing"))
+WANTED = (ExpectationVerdict(name, 1.0, None, None, None, False) for name in ("bulk.goodput", "bulk.missing"))
 SUMMARY = PASSED._replace(
     seed=3,
     expectations=tuple(WANTED),
@@ -24,13 +24,13 @@ SUMMARY = PASSED._replace(
     },
 )
 BUILD = Build("6.12.1", "0123456789abcdef")
-ENVIRONMENT = Environment("virtual", BUILD, {"iperf3": "3.12"}, (), "3.11.2", mprun="aaaa")
+ENVIRONMENT = RunEnvironment("virtual", BUILD, {"iperf3": "3.12"}, (), "3.11.2", mprun="aaaa")
 METRICS = ["path0.rtt", "bulk.goodput"]
 
 
 def lines(summary: Summary = SUMMARY, **environment: Any) -> dict[str, str]:
     made = ENVIRONMENT._replace(**environment)
-    return record("topo", "xp", {"rate": "5mbit"}, "d" * 64, summary, made, METRICS)
+    return write_baseline("topo", "xp", {"rate": "5mbit"}, "d" * 64, summary, made, METRICS)
 
 
 def with_goodput(value: float) -> Summary:
@@ -63,7 +63,7 @@ def test_chosen_values() -> None:
     assert choose_metrics(SUMMARY, ["path0.rtt"], ["bulk.subflows"]) == ["bulk.subflows"]
     assert choose_metrics(SUMMARY._replace(expectations=()), [], []) == ["bulk.goodput", "bulk.subflows", "path0.rtt"]
     with pytest.raises(SpecError, match=r"no metric 'bulk.rate'; it has: bulk.goodput, bulk.subflows, path0.rtt"):
-        record("topo", "xp", {}, "d", SUMMARY, ENVIRONMENT, ["bulk.rate"])
+        write_baseline("topo", "xp", {}, "d", SUMMARY, ENVIRONMENT, ["bulk.rate"])
 
 
 def test_the_smallest_change_of_a_value_is_a_difference() -> None:

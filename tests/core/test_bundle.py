@@ -21,7 +21,7 @@ from mprun.bundles.reproduction import choose_engine, open_bundle
 from mprun.errors import SpecError
 from mprun.inputs import load_cells
 from mprun.kernel.store import Kernel
-from mprun.model.run_files import Build, Environment
+from mprun.model.run_files import Build, RunEnvironment
 from mprun.runs.place import Place
 from mprun.runs.run_directory import RunDirectory
 from mprun.safety.folder import Folder
@@ -138,7 +138,7 @@ def test_no_sweep_goes_on_with_a_reproduced_one(tmp_path: Path) -> None:
     cells = make_cells(load_cells(LAB / "topo", tmp_path / "xp"), "virtual", "default")
     kernels = {"default": Build("6", "d")}
     original, _ = find_or_create(tmp_path / "runs", cells, kernels, {}, False)
-    environment = Environment("virtual", Build("6", "d"), {}, (), "3.11")
+    environment = RunEnvironment("virtual", Build("6", "d"), {}, (), "3.11")
     other = Kernel("other", "", "7", "e", "", 0, "", 0.0)
     task = Task(0, cells[0].spec, environment, Place("virtual", "", other), "other")
     record = reproduced_record(original, {"only/1": task})

@@ -21,9 +21,9 @@ from mprun.metrics.calibration import binomial_interval, judge, say_row
 from mprun.model.agent_report import Arrivals, Delays
 from mprun.model.capabilities import REFERENCE, Capabilities
 from mprun.model.distribution import SHAPES
-from mprun.model.fault import InputError
 from mprun.model.network import Network
 from mprun.model.plan import Plan, Train
+from mprun.model.problem import InputError
 from mprun.model.spec import Chance, Distribution, FourState, GilbertElliott
 
 ROOT = Path(__file__).parents[2]

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 from mprun.metrics.network_change import tabulate_changes
-from mprun.model.run_files import Step
+from mprun.model.run_files import StepRecord
 
 
 def test_a_row_for_each_property() -> None:
     link = {"state": "down", "forward": {"rate_bit_per_s": 5_000_000, "loss": {"probability": 0.1, "correlation": 0.0}}}
     steps = [
-        Step("start", 0, "bulk"),
-        Step("change", 7, "path0", link),
-        Step("change", 8, "client.path1", {"address": "removed"}),
+        StepRecord("start", 0, "bulk"),
+        StepRecord("change", 7, "path0", link),
+        StepRecord("change", 8, "client.path1", {"address": "removed"}),
     ]
     assert tabulate_changes(steps).rows() == [
         (7, None, "path0", None, "state", '"down"'),

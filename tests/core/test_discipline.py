@@ -15,7 +15,7 @@ from mprun.compile.wire import spell_discipline
 from mprun.inputs import load
 from mprun.inputs.writer import write_topology
 from mprun.kernel.recipe import FRAGMENT, LATER_OPTIONS
-from mprun.model.codec import Fault
+from mprun.model.codec import JsonProblem
 from mprun.model.discipline import DISCIPLINES, TYPES, DisciplineName, OptionKind
 from mprun.model.intent.intent_file import CODEC
 from mprun.model.spec import Queue
@@ -64,7 +64,7 @@ def test_an_option_keeps_its_type(tmp_path: Path, name: DisciplineName) -> None:
 @pytest.mark.parametrize("options", [None, {}, [["ecn"]], [["ecn", "yes"]], [[1, 1.0]], [["flows", float("inf")]]])
 def test_options_of_another_form_are_a_fault_of_an_intent(options: object) -> None:
     written = {"amount": 80.0, "unit": "packets", "discipline": "codel", "options": options}
-    with pytest.raises(Fault, match=r"^\.options"):
+    with pytest.raises(JsonProblem, match=r"^\.options"):
         CODEC.decode(Queue, written)
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from mprun.model.run_summary import MetricValue, Symbol
-from mprun.model.sweep_files import CellVerdict, Counts, Statistic, SweepSummary
+from mprun.model.sweep_files import CellVerdict, RunCounts, Statistic, SweepSummary
 from mprun.reports import paper
 from mprun.reports.metrics import choose_metrics
 from mprun.safety.cell import Number
@@ -23,7 +23,7 @@ CELLS = (
         metrics={"x.goodput": metric(980e3, "bit/s", 900e3, 1060e3), "x.n": metric(2, "1")},
     ),
 )
-SWEEP = SweepSummary("passed", True, Counts(10, 0, 0), CELLS, (), ())
+SWEEP = SweepSummary("passed", True, RunCounts(10, 0, 0), CELLS, (), ())
 
 
 def test_the_unit_of_a_column_is_that_of_its_largest_mean() -> None:

@@ -20,18 +20,18 @@ from mprun.inputs import load, load_cells
 from mprun.model.permission import NO_COMMANDS
 from mprun.model.run_files import Build
 from mprun.model.run_summary import MetricValue, Status
-from mprun.model.sweep_files import Counts, SweepSummary
+from mprun.model.sweep_files import RunCounts, SweepSummary
 from mprun.reports.sweep_page import gather
 from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps import study
 from mprun.sweeps.cluster import differences
 from mprun.sweeps.estimate import estimate
-from mprun.sweeps.execution import Execution, find_or_create, find_unfinished, places_for
+from mprun.sweeps.execution import Execution, find_or_create, find_unfinished, slots_for
 from mprun.sweeps.local import LocalExecutor
 from mprun.sweeps.study import Cell
 from mprun.sweeps.sweep_directory import SweepDirectory, remove, title_of
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
-from mprun.sweeps.worker import Job, Outcome, settle
+from mprun.sweeps.worker import Job, RunOutcome, settle
 from tests.hostile import RUN
 from tests.summaries import PASSED
 
@@ -196,18 +196,18 @@ class FakeExecutor:
     """An executor that ends runs when `wait` is called, the last first. `result` gives the metric of a job."""
 
     def __init__(self, places: int, result: Callable[[Job], float | None], most: int | None = None) -> None:
-        self.places = places
+        self.slots = places
         self.begun: list[str] = []
         self._result = result
         self._left = most
         self._running: list[tuple[str, Job]] = []
 
     def submit(self, name: str, job: Job) -> None:
-        assert len(self._running) < self.places
+        assert len(self._running) < self.slots
         self.begun.append(name)
         self._running.append((name, job))
 
-    def wait(self, seconds: float) -> Iterator[tuple[str, Outcome]]:
+    def wait(self, seconds: float) -> Iterator[tuple[str, RunOutcome]]:
         if self._left == 0:
             raise KeyboardInterrupt
         if self._left is not None:
@@ -219,7 +219,7 @@ class FakeExecutor:
         errors = () if value else ("it broke",)
         summary = PASSED._replace(status=status, seed=job.spec.experiment.seed, metrics=metrics, errors=errors)
         RunDirectory(job.directory).write_summary(summary)
-        yield name, Outcome(status, "" if value else "it broke", 1.0, 0.9)
+        yield name, RunOutcome(status, "" if value else "it broke", 1.0, 0.9)
 
     def close(self) -> None:
         self._running.clear()
@@ -246,13 +246,13 @@ TWO_BY_THREE = "matrix: {cc: [cubic, reno]}\nrepeat: {runs: 3}\n"
 # A worker that is done as soon as it has a job.
 ECHO = """\
 import pickle, sys
-from mprun.sweeps.worker import Outcome
+from mprun.sweeps.worker import RunOutcome
 while True:
     try:
         pickle.load(sys.stdin.buffer)
     except EOFError:
         break
-    pickle.dump(Outcome("passed", "", 0.0, 0.0), sys.stdout.buffer)
+    pickle.dump(RunOutcome("passed", "", 0.0, 0.0), sys.stdout.buffer)
     sys.stdout.buffer.flush()
 """
 
@@ -310,7 +310,7 @@ def test_an_interrupted_sweep_is_read_as_far_as_it_is(tmp_path: Path, after: int
         conduct(sweep, cells, FakeExecutor(2, by_seed, most=after))
     summary, table = read_summary(sweep), read_table(sweep)
     assert (summary.status, summary.complete) == ("incomplete", False)
-    assert summary.runs == Counts(after, 0, 0)
+    assert summary.runs == RunCounts(after, 0, 0)
     made = [cell.runs.total for cell in summary.cells]
     assert [cell.needed for cell in summary.cells] == [3, 3]
     assert tell_progress(summary) == f"{after} of 6 runs, {sum(count == 3 for count in made)} of 2 cells whole"
@@ -336,7 +336,7 @@ def test_a_sweep_that_is_gone_on_with_is_not_what_it_was(tmp_path: Path) -> None
         conduct(sweep, cells, FakeExecutor(2, by_seed, most=4))
     assert not (sweep.path / "tables" / "cells.parquet").exists()
     summary = read_summary(sweep)
-    assert (summary.status, summary.runs) == ("incomplete", Counts(4, 0, 0))
+    assert (summary.status, summary.runs) == ("incomplete", RunCounts(4, 0, 0))
     # a sweep that was killed after its last run, before its summary, lacks no run
     conduct(sweep, cells, FakeExecutor(2, by_seed))
     whole, table = read_summary(sweep), read_table(sweep)
@@ -477,7 +477,7 @@ def test_one_cell_in_error_keeps_no_other_from_its_end(tmp_path: Path) -> None:
         cells,
         FakeExecutor(2, lambda job: None if job.spec.experiment.traffic[0].congestion == "reno" else by_seed(job)),
     )
-    assert summary.runs == Counts(3, 0, 3)
+    assert summary.runs == RunCounts(3, 0, 3)
     assert [cell.told.errors for cell in summary.cells] == [{}, {"it broke": 3}]
 
 
@@ -485,11 +485,11 @@ def test_a_worker_that_died_leaves_a_summary_all_the_same(tmp_path: Path) -> Non
     """Otherwise its run would be missing in the sweep's counts."""
     spec = make_cells(tmp_path, TWO_BY_THREE)[0].spec
     job = Job(spec, ("heed",), "virtual", "default", tmp_path, "pcaps", NO_COMMANDS)
-    summary = settle(job, Outcome("error", "its worker ended with signal 9", 1.0, 0.0))
+    summary = settle(job, RunOutcome("error", "its worker ended with signal 9", 1.0, 0.0))
     assert (summary.status, summary.errors) == ("error", ("its worker ended with signal 9",))
     assert (summary.warnings, summary.seed) == (("heed",), spec.experiment.seed)
     # a summary that the worker itself wrote stays
-    assert settle(job, Outcome("passed", "", 1.0, 1.0)) == summary
+    assert settle(job, RunOutcome("passed", "", 1.0, 1.0)) == summary
 
 
 UNTIL = "repeat: {until: {metric: bulk.goodput, within: 1%}, min: 3, max: 12}\nmatrix: {cc: [cubic, reno]}\n"
@@ -515,10 +515,10 @@ def test_until_the_interval_is_narrow(tmp_path: Path) -> None:
 
 
 def test_runs_in_real_time_are_never_side_by_side() -> None:
-    assert [places_for({"virtual"}, jobs, cpus=2) for jobs in (None, 1, 4)] == [2, 1, 4]
-    assert [places_for({"virtual", "real"}, jobs, cpus=2) for jobs in (None, 1)] == [1, 1]
+    assert [slots_for({"virtual"}, jobs, cpus=2) for jobs in (None, 1, 4)] == [2, 1, 4]
+    assert [slots_for({"virtual", "real"}, jobs, cpus=2) for jobs in (None, 1)] == [1, 1]
     with pytest.raises(SpecError, match="one after the other"):
-        places_for({"virtual", "real"}, 4, cpus=2)
+        slots_for({"virtual", "real"}, 4, cpus=2)
 
 
 def test_no_more_workers_than_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,8 +48,8 @@ def read(directory: Path, *flows: str, more: str = "") -> Spec:
 def fault_of(directory: Path, flow: str) -> str:
     with pytest.raises(SpecError) as error:
         read(directory, flow)
-    assert len(error.value.faults) == 1
-    return error.value.faults[0].removeprefix(f"{directory}/")
+    assert len(error.value.problems) == 1
+    return error.value.problems[0].removeprefix(f"{directory}/")
 
 
 def own(name: str) -> Tool:

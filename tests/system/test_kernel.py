@@ -14,7 +14,7 @@ import pytest
 
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
-from mprun.engines.agent_process import Progress
+from mprun.engines.agent_process import RunProgress
 from mprun.errors import RunError
 from mprun.inputs import load
 from mprun.kernel.store import find_kernel
@@ -38,7 +38,7 @@ def plan_for(folder: Path, *argv: str, seed: int = 1) -> Plan:
     return replace(plan, flows=(replace(plan.flows[0], argv=argv, timeout_ns=3600 * SECOND_NS),))
 
 
-def run(folder: Path, plan: Plan, progress: Progress = lambda *_: None) -> tuple[RunDirectory, AgentReport]:
+def run(folder: Path, plan: Plan, progress: RunProgress = lambda *_: None) -> tuple[RunDirectory, AgentReport]:
     directory = RunDirectory.create(folder / "runs", "test", plan.digest)
     directory.write("plan.json", plan.to_json())
     virtual.run_plan(plan, directory, find_kernel(), progress)

@@ -22,7 +22,7 @@ import pytest
 
 from mprun import load
 from mprun.api import Sweep
-from mprun.host.cache import cache
+from mprun.machine.cache import cache
 from mprun.runs.repetition import first_difference
 from mprun.runs.run_directory import RunDirectory
 from tests.system.conftest import COMMAND, LAB, Result, call, environment, wait_until

@@ -20,12 +20,12 @@ from mprun.inputs.keys import impairment
 from mprun.inputs.keys.file_model import FileModel, read_fields
 from mprun.inputs.keys.impairment import SchemaOnDemand, either_schema, text_schema
 from mprun.model import units
-from mprun.model.fault import Path
+from mprun.model.problem import ValuePath
 from mprun.model.scalar import PRIVATE, name_value
 from mprun.model.spec import Chance, Jitter, Loss, Queue, Reorder
 
-Value = TypeVar("Value")
-Both = tuple[Value | None, Value | None]
+FieldT = TypeVar("FieldT")
+Both = tuple[FieldT | None, FieldT | None]
 
 NAME_PATTERN = "^[a-zA-Z][a-zA-Z0-9_-]{0,31}$"
 MOST_NAME = 32
@@ -68,7 +68,7 @@ class Whole:
         return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
 
 
-def _by_direction(parse: Callable[[object], Value]) -> Callable[[object], Both[Value]]:
+def _by_direction(parse: Callable[[object], FieldT]) -> Callable[[object], Both[FieldT]]:
     """Return a parser of one value for both directions, or of a mapping with `forward`, `reverse` or both."""
 
     @cache
@@ -77,7 +77,7 @@ def _by_direction(parse: Callable[[object], Value]) -> Callable[[object], Both[V
         one: Any = Annotated[Any, PlainValidator(parse)]
         return create_model("DirectionsEntry", __base__=FileModel, forward=(one, None), reverse=(one, None))
 
-    def read(value: object) -> Both[Value]:
+    def read(value: object) -> Both[FieldT]:
         if not isinstance(value, dict) or (value and not value.keys() & {"forward", "reverse"}):
             both = parse(value)
             return both, both
@@ -89,13 +89,13 @@ def _by_direction(parse: Callable[[object], Value]) -> Callable[[object], Both[V
     return read
 
 
-def spread_directions(place: Path, value: object) -> Iterator[tuple[Path, object]]:
+def spread_directions(position: ValuePath, value: object) -> Iterator[tuple[ValuePath, object]]:
     """Yield a written value with its place, or the value of each direction with the place of the direction."""
     if isinstance(value, Mapping):
         for key, one in value.items():
-            yield (*place, key), one
+            yield (*position, key), one
     elif value is not None:
-        yield place, value
+        yield position, value
 
 
 def _parse_rtt(value: object) -> int:
@@ -174,7 +174,7 @@ def _parse_version(value: object) -> int:
     return 1
 
 
-Version = Annotated[int, PlainValidator(_parse_version), WithJsonSchema({"const": 1})]
+FileVersion = Annotated[int, PlainValidator(_parse_version), WithJsonSchema({"const": 1})]
 
 
 def _snaplen(value: object) -> int:

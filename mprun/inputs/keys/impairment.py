@@ -18,14 +18,14 @@ from pydantic_core import CoreSchema
 from mprun.inputs.keys.file_model import FileModel, read_fields, refuse
 from mprun.model import units
 from mprun.model.discipline import DISCIPLINES, LOSS_MODELS, OPTIONS, DisciplineName, Option, OptionKind
-from mprun.model.fault import Path, name_nearest
+from mprun.model.problem import ValuePath, name_nearest
 from mprun.model.scalar import name_value
 from mprun.model.spec import ONE_BDP, Chance, Distribution, FourState, GilbertElliott, Jitter, Loss, Queue, Reorder
 
-Schema = dict[str, Any]
+KeySchema = dict[str, Any]
 
 
-def text_schema(pattern: str, *examples: str) -> Schema:
+def text_schema(pattern: str, *examples: str) -> KeySchema:
     """The JSON Schema of a quantity."""
     return {"type": "string", "pattern": pattern, "examples": list(examples)}
 
@@ -34,13 +34,13 @@ def text_schema(pattern: str, *examples: str) -> Schema:
 class SchemaOnDemand:
     """Metadata of a type: the function that returns its JSON Schema. Only an editor's schema needs the schema."""
 
-    make: Callable[[], Schema]
+    make: Callable[[], KeySchema]
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> KeySchema:
         return self.make()
 
 
-def _mapping_schema(model: type[FileModel]) -> Schema:
+def _mapping_schema(model: type[FileModel]) -> KeySchema:
     """The JSON Schema of a mapping that is one of several forms of a value."""
     schema = model.model_json_schema()
     properties = {
@@ -51,7 +51,7 @@ def _mapping_schema(model: type[FileModel]) -> Schema:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def either_schema(one: Schema, *models: type[FileModel]) -> Schema:
+def either_schema(one: KeySchema, *models: type[FileModel]) -> KeySchema:
     """The JSON Schema of a value, or of a mapping instead of it."""
     return {"oneOf": [one, *map(_mapping_schema, models)]} if models else one
 
@@ -64,7 +64,7 @@ def _count(least: int, most: int, reason: str, *examples: int) -> tuple[PlainVal
             raise ValueError(f"{name_value(value)} is not a whole number from {least} to {most}: {reason}")
         return value
 
-    schema: Schema = {"type": "integer", "minimum": least, "maximum": most}
+    schema: KeySchema = {"type": "integer", "minimum": least, "maximum": most}
     return PlainValidator(parse), WithJsonSchema(schema | ({"examples": list(examples)} if examples else {}))
 
 
@@ -229,17 +229,17 @@ def parse_queue(value: object) -> Queue:
     options = read_fields(QueueEntry, value)
     limit, name = options.pop("limit", ONE_BDP), options.pop("discipline", "fifo")
     known = DISCIPLINES[name]
-    faults: dict[Path, str] = {
+    problems: dict[ValuePath, str] = {
         (key,): f"is no option of {name}{name_nearest(key, known.options, 'its options')}"
         for key in value
         if key in options and key not in known.options
     }
     if known.counts and {known.counts, limit.unit} == {"packets", "bytes"}:
-        faults[("limit",)] = (
+        problems[("limit",)] = (
             f"is in {limit.unit}, and {name} counts {known.counts}: write {known.counts}, a time or BDPs"
         )
     if "min" in options and options.get("max", options["min"] + 1) <= options["min"]:
-        faults[("max",)] = "is not above 'min', where dropping begins: raise it"
-    if faults:
-        raise refuse(faults, value)
+        problems[("max",)] = "is not above 'min', where dropping begins: raise it"
+    if problems:
+        raise refuse(problems, value)
     return Queue(limit.amount, limit.unit, name, dict(sorted(options.items())))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings: what one subject has to say of a run. Those of all subjects are joined into the summary. Pure."""
+"""Readings: what one subject has to say of a run. Those of all subjects are joined into the summary. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mprun.model.metric import SYMBOLS, Unit
 from mprun.model.run_summary import MetricValue
 from mprun.workloads.tool import Table
 
-Metrics = Mapping[str, MetricValue]
+SummaryMetrics = Mapping[str, MetricValue]
 
 
 @dataclass(frozen=True)
-class Findings:
-    """The findings of one subject.
+class Readings:
+    """The readings of one subject.
 
     `metrics`: by their whole names.
     `errors`: a step failed. `failures`: the run did not do what it was asked for.
@@ -25,7 +25,7 @@ class Findings:
     `accounts`: what processes saw, as text for people.
     """
 
-    metrics: Metrics = field(default_factory=dict)
+    metrics: SummaryMetrics = field(default_factory=dict)
     errors: Sequence[str] = ()
     failures: Sequence[str] = ()
     warnings: Sequence[str] = ()
@@ -34,10 +34,10 @@ class Findings:
     accounts: Mapping[str, str] = field(default_factory=dict)
 
 
-def join(parts: Iterable[Findings]) -> Findings:
-    """Return all findings in their order. A metric that is found again takes the later value and keeps its place."""
+def join(parts: Iterable[Readings]) -> Readings:
+    """Return all readings in their order. A metric that is found again takes the later value and keeps its place."""
     parts = tuple(parts)
-    return Findings(
+    return Readings(
         metrics={name: metric for part in parts for name, metric in part.metrics.items()},
         errors=tuple(text for part in parts for text in part.errors),
         failures=tuple(text for part in parts for text in part.failures),

@@ -45,7 +45,7 @@ class Figure:
 class Run:
     """A run.
 
-    - summary: the content of `summary.json`.
+    - summary: the content of `summary.json`, as a mapping for notebooks.
     - metrics: a table with the columns metric, value and unit (bit/s, s, share, byte, 1).
     """
 

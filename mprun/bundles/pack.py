@@ -8,11 +8,11 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
 from mprun.bundles.archive import SUFFIX, Content, write_archive
 from mprun.bundles.crate import METADATA, Description, describe
@@ -20,6 +20,7 @@ from mprun.errors import MprunError
 from mprun.inputs import load
 from mprun.kernel.store import describe_recipe
 from mprun.metrics.cells import INCOMPLETE
+from mprun.model.codec import PLAIN
 from mprun.model.run_files import RunEnvironment
 from mprun.runs.run_directory import FROM_CAPTURES, RunDirectory
 from mprun.safety.folder import Folder
@@ -40,6 +41,14 @@ _OF_SWEEP = ("sweep.json", "summary.json", "report.html", "inputs/*", "tables/*.
 # The place of the only run in a bundle of a run.
 ALONE = "."
 _STAMP = re.compile(r"^(\d{4})(\d{2})(\d{2})-")
+
+
+class Artifacts(NamedTuple):
+    """The content of `artifacts.json`. runs: by place, the digest of each artifact by its name."""
+
+    kind: Literal["run", "sweep"]
+    name: str
+    runs: Mapping[str, Mapping[str, str]]
 
 
 def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: str, with_pcaps: bool) -> Path:
@@ -71,10 +80,10 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
             left_out = {f"tables/{name}.parquet" for name in FROM_CAPTURES}
             found = {name: content for name, content in found.items() if name not in left_out}
         files |= {f"{prefix}{name}": content for name, content in found.items()}
-    artifacts = {member: {name: digest_of(run, name) for name in run.artifacts()} for member, run in runs.items()}
-    kind = "sweep" if isinstance(source, SweepDirectory) else "run"
+    artifacts = {place: {name: digest_of(run, name) for name in run.artifacts()} for place, run in runs.items()}
+    is_sweep = isinstance(source, SweepDirectory)
     name = source.name if isinstance(source, SweepDirectory) else source.long_name
-    files[ARTIFACTS] = _to_json({"kind": kind, "name": name, "runs": artifacts})
+    files[ARTIFACTS] = _to_json(PLAIN.write(Artifacts("sweep" if is_sweep else "run", name, artifacts)))
     environments = [run.environment() for run in runs.values() if run.has("environment.json")]
     for environment in environments:
         files |= describe_recipe(environment.kernel.digest)

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Literal
 
 from mprun.bundles.archive import unpack
-from mprun.bundles.pack import ALONE, ARTIFACTS, digest_of
+from mprun.bundles.pack import ALONE, ARTIFACTS, Artifacts, digest_of
 from mprun.engines.agent_process import RunProgress
-from mprun.errors import SpecError
+from mprun.errors import MprunError, SpecError
 from mprun.inputs import load
 from mprun.inputs.keys.experiment import RUNS
 from mprun.metrics.comparison import ComparedMetric, compare, compare_expectations, differing_values
@@ -35,9 +35,9 @@ from mprun.model.sweep_files import SweepRecord
 from mprun.runs.place import Place, choose_place, refuse_commands
 from mprun.runs.provenance import find_kernel, list_makers
 from mprun.runs.repetition import repeat
-from mprun.runs.run_directory import KERNEL_LOG, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
-from mprun.safety.folder import Folder, UnsafeError
-from mprun.safety.text import make_printable, plain
+from mprun.runs.run_directory import KERNEL_LOG, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, read_value
+from mprun.safety.folder import Folder
+from mprun.safety.text import plain
 from mprun.sweeps.execution import slots_for
 from mprun.sweeps.executor import run_all
 from mprun.sweeps.local import LocalExecutor
@@ -102,12 +102,10 @@ def open_bundle(archive: Path, scratch: Path) -> Bundle:
     folder = room.make("unpacked")
     unpack(archive, folder.path)
     try:
-        told = make_printable(folder.read_json(ARTIFACTS))
-        kind, name, runs = told["kind"], str(told["name"]), told["runs"]
-        artifacts = {str(place): {str(k): str(v) for k, v in one.items()} for place, one in runs.items()}
-    except (OSError, UnsafeError, ValueError, KeyError, TypeError, AttributeError):
+        kind, name, artifacts = read_value(folder, ARTIFACTS, "bundle", Artifacts)
+    except (OSError, MprunError):
         raise SpecError(f"{archive}: no bundle of mprun: it has no {ARTIFACTS} that can be read") from None
-    if not _NAME.fullmatch(name) or kind not in ("run", "sweep"):
+    if not _NAME.fullmatch(name):
         raise SpecError(f"{archive}: its name is no name of a run: {name[:60]!r}")
     room.move("unpacked", name)
     path = scratch / name

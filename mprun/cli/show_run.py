@@ -20,7 +20,7 @@ MARKS = {
     "error": ("ERROR", "red"),
     "incomplete": ("INCOMPLETE", "yellow"),
 }
-_COLOURS: Mapping[Kind, str] = {"errors": "red", "failures": "red", "warnings": "yellow"}
+COLOURS: Mapping[Kind, str] = {"errors": "red", "failures": "red", "warnings": "yellow"}
 
 
 def show_summary(summary: Summary, run: RunDirectory, show_all: bool = False) -> None:
@@ -54,7 +54,7 @@ def show_summary(summary: Summary, run: RunDirectory, show_all: bool = False) ->
         click.echo(f"  {left_out} more: mprun show --all")
     if hidden:
         click.echo(f"  of each flow of {', '.join(summary.groups)}: {options.spell_path(run.path)}/summary.json")
-    for kind, colour in _COLOURS.items():
+    for kind, colour in COLOURS.items():
         for text in summary.messages(kind):
             said = options.wrap(text, f"  {kind[:-1]}: ", "    ").removeprefix(f"  {kind[:-1]}")
             click.echo(f"  {click.style(kind[:-1], fg=colour)}{said}")

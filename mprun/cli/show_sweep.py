@@ -3,28 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import click
 
 from mprun.cli import options
-from mprun.cli.show_run import MARKS
+from mprun.cli.show_run import COLOURS, MARKS
 from mprun.cli.terminal_table import show_table
 from mprun.metrics.cells import INCOMPLETE
 from mprun.metrics.statistics import CONFIDENCE
-from mprun.model.run_summary import Kind
 from mprun.model.scalar import spell_scalar, spell_values
-from mprun.model.sweep_files import CellSummary, CellVerdict, StatementResult, SweepSummary
+from mprun.model.sweep_files import CellSummary, StatementResult, SweepSummary
 from mprun.model.units import format_measured
 from mprun.reports.messages import join_messages
-from mprun.reports.metrics import choose_metrics, format_bound, format_mean, list_metrics
+from mprun.reports.metrics import choose_metrics, format_mean, list_expectations, list_metrics
 from mprun.sweeps.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import tell_progress
 
 # The number of metrics that fit next to each other.
 MOST_SHOWN = 3
-COLOURS: Mapping[Kind, str] = {"errors": "red", "failures": "red", "warnings": "yellow"}
 # The number of different messages of each kind that are shown.
 MOST_TOLD = 5
 
@@ -103,20 +100,13 @@ def _say(what: str, text: str) -> str:
 
 def _show_expectations(cells: Sequence[CellSummary]) -> None:
     """Print how often each expectation held over all cells, and the cells in which it did not always hold."""
-    found: dict[tuple[Any, ...], list[tuple[CellSummary, CellVerdict]]] = {}
-    for cell in cells:
-        for one in cell.expectations:
-            found.setdefault(tuple(one.bounds.values()), []).append((cell, one))
-    for (metric, *_), held in found.items():
-        one = held[0][1]
-        unit = next((cell.metrics[metric].unit for cell, _ in held if metric in cell.metrics), "1")
+    for metric, bound, held in list_expectations(cells):
         good, total = sum(verdict.held for _, verdict in held), sum(verdict.of for _, verdict in held)
         mark = click.style("✓", fg="green") if good == total else click.style("✗", fg="red")
-        click.echo(f"  {mark} {metric} {format_bound(one.bounds, unit)}: held in {good} of {total} runs")
+        click.echo(f"  {mark} {metric} {bound}: held in {good} of {total} runs")
         for cell, verdict in held:
             if len(held) > 1 and verdict.held < verdict.of:
-                label = spell_values(cell.values)
-                click.echo(f"      {label}: {verdict.held} of {verdict.of}")
+                click.echo(f"      {spell_values(cell.values)}: {verdict.held} of {verdict.of}")
 
 
 def _show_statements(statements: Sequence[StatementResult], may_come: bool) -> None:

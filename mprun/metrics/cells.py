@@ -6,13 +6,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import fmean, median
 from typing import Any, Literal
 
-from mprun.metrics import statistics
-from mprun.metrics.statistics import LEAST_BOOTSTRAP, summarize
+from mprun.metrics.statistics import CONFIDENCES, LEAST_BOOTSTRAP, QUANTILES, bootstrap_interval, stdev, t_interval
 from mprun.model.metric import SUFFIXES
 from mprun.model.run_summary import KINDS, Kind, Summary, Symbol
 from mprun.model.sweep_files import CellRepeat, CellSummary, CellVerdict, Messages, RunCounts, Statistic, SweepCell
+from mprun.workloads.tool import percentile
 
 # The status of a sweep that has not all its runs.
 INCOMPLETE: Literal["incomplete"] = "incomplete"
@@ -76,7 +77,7 @@ def sum_up(cells: Sequence[SweepCell], rows: Sequence[CellRun], needed: Sequence
         metrics = {}
         for metric, symbol in metrics_of(whole).items():
             values = [value for row in whole if (value := row.value(metric)) is not None]
-            metrics[metric] = _describe(summarize(values), symbol)
+            metrics[metric] = summarize(values, symbol)
         found.append(
             CellSummary(
                 values=cell.values,
@@ -91,11 +92,15 @@ def sum_up(cells: Sequence[SweepCell], rows: Sequence[CellRun], needed: Sequence
     return found
 
 
-def _describe(summary: statistics.SampleSummary, unit: Symbol) -> Statistic:
-    more: dict[str, Any] = {f"p{share * 100:.0f}": value for share, value in summary.quantiles}
-    more |= {f"{one.method}{one.confidence * 100:.0f}": (one.low, one.high) for one in summary.intervals}
-    mean, median, ends = summary.mean, summary.median, (summary.least, summary.most)
-    return Statistic(unit, summary.count, mean, median, summary.stdev, *ends, **more)
+def summarize(values: Sequence[float], unit: Symbol) -> Statistic:
+    """Return the statistics of at least one value. Quantiles are computed as numpy does by default."""
+    ordered, is_one = sorted(values), len(values) == 1
+    more: dict[str, Any] = {f"p{share * 100:.0f}": percentile(ordered, share) for share in QUANTILES}
+    for confidence in () if is_one else CONFIDENCES:
+        for one in (t_interval(values, confidence), bootstrap_interval(values, confidence)):
+            more[f"{one.method}{confidence * 100:.0f}"] = (one.low, one.high)
+    middle = (fmean(values), median(values), None if is_one else stdev(tuple(values)))
+    return Statistic(unit, len(values), *middle, ordered[0], ordered[-1], **more)
 
 
 def _count_texts(rows: Sequence[CellRun], kind: Kind) -> dict[str, int]:

@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from mprun.workloads.tool import percentile
-
 if TYPE_CHECKING:
     import numpy
     import numpy.typing
@@ -49,45 +47,6 @@ class Interval:
         return self.low <= value <= self.high
 
 
-@dataclass(frozen=True)
-class SampleSummary:
-    """The statistics of some runs.
-
-    `stdev`: of the sample (n - 1); None of one run. `quantiles`: by share, as numpy computes them by default.
-    `intervals`: of the mean; none of one run.
-    """
-
-    count: int
-    mean: float
-    stdev: float | None
-    median: float
-    least: float
-    most: float
-    quantiles: tuple[tuple[float, float], ...]
-    intervals: tuple[Interval, ...]
-
-    def interval(self, method: Method, confidence: float) -> Interval | None:
-        return next((one for one in self.intervals if (one.method, one.confidence) == (method, confidence)), None)
-
-
-def summarize(values: Sequence[float]) -> SampleSummary:
-    """Return the statistics of at least one value."""
-    several = len(values) > 1
-    ordered = sorted(values)
-    intervals = [t_interval(values, confidence) for confidence in CONFIDENCES if several]
-    intervals += [bootstrap_interval(values, confidence) for confidence in CONFIDENCES if several]
-    return SampleSummary(
-        count=len(values),
-        mean=statistics.fmean(values),
-        stdev=_stdev(tuple(values)) if several else None,
-        median=statistics.median(values),
-        least=min(values),
-        most=max(values),
-        quantiles=tuple((share, percentile(ordered, share)) for share in QUANTILES),
-        intervals=tuple(intervals),
-    )
-
-
 def t_interval(values: Sequence[float], confidence: float) -> Interval:
     """Student's interval of the mean; exact where the values are normally distributed. Two values at least."""
     mean, error = statistics.fmean(values), standard_error(values)
@@ -97,12 +56,13 @@ def t_interval(values: Sequence[float], confidence: float) -> Interval:
 
 def standard_error(values: Sequence[float]) -> float:
     """Return the standard error of the mean."""
-    return _stdev(tuple(values)) / math.sqrt(len(values))
+    return stdev(tuple(values)) / math.sqrt(len(values))
 
 
 # of one sample several intervals are wanted, one after the other, and its exact sum of squares is dear
 @functools.lru_cache(maxsize=4)
-def _stdev(values: tuple[float, ...]) -> float:
+def stdev(values: tuple[float, ...]) -> float:
+    """Return the standard deviation of a sample (n - 1)."""
     return statistics.stdev(values)
 
 

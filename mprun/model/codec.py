@@ -68,6 +68,11 @@ class Codec:
             return str(value)
         raise TypeError(f"{value!r} has no place in JSON")
 
+    def write(self, value: object) -> dict[str, Any]:
+        """Return a record as a JSON object."""
+        plain: dict[str, Any] = self.encode(value)
+        return plain
+
     def decode(self, kind: type[T], value: object) -> T:
         """Return the value of a type that a JSON value stands for: a record, or a list or a mapping of records.
 

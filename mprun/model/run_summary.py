@@ -84,8 +84,7 @@ class Summary(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary as JSON values. Keys that not every run has are written only with a value."""
-        plain: dict[str, Any] = _CODEC.encode(self)
-        return plain
+        return _CODEC.write(self)
 
 
 _OPTIONAL = ("groups", "captures", "notes", "middleboxes")

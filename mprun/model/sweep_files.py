@@ -67,8 +67,7 @@ class SweepRecord(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON values."""
-        plain: dict[str, Any] = _CODEC.encode(self)
-        return plain
+        return _CODEC.write(self)
 
     def in_order(self) -> SweepRecord:
         """Return the record with the values of cells in the order of the axes."""
@@ -185,8 +184,7 @@ class SweepSummary(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary as JSON values."""
-        plain: dict[str, Any] = _CODEC.encode(self)
-        return plain
+        return _CODEC.write(self)
 
     def in_order(self, axes: tuple[str, ...]) -> SweepSummary:
         """Return the summary with the values of cells in the order of the axes."""

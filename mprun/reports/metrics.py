@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import groupby
 from typing import Any
 
 from mprun.model.metric import TOTAL, Metrics, metrics_of
 from mprun.model.run_summary import MetricValue
-from mprun.model.sweep_files import CellSummary, Statistic
+from mprun.model.sweep_files import CellSummary, CellVerdict, Statistic
 from mprun.model.units import factor_of, format_measured
 
 
@@ -22,6 +22,17 @@ def format_bound(bounds: Mapping[str, Any], unit: str) -> str:
     if low is not None and high is not None:
         return f"{format_measured(low, unit)} to {format_measured(high, unit)}"
     return f"≥ {format_measured(low, unit)}" if low is not None else f"≤ {format_measured(high, unit)}"
+
+
+def list_expectations(cells: Sequence[CellSummary]) -> Iterator[tuple[str, str, list[tuple[CellSummary, CellVerdict]]]]:
+    """Yield each expectation of a sweep: its metric, its bound as text, and its outcome in each cell."""
+    found: dict[tuple[Any, ...], list[tuple[CellSummary, CellVerdict]]] = {}
+    for cell in cells:
+        for one in cell.expectations:
+            found.setdefault(tuple(one.bounds.values()), []).append((cell, one))
+    for (metric, *_), held in found.items():
+        unit = next((cell.metrics[metric].unit for cell, _ in held if metric in cell.metrics), "1")
+        yield metric, format_bound(held[0][1].bounds, unit), held
 
 
 def interval_of(metric: Statistic, confidence: float) -> tuple[float, float] | None:

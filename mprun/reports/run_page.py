@@ -16,7 +16,7 @@ from mprun.inputs.traffic import owned_metrics
 from mprun.model.intent import AddressedFlow, Intent
 from mprun.model.metric import SYMBOLS, Metrics, find_metric, metrics_of
 from mprun.model.plan import Plan
-from mprun.model.run_summary import Kind, MetricValue, Summary
+from mprun.model.run_summary import KINDS, Kind, MetricValue, Summary
 from mprun.model.spec import LinkChange, Spec, TopologySpec
 from mprun.model.units import format_measured
 from mprun.model.wording import say_change
@@ -147,7 +147,7 @@ def _verdict(summary: Summary) -> str:
     verdicts = summary.expectations
     held = sum(verdict.held for verdict in verdicts)
     said = f"{held} of {len(verdicts)} expectations hold" if verdicts else "nothing was expected"
-    counts = [(len(summary.messages(kind)), kind) for kind in ("errors", "failures", "warnings")]
+    counts = [(len(summary.messages(kind)), kind) for kind in KINDS]
     words = [f"{count} {kind if count > 1 else kind[:-1]}" for count, kind in counts if count]
     if not summary.complete:
         words.append("the run is not complete")

@@ -12,12 +12,12 @@ from mprun.inputs import load
 from mprun.metrics.cells import INCOMPLETE, column_of
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.scalar import spell_scalar, spell_values
-from mprun.model.sweep_files import CellRepeat, CellSummary, CellVerdict, SweepRecord, SweepSummary
+from mprun.model.sweep_files import CellRepeat, CellSummary, SweepRecord, SweepSummary
 from mprun.model.units import format_measured
 from mprun.reports.figure import Chart
 from mprun.reports.gallery import Gallery, draw_topology
 from mprun.reports.messages import join_messages
-from mprun.reports.metrics import choose_metrics, format_bound, format_mean
+from mprun.reports.metrics import choose_metrics, format_mean, list_expectations
 from mprun.reports.page import ExpectationRow, Grid, Page, PageRow, Tile, render
 from mprun.reports.run_page import WORDS, PageProgress
 from mprun.reports.sweep_figures import Study, draw_sweep, lacking
@@ -135,17 +135,12 @@ def _join_messages(sweep: SweepDirectory, summary: SweepSummary) -> Iterator[tup
 
 def _verdicts(cells: Sequence[CellSummary]) -> Iterator[ExpectationRow]:
     """Yield each expectation over all cells, and the cells in which it did not hold."""
-    found: dict[tuple[Any, ...], list[tuple[CellSummary, CellVerdict]]] = {}
-    for cell in cells:
-        for one in cell.expectations:
-            found.setdefault(tuple(one.bounds.values()), []).append((cell, one))
-    for (metric, *_), held in found.items():
-        unit = next((cell.metrics[metric].unit for cell, _ in held if metric in cell.metrics), "1")
+    for metric, bound, held in list_expectations(cells):
         good, total = sum(one.held for _, one in held), sum(one.of for _, one in held)
-        yield ExpectationRow(metric, format_bound(held[0][1].bounds, unit), f"in {good} of {total} runs", good == total)
+        yield ExpectationRow(metric, bound, f"in {good} of {total} runs", good == total)
         for cell, one in held:
             if one.held < one.of and len(held) > 1:
-                yield ExpectationRow(f"  {_label(cell)}", "", f"in {one.held} of {one.of} runs", False)
+                yield ExpectationRow(f"  {spell_values(cell.values)}", "", f"in {one.held} of {one.of} runs", False)
 
 
 def _statements(summary: SweepSummary) -> Iterator[ExpectationRow]:
@@ -198,7 +193,3 @@ def _repetitions(repeat: CellRepeat) -> str:
         f"{repeat.least} to {repeat.most}, until the {until.confidence:.0%} interval of {until.metric} is "
         f"within {until.within:.2%}"
     )
-
-
-def _label(cell: CellSummary) -> str:
-    return spell_values(cell.values)

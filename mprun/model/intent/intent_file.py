@@ -104,8 +104,7 @@ CODEC = Codec(_SPELLED, {Interface: _parse_interface, Capture: _parse_capture, Q
 
 def write_intent(intent: Intent) -> Plain:
     """Return an intent as JSON values."""
-    plain: Plain = CODEC.encode(intent)
-    return plain
+    return CODEC.write(intent)
 
 
 def read_intent(value: object) -> Intent:

@@ -3,7 +3,8 @@
 
 Pages that are followed step by step (test_pages) and the scripts in the labs' pages (test_lab_pages) are run there. The
 other commands run here, those of a page one after the other. Their folder has the files and runs that a reader of the
-page would have, and their cache has kernels of the reader's names. The rows of docs/findings.md run in test_findings.
+page would have, and their cache has kernels of the reader's names. The rows of docs/measured/findings.md run in
+test_findings.
 
 In a sentence, `mprun verify` alone is the name of a command; with arguments it is a command to type. "make lab" of the
 README is typed by test_pages as `mprun lab run 01`.
@@ -176,11 +177,11 @@ IN_REAL_TIME = {"mprun shell -t topo"}
 # Pages with the commands of a lab, which take seconds to hours: in the lab's folder, cells are counted and runs
 # validated.
 OF_LABS = {
-    "docs/studies/classroom.md": "11_classroom",
-    "docs/studies/figures-13_sctp_vs_mptcp/README.md": "13_sctp_vs_mptcp",
-    "docs/studies/openflow_topologies.md": "10_openflow_topologies",
-    "docs/studies/sctp_and_mptcp.md": "13_sctp_vs_mptcp",
-    "docs/studies/short_flows.md": "12_datacentre_short_flows",
+    "docs/measured/studies/classroom.md": "11_classroom",
+    "docs/measured/studies/figures-13_sctp_vs_mptcp/README.md": "13_sctp_vs_mptcp",
+    "docs/measured/studies/openflow_topologies.md": "10_openflow_topologies",
+    "docs/measured/studies/sctp_and_mptcp.md": "13_sctp_vs_mptcp",
+    "docs/measured/studies/short_flows.md": "12_datacentre_short_flows",
     "labs/10_openflow_topologies/ANSWERS.md": "10_openflow_topologies",
     "labs/10_openflow_topologies/README.md": "10_openflow_topologies",
     "labs/13_sctp_vs_mptcp/README.md": "13_sctp_vs_mptcp",
@@ -242,7 +243,7 @@ FILES: dict[str, dict[str, str]] = {
     "docs/sweeps.md": {"topo.yaml": (LAB / "topo.yaml").read_text(), "xp.yaml": SWEPT, "kernels.yaml": KERNELS},
 }
 # Pages whose own files take the place of the reader's.
-WITH_FILES = frozenset({"docs/captures.md", "docs/findings.md", "docs/own-programs.md", "docs/questions.md"})
+WITH_FILES = frozenset({"docs/captures.md", "docs/measured/findings.md", "docs/own-programs.md", "docs/questions.md"})
 
 
 def _name(page: Path) -> str:
@@ -380,7 +381,7 @@ def _files_of(page: Path, language: str) -> dict[str, str]:
 
 # Pages whose commands need a tool.
 TOOLS = {
-    "docs/findings.md": ["noq"],
+    "docs/measured/findings.md": ["noq"],
     "docs/gallery.md": ["quic"],
     "docs/quic.md": ["quic", "noq"],
     "docs/security.md": ["quic"],

@@ -85,7 +85,6 @@ INSTEAD = {
     "mprun runs rm": "mprun runs rm latest --yes",
     "mprun kernel rm": "mprun kernel rm --help",
     "mprun kernel export": "mprun kernel export --help",
-    "mprun kernel export FILE": "mprun kernel export ours2.mprun-kernel.zip",
     "mprun baseline write": "mprun baseline write -t topo -x xp",
     "mprun trace import FILE": "mprun trace import drive.csv --format csv --column time=t:s --column rate=dl:kbit",
     # the page makes figure3.zip in the sentence after this command

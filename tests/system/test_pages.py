@@ -22,7 +22,6 @@ PAGES = (
     "docs/editors",
     "docs/teaching",
     "docs/own-programs",
-    "docs/own-stack",
 )
 # Commands replaced here, because the tests' environment has the set-up already.
 INSTEAD = {"make lab": "mprun lab run 01"}

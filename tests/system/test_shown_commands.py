@@ -242,7 +242,9 @@ FILES: dict[str, dict[str, str]] = {
     "docs/sweeps.md": {"topo.yaml": (LAB / "topo.yaml").read_text(), "xp.yaml": SWEPT, "kernels.yaml": KERNELS},
 }
 # Pages whose own files take the place of the reader's.
-WITH_FILES = frozenset({"docs/measurements.md", "docs/measured/findings.md", "docs/own-programs.md", "docs/questions.md"})
+WITH_FILES = frozenset(
+    {"docs/measurements.md", "docs/measured/findings.md", "docs/own-programs.md", "docs/reference/questions/search.md"}
+)
 
 
 def _name(page: Path) -> str:

@@ -104,7 +104,8 @@ INSTEAD = {
     "mprun minimise RUN": f"{FAIL}; mprun minimise latest --to smaller",
     "mprun why latest": f"{FAIL}; mprun why latest --runs 2 --steps 1",
     "mprun why RUN": f"{FAIL}; mprun why latest --runs 2 --steps 1",
-    "mprun history": "git init -q && git add '*.baseline' && git commit -q -m values && mprun history",
+    "mprun history": "mprun baseline write -t topo -x xp && git init -q && git add '*.baseline' && "
+    "git commit -q -m values && mprun history",
     "mprun history DIRECTORY": "mprun history .",
     "mprun compare latest-sweep --by kernel --within 2%": "mprun sweep -t topo -x kernels && "
     "mprun compare latest-sweep --by kernel --within 2%",

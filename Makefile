@@ -34,7 +34,7 @@ help:
 	@echo "             with STAGE=archive from the kernel in dist, without a compiler; five minutes"
 	@echo "make vm      the real engine on distributions' kernels (KERNEL=\"6.1 6.12 6.8\", SHORT=1) in QEMU; needs root"
 	@echo "make pictures  draw the pictures in the labs' READMEs again (LABS=\"01 02\"), each from a run of its step; two minutes"
-	@echo "make gallery  draw the pictures of docs/gallery.md again; needs chromium; two minutes"
+	@echo "make gallery  draw the pictures of docs/gallery/index.md again; needs chromium; two minutes"
 	@echo "make dist    what a release consists of, in dist: package, kernel, list of parts, notes, checksums; one minute"
 	@echo "make golden  rewrite the golden files of the tests, the schemas and the generated pages of the docs"
 

@@ -39,7 +39,6 @@ NOT_RUN = {
     "mprun kernel build --source": BUILDS,
     "mprun kernel build --symbols": BUILDS,
     "mprun kernel build --symbols --source ~/linux --name mine": BUILDS,
-    "mprun kernel build --source ~/linux --name mine --symbols": BUILDS,
     "mprun kernel build --source linux-source-7.3.tar.xz --name later": BUILDS,
     "mprun kernel build --source ~/linux --name mine --config my.config": BUILDS,
     "mprun kernel build --source ~/linux --name debug --profile debug": BUILDS,
@@ -232,8 +231,8 @@ OLD_EXPERIMENT = "xpType:iperf\niperfTime:1\n"
 # Files of a page that does not use the folder of the first lab.
 FILES: dict[str, dict[str, str]] = {
     # the page copies each lab
-    "docs/gallery.md": {},
-    "docs/older-files.md": {
+    "docs/gallery/index.md": {},
+    "docs/reference/older-files.md": {
         "topo": OLD_TOPOLOGY,
         "xp": OLD_EXPERIMENT,
         "xp_tcp": OLD_EXPERIMENT,
@@ -384,7 +383,7 @@ def _files_of(page: Path, language: str) -> dict[str, str]:
 # Pages whose commands need a tool.
 TOOLS = {
     "docs/measured/findings.md": ["noq"],
-    "docs/gallery.md": ["quic"],
+    "docs/gallery/index.md": ["quic"],
     "docs/quic.md": ["quic", "noq"],
     "docs/security.md": ["quic"],
 }

@@ -32,10 +32,11 @@ def page() -> str:
             LICENSE,
             "# Can I trust the numbers?\n\n"
             "The pages of this folder compare mprun with something that is not mprun: formulas, a simulator, published "
-            "figures, or the same run once more. Programs of `benchmarks` write the pages, and this table quotes "
+            "figures, or the same run once more. Programs of `benchmarks` measure the figures, and this table quotes "
             "them.\n\n",
             table(("claim", "how it is measured", "largest difference", "measure it again"), rows),
-            "\n[Speed](speed.md) also has the costs of a network, a hop, a sample and a stop; `make bench` measures "
+            "\n[Intervals](intervals.md) shows how often an interval of confidence contains the true mean. "
+            "[Speed](speed.md) also has the costs of a network, a hop, a sample and a stop; `make bench` measures "
             "them.\n\n"
             "What these pages do not show:\n\n"
             "- Computing takes no simulated time. [Concepts](../concepts.md#which-engine-to-trust) says which engine "
@@ -45,7 +46,7 @@ def page() -> str:
             "- Your own network may be outside the measured ranges. `calibrate: true` measures the links of your run "
             "([links](../links.md)), and `mprun verify` repeats it.\n"
             "\n:::{toctree}\n:hidden:\n\n"
-            "physics\nfidelity\nprograms\nsoak\nfairness\nspeed\nfindings\nstudies/index\n:::\n",
+            "physics\nfidelity\nprograms\nsoak\nfairness\nspeed\nintervals\nfindings\nstudies/index\n:::\n",
         ]
     )
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure the coverage of intervals by simulation, for the tables of docs/statistics.md. It takes minutes on one CPU.
+"""Measure the coverage of intervals by simulation, for the tables of docs/measured/intervals.md.
+
+It takes minutes on one CPU.
 
 Runs are drawn from a distribution whose mean is known. An interval covers if it contains the mean. With 10,000 draws, a
 share of 95 % has a standard error of 0.22 %.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure coupled congestion control and TCP at shared bottlenecks, on separate paths and at access points.
 
-    make fairness                                     all of it, and docs/fairness.md
+    make fairness                                     all of it, and docs/measured/fairness.md
     fairness.py --seeds 1 --seconds 60                less of it, and no page
     fairness.py --only olia,users --only lia,users    rows whose names have all words of an --only
 
@@ -274,7 +274,8 @@ def main() -> int:
     if wrong or not arguments.only:
         print(f"\n{verdict}")
     if not arguments.only and (seeds, seconds) == (SEEDS, SECONDS):
-        (ROOT / "docs" / "fairness.md").write_text(write([row(scene) for scene in wanted], verdict, seeds, seconds))
+        page = write([row(scene) for scene in wanted], verdict, seeds, seconds)
+        (ROOT / "docs" / "measured" / "fairness.md").write_text(page)
     return 1 if wrong else 0
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure links over rates, round-trip times and losses, and Mininet's own TCLink for comparison.
 
-    make bench            all of it, and docs/fidelity.md
+    make bench            all of it, and docs/measured/fidelity.md
     fidelity.py --quick   a few cells
     fidelity.py --again   resume after an interruption, or measure cells again that were outside the tolerances
 
@@ -26,7 +26,7 @@ from typing import Any
 import kernel_program
 
 ROOT = Path(__file__).parents[1]
-KEPT = ROOT / "docs" / "fidelity.json"
+KEPT = ROOT / "docs" / "measured" / "fidelity.json"
 MPRUN = str(Path(sys.executable).with_name("mprun"))
 RATES_MBIT = (0.1, 1, 10, 100, 1000)
 RTTS_MS = (0, 1, 10, 80, 400)
@@ -277,7 +277,7 @@ def main() -> int:
         verdict = f"{wrong} of {len(found)} cells are outside the tolerances, marked at the end of their rows."
     print(f"\n{table(found)}\n{verdict}")
     if not quick:
-        (ROOT / "docs" / "fidelity.md").write_text(PAGE.format(verdict=verdict, table=table(found)))
+        (ROOT / "docs" / "measured" / "fidelity.md").write_text(PAGE.format(verdict=verdict, table=table(found)))
         keep(found)
     return 1 if wrong else 0
 

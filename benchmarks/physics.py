@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare drawn configurations with closed forms: `make physics`, `make physics SEED=n`.
 
-    python -m benchmarks.physics                  the 40 cells of seed 1, and docs/physics.md
+    python -m benchmarks.physics                  the 40 cells of seed 1, and docs/measured/physics.md
     python -m benchmarks.physics --seed 7         the cells of another seed, printed only
     python -m benchmarks.physics --cell 12 --keep DIR    one cell, whose files and run stay in DIR
     python -m benchmarks.physics --json           rows as JSON
@@ -36,7 +36,7 @@ from benchmarks.holding import REASONS, Row, hold
 from benchmarks.inputs import experiment, topology
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "physics.md"
+PAGE = ROOT / "docs" / "measured" / "physics.md"
 DEFAULT_SEED = 1
 ENGINE = ("--engine", "virtual", "--json")
 # The number of cells that may have a figure with a reason.

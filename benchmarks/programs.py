@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run programs of other people, and ways to wait without sleeping, in simulated time.
 
-    make soak                 after the hours of soak.py: all of them, and docs/programs.md
+    make soak                 after the hours of soak.py: all of them, and docs/measured/programs.md
     programs.py NAME ...      some of them, and no page
 
 Each program must end, be right, and repeat. It is an experiment of `benchmarks/foreign`, which checks the data that it
@@ -59,7 +59,7 @@ The rows that begin with `wait by` are sixteen ways to wait without sleeping: a 
 seconds have passed. Such a row is right if the loop ends at that time.
 
 Go before 1.22, such as Debian 12's, does not repeat, because its scheduler uses the processor's time stamp
-counter as a random number ([limits.md](limits.md)). With Go 1.26, two runs of the same program had the same
+counter as a random number ([limits.md](../limits.md)). With Go 1.26, two runs of the same program had the same
 capture.
 
 """
@@ -220,7 +220,7 @@ def main(words: Sequence[str]) -> int:
         rows.append(row)
         print("  ".join(row.cells()), flush=True)
     if not names:
-        (ROOT / "docs" / "programs.md").write_text(write(rows))
+        (ROOT / "docs" / "measured" / "programs.md").write_text(write(rows))
     return 0 if all(row.is_good for row in rows) else 1
 
 

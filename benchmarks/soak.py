@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run hours of simulated time under random failures, with every scheduler and congestion control.
 
-    make soak               6 h of simulated time for each, and docs/soak.md
+    make soak               6 h of simulated time for each, and docs/measured/soak.md
     soak.py --hours 0.5     less, and no page
 
 Two MPTCP connections last for the whole run, one with small requests and one with large answers. Their three paths, of
@@ -86,7 +86,7 @@ These results are faults:
 
 Some 600 subflows come and go in each run. If their sockets were not freed, each would leave 2 kB or more,
 1200 kB in all. The slabs of each row grow by about 150 kB, because caches fill.
-[When a path fails](mptcp.md#when-a-path-fails) explains the longest requests.
+[When a path fails](../mptcp.md#when-a-path-fails) explains the longest requests.
 
 """
 
@@ -190,7 +190,7 @@ def main() -> int:
             verdict = "failed" if outcome.faults else "passed"
             print(verdict, *outcome.cells(), f"{outcome.wall_s:.0f} s of wall time", sep="  ", flush=True)
     if arguments.hours == HOURS:
-        (ROOT / "docs" / "soak.md").write_text(write(outcomes, arguments.hours))
+        (ROOT / "docs" / "measured" / "soak.md").write_text(write(outcomes, arguments.hours))
     return 1 if any(outcome.faults for outcome in outcomes) else 0
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures of docs/gallery.md. `python -m docs.generate.gallery` draws them again.
+"""The pictures of docs/gallery/index.md. `python -m docs.generate.gallery` draws them again.
 
-A picture `gallery/LAB.STEP.png` is the upper part of the report of a run of this step, as Chromium shows the page. So
+A picture `LAB.STEP.png` is the upper part of the report of a run of this step, as Chromium shows the page. So
 this needs the program `chromium`. The pictures have few colours, so that the page is small.
 """
 
@@ -22,10 +22,10 @@ from docs.generate.pictures import run_step
 from mprun.labs.catalog import open_lab
 from mprun.labs.definition import Lab, Step
 
-PAGE = Path(__file__).parents[1] / "gallery.md"
+PAGE = Path(__file__).parents[1] / "gallery" / "index.md"
 # The window in pixels, and the number of colours of a picture.
 WIDTH, HEIGHT, COLOURS = 1200, 1150, 256
-_SHOWN = re.compile(r"\]\(gallery/([\w-]+)\.(\w+)\.png\)")
+_SHOWN = re.compile(r"\]\(([\w-]+)\.(\w+)\.png\)")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def shots() -> list[Shot]:
         step = next((one for one in lab.steps if one.name == wanted), None)
         if step is None:
             raise ValueError(f"{name} has no step '{wanted}', which {PAGE.name} shows")
-        found.append(Shot(PAGE.parent / "gallery" / f"{name}.{wanted}.png", lab, step))
+        found.append(Shot(PAGE.parent / f"{name}.{wanted}.png", lab, step))
     return found
 
 

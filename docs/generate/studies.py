@@ -2,7 +2,7 @@
 """The published figures of the studies in the documentation. `python -m docs.generate.studies LAB RUNS` writes them.
 
 RUNS is a folder with runs of `mprun lab run LAB --profile published -o RUNS`. The page of the lab's figures goes to
-`docs/studies/figures-LAB`, and its table to the top of the page of the study.
+`docs/measured/studies/figures-LAB`, and its table to the top of the page of the study.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mprun.labs.sweep_run import find_sweep, measured_by_sweep, wall_s_of
 from mprun.model.permission import NO_COMMANDS
 from mprun.runs.place import choose_place
 
-STUDIES = Path(__file__).parents[1] / "studies"
+STUDIES = Path(__file__).parents[1] / "measured" / "studies"
 # The page of the study by the number of its lab.
 PAGES: Mapping[str, str] = {"10": "openflow_topologies", "11": "classroom", "12": "short_flows", "13": "sctp_and_mptcp"}
 BEGIN, END = "<!-- figures: python -m docs.generate.studies -->", "<!-- end of figures -->"

@@ -291,7 +291,7 @@ def test(
 
     The tests come from the source tree that the kernel was built from (tools/testing/selftests/net).
     If the program packetdrill is missing, its scripts are reported as not run.
-    The exit status is 1 if a subtest fails that is not known to fail (see docs/kernel.md).
+    The exit status is 1 if a subtest fails that is not known to fail (see docs/reference/kernel-tests.md).
     """
     from mprun.cli import selftests
     from mprun.kernel import store

@@ -37,7 +37,7 @@ def command(name: str, parent: Path, pairs: tuple[tuple[str, str], ...], as_json
     """Analyse the captures of a run: packets, connections, subflows and one-way delays.
 
     The tables `packets`, `connections`, `subflows` and `one_way_delays` are added to the run. tshark reads each capture
-    once. FROM and TO are names of captures. `mprun export` writes the tables as CSV, and docs/captures.md describes
+    once. FROM and TO are names of captures. `mprun export` writes the tables as CSV. docs/reference/tables.md describes
     them.
     """
     from mprun.captures.dissection import dissect

@@ -121,7 +121,9 @@ def load_search(
         documents = found.documents()
         search = loaded.spec.experiment.search
         if search is None:
-            message = "is missing: write what to vary and which statement to violate (docs/questions.md)"
+            message = (
+                "is missing: write what to vary and which statement to violate (docs/reference/questions/search.md)"
+            )
             raise InputError([InputProblem(documents[1].name, None, ("search",), message)])
 
     def load_at(point: Mapping[str, Scalar]) -> Loaded:

@@ -3,7 +3,7 @@
 
 An interval is of the mean, and its method is stated: `t` (Student) takes the mean to be normally distributed;
 `bootstrap` (percentile) takes nothing and covers less than it says with few runs. What each truly covers, by
-simulation, is in docs/statistics.md (`benchmarks/coverage.py`).
+simulation, is in docs/measured/intervals.md (`benchmarks/coverage.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONFIDENCES = (0.95, 0.99)
 CONFIDENCE = 0.95
 QUANTILES = (0.05, 0.25, 0.75, 0.95)
 RESAMPLES = 2000
-# With fewer runs a bootstrap interval of 95 % covers less than 90 %: see docs/statistics.md.
+# With fewer runs a bootstrap interval of 95 % covers less than 90 %: see docs/measured/intervals.md.
 LEAST_BOOTSTRAP = 10
 
 Method = Literal["t", "welch", "bootstrap"]

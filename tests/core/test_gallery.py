@@ -18,7 +18,7 @@ MOST_BYTES = 1_000_000
 def test_every_picture_is_shown_with_the_command_that_makes_it() -> None:
     shots = gallery.shots()
     assert len(shots) >= 5
-    assert {shot.path for shot in shots} == set((gallery.PAGE.parent / "gallery").iterdir())
+    assert {shot.path for shot in shots} == set(gallery.PAGE.parent.glob("*.png"))
     shown = commands_in_blocks(gallery.PAGE, "indented")
     for shot in shots:
         assert shot.step.command(shot.lab.folder.parent) in shown
@@ -34,8 +34,8 @@ def test_the_pictures_are_small() -> None:
 
 
 def test_a_picture_of_a_missing_step_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = tmp_path / "gallery.md"
-    page.write_text("![a](gallery/01_multipath.other.png)")
+    page = tmp_path / "index.md"
+    page.write_text("![a](01_multipath.other.png)")
     monkeypatch.setattr(gallery, "PAGE", page)
     with pytest.raises(ValueError, match="01_multipath has no step 'other'"):
         gallery.shots()

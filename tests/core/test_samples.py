@@ -127,15 +127,30 @@ def test_an_output_belongs_to_the_command_above_it(rule: str) -> None:
 @pytest.mark.parametrize(
     ("page", "shown", "other", "rule"),
     [
-        ("docs/kernel.md", "bad if: bulk.goodput > 18.893mbit", "bad if: bulk.goodput > 18mbit", "statement of bisect"),
-        ("docs/kernel.md", "--good 268ba01", "--good v6.12.1", "ends of bisect"),
-        ("docs/questions.md", "--budget 32", "--budget 128", "points of search"),
-        ("docs/questions.md", "200 packets, each", "201 packets, each", "packets of faults"),
-        ("docs/questions.md", "11 of 20", "11 of 10", "runs of why"),
-        ("docs/kernel.md", "by xp_tcp and not by xp_mptcp", "by xp_mptcp and not by xp_tcp", "runs of coverage"),
-        ("docs/kernel.md", "changes from default to mine:", "changes from mine to default:", "kernels of kernel test"),
-        ("docs/kernel.md", "--at 1.5s", "--at 1.6s", "time of debug"),
-        ("docs/kernel.md", "client.pcap:120 ", "client.pcap:121 ", "packet of debug"),
+        (
+            "docs/reference/questions/bisect.md",
+            "bad if: bulk.goodput > 18.893mbit",
+            "bad if: bulk.goodput > 18mbit",
+            "statement of bisect",
+        ),
+        ("docs/reference/questions/bisect.md", "--good 268ba01", "--good v6.12.1", "ends of bisect"),
+        ("docs/reference/questions/search.md", "--budget 32", "--budget 128", "points of search"),
+        ("docs/reference/questions/faults.md", "200 packets, each", "201 packets, each", "packets of faults"),
+        ("docs/reference/questions/why.md", "11 of 20", "11 of 10", "runs of why"),
+        (
+            "docs/reference/kernel-debugging.md",
+            "by xp_tcp and not by xp_mptcp",
+            "by xp_mptcp and not by xp_tcp",
+            "runs of coverage",
+        ),
+        (
+            "docs/reference/kernel-tests.md",
+            "changes from default to mine:",
+            "changes from mine to default:",
+            "kernels of kernel test",
+        ),
+        ("docs/reference/kernel-debugging.md", "--at 1.5s", "--at 1.6s", "time of debug"),
+        ("docs/reference/kernel-debugging.md", "client.pcap:120 ", "client.pcap:121 ", "packet of debug"),
     ],
 )
 def test_another_output_is_found(page: str, shown: str, other: str, rule: str) -> None:

@@ -92,7 +92,7 @@ def test_a_package_brings_a_generator(tmp_path: Path, packages: Path) -> None:
 
 
 def test_the_example_in_the_docs_works(tmp_path: Path, packages: Path) -> None:
-    source = (ROOT / "docs" / "topologies.md").read_text().split("```python\n")[1].split("```")[0]
+    source = (ROOT / "docs" / "reference" / "extensions.md").read_text().split("```python\n")[1].split("```")[0]
     install(packages, "ring_one", source, "ring")
     assert len(load_topology(ask(tmp_path, "topology: ring\nsize: 5\nrate: 10mbit\n")).links) == 10
 

@@ -24,7 +24,7 @@ from tests.spec.test_generators import ROOT, install
 
 LAB = ROOT / "labs" / "01_multipath" / "topo.yaml"
 PAGE = (ROOT / "docs" / "workloads.md").read_text()
-EXAMPLE = PAGE.split("```python\n")[1].split("```")[0]
+EXAMPLE = (ROOT / "docs" / "reference" / "extensions.md").read_text().split("```python\n")[2].split("```")[0]
 FLOW = "{tool: greeting, from: client, to: server, length: 7bytes}"
 
 

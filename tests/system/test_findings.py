@@ -13,7 +13,7 @@ import pytest
 from mprun.model.units import format_measured
 from tests.system.conftest import ROOT, call, needs_tool
 
-PAGE = (ROOT / "docs" / "findings.md").read_text()
+PAGE = (ROOT / "docs" / "measured" / "findings.md").read_text()
 FILES = dict(re.findall(r"```yaml\n# (\w+\.yaml)\n(.*?)```", PAGE, re.DOTALL))
 TABLES = re.findall(r"^\| command \| `(.*?)` \|\n\| --- \| --- \|\n((?:\|.*\|\n)+)", PAGE, re.MULTILINE)
 # In this run, tquic asks its timer again and again while it cannot send. It needs 24 s of CPU time.

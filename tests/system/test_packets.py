@@ -191,7 +191,7 @@ def test_wireshark_with_our_profile_sees_the_same(failing: tuple[Result, dict[st
     conditions = [line.split("@")[2] for line in colours.splitlines() if line.startswith("@")]
     buttons = (PROFILE / "dfilter_buttons").read_text()
     conditions += [line.split('","')[2] for line in buttons.splitlines() if line.startswith('"')]
-    shown = (ROOT / "docs" / "captures.md").read_text().split("| to see |")[1].split("\n\n")[0]
+    shown = (ROOT / "docs" / "measurements.md").read_text().split("| to see |")[1].split("\n\n")[0]
     for line in shown.splitlines()[2:]:
         conditions += re.findall("`(.*?)`", line.split(" | ")[-1].replace("\\|", "|"))
     assert len(conditions) > 30
@@ -223,7 +223,7 @@ def test_the_filter_of_the_page_finds_all_that_a_sender_sent_again(protocol: str
     assert run.status == 0, run.out + run.err
     line = next(
         one
-        for one in (ROOT / "docs" / "captures.md").read_text().splitlines()
+        for one in (ROOT / "docs" / "measurements.md").read_text().splitlines()
         if "retransmissions of a host, in its own" in one
     )
     (shown,) = re.findall("`(.*?)`", line.split(" | ")[-1].replace("\\|", "|"))

@@ -19,11 +19,9 @@ from tests.system.conftest import ROOT, environment
 PAGES = (
     "README",
     "docs/start",
-    "docs/tutorial",
     "docs/editors",
     "docs/teaching",
     "docs/own-programs",
-    "docs/own-stack",
 )
 # Commands replaced here, because the tests' environment has the set-up already.
 INSTEAD = {"make lab": "mprun lab run 01"}

@@ -3,7 +3,8 @@
 
 Pages that are followed step by step (test_pages) and the scripts in the labs' pages (test_lab_pages) are run there. The
 other commands run here, those of a page one after the other. Their folder has the files and runs that a reader of the
-page would have, and their cache has kernels of the reader's names. The rows of docs/findings.md run in test_findings.
+page would have, and their cache has kernels of the reader's names. The rows of docs/measured/findings.md run in
+test_findings.
 
 In a sentence, `mprun verify` alone is the name of a command; with arguments it is a command to type. "make lab" of the
 README is typed by test_pages as `mprun lab run 01`.
@@ -38,7 +39,6 @@ NOT_RUN = {
     "mprun kernel build --source": BUILDS,
     "mprun kernel build --symbols": BUILDS,
     "mprun kernel build --symbols --source ~/linux --name mine": BUILDS,
-    "mprun kernel build --source ~/linux --name mine --symbols": BUILDS,
     "mprun kernel build --source linux-source-7.3.tar.xz --name later": BUILDS,
     "mprun kernel build --source ~/linux --name mine --config my.config": BUILDS,
     "mprun kernel build --source ~/linux --name debug --profile debug": BUILDS,
@@ -84,7 +84,6 @@ INSTEAD = {
     "mprun runs rm": "mprun runs rm latest --yes",
     "mprun kernel rm": "mprun kernel rm --help",
     "mprun kernel export": "mprun kernel export --help",
-    "mprun kernel export FILE": "mprun kernel export ours2.mprun-kernel.zip",
     "mprun baseline write": "mprun baseline write -t topo -x xp",
     "mprun trace import FILE": "mprun trace import drive.csv --format csv --column time=t:s --column rate=dl:kbit",
     # the page makes figure3.zip in the sentence after this command
@@ -104,7 +103,8 @@ INSTEAD = {
     "mprun minimise RUN": f"{FAIL}; mprun minimise latest --to smaller",
     "mprun why latest": f"{FAIL}; mprun why latest --runs 2 --steps 1",
     "mprun why RUN": f"{FAIL}; mprun why latest --runs 2 --steps 1",
-    "mprun history": "git init -q && git add '*.baseline' && git commit -q -m values && mprun history",
+    "mprun history": "mprun baseline write -t topo -x xp && git init -q && git add '*.baseline' && "
+    "git commit -q -m values && mprun history",
     "mprun history DIRECTORY": "mprun history .",
     "mprun compare latest-sweep --by kernel --within 2%": "mprun sweep -t topo -x kernels && "
     "mprun compare latest-sweep --by kernel --within 2%",
@@ -176,11 +176,11 @@ IN_REAL_TIME = {"mprun shell -t topo"}
 # Pages with the commands of a lab, which take seconds to hours: in the lab's folder, cells are counted and runs
 # validated.
 OF_LABS = {
-    "docs/studies/classroom.md": "11_classroom",
-    "docs/studies/figures-13_sctp_vs_mptcp/README.md": "13_sctp_vs_mptcp",
-    "docs/studies/openflow_topologies.md": "10_openflow_topologies",
-    "docs/studies/sctp_and_mptcp.md": "13_sctp_vs_mptcp",
-    "docs/studies/short_flows.md": "12_datacentre_short_flows",
+    "docs/measured/studies/classroom.md": "11_classroom",
+    "docs/measured/studies/figures-13_sctp_vs_mptcp/README.md": "13_sctp_vs_mptcp",
+    "docs/measured/studies/openflow_topologies.md": "10_openflow_topologies",
+    "docs/measured/studies/sctp_and_mptcp.md": "13_sctp_vs_mptcp",
+    "docs/measured/studies/short_flows.md": "12_datacentre_short_flows",
     "labs/10_openflow_topologies/ANSWERS.md": "10_openflow_topologies",
     "labs/10_openflow_topologies/README.md": "10_openflow_topologies",
     "labs/13_sctp_vs_mptcp/README.md": "13_sctp_vs_mptcp",
@@ -231,8 +231,8 @@ OLD_EXPERIMENT = "xpType:iperf\niperfTime:1\n"
 # Files of a page that does not use the folder of the first lab.
 FILES: dict[str, dict[str, str]] = {
     # the page copies each lab
-    "docs/gallery.md": {},
-    "docs/older-files.md": {
+    "docs/gallery/index.md": {},
+    "docs/reference/older-files.md": {
         "topo": OLD_TOPOLOGY,
         "xp": OLD_EXPERIMENT,
         "xp_tcp": OLD_EXPERIMENT,
@@ -242,7 +242,9 @@ FILES: dict[str, dict[str, str]] = {
     "docs/sweeps.md": {"topo.yaml": (LAB / "topo.yaml").read_text(), "xp.yaml": SWEPT, "kernels.yaml": KERNELS},
 }
 # Pages whose own files take the place of the reader's.
-WITH_FILES = frozenset({"docs/captures.md", "docs/findings.md", "docs/own-programs.md", "docs/questions.md"})
+WITH_FILES = frozenset(
+    {"docs/measurements.md", "docs/measured/findings.md", "docs/own-programs.md", "docs/reference/questions/search.md"}
+)
 
 
 def _name(page: Path) -> str:
@@ -380,8 +382,8 @@ def _files_of(page: Path, language: str) -> dict[str, str]:
 
 # Pages whose commands need a tool.
 TOOLS = {
-    "docs/findings.md": ["noq"],
-    "docs/gallery.md": ["quic"],
+    "docs/measured/findings.md": ["noq"],
+    "docs/gallery/index.md": ["quic"],
     "docs/quic.md": ["quic", "noq"],
     "docs/security.md": ["quic"],
 }

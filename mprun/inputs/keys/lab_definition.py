@@ -52,7 +52,7 @@ class ClaimEntry(FileModel):
 
     says: str = Field(description="The expected result, in one sentence.", examples=["two paths carry nearly twice"])
     holds: Statement = Field(
-        description="The statement about the runs, see docs/statements.md.",
+        description="The statement about the runs, see docs/reference/statements.md.",
         examples=["xp_mptcp.bulk.goodput >= 1.8 * xp_tcp.bulk.goodput"],
     )
     why: str = Field(

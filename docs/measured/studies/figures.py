@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draw a figure of the studies' pages from a sweep.
 
-    python docs/studies/figures.py completions completions.svg SWEEP
+    python docs/measured/studies/figures.py completions completions.svg SWEEP
 
 completions: the completion times of short flows in lab 12's sweep `seeds`.
 

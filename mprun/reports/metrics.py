@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mprun.model.metric import TOTAL, Metrics, metrics_of
-from mprun.model.run_summary import MetricValue
-from mprun.model.sweep_files import CellSummary, CellVerdict, Statistic
 from mprun.model.units import factor_of, format_measured
+
+if TYPE_CHECKING:
+    from mprun.model.run_summary import MetricValue
+    from mprun.model.sweep_files import CellSummary, CellVerdict, Statistic
 
 
 def format_bound(bounds: Mapping[str, Any], unit: str) -> str:

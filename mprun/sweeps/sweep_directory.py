@@ -38,7 +38,6 @@ from mprun.errors import MprunError, RunError, SpecError
 from mprun.machine import invoking_user
 from mprun.model.codec import PLAIN
 from mprun.model.scalar import spell_values
-from mprun.model.sweep_files import FORMAT, Session, SweepRecord, SweepSummary
 from mprun.runs import run_directory
 from mprun.runs.run_directory import RunDirectory, make_frame, point, read_table, read_texts, read_value, write_page
 from mprun.runs.table import pack
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     import polars
 
     from mprun.model.run_summary import Summary
+    from mprun.model.sweep_files import Session, SweepRecord, SweepSummary
 
 LATEST = "latest-sweep"
 # A directory that is being made gets its final name within this time, unless its maker was killed.
@@ -123,6 +123,9 @@ class SweepDirectory:
     @property
     def record(self) -> SweepRecord:
         """The content of `sweep.json`, with the values of cells in the order of the axes. Raises MprunError."""
+        # a command that reads no sweep does not wait for the types of one
+        from mprun.model.sweep_files import FORMAT, SweepRecord
+
         record = read_value(self.folder, "sweep.json", "sweep", SweepRecord)
         if record.format != FORMAT:
             raise MprunError(f"{self.path}: a sweep of format {record.format}; this mprun reads {FORMAT}")
@@ -134,6 +137,8 @@ class SweepDirectory:
 
     def summary(self) -> SweepSummary:
         """Return the summary of a sweep that has ended. Raises MprunError if it is missing or damaged."""
+        from mprun.model.sweep_files import SweepSummary
+
         return read_value(self.folder, "summary.json", "sweep", SweepSummary)
 
     def write_summary(self, summary: SweepSummary) -> None:
@@ -142,6 +147,8 @@ class SweepDirectory:
 
     def sessions(self) -> tuple[Session, ...]:
         """Return the calls that worked on the sweep. Raises MprunError if the file is damaged."""
+        from mprun.model.sweep_files import Session
+
         if not self.folder.has("wall.json"):
             return ()
         return read_value(self.folder, "wall.json", "sweep", tuple[Session, ...])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What setup.cfg cannot say: labs and schemas, at the top of a checkout, go into the package that is installed.
 
-`mprun.host.packaged` finds them in either place.
+`mprun.machine.packaged` finds them in either place.
 """
 
 import os

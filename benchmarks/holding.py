@@ -33,7 +33,8 @@ PING_S = 1e-6
 OUTSIDE = 1e-4
 # A data connection carried more than this; iperf3's control connection carries a tenth of it.
 DATA_BYTES = 50_000
-# A program that reads blocks is woken for this many bytes (design.md). They may be missing at both ends of a count.
+# A program that reads blocks is woken for this many bytes (mprun/kernel/guest/bulk.c). They may be missing at both ends
+# of a count.
 WAKE_BYTES = 8192
 # Sockets are read a little before a flow is due to end.
 END_NS = 10_000_000

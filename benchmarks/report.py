@@ -7,7 +7,6 @@ sweep.
 
 from __future__ import annotations
 
-import copy
 import json
 import shutil
 import subprocess
@@ -16,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from mprun.model.sweep_files import FORMAT, CellRepeat, SweepCell, SweepRecord
 from mprun.reports.sweep_page import make_sweep_report
 from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps.study import name_folder
@@ -35,31 +35,19 @@ def lay_out(parent: Path) -> SweepDirectory:
     """Make a sweep of 10 rates, 5 congestion controls and 4 delays, with five runs each."""
     argv = [sys.executable, "-m", "mprun", "-t", LAB / "topo", "-x", LAB / "xp_mptcp", "-o", parent / "one", "--json"]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
-    summary = json.loads(done.stdout)
-    original = RunDirectory(Path(summary.pop("directory")))
+    original = RunDirectory(Path(json.loads(done.stdout)["directory"]))
+    summary = original.summary()
     values = [{"path0.rate": r, "cc": c, "path0.delay": d} for r in RATES for c in CONTROLS for d in DELAYS]
-    repeat = {"seed": 1, "least": RUNS, "most": RUNS, "vary": ["start", "wire"], "until": None}
-    cells = [
-        {
-            "values": one,
-            "folder": name_folder(tuple(one.items())),
-            "engine": "virtual",
-            "kernel": "default",
-            "repeat": repeat,
-        }
-        for one in values
-    ]
-    record = {"digest": "0" * 64, "kernels": {}, "across": [], "plots": [], "cells": cells}
-    sweep = SweepDirectory.create(parent, "bench", record, {})
+    repeat = CellRepeat(1, RUNS, RUNS, ("start", "wire"), None)
+    cells = tuple(SweepCell(one, name_folder(tuple(one.items())), "virtual", "default", repeat) for one in values)
+    sweep = SweepDirectory.create(parent, SweepRecord(FORMAT, "bench", "0" * 64, cells, (), {}), {})
     for number, cell in enumerate(cells):
         for run in range(1, RUNS + 1):
-            target = sweep.path / "runs" / str(cell["folder"]) / str(run)
+            target = sweep.path / "runs" / cell.folder / str(run)
             target.mkdir(parents=True)
-            changed = copy.deepcopy(summary)
-            changed["seed"] = run
-            for metric in changed["metrics"].values():
-                metric["value"] *= 1 + number / 100 + run / 1000
-            (target / "summary.json").write_text(json.dumps(changed))
+            factor = 1 + number / 100 + run / 1000
+            metrics = {name: one._replace(value=one.value * factor) for name, one in summary.metrics.items()}
+            RunDirectory(target).write_summary(summary._replace(seed=run, metrics=metrics))
             if number == 0 and run == 1:
                 shutil.copytree(original.path / "inputs", target / "inputs")
     write_summary(sweep)

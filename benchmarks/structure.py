@@ -49,13 +49,14 @@ def rows() -> Iterator[tuple[str, object]]:
     yield "lines of the longest module", max(len(path.read_text().splitlines()) for path in python)
     for room in sorted(path.parent for path in PACKAGE.glob("*/__init__.py")):
         yield f"lines of Python in {room.name}", lines_of(sorted(room.rglob("*.py")))
-    for room in ("analysis", "compile"):
+    for room in ("metrics", "compile"):
         yield f"loose mappings in {room}", count(LOOSE, PACKAGE / room)
     yield "type: ignore", count(r"# type: ignore")
     yield "comparisons with an engine's name", count(r"""[!=]= (?:"(?:real|virtual)"|(?:real|virtual)\.NAME)""")
     faults = list(language.faults_of(language.files_below(PACKAGE)))
     yield "docstrings with a forbidden opening", sum(fault.kind == "opening" for fault in faults)
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "labs").glob("*/*.md"))]
+    patterns = ("README.md", "docs/*.md", "labs/*/*.md", "mprun/*/DECISIONS.md")
+    pages = [page for pattern in patterns for page in sorted(ROOT.glob(pattern))]
     means = [words for page in pages if (words := language.mean_of(page))]
     longest = max(language.count_words(one) for page in pages for one in _sentences(page))
     yield "words in a sentence, mean of pages", f"{mean(means):.1f} ({min(means):.1f} to {max(means):.1f})"

@@ -12,8 +12,16 @@ project = "mprun"
 copyright = "the mprun authors; Apache-2.0"
 extensions = ["myst_parser"]
 root_doc = "docs/index"
-include_patterns = ["docs/**.md", "labs/**.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md"]
-exclude_patterns = ["build", "runs", "labs/**/runs", ".*", "tests", "mprun", "benchmarks"]
+include_patterns = [
+    "docs/**.md",
+    "labs/**.md",
+    "mprun/*/DECISIONS.md",
+    "CHANGELOG.md",
+    "CODE_OF_CONDUCT.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+]
+exclude_patterns = ["build", "runs", "labs/**/runs", ".*", "tests", "benchmarks"]
 suppress_warnings = ["toc.empty_glob"]
 
 myst_heading_anchors = 4

@@ -19,7 +19,7 @@ from mprun.model.engine_name import EngineChoice
 from mprun.model.permission import NO_COMMANDS, Consent, Permissions
 from mprun.runs.place import choose_place_of
 from mprun.runs.run_directory import RunDirectory
-from mprun.runs.runner import Request, read_inputs, run_request
+from mprun.runs.runner import RunRequest, read_inputs, run_request
 from mprun.safety.folder import Folder
 from mprun.sweeps.sweep_directory import SweepDirectory, find_either
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
@@ -45,13 +45,13 @@ class Figure:
 class Run:
     """A run.
 
-    - summary: the content of `summary.json`.
+    - summary: the content of `summary.json`, as a mapping for notebooks.
     - metrics: a table with the columns metric, value and unit (bit/s, s, share, byte, 1).
     """
 
     path: Path
     summary: Mapping[str, Any]
-    place: Folder | None = field(default=None, repr=False, compare=False)
+    folder: Folder | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         return f"<Run {self.path.name}: {self.summary['status']}, {len(self.summary['metrics'])} metrics>"
@@ -64,13 +64,13 @@ class Run:
     @property
     def tables(self) -> dict[str, polars.LazyFrame]:
         """Return all tables of the run by their names, not yet read."""
-        return dict(RunDirectory(self.place or self.path).tables())
+        return dict(RunDirectory(self.folder or self.path).tables())
 
     def figures(self) -> list[Figure]:
         """Return the figures of the report without the network: those in `plots`, or else all for which data exists."""
         from mprun.reports.run_page import charts_of
 
-        return [_paint(chart) for chart in charts_of(RunDirectory(self.place or self.path))]
+        return [_paint(chart) for chart in charts_of(RunDirectory(self.folder or self.path))]
 
 
 @dataclass(frozen=True)
@@ -154,14 +154,14 @@ def run(
     - parent: the directory for the run's directory.
     - consent: to run commands of the files (`tool: exec`).
 
-    Raises SpecError for a fault in the files, HostError if this machine cannot run them, and RunError if the run ends
-    early.
+    Raises SpecError for a problem in the files, MachineError if this machine cannot run them, and RunError if the run
+    ends early.
     """
     texts = {name: str(value) for name, value in parameters.items()}
     loaded = read_files(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
     place = choose_place_of(loaded.values, engine, kernel)
     inputs = read_inputs(loaded.sources)
-    request = Request(loaded.spec, place, loaded.warnings, inputs, None, consent, loaded.parameters)
+    request = RunRequest(loaded.spec, place, loaded.warnings, inputs, None, consent, loaded.parameters)
     return _run(run_request(request, Path(parent), lambda *_: None)[0])
 
 
@@ -178,7 +178,7 @@ def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:
         return _run(found)
     sweep = read_sweep(found)
     if sweep.summary["status"] == INCOMPLETE:
-        warnings.warn(found.tell_incomplete(found.path, tell_progress(sweep.summary)), stacklevel=2)
+        warnings.warn(found.tell_incomplete(found.path, tell_progress(read_summary(found))), stacklevel=2)
     return sweep
 
 
@@ -192,9 +192,9 @@ def _paint(chart: Chart) -> Figure:
 
 
 def _run(run: RunDirectory) -> Run:
-    return Run(run.path, run.read("summary.json"), run.folder)
+    return Run(run.path, run.summary().to_json(), run.folder)
 
 
 def read_sweep(sweep: SweepDirectory) -> Sweep:
     """Return a sweep as far as it is complete. Raises MprunError."""
-    return Sweep(sweep.path, read_summary(sweep), read_table(sweep))
+    return Sweep(sweep.path, read_summary(sweep).to_json(), read_table(sweep))

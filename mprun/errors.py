@@ -25,16 +25,16 @@ class MprunError(Exception):
 
 
 class SpecError(MprunError):
-    """A failure of the input. faults: all faults that were found, one line each."""
+    """A failure of the input. problems: all problems that were found, one line each."""
 
     exit_code = 2
 
-    def __init__(self, faults: str | Sequence[str]) -> None:
-        self.faults = (faults,) if isinstance(faults, str) else tuple(faults)
-        super().__init__("\n".join(self.faults))
+    def __init__(self, problems: str | Sequence[str]) -> None:
+        self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
+        super().__init__("\n".join(self.problems))
 
 
-class HostError(MprunError):
+class MachineError(MprunError):
     """A failure of this machine. The message names what is missing, and a remedy."""
 
     exit_code = 3

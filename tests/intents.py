@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mprun.model.intent import Ends, FlowPath, Intent, PlacedFlow
+from mprun.model.intent import AddressedFlow, FlowEnds, FlowPath, Intent
 from mprun.model.network import Interface, Link
 from mprun.model.spec import Direction
 
@@ -17,11 +17,13 @@ def intent(**parts: Any) -> Intent:
     return Intent(**{**nothing, "hosts": {}, "seed": 1, **parts})
 
 
-def flow(paths: Sequence[FlowPath] = (), **parts: Any) -> PlacedFlow:
+def flow(paths: Sequence[FlowPath] = (), **parts: Any) -> AddressedFlow:
     """Return a flow over MPTCP from `client` to `server`."""
     given = {"name": "bulk", "tool": "iperf3", "source": "client", "destination": "server", "protocol": "mptcp"}
     timing: dict[str, Any] = {"start_ns": 0, "duration_ns": None, "options": {}}
-    return PlacedFlow(**{**given, **timing, "endpoints": Ends("10.0.0.1", "10.1.0.1"), "paths": tuple(paths), **parts})
+    return AddressedFlow(
+        **{**given, **timing, "endpoints": FlowEnds("10.0.0.1", "10.1.0.1"), "paths": tuple(paths), **parts}
+    )
 
 
 def path(name: str, links: Sequence[str] = (), source: str = "", destination: str = "", **parts: Any) -> FlowPath:

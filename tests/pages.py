@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("labs/*/*.md"))]
+# The decisions of each folder of mprun.
+RECORDS = sorted(ROOT.glob("mprun/*/DECISIONS.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("labs/*/*.md")), *RECORDS]
 # Language and text of a fenced block.
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 # A block that begins with the name of a file is this file, and later blocks of its page can use it. A block that begins

@@ -24,9 +24,9 @@ from pathlib import Path
 
 import pytest
 
-from mprun.errors import HostError
-from mprun.host.cache import cache, locked
-from mprun.host.scratch import scratch
+from mprun.errors import MachineError
+from mprun.machine.cache import cache, locked
+from mprun.machine.scratch import scratch
 from tests.stored_runs import FOLDER, SEED, prune
 
 ROOT = Path(__file__).parents[1]
@@ -91,7 +91,7 @@ def report(seconds: Mapping[str, float], runs: Mapping[str, Counter[str]]) -> It
 
 def find_store() -> Path | None:
     """Return the folder of the store of runs; None if it cannot be written."""
-    with contextlib.suppress(OSError, HostError):
+    with contextlib.suppress(OSError, MachineError):
         folder = cache("tests") / "runs"
         folder.mkdir(parents=True, exist_ok=True)
         return folder if os.access(folder, os.W_OK) else None
@@ -154,7 +154,7 @@ def main(argv: Sequence[str]) -> int:
     elif store and store.exists():
         prune(store)
     # the durations serve only to make the tests faster
-    with contextlib.suppress(OSError, HostError, ValueError):
+    with contextlib.suppress(OSError, MachineError, ValueError):
         keep(times.seconds, runs, cache("tests"), not is_part and _INTERRUPTED not in found)
     failed = [status for status in found if status not in (_OK, _NONE)]
     return max(failed, default=int(bool(misplaced or different)) if times.seconds else _NONE)

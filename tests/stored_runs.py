@@ -74,7 +74,7 @@ def storing(run_plan: RunPlan) -> RunPlan:
 
     Runs with a shell or gdb, in real time or under sudo do not use the store.
     """
-    from mprun.host.invoking_user import is_root_for_user
+    from mprun.machine.invoking_user import is_root_for_user
 
     @functools.wraps(run_plan)
     def take_or_run(plan: Plan, run: RunDirectory, kernel: Kernel, *more: Any, **options: Any) -> None:
@@ -115,7 +115,7 @@ def storing(run_plan: RunPlan) -> RunPlan:
 def key_of(plan: Plan, kernel: Kernel) -> str:
     """Return a digest of everything that the result of an engine depends on."""
     from mprun.engines import agent_process
-    from mprun.host.scratch import temporary
+    from mprun.machine.scratch import temporary
 
     parts: list[bytes] = [plan.to_text().encode(), repr(sorted(agent_process.environment(None).items())).encode()]
     parts += [path.read_bytes() for path in sorted(kernel.directory.iterdir()) if path.suffix != ".json"]
@@ -185,7 +185,7 @@ def _imported(todo: Iterable[Path], package: Path) -> set[Path]:
 @contextlib.contextmanager
 def opened(key: str) -> Iterator[Path]:
     """Lock an entry, so that only one process makes it, and return its folder. Raises OSError."""
-    from mprun.host.cache import locked
+    from mprun.machine.cache import locked
 
     entry = Path(os.environ[FOLDER]) / key
     with locked(entry, lambda: None, of_root=True):

@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 
 import matplotlib
 
-from mprun.host.packaged import find_labs
 from mprun.labs.catalog import open_lab
 from mprun.labs.definition import Lab
+from mprun.machine.packaged import find_labs
 from mprun.reports.chart import WIDE, paint
 from mprun.reports.run_page import charts_of
 from mprun.runs.run_directory import RunDirectory, find

@@ -17,7 +17,7 @@ from mprun.labs.definition import Lab
 from mprun.labs.grade import digests_of, grade
 from mprun.labs.steps import measured_by, wall_s_of_run
 from mprun.labs.study_figure import JudgedFigure, judge_figure
-from mprun.labs.study_page import Result, name_folder, table, write_page
+from mprun.labs.study_page import ResultDirectory, name_folder, table, write_page
 from mprun.labs.sweep_run import find_sweep, measured_by_sweep, wall_s_of
 from mprun.model.permission import NO_COMMANDS
 from mprun.runs.place import choose_place
@@ -37,7 +37,7 @@ def insert(page: str, lines: str) -> str:
     return _TABLE.sub(lambda _: f"{BEGIN}\n\n{lines}\n\n{END}", page, count=1)
 
 
-def judge_figures(lab: Lab, folder: Path) -> tuple[list[JudgedFigure], dict[str, Result], dict[str, float]]:
+def judge_figures(lab: Lab, folder: Path) -> tuple[list[JudgedFigure], dict[str, ResultDirectory], dict[str, float]]:
     """Return the figures with the runs and sweeps of a folder, and their real times, by name."""
     graded = grade(lab, "published", digests_of(lab, "published"), folder)
     place = choose_place("virtual", "default")

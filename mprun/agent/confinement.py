@@ -84,10 +84,10 @@ def _make_devices(staging: str) -> None:
     os.mkdir(staging)
     _mount("dev", staging, "tmpfs", MS_NOSUID, "mode=755,size=64k")
     for name in DEVICES:
-        place = f"{staging}/{name}"
-        os.close(os.open(place, os.O_WRONLY | os.O_CREAT, 0o600))
-        _mount(f"/dev/{name}", place, None, MS_BIND)
-        _set_attributes(place, 0, READ_ONLY | NO_DEVICES)
+        inner = f"{staging}/{name}"
+        os.close(os.open(inner, os.O_WRONLY | os.O_CREAT, 0o600))
+        _mount(f"/dev/{name}", inner, None, MS_BIND)
+        _set_attributes(inner, 0, READ_ONLY | NO_DEVICES)
     for name, target in LINKS.items():
         os.symlink(target, f"{staging}/{name}")
     for name, kind, words in (("shm", "tmpfs", f"mode=1777,{TEMPORARY_SIZE}"), ("pts", "devpts", "ptmxmode=666")):

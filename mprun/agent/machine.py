@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mprun.agent import kernel_log, namespace
 from mprun.agent.cpu import CpuSampler
-from mprun.agent.machine_load import HostWatch
+from mprun.agent.machine_load import MachineWatch
 from mprun.agent.mininet_network import PlannedNetwork
 from mprun.agent.network_commands import Builder, BuildError
 from mprun.agent.observer import Observer
@@ -26,8 +26,8 @@ from mprun.agent.sampler import Sampler, holds_packets, interface_sampler, queue
 from mprun.agent.schedule import PROGRESS
 
 if TYPE_CHECKING:
-    from mprun.agent.result import Arrivals
-    from mprun.agent.trace_event import Trace
+    from mprun.agent.trace_event import TraceEvents
+    from mprun.model.agent_report import Arrivals
 
 SECOND_NS = 1_000_000_000
 # Counters of IPv6, and of SCTP. They exist only if the kernel has these protocols.
@@ -95,7 +95,7 @@ class Machine:
         self._samplers: dict[str, Sampler | CpuSampler] = {}
         self._cpu: CpuSampler | None = None
         self._started: list[Running] = []
-        self._trace: Trace | None = None
+        self._trace: TraceEvents | None = None
 
     def network(self) -> PlannedNetwork:
         """Return the nodes and links as Mininet's prompt needs them."""
@@ -116,9 +116,9 @@ class Machine:
         """Give the switches, whose programs run already, their ports and flows. Raises BuildError."""
         self._builder.configure_switches()
 
-    def watch_host(self) -> HostWatch:
+    def watch_host(self) -> MachineWatch:
         """Start to watch whether this machine keeps up."""
-        return HostWatch()
+        return MachineWatch()
 
     def find_down(self) -> list[str]:
         """Return the interfaces that do not work yet."""
@@ -168,11 +168,11 @@ class Machine:
     def prepare_trace(self, tracepoints: list[str]) -> None:
         """Prepare the recording of trace events, before any program starts. Raises BuildError."""
         # few runs have trace events, and imports are expensive
-        from mprun.agent.trace_event import Trace, TraceError
+        from mprun.agent.trace_event import TraceEventError, TraceEvents
 
         try:
-            self._trace = Trace(tracepoints)
-        except TraceError as error:
+            self._trace = TraceEvents(tracepoints)
+        except TraceEventError as error:
             raise BuildError(str(error)) from None
 
     def begin_trace(self) -> None:

@@ -8,16 +8,14 @@ timers is measured on the agent's own timers. In simulated time none of this can
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mprun.agent.result import HostLoad
+from mprun.model.agent_report import MachineLoad
 
 # The number of the latest timers that are recorded.
 WORST = 20
 
 
-class HostWatch:
+class MachineWatch:
     """Counts from its creation until `sum_up`."""
 
     def __init__(self) -> None:
@@ -30,20 +28,20 @@ class HostWatch:
         """Record how late a timer of the agent came, in ns."""
         self._late_ns.append(late_ns)
 
-    def sum_up(self) -> HostLoad:
+    def sum_up(self) -> MachineLoad:
         """Return shares of the time that has passed, and times in ns."""
         elapsed_us = max(1, (time.monotonic_ns() - self._began_ns) // 1000)
         steal, total = read_cpu_ticks()
         stall_us = read_stall_us()
         late = sorted(self._late_ns)
-        return {
-            "cpu_pressure": None if stall_us is None else (stall_us - (self._stall_us or 0)) / elapsed_us,
-            "steal": (steal - self._steal) / max(1, total - self._total),
-            "timers": len(late),
-            "late_median_ns": late[len(late) // 2] if late else 0,
-            "late_most_ns": late[-1] if late else 0,
-            "late_worst_ns": late[: -WORST - 1 : -1],
-        }
+        return MachineLoad(
+            cpu_pressure=None if stall_us is None else (stall_us - (self._stall_us or 0)) / elapsed_us,
+            steal=(steal - self._steal) / max(1, total - self._total),
+            timers=len(late),
+            late_median_ns=late[len(late) // 2] if late else 0,
+            late_most_ns=late[-1] if late else 0,
+            late_worst_ns=tuple(late[: -WORST - 1 : -1]),
+        )
 
 
 def read_stall_us() -> int | None:

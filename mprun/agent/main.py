@@ -23,18 +23,16 @@ import sys
 import traceback
 from collections.abc import Callable
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from mprun.agent import limit, memory, namespace, program_stops, run_file, sysctl
 from mprun.agent.machine import SECOND_NS, Machine, Running
-from mprun.agent.machine_load import HostWatch
+from mprun.agent.machine_load import MachineWatch
 from mprun.agent.network_commands import BuildError
 from mprun.agent.openvswitch import EARLIEST_NS
 from mprun.agent.process import NoProcess, ProcessError
-from mprun.agent.schedule import Sampling, Schedule
-
-if TYPE_CHECKING:
-    from mprun.agent.result import Ended, Result
+from mprun.agent.schedule import FlowSchedule, Sampling
+from mprun.model.agent_report import AgentReport, Captured, Ended, write_report
 
 TICK_NS = SECOND_NS // 2
 # The interval at which the lateness of timers is measured during the measurement of idle paths.
@@ -64,7 +62,7 @@ class Stopped(Exception):
     """The user wants the run to end now."""
 
 
-class Run:
+class AgentRun:
     """The state of a run in the agent: the processes that it has started, and its result."""
 
     def __init__(
@@ -81,7 +79,9 @@ class Run:
         self.flows: list[Running] = []
         self.captures_are_read = False
         self.counters_before: dict[str, dict[str, int]] = {}
-        self.result: Result = {"error": None, "complete": False, "processes": {}, "captures": {}}
+        self.processes: dict[str, Ended] = {}
+        self.captures: dict[str, Captured] = {}
+        self.result = AgentReport(None, False, self.processes, self.captures)
         self._steps: IO[str] = open(f"{directory}/steps.jsonl", "w", buffering=1)  # noqa: SIM115  until the end
         self._progress = os.open(f"{reports}/progress", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         self._stop = f"{orders}/stop"
@@ -125,33 +125,17 @@ class Run:
     def end_of(self, process: Running) -> None:
         """Record how a process ended."""
         self.note("end", None, name=process.name, status=process.status)
-        ended: Ended = {
-            "status": process.status,
-            "timed_out": process.timed_out,
-            "role": process.plan["role"],
-            "flows": process.plan["flows"],
-            "started_ns": process.started_ns,
-            "ended_ns": self.machine.now_ns(),
-        }
-        if cut := process.cut():
-            ended["cut"] = cut
-        if process.why:
-            ended["why"] = process.why
-        self.result["processes"][process.name] = ended
+        status, plan = (process.status, process.timed_out), process.plan
+        times_ns = (process.started_ns, self.machine.now_ns())
+        ended = Ended(*status, plan["role"], plan["flows"], *times_ns, process.cut(), process.why or "")
+        self.processes[process.name] = ended
 
     def never_started(self, planned: dict[str, Any], why: str) -> None:
         """Record that a process could not be started. The other processes continue."""
         self.note("end", None, name=planned["name"], status=NOT_FOUND)
         now = self.machine.now_ns()
-        self.result["processes"][planned["name"]] = {
-            "status": NOT_FOUND,
-            "timed_out": False,
-            "role": planned["role"],
-            "flows": planned["flows"],
-            "started_ns": now,
-            "ended_ns": now,
-            "why": why,
-        }
+        ended = Ended(NOT_FOUND, False, planned["role"], planned["flows"], now, now, why=why)
+        self.processes[planned["name"]] = ended
 
     def next_phase(self, at_least_ns: int = 0) -> None:
         """In simulated time, sleep until the next whole second of the clock.
@@ -163,18 +147,18 @@ class Run:
             self.machine.sleep_until(-(-now // SECOND_NS) * SECOND_NS)
 
 
-def carry_out(run: Run, shell: str | None) -> None:
+def carry_out(run: AgentRun, shell: str | None) -> None:
     """Run all phases. Raises BuildError, ProcessError or Stopped."""
     run.report("building the network")
     if not run.is_simulated:
         # only this machine has these values; the values of an experiment kernel follow from its digest
-        run.result["sysctls"] = sysctl.read_transports()
+        run.result = run.result._replace(sysctls=sysctl.read_transports())
     check_congestion_controls(run)
     try:
         with memory.taken_at_once(run.is_simulated):
             run.machine.build()
     finally:
-        run.result["readback"] = run.machine.readback
+        run.result = run.result._replace(readback=run.machine.readback)
     if run.plan["switch_programs"]:
         start_switches(run)
     run.note("built", None, nodes=len(run.plan["nodes"]))
@@ -196,10 +180,7 @@ def carry_out(run: Run, shell: str | None) -> None:
         process.wait_ready()
         run.note("ready", None, name=process.name)
         if planned["role"] == "capture":
-            run.result["captures"][process.name] = {
-                "ready_ns": run.machine.now_ns(),
-                "interfaces": run.machine.indices(planned["node"]),
-            }
+            run.captures[process.name] = Captured(run.machine.now_ns(), run.machine.indices(planned["node"]))
     measure_idle_paths(run)
     for host in run.hosts_in_use():
         run.machine.observe(host)
@@ -209,9 +190,9 @@ def carry_out(run: Run, shell: str | None) -> None:
     run.machine.begin_trace()
     run.next_phase()
     if run.is_simulated:
-        run.result["slab_kb"] = {"before": slab_kb()}
+        run.result = run.result._replace(slab_kb={"before": slab_kb()})
     run.zero_ns = run.machine.now_ns()
-    run.result["boot_ns"] = run.machine.boot_ns()
+    run.result = run.result._replace(boot_ns=run.machine.boot_ns())
     run.note("time zero")
     if run.plan["reseed"]:
         run.machine.reseed(**run.plan["reseed"])
@@ -223,7 +204,7 @@ def carry_out(run: Run, shell: str | None) -> None:
         run.captures_are_read = False
 
 
-def check_congestion_controls(run: Run) -> None:
+def check_congestion_controls(run: AgentRun) -> None:
     """Check that the kernel has the congestion controls that flows request. Raises BuildError.
 
     An MPTCP socket without a subflow accepts any name, and then uses its host's congestion control
@@ -245,7 +226,7 @@ def slab_kb() -> int:
         return next(int(line.split()[1]) for line in lines if line.startswith("SUnreclaim:"))
 
 
-def start_switches(run: Run) -> None:
+def start_switches(run: AgentRun) -> None:
     """Start the programs of switches, and configure them.
 
     A controller is ready when all switches have connected to it.
@@ -261,12 +242,12 @@ def start_switches(run: Run) -> None:
     try:
         run.machine.configure_switches()
     finally:
-        run.result["readback"] = run.machine.readback
+        run.result = run.result._replace(readback=run.machine.readback)
     for process in run.daemons:
         process.wait_ready()
 
 
-def wait_for_links(run: Run) -> None:
+def wait_for_links(run: AgentRun) -> None:
     """Wait until every interface works. An earlier packet would be lost without a trace. Raises BuildError."""
     began = run.machine.now_ns()
     deadline = began + LINKS_UP_NS
@@ -278,16 +259,15 @@ def wait_for_links(run: Run) -> None:
         run.next_phase()
 
 
-def calibrate(run: Run) -> None:
+def calibrate(run: AgentRun) -> None:
     """Send each train alone, one after the other."""
     trains = run.plan["trains"]
-    run.result["trains"] = []
     for number, train in enumerate(trains):
         run.report(f"calibrating {train['link']}", number, len(trains))
-        run.result["trains"].append(run.machine.send_train(train))
+        run.result = run.result._replace(trains=(*run.result.trains, run.machine.send_train(train)))
 
 
-def prepare(run: Run) -> None:
+def prepare(run: AgentRun) -> None:
     """Run the preparations of flows one after the other, before any server listens. Raises ProcessError."""
     for planned in run.plan["preparations"]:
         run.report(f"preparing {planned['flows'][0]}")
@@ -302,7 +282,7 @@ def prepare(run: Run) -> None:
         run.next_phase()
 
 
-def measure_idle_paths(run: Run) -> None:
+def measure_idle_paths(run: AgentRun) -> None:
     """Run all probes at the same time, before there is any traffic. Raises ProcessError."""
     if not run.plan["probes"]:
         return
@@ -317,12 +297,12 @@ def measure_idle_paths(run: Run) -> None:
         if probe.status:
             raise ProcessError(f"{probe.name}: no answer over this path before any traffic{probe.tail()}")
     if watch is not None:
-        run.result["host_idle"] = watch.sum_up()
+        run.result = run.result._replace(host_idle=watch.sum_up())
 
 
-def wait_for(run: Run, process: Running, watch: HostWatch | None = None) -> None:
+def wait_for(run: AgentRun, process: Running, watch: MachineWatch | None = None) -> None:
     """Wait until a process has ended, or its time-out has ended it. watch: gets the lateness of timers meanwhile."""
-    deadline = process.started_ns + process.plan["timeout_ns"]
+    deadline = deadline_of(process)
     descriptor = run.machine.attend(process)
     tick_ns = run.machine.now_ns() + IDLE_TICK_NS
     while not process.poll() and (now := run.machine.now_ns()) < deadline:
@@ -334,9 +314,14 @@ def wait_for(run: Run, process: Running, watch: HostWatch | None = None) -> None
     end_if_late(process, run.machine.now_ns())
 
 
+def deadline_of(process: Running) -> int:
+    """Return when the time limit of a process passes."""
+    return int(process.started_ns + process.plan["timeout_ns"])
+
+
 def end_if_late(process: Running, now_ns: int) -> bool:
     """End a process whose time-out has passed. Return True if it did."""
-    is_late = now_ns >= process.started_ns + process.plan["timeout_ns"] and not process.poll()
+    is_late = now_ns >= deadline_of(process) and not process.poll()
     if is_late:
         process.timed_out = True
         process.stop()
@@ -356,10 +341,10 @@ def tell_if_due(process: Running, now_ns: int) -> None:
         process.tell_to_end()
 
 
-def go_through_timeline(run: Run, zero_ns: int) -> None:
+def go_through_timeline(run: AgentRun, zero_ns: int) -> None:
     """Start each flow at its time on an absolute clock, and wait until all flows have ended."""
     machine = run.machine
-    schedule = Schedule(run.plan["flows"], zero_ns)
+    schedule = FlowSchedule(run.plan["flows"], zero_ns)
     host = None if run.is_simulated else run.machine.watch_host()
     changes = list(run.plan["changes"])
     active: dict[int, Running] = {}
@@ -397,7 +382,7 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
             machine.record_closed()
             tick_ns += TICK_NS * (1 + (now - tick_ns) // TICK_NS)
         moments = [tick_ns, sampling.next_ns(), *last_samples[:1], *schedule.next_ns()]
-        moments += [p.started_ns + p.plan["timeout_ns"] for p in active.values()]
+        moments += map(deadline_of, active.values())
         moments += [end_ns for p in active.values() if (end_ns := end_of_endless(p)) is not None]
         ended = machine.pause(min(moments + [zero_ns + change["at_ns"] for change in changes[:1]]))
         now = machine.now_ns()
@@ -413,15 +398,15 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
                 run.end_of(process)
                 schedule.note_end(process.plan, machine.now_ns())
     if host is not None:
-        run.result["host"] = host.sum_up()
+        run.result = run.result._replace(host=host.sum_up())
 
 
-def live_captures(run: Run) -> list[Running]:
+def live_captures(run: AgentRun) -> list[Running]:
     """Return the captures that still run."""
     return [process for process in run.daemons if process.plan["role"] == "capture" and not process.poll()]
 
 
-def call_in_captures(run: Run) -> int | None:
+def call_in_captures(run: AgentRun) -> int | None:
     """Tell the captures that the traffic is over. Return when they will have read all of it; None without captures.
 
     Each capture prints how many packets it has seen until now.
@@ -433,24 +418,24 @@ def call_in_captures(run: Run) -> int | None:
     return run.machine.now_ns() + CAPTURE_NS if captures else None
 
 
-def spare_disk(run: Run) -> None:
+def spare_disk(run: AgentRun) -> None:
     """End the captures while there is still space for the rest of the run."""
     captures = live_captures(run)
     if captures and run.machine.free_bytes() < RESERVE_BYTES:
         for process in captures:
             process.stop()
             run.note("ended for lack of space", None, name=process.name)
-            run.result["captures"][process.name]["ended_ns"] = run.machine.now_ns()
+            run.captures[process.name] = run.captures[process.name]._replace(ended_ns=run.machine.now_ns())
 
 
-def sample_totals(run: Run) -> None:
+def sample_totals(run: AgentRun) -> None:
     """Sample the series that are counted over the whole run, at its beginning and its end."""
     now_ns = run.machine.now_ns()
     for series in (*TOTALS, *({"cpu"} & run.plan["samples"].keys())):
         run.machine.sample(series, now_ns)
 
 
-def drain(run: Run) -> None:
+def drain(run: AgentRun) -> None:
     """Wait until no link holds a packet: a packet under way is neither received nor lost.
 
     A program of a file may send until the run ends, so the wait is bounded. The interval of checks grows with the time
@@ -463,28 +448,28 @@ def drain(run: Run) -> None:
         run.machine.sleep_until(run.machine.now_ns() + max(SETTLE_NS, waited_ns // 10))
 
 
-def settle(run: Run) -> None:
+def settle(run: AgentRun) -> None:
     """Wait until links are empty and sockets are closed, then record the kernel's counters."""
     drain(run)
     run.machine.sleep_until(call_in_captures(run) or run.machine.now_ns() + SETTLE_NS)
     if run.is_simulated:
-        run.result["slab_kb"]["after"] = slab_kb()
+        run.result = run.result._replace(slab_kb={**run.result.slab_kb, "after": slab_kb()})
     counters = {}
     for node, before in run.counters_before.items():
         after = run.machine.counters(node)
         counters[node] = {k: v - before.get(k, 0) for k, v in after.items() if v != before.get(k, 0)}
-    run.result["counters"] = counters
-    run.result["counters_before"] = {
+    counted_before = {
         node: {name: value for name, value in before.items() if value} for node, before in run.counters_before.items()
     }
-    run.result["filtered"] = run.machine.filtered_packets()
+    filtered = run.machine.filtered_packets()
+    run.result = run.result._replace(counters=counters, counters_before=counted_before, filtered=filtered)
     sample_totals(run)
     run.machine.end_trace()
     if run.plan["faults"]:
-        run.result["faults"] = run.machine.faulty_packets()
+        run.result = run.result._replace(faults=run.machine.faulty_packets())
 
 
-def interact(run: Run) -> None:
+def interact(run: AgentRun) -> None:
     """Open Mininet's prompt on the running network."""
     from mininet.cli import CLI
 
@@ -493,7 +478,7 @@ def interact(run: Run) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def tidy_up(run: Run) -> None:
+def tidy_up(run: AgentRun) -> None:
     """Stop all processes in the reverse of the order in which they were started.
 
     If one process cannot be stopped or recorded, the others are still stopped. If a run ends early, its captures get
@@ -510,57 +495,59 @@ def tidy_up(run: Run) -> None:
         early = process.poll()
         _try(run, process.stop)
         _try(run, partial(run.end_of, process))
-        if early and process.status and run.result["error"] is None:
-            run.result["error"] = f"{process.name}: ended with status {process.status} during the run{process.tail()}"
+        if early and process.status and run.result.error is None:
+            reason = f"{process.name}: ended with status {process.status} during the run{process.tail()}"
+            run.result = run.result._replace(error=reason)
     _try(run, partial(blame, run))
     _try(run, run.machine.finish_record)
     _try(run, lambda: run.machine.release(is_switched_off=run.is_simulated))
     _try(run, lambda: run.note("end of run"))
 
 
-def blame(run: Run) -> None:
+def blame(run: AgentRun) -> None:
     """Set the run's error if the kernel ended processes of an entry after the entry's own process had ended."""
     ended = limit.read()
     for process in (*run.daemons, *run.preparations, *run.probes, *run.flows):
-        if process.pid in ended and not process.why and run.result["error"] is None:
-            run.result["error"] = f"{process.name}: {ended[process.pid]}"
+        if process.pid in ended and not process.why and run.result.error is None:
+            run.result = run.result._replace(error=f"{process.name}: {ended[process.pid]}")
 
 
-def _try(run: Run, action: Callable[[], None]) -> None:
+def _try(run: AgentRun, action: Callable[[], None]) -> None:
     """Do a step of the clean-up. The first failure becomes the run's error if the run has none yet."""
     try:
         action()
     except Exception as error:
-        run.result["complete"] = False
-        if run.result["error"] is None:
-            run.result["error"] = f"the agent could not tidy up: {error}"
+        run.result = run.result._replace(complete=False)
+        if run.result.error is None:
+            run.result = run.result._replace(error=f"the agent could not tidy up: {error}")
         traceback.print_exc()
 
 
-def perform(run: Run, shell: str | None) -> int:
+def perform(run: AgentRun, shell: str | None) -> int:
     """Carry out the plan and write the result. Return 0 if every step succeeded, else 1."""
     try:
         carry_out(run, shell)
-        run.result["complete"] = True
+        run.result = run.result._replace(complete=True)
     except (BuildError, ProcessError) as error:
-        run.result["error"] = str(error)
+        run.result = run.result._replace(error=str(error))
     except Stopped:
-        run.result["error"] = "stopped by the user"
+        run.result = run.result._replace(error="stopped by the user")
     except Exception as error:
-        run.result["error"] = f"the agent could not continue: {error or type(error).__name__}; see logs/agent.log"
+        reason = f"the agent could not continue: {error or type(error).__name__}; see logs/agent.log"
+        run.result = run.result._replace(error=reason)
         traceback.print_exc()
     finally:
         tidy_up(run)
-        run.result["zero_ns"] = run.zero_ns
+        run.result = run.result._replace(zero_ns=run.zero_ns)
         with run_file.create(f"{run.directory}/agent.json") as made:
-            json.dump(run.result, made)
+            json.dump(write_report(run.result), made)
         program_stops.write(f"{run.directory}/stops.json")
         if os.path.exists("/proc/mprun_coverage"):
             # few kernels count lines
             from mprun.agent import line_counts
 
             line_counts.write(f"{run.directory}/line_counts.counts")
-    return 0 if run.result["complete"] and run.result["error"] is None else 1
+    return 0 if run.result.complete and run.result.error is None else 1
 
 
 def is_cut(lifeline: int) -> bool:
@@ -592,7 +579,7 @@ def main(arguments: list[str]) -> int:
 
         confine = confinement.confine
     machine = Machine(plan, directory, (reports, orders), confine)
-    return perform(Run(directory, plan, machine, is_simulated, reports, orders), shell)
+    return perform(AgentRun(directory, plan, machine, is_simulated, reports, orders), shell)
 
 
 if __name__ == "__main__":

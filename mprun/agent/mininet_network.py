@@ -15,7 +15,7 @@ from typing import Any
 
 from mprun.agent.namespace import create, enter, inside
 from mprun.agent.rtnetlink import Netlink
-from mprun.host.mininet_library import make_importable
+from mprun.machine.mininet_library import make_importable
 
 make_importable()
 
@@ -117,7 +117,7 @@ class NamespaceNode(Node):  # type: ignore[misc]
 
 
 # One end of a link: its node, and the interface's name, MAC address and IP address.
-End = tuple[NamespaceNode, str, str, str | None]
+LinkEnd = tuple[NamespaceNode, str, str, str | None]
 
 
 class BuiltInterface(Intf):  # type: ignore[misc]
@@ -146,7 +146,7 @@ class BuiltInterface(Intf):  # type: ignore[misc]
 class BuiltLink(Link):  # type: ignore[misc]
     """A link that exists already, directly or as a wire."""
 
-    def __init__(self, first: End, second: End) -> None:
+    def __init__(self, first: LinkEnd, second: LinkEnd) -> None:
         self.intf1 = BuiltInterface(first[0], self, *first[1:])
         self.intf2 = BuiltInterface(second[0], self, *second[1:])
 
@@ -173,7 +173,7 @@ class PlannedNetwork(Mininet):  # type: ignore[misc]
             self.nameToNode[name] = node
         return node
 
-    def add_link(self, first: End, second: End) -> None:
+    def add_link(self, first: LinkEnd, second: LinkEnd) -> None:
         self.links.append(BuiltLink(first, second))
 
     def release(self) -> None:

@@ -34,14 +34,14 @@ TOKEN, LOC_ID, REM_ID, SADDR4, SADDR6, DADDR4, DADDR6, SPORT, DPORT, BACKUP, ERR
 SERVER_SIDE = 18
 
 
-class Family(NamedTuple):
+class NetlinkFamily(NamedTuple):
     """A generic netlink family: its number, and the numbers of its multicast groups by name."""
 
     number: int
     groups: Mapping[str, int]
 
 
-def subscribe(link: Netlink) -> Family | None:
+def subscribe(link: Netlink) -> NetlinkFamily | None:
     """Subscribe a generic netlink socket to MPTCP events. Return None if the kernel has no MPTCP."""
     family = find_family(link, "mptcp_pm")
     if family is not None:
@@ -49,7 +49,7 @@ def subscribe(link: Netlink) -> Family | None:
     return family
 
 
-def find_family(link: Netlink, name: str) -> Family | None:
+def find_family(link: Netlink, name: str) -> NetlinkFamily | None:
     """Return a generic netlink family; None if the kernel has none of that name."""
     body = struct.pack("=BBH", CTRL_CMD_GETFAMILY, 1, 0) + attribute(CTRL_ATTR_FAMILY_NAME, name.encode() + b"\0")
     link.socket.send(HEADER.pack(HEADER.size + len(body), GENL_ID_CTRL, 1, 0, 0) + body)
@@ -66,7 +66,7 @@ def find_family(link: Netlink, name: str) -> Family | None:
             group = attributes(entry)
             number_of_group = struct.unpack("=I", group[CTRL_ATTR_MCAST_GRP_ID])[0]
             groups[group[CTRL_ATTR_MCAST_GRP_NAME].rstrip(b"\0").decode()] = number_of_group
-        return Family(struct.unpack("=H", family[CTRL_ATTR_FAMILY_ID])[0], groups)
+        return NetlinkFamily(struct.unpack("=H", family[CTRL_ATTR_FAMILY_ID])[0], groups)
     return None
 
 

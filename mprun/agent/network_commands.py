@@ -46,7 +46,7 @@ class _Queue:
         self.commands.append(command)
 
 
-class _Place:
+class _Target:
     """A namespace, with the commands that wait to be sent there."""
 
     def __init__(self, name: str, node: NamespaceNode | None, netlink: rtnetlink.Netlink) -> None:
@@ -73,9 +73,9 @@ class Builder:
         self._plan = plan
         self._home = home
         self.network = PlannedNetwork(home)
-        self._root = _Place(ROOT, None, rtnetlink.Netlink())
+        self._root = _Target(ROOT, None, rtnetlink.Netlink())
         self._places = {ROOT: self._root}
-        self._here: _Place | None = None
+        self._here: _Target | None = None
         self._translators: dict[str, rtnetlink.Translator] = {}
         self._features: offload.Features | None = None
         self.readback: dict[str, Any] = {}
@@ -85,29 +85,29 @@ class Builder:
         _allow_files(FILES_PER_NODE * len(self._plan["nodes"]) + OTHER_FILES)
         for node in self._plan["nodes"]:
             made = self.network.add_node(node["name"], node["kind"], node["inside"])
-            self._places[node["name"]] = _Place(node["name"], made, made.netlink)
+            self._places[node["name"]] = _Target(node["name"], made, made.netlink)
         namespace.enter(self._home)
-        for place in self._places.values():
-            self._translators[place.name] = self._translator(place)
+        for target in self._places.values():
+            self._translators[target.name] = self._translator(target)
         for command in self._plan["build"]:
             self._obey(self._places[command["node"]], command["argv"])
         # The wires that were made last come first. The end of a veth pair that is brought up second works at once. The
         # other end works when the kernel gets to it, or when tc gives it a qdisc.
-        for place in reversed(self._places.values()):
-            self._flush(place)
+        for target in reversed(self._places.values()):
+            self._flush(target)
         self._enter(self._root)
-        for place in self._places.values():
-            self._run_batches(place)
-            self._check_routes(place)
+        for target in self._places.values():
+            self._run_batches(target)
+            self._check_routes(target)
         self._cause_faults()
 
     def _cause_faults(self) -> None:
         for name in dict.fromkeys(fault["node"] for fault in self._plan["faults"]):
-            place = self._places[name]
+            target = self._places[name]
             mine = [fault for fault in self._plan["faults"] if fault["node"] == name]
-            self._enter(place)
+            self._enter(target)
             try:
-                packet_fault.cause(mine, self._index_in(place))
+                packet_fault.cause(mine, self._index_in(target))
             except FileNotFoundError:
                 raise BuildError("this kernel has no faults of single packets: build it again with mprun") from None
         self._enter(self._root)
@@ -125,61 +125,61 @@ class Builder:
     def find_down(self) -> list[str]:
         """Return the interfaces that do not work yet. The kernel brings up a few hundred new links a second."""
         return [
-            f"{place.name}.{name}"
-            for place in self._places.values()
-            if place.node is not None
-            for name, works in rtnetlink.read_states(place.netlink)
-            if not works and name in place.node.indices
+            f"{target.name}.{name}"
+            for target in self._places.values()
+            if target.node is not None
+            for name, works in rtnetlink.read_states(target.netlink)
+            if not works and name in target.node.indices
         ]
 
     def change(self, commands: Sequence[dict[str, Any]]) -> None:
         """Run commands on the running network, and read back what tc set. Raises BuildError."""
         touched = list(dict.fromkeys(command["node"] for command in commands))
         for name in touched:
-            place = self._places[name]
-            place.tc, place.mptcp = [], []
+            target = self._places[name]
+            target.tc, target.mptcp = [], []
         for command in commands:
-            place = self._places[command["node"]]
-            if place.mptcp and command["argv"][:2] != ["ip", "mptcp"]:
-                self._run_mptcp(place)
-            self._obey(place, command["argv"])
+            target = self._places[command["node"]]
+            if target.mptcp and command["argv"][:2] != ["ip", "mptcp"]:
+                self._run_mptcp(target)
+            self._obey(target, command["argv"])
             if command["argv"][0] == "ip":
-                self._flush(place)
+                self._flush(target)
         for name in touched:
-            place = self._places[name]
-            self._send(place, place.shaping)
-            self._run_mptcp(place)
-            if place.tc:
-                self._change_tc(place)
+            target = self._places[name]
+            self._send(target, target.shaping)
+            self._run_mptcp(target)
+            if target.tc:
+                self._change_tc(target)
         self._enter(self._root)
 
-    def _run_mptcp(self, place: _Place) -> None:
-        if place.mptcp:
-            self._batch(place, ["ip"], place.mptcp, [])
-            place.mptcp = []
+    def _run_mptcp(self, target: _Target) -> None:
+        if target.mptcp:
+            self._batch(target, ["ip"], target.mptcp, [])
+            target.mptcp = []
 
-    def _change_tc(self, place: _Place) -> None:
+    def _change_tc(self, target: _Target) -> None:
         """Run the waiting tc commands. One tc process lives as long as the network; a new process would cost 20 ms."""
-        if place.talker is None:
-            assert place.node is not None
-            place.talker = Talker(place.node)
-        for device in dict.fromkeys(argv[4] for argv in place.tc):
-            mine = [argv for argv in place.tc if argv[4] == device]
-            said = place.talker.ask([*(shlex.join(argv[1:]) for argv in mine), f"qdisc show dev {device}"])
+        if target.talker is None:
+            assert target.node is not None
+            target.talker = Talker(target.node)
+        for device in dict.fromkeys(argv[4] for argv in target.tc):
+            mine = [argv for argv in target.tc if argv[4] == device]
+            said = target.talker.ask([*(shlex.join(argv[1:]) for argv in mine), f"qdisc show dev {device}"])
             if "Command failed" in said:
-                raise BuildError(f"{place.name}: tc: {said.strip()}")
+                raise BuildError(f"{target.name}: tc: {said.strip()}")
             shown = [{"dev": device, **qdisc} for qdisc in json.loads(said[said.index("[") :])]
-            self._refuse(place, differences_tc(mine, shown))
+            self._refuse(target, differences_tc(mine, shown))
 
     def filtered_packets(self) -> dict[str, dict[str, int]]:
         """Return the packet counts of the nft rules so far, for each node that has rules. Raises BuildError."""
         counted = {}
-        for place in self._places.values():
-            if place.nft and place.node is not None:
+        for target in self._places.values():
+            if target.nft and target.node is not None:
                 try:
-                    counted[place.name] = ruleset.packets(ruleset.show(place.node))
+                    counted[target.name] = ruleset.packets(ruleset.show(target.node))
                 except ruleset.RulesetError as error:
-                    raise BuildError(f"{place.name}: {error}") from error
+                    raise BuildError(f"{target.name}: {error}") from error
         return counted
 
     def faulty_packets(self) -> dict[str, dict[str, int]]:
@@ -196,25 +196,25 @@ class Builder:
 
     def release(self, is_switched_off: bool) -> None:
         """End the tc processes. Release all namespaces, unless they end with the kernel."""
-        for place in self._places.values():
-            if place.talker is not None:
-                place.talker.close()
+        for target in self._places.values():
+            if target.talker is not None:
+                target.talker.close()
         if not is_switched_off:
             self.network.release()
 
-    def _index_in(self, place: _Place) -> Callable[[str], int]:
+    def _index_in(self, target: _Target) -> Callable[[str], int]:
         """Return the function that gives the index of an interface in this namespace."""
 
         def index(interface: str) -> int:
-            if place.node is None or interface not in place.node.indices:
-                raise BuildError(f"{place.name}: no interface '{interface}'")
-            return place.node.indices[interface]
+            if target.node is None or interface not in target.node.indices:
+                raise BuildError(f"{target.name}: no interface '{interface}'")
+            return target.node.indices[interface]
 
         return index
 
-    def _translator(self, place: _Place) -> rtnetlink.Translator:
+    def _translator(self, target: _Target) -> rtnetlink.Translator:
         def new_index(where: str, interface: str) -> int:
-            node = self._places[where].node if where else place.node
+            node = self._places[where].node if where else target.node
             assert node is not None
             return node.new_index(interface)
 
@@ -223,99 +223,99 @@ class Builder:
             assert node is not None
             return node.namespace
 
-        return rtnetlink.Translator(self._index_in(place), descriptor, new_index)
+        return rtnetlink.Translator(self._index_in(target), descriptor, new_index)
 
-    def _obey(self, place: _Place, argv: Sequence[str]) -> None:
+    def _obey(self, target: _Target, argv: Sequence[str]) -> None:
         program = argv[0]
         if program == "tc":
-            self._obey_tc(place, argv)
+            self._obey_tc(target, argv)
         elif program == "nft":
-            place.nft.append(argv)
+            target.nft.append(argv)
         elif program == "ip" and argv[1] == "mptcp":
-            place.mptcp.append(argv)
+            target.mptcp.append(argv)
         elif program == "ip":
-            place.waiting.add(self._translators[place.name].translate(argv[1:]), argv)
+            target.waiting.add(self._translators[target.name].translate(argv[1:]), argv)
         elif program == "sysctl":
-            self._flush(place)
-            self._set_sysctl(place, *argv[2].split("=", 1))
+            self._flush(target)
+            self._set_sysctl(target, *argv[2].split("=", 1))
         elif program == "ethtool":
-            place.offloads.append(argv[2:])
+            target.offloads.append(argv[2:])
         elif program == "mkdir":
             os.makedirs(argv[2], exist_ok=True)
         elif program == "ovsdb-tool":
-            assert place.node is not None
-            status, output = run(place.node, list(argv), "")
+            assert target.node is not None
+            status, output = run(target.node, list(argv), "")
             if status:
                 raise BuildError(f"{shlex.join(argv)}: {output.strip()}")
         else:
-            raise BuildError(f"{place.name}: the agent does not know {shlex.join(argv)}")
+            raise BuildError(f"{target.name}: the agent does not know {shlex.join(argv)}")
 
-    def _obey_tc(self, place: _Place, argv: Sequence[str]) -> None:
-        place.qdiscs.append(argv)
+    def _obey_tc(self, target: _Target, argv: Sequence[str]) -> None:
+        target.qdiscs.append(argv)
         device = argv[4]
-        message = None if device in place.only_tc else shaping.translate(argv[1:], self._index_in(place))
+        message = None if device in target.only_tc else shaping.translate(argv[1:], self._index_in(target))
         if message is None:
-            place.only_tc.add(device)
-            place.tc.append(argv)
+            target.only_tc.add(device)
+            target.tc.append(argv)
         else:
-            place.shaping.add(message, argv)
+            target.shaping.add(message, argv)
 
-    def _flush(self, place: _Place) -> None:
+    def _flush(self, target: _Target) -> None:
         """Send the commands that wait here, after the links that they may use. Set offloads before links come up."""
         self._send(self._root, self._root.waiting)
-        for interface, *settings in place.offloads:
-            self._set_offloads(place, interface, settings)
-        place.offloads = []
-        self._send(place, place.waiting)
+        for interface, *settings in target.offloads:
+            self._set_offloads(target, interface, settings)
+        target.offloads = []
+        self._send(target, target.waiting)
 
-    def _send(self, place: _Place, queue: _Queue) -> None:
+    def _send(self, target: _Target, queue: _Queue) -> None:
         if not queue.messages:
             return
         try:
-            place.netlink.send(queue.messages)
+            target.netlink.send(queue.messages)
         except rtnetlink.NetlinkError as error:
             command = shlex.join(queue.commands[error.number])
-            raise BuildError(f"{place.name or 'build'}: {command}: {error}") from error
-        place.sent += [(kind, body) for kind, _, body in queue.messages]
+            raise BuildError(f"{target.name or 'build'}: {command}: {error}") from error
+        target.sent += [(kind, body) for kind, _, body in queue.messages]
         queue.messages, queue.commands = [], []
 
-    def _enter(self, place: _Place) -> None:
+    def _enter(self, target: _Target) -> None:
         """Enter a namespace and stay in it until another is entered. Neighbouring commands share the system call."""
-        if self._here is not place:
-            namespace.enter(place.node.namespace if place.node else self._home)
-            self._here = place
+        if self._here is not target:
+            namespace.enter(target.node.namespace if target.node else self._home)
+            self._here = target
 
-    def _set_sysctl(self, place: _Place, name: str, value: str) -> None:
-        self._enter(place)
+    def _set_sysctl(self, target: _Target, name: str, value: str) -> None:
+        self._enter(target)
         try:
             try:
                 got = sysctl.assign(name, value)
             except PermissionError:
                 if name != sysctl.CONGESTION:
                     raise
-                self._allow_congestion_controls(place)
+                self._allow_congestion_controls(target)
                 got = sysctl.assign(name, value)
         except OSError as error:
             # a value that the kernel does not know can give the same error
             if not os.path.exists(sysctl.path_of(name)):
-                raise BuildError(f"{place.name}: this kernel has no sysctl {name}") from None
+                raise BuildError(f"{target.name}: this kernel has no sysctl {name}") from None
             choices = sysctl.choices_of(name)
             is_known = choices is None or value in choices
             why = error.strerror if is_known else f"this kernel has: {', '.join(choices or ())}{_remedy_of(name)}"
-            raise BuildError(f"{place.name}: sysctl -w {name}={value}: {why}") from error
+            raise BuildError(f"{target.name}: sysctl -w {name}={value}: {why}") from error
         if got.split() != value.split():
-            raise BuildError(f"{place.name}: sysctl {name} was set to '{value}' and reads '{got.strip()}'")
-        self.readback.setdefault("sysctl", {}).setdefault(place.name, {})[name] = " ".join(got.split())
+            raise BuildError(f"{target.name}: sysctl {name} was set to '{value}' and reads '{got.strip()}'")
+        self.readback.setdefault("sysctl", {}).setdefault(target.name, {})[name] = " ".join(got.split())
 
-    def _allow_congestion_controls(self, place: _Place) -> None:
+    def _allow_congestion_controls(self, target: _Target) -> None:
         """Allow all congestion controls of the kernel in all namespaces. This succeeds in the virtual engine only."""
         self._enter(self._root)
         sysctl.assign(sysctl.ALLOWED_CONGESTION, " ".join(sysctl.choices_of(sysctl.CONGESTION) or ()))
-        self._enter(place)
+        self._enter(target)
 
-    def _set_offloads(self, place: _Place, interface: str, settings: Sequence[str]) -> None:
-        words = f"{place.name}: ethtool -K {interface} {' '.join(settings)}"
-        descriptor = place.netlink.socket.fileno()
+    def _set_offloads(self, target: _Target, interface: str, settings: Sequence[str]) -> None:
+        words = f"{target.name}: ethtool -K {interface} {' '.join(settings)}"
+        descriptor = target.netlink.socket.fileno()
         try:
             if self._features is None:
                 self._features = offload.Features(descriptor, interface)
@@ -324,70 +324,70 @@ class Builder:
         except OSError as error:
             raise BuildError(f"{words}: {error.strerror}") from error
 
-    def _run_batches(self, place: _Place) -> None:
-        self._send(place, place.shaping)
-        if place.qdiscs:
-            shown = self._show_qdiscs(place)
-            self.readback.setdefault("tc", {})[place.name] = shown
-            self._refuse(place, differences_tc(place.qdiscs, shown))
-        if place.mptcp:
-            lines = self._batch(place, ["ip"], place.mptcp, ["mptcp endpoint show", "mptcp limits show"]).splitlines()
-            self.readback.setdefault("mptcp", {})[place.name] = lines
-            self._refuse(place, differences_mptcp(place.mptcp, lines))
-        if place.nft:
-            assert place.node is not None
+    def _run_batches(self, target: _Target) -> None:
+        self._send(target, target.shaping)
+        if target.qdiscs:
+            shown = self._show_qdiscs(target)
+            self.readback.setdefault("tc", {})[target.name] = shown
+            self._refuse(target, differences_tc(target.qdiscs, shown))
+        if target.mptcp:
+            lines = self._batch(target, ["ip"], target.mptcp, ["mptcp endpoint show", "mptcp limits show"]).splitlines()
+            self.readback.setdefault("mptcp", {})[target.name] = lines
+            self._refuse(target, differences_mptcp(target.mptcp, lines))
+        if target.nft:
+            assert target.node is not None
             try:
-                self.readback.setdefault("nft", {})[place.name] = ruleset.load(place.node, place.nft)
+                self.readback.setdefault("nft", {})[target.name] = ruleset.load(target.node, target.nft)
             except ruleset.RulesetError as error:
-                raise BuildError(f"{place.name}: {error}") from error
+                raise BuildError(f"{target.name}: {error}") from error
 
-    def _show_qdiscs(self, place: _Place) -> list[dict[str, Any]]:
+    def _show_qdiscs(self, target: _Target) -> list[dict[str, Any]]:
         """Return the qdiscs of a place.
 
         tc is used only if it has commands to run, because its start takes as long as building ten links.
         """
-        if place.tc:
-            return list(json.loads(self._batch(place, ["tc", "-j"], place.tc, ["qdisc show"])))
-        assert place.node is not None
-        return shaping.read_back(place.netlink, {index: name for name, index in place.node.indices.items()})
+        if target.tc:
+            return list(json.loads(self._batch(target, ["tc", "-j"], target.tc, ["qdisc show"])))
+        assert target.node is not None
+        return shaping.read_back(target.netlink, {index: name for name, index in target.node.indices.items()})
 
-    def _batch(self, place: _Place, program: list[str], commands: list[Sequence[str]], shows: list[str]) -> str:
+    def _batch(self, target: _Target, program: list[str], commands: list[Sequence[str]], shows: list[str]) -> str:
         """Run commands and then `shows` in one process. Return what `shows` print."""
         lines = [shlex.join(argv[1:]) for argv in commands]
-        assert place.node is not None
-        status, output = run(place.node, [*program, "-batch", "-"], "\n".join(lines + shows) + "\n")
+        assert target.node is not None
+        status, output = run(target.node, [*program, "-batch", "-"], "\n".join(lines + shows) + "\n")
         if status != 0:
-            raise BuildError(f"{place.name}: {program[0]} -batch: " + _explain_batch(output, lines))
+            raise BuildError(f"{target.name}: {program[0]} -batch: " + _explain_batch(output, lines))
         return output
 
-    def _refuse(self, place: _Place, differences: list[str]) -> None:
+    def _refuse(self, target: _Target, differences: list[str]) -> None:
         if differences:
-            raise BuildError(f"{place.name}: read back is not what was set: " + "; ".join(differences))
+            raise BuildError(f"{target.name}: read back is not what was set: " + "; ".join(differences))
 
-    def _check_routes(self, place: _Place) -> None:
+    def _check_routes(self, target: _Target) -> None:
         """Check that every address, route and rule that was sent is found again. Raises BuildError."""
         for kind, request, head, key in (
             (rtnetlink.RTM_NEWADDR, rtnetlink.RTM_GETADDR, 8, _address_key),
             (rtnetlink.RTM_NEWROUTE, rtnetlink.RTM_GETROUTE, 12, _route_key),
             (rtnetlink.RTM_NEWRULE, rtnetlink.RTM_GETRULE, 12, _rule_key),
         ):
-            sent = [body for of, body in place.sent if of == kind]
+            sent = [body for of, body in target.sent if of == kind]
             for family in sorted({body[0] for body in sent}):
                 wanted = {key(body) for body in sent if body[0] == family}
-                bodies = list(place.netlink.dump(request, bytes([family]) + bytes(head - 1)))
+                bodies = list(target.netlink.dump(request, bytes([family]) + bytes(head - 1)))
                 if missing := wanted - {key(body) for body in bodies}:
-                    raise BuildError(f"{place.name}: read back lacks {sorted(map(str, missing))[0]}")
+                    raise BuildError(f"{target.name}: read back lacks {sorted(map(str, missing))[0]}")
                 if kind == rtnetlink.RTM_NEWROUTE:
-                    self._note_congestion(place, bodies)
+                    self._note_congestion(target, bodies)
 
-    def _note_congestion(self, place: _Place, routes: Sequence[bytes]) -> None:
+    def _note_congestion(self, target: _Target, routes: Sequence[bytes]) -> None:
         """Keep the congestion control that routes have, by interface, as it was read back."""
-        names = {index: name for name, index in place.node.indices.items()} if place.node else {}
+        names = {index: name for name, index in target.node.indices.items()} if target.node else {}
         for body in routes:
             found = attributes(body[12:])
             if congestion := rtnetlink.congestion_of(found):
                 (index,) = struct.unpack("=I", found[rtnetlink.RTA_OIF])
-                self.readback.setdefault("congestion", {}).setdefault(place.name, {})[names[index]] = congestion[0]
+                self.readback.setdefault("congestion", {}).setdefault(target.name, {})[names[index]] = congestion[0]
 
     def show_links(self) -> PlannedNetwork:
         """Return the network with its links. Only the interactive prompt needs the links."""

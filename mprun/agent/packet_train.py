@@ -13,10 +13,9 @@ import struct
 import time
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from mprun.agent.result import Arrivals
+from mprun.model.agent_report import Arrivals, Delays
 
 ETHERTYPE = 0x88B5
 SO_TIMESTAMPNS = 35
@@ -125,24 +124,24 @@ def _sum_up(sent_ns: list[int], arrivals: list[tuple[int, int]], took_ns: int, u
         late += number < highest
         highest = max(highest, number)
     moments = [moment for _, moment in arrivals]
-    return {
-        "sent": len(sent_ns),
-        "received": len(numbers),
-        "distinct": len(set(numbers)),
-        "late": late,
-        "delay_ns": {
-            "median": statistics.median(delays),
-            "mean": statistics.fmean(delays),
-            "deviation": statistics.pstdev(delays),
-            "correlation": _correlation([delay for _, delay in sorted(zip(numbers, delays, strict=True))]),
-        }
+    return Arrivals(
+        sent=len(sent_ns),
+        received=len(numbers),
+        distinct=len(set(numbers)),
+        late=late,
+        delay_ns=Delays(
+            median=statistics.median(delays),
+            mean=statistics.fmean(delays),
+            deviation=statistics.pstdev(delays),
+            correlation=_correlation([delay for _, delay in sorted(zip(numbers, delays, strict=True))]),
+        )
         if delays
         else None,
-        "first_ns": min(moments) - sent_ns[0] if moments else None,
-        "last_ns": max(moments) - sent_ns[0] if moments else None,
-        "took_ns": took_ns,
-        "unseen": unseen,
-    }
+        first_ns=min(moments) - sent_ns[0] if moments else None,
+        last_ns=max(moments) - sent_ns[0] if moments else None,
+        took_ns=took_ns,
+        unseen=unseen,
+    )
 
 
 def _correlation(values: list[int]) -> float:

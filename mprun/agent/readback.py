@@ -8,60 +8,46 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+from mprun.model.discipline import DISCIPLINES, LOSS_MODELS
+
 _RATES = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 _TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 # The form of a value, and how exactly tc can hold and show it.
 COUNT, BYTES, TIME, MICROSECONDS, RATE, RATIO, BUCKET, DRAIN = range(8)
-_Place = tuple[str, int]
+_Position = tuple[str, int]
+
+# The events of a packet with a probability and a correlation.
+_CHANCES = ("duplicate", "corrupt", "reorder")
 
 # The kernel shows the time of a burst in 32 bits, in ticks of 64 ns. It counts with more.
 LONGEST_BURST_S = 2**32 * 64e-9
 
+# The forms of the options of queueing disciplines that tc shows.
+_FORMS: dict[str, int] = {"count": COUNT, "ns": MICROSECONDS, "bytes": BYTES}
+
 # For each kind of qdisc: keyword -> the places of its values in `tc -j qdisc show`, and their forms. A place with dots
 # is nested; None: the value is not shown. `loss MODEL` is one keyword.
-_GRAMMAR: dict[str, dict[str, list[_Place | None]]] = {
+_GRAMMAR: dict[str, dict[str, list[_Position | None]]] = {
     "netem": {
         "limit": [("limit", COUNT)],
         "delay": [("delay.delay", TIME), ("delay.jitter", TIME), ("delay.correlation", RATIO)],
         "distribution": [None],
         "loss random": [("loss-random.loss", RATIO), ("loss-random.correlation", RATIO)],
-        "loss gemodel": [(f"loss-gemodel.{name}", RATIO) for name in ("p", "r", "1-h", "1-k")],
-        "loss state": [(f"loss-state.{name}", RATIO) for name in ("p13", "p31", "p32", "p23", "p14")],
-        "duplicate": [("duplicate.duplicate", RATIO), ("duplicate.correlation", RATIO)],
-        "corrupt": [("corrupt.corrupt", RATIO), ("corrupt.correlation", RATIO)],
-        "reorder": [("reorder.reorder", RATIO), ("reorder.correlation", RATIO)],
+        **{f"loss {model}": [(f"loss-{model}.{name}", RATIO) for name in LOSS_MODELS[model]] for model in LOSS_MODELS},
+        **{name: [(f"{name}.{name}", RATIO), (f"{name}.correlation", RATIO)] for name in _CHANCES},
         "gap": [("gap", COUNT)],
         "rate": [("rate.rate", RATE)],
     },
     "tbf": {"rate": [("rate", RATE)], "burst": [("burst", BUCKET)], "limit": [("limit", DRAIN)]},
-    "pfifo": {"limit": [("limit", COUNT)]},
-    "bfifo": {"limit": [("limit", BYTES)]},
-    "red": {
-        "limit": [("limit", BYTES)],
-        "min": [("min", BYTES)],
-        "max": [("max", BYTES)],
-        **{name: [None] for name in ("avpkt", "burst", "bandwidth", "probability")},
-        "ecn": [],
-    },
-    "cake": {"unlimited": [], "memlimit": [("memlimit", BYTES)], "rtt": [("rtt", MICROSECONDS)]},
-    "pie": {"limit": [("limit", COUNT)], "target": [("target", MICROSECONDS)], "ecn": [], "noecn": []},
-    "dualpi2": {
-        "limit": [("limit", COUNT)],
-        "target": [("target", MICROSECONDS)],
-        "step_thresh": [("step_thresh", MICROSECONDS)],
-        "coupling_factor": [("coupling_factor", COUNT)],
-    },
-    "codel": {
-        "limit": [("limit", COUNT)],
-        "target": [("target", MICROSECONDS)],
-        "interval": [("interval", MICROSECONDS)],
-        "ce_threshold": [("ce_threshold", MICROSECONDS)],
-        "ecn": [],
-        "noecn": [],
+    **{
+        known.kind: {
+            keyword: [] if kind == "word" else [(keyword, _FORMS[kind]) if kind in _FORMS else None]
+            for keyword, kind in known.keywords.items()
+        }
+        for known in DISCIPLINES.values()
     },
 }
-_GRAMMAR["fq_codel"] = {**_GRAMMAR["codel"], "flows": [("flows", COUNT)], "quantum": [("quantum", BYTES)]}
 
 
 def differences_tc(commands: Sequence[Sequence[str]], shown: list[dict[str, Any]]) -> list[str]:
@@ -100,16 +86,16 @@ def _compare(kind: str, words: list[str], options: dict[str, Any]) -> Iterator[s
         if keyword not in grammar:
             yield f"{keyword}: not known to be set"
             continue
-        for place in grammar[keyword]:
-            if not words or words[0] in grammar or words[0] in ("loss", "besteffort"):
+        for position in grammar[keyword]:
+            if not words or words[0] in (*grammar, "loss"):
                 break
             text = words.pop(0)
-            if place is None:
+            if position is None:
                 continue
-            wanted, got = read_value(place[1], text), _shown(place, options)
+            wanted, got = read_value(position[1], text), _shown(position, options)
             if got is None and wanted == 0:
                 continue
-            if got is None or _distance(place[1], got, wanted, options) > _resolution(place[1], wanted, options):
+            if got is None or _distance(position[1], got, wanted, options) > _resolution(position[1], wanted, options):
                 yield f"{keyword}: asked {text}, reads {got}"
 
 
@@ -124,8 +110,8 @@ def read_value(form: int, text: str) -> float:
     return float(number) * _RATES[unit] if form == RATE else float(number)
 
 
-def _shown(place: _Place, options: dict[str, Any]) -> float | None:
-    path, form = place
+def _shown(position: _Position, options: dict[str, Any]) -> float | None:
+    path, form = position
     value: Any = options
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None

@@ -11,7 +11,7 @@ from typing import Any
 
 from mprun.agent.mininet_network import NamespaceNode, run
 
-_PLACE = re.compile(r"^\S*?:(\d+):\d+-\d+: (.*)$", re.MULTILINE)
+_POSITION = re.compile(r"^\S*?:(\d+):\d+-\d+: (.*)$", re.MULTILINE)
 _LIST = ["nft", "-j", "list", "ruleset"]
 
 
@@ -77,7 +77,7 @@ def packets(shown: Sequence[dict[str, Any]]) -> dict[str, int]:
 
 def explain(output: str, lines: Sequence[str]) -> str:
     """Return nft's error message with the command that it refused ("/dev/stdin:4:54-60: Error: ...")."""
-    match = _PLACE.search(output)
+    match = _POSITION.search(output)
     if match and 0 < int(match[1]) <= len(lines):
         return f"'nft {lines[int(match[1]) - 1]}': {match[2]}"
     return f"nft: {output.strip()}"

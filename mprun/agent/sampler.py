@@ -19,7 +19,7 @@ _QDISC_DUMP = (RTM_GETQDISC, bytes(20))
 _TCMSG_BYTES, TCA_STATS, _QLEN = 20, 3, struct.Struct("=28xI")
 
 
-class Namespace(Protocol):
+class SampledNode(Protocol):
     """A node of the network: its netlink socket, and the indices of its interfaces by name."""
 
     name: str
@@ -36,7 +36,7 @@ class Sampler:
         self._request = request
         self._sources: list[tuple[Netlink, int]] = []
 
-    def add(self, nodes: Sequence[Namespace]) -> None:
+    def add(self, nodes: Sequence[SampledNode]) -> None:
         """Sample the namespace that these nodes share."""
         facts: dict[str, Any] = {"nodes": [node.name for node in nodes], "indices": nodes[0].indices}
         self._sources.append((nodes[0].netlink, self._recorder.add_source(facts)))
@@ -46,10 +46,10 @@ class Sampler:
             self._recorder.write(self._kind, source, at_ns, netlink.dump_raw(*self._request))
 
 
-def interface_sampler(recorder: Recorder, nodes: Iterable[Namespace]) -> Sampler:
+def interface_sampler(recorder: Recorder, nodes: Iterable[SampledNode]) -> Sampler:
     """Return a sampler of the counters of all interfaces of some nodes."""
     sampler = Sampler(recorder, INTERFACES, (RTM_GETSTATS, _COUNTERS))
-    shared: dict[int, list[Namespace]] = {}
+    shared: dict[int, list[SampledNode]] = {}
     for node in nodes:
         shared.setdefault(id(node.indices), []).append(node)
     for together in shared.values():
@@ -57,7 +57,7 @@ def interface_sampler(recorder: Recorder, nodes: Iterable[Namespace]) -> Sampler
     return sampler
 
 
-def queue_sampler(recorder: Recorder, wires: Namespace | None) -> Sampler:
+def queue_sampler(recorder: Recorder, wires: SampledNode | None) -> Sampler:
     """Return a sampler of all queues of the wires. wires: None if the network has no wires."""
     sampler = Sampler(recorder, QUEUES, _QDISC_DUMP)
     if wires is not None:
@@ -65,10 +65,10 @@ def queue_sampler(recorder: Recorder, wires: Namespace | None) -> Sampler:
     return sampler
 
 
-def holds_packets(wires: Namespace) -> bool:
+def holds_packets(wires: SampledNode) -> bool:
     """Return True if a queueing discipline of the wires holds a packet, in its delay stage or in its queue."""
     for message in wires.netlink.dump(*_QDISC_DUMP):
-        place, _ = find_attribute(message, _TCMSG_BYTES, len(message), TCA_STATS)
-        if _QLEN.unpack_from(message, place)[0]:
+        start, _ = find_attribute(message, _TCMSG_BYTES, len(message), TCA_STATS)
+        if _QLEN.unpack_from(message, start)[0]:
             return True
     return False

@@ -46,7 +46,7 @@ class Sampling:
             self._due_ns[PROGRESS] = later[0]
 
 
-class Schedule:
+class FlowSchedule:
     """The flows of a plan that have not started yet. Times are ns on the machine's clock."""
 
     def __init__(self, flows: list[dict[str, Any]], zero_ns: int) -> None:

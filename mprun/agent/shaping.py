@@ -44,10 +44,10 @@ _U32_KEY = struct.Struct("=IIii")
 _U32_SELECTOR = struct.Struct("=BBBxHHhhI")
 _MIRRED = struct.Struct("=IIiiiiI")
 
-Message = tuple[int, int, bytes]
+NetlinkMessage = tuple[int, int, bytes]
 
 
-def translate(words: Sequence[str], index: Callable[[str], int]) -> Message | None:
+def translate(words: Sequence[str], index: Callable[[str], int]) -> NetlinkMessage | None:
     """Return (type, flags, body) of a tc command without its leading `tc`; None if tc itself must run it.
 
     index: the index of an interface in the current namespace.
@@ -66,7 +66,7 @@ def translate(words: Sequence[str], index: Callable[[str], int]) -> Message | No
         else:
             parent, rest = _handle(rest[1]), rest[2:]
         handle, kind = _handle(rest[1]), rest[2]
-        found = _OPTIONS[kind](dict(_pairs(rest[3:]))) if kind in _OPTIONS else None
+        found = _OPTIONS[kind](_pairs(rest[3:])) if kind in _OPTIONS else None
         if found is None:
             return None
         options = attribute(TCA_OPTIONS | (NLA_F_NESTED if kind in _STRICT else 0), found)
@@ -80,13 +80,13 @@ def _handle(text: str) -> int:
     return int(major, 16) << 16 | int(minor or "0", 16)
 
 
-def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
+def _pairs(words: Sequence[str]) -> dict[str, str]:
     """Return keywords with their one value each; `loss random` is one keyword.
 
     Other options give wrong pairs, which `_OPTIONS` then refuses.
     """
-    text = " ".join(words).replace("loss random", "loss-random").split()
-    return list(zip(text[::2], [*text[1::2], ""], strict=False))
+    rest = iter(words)
+    return {f"loss {next(rest, '')}" if keyword == "loss" else keyword: next(rest, "") for keyword in rest}
 
 
 def _tbf(values: dict[str, str]) -> bytes | None:
@@ -105,10 +105,10 @@ def _pfifo(values: dict[str, str]) -> bytes | None:
 
 
 def _netem(values: dict[str, str]) -> bytes | None:
-    if "limit" not in values or values.keys() - {"limit", "delay", "loss-random"}:
+    if "limit" not in values or values.keys() - {"limit", "delay", "loss random"}:
         return None
     delay_ns = round(read_value(TIME, values["delay"]) * 1e9) if "delay" in values else 0
-    loss = round(read_value(RATIO, values["loss-random"]) * LARGEST) if "loss-random" in values else 0
+    loss = round(read_value(RATIO, values["loss random"]) * LARGEST) if "loss random" in values else 0
     body = _NETEM.pack(min(delay_ns // TICK_NS, LARGEST), int(values["limit"]), loss, 0, 0, 0)
     return body + attribute(TCA_NETEM_LATENCY64, struct.pack("=q", delay_ns))
 

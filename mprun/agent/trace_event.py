@@ -27,15 +27,15 @@ _PAGE_BYTES = 4096
 _BLOCK = 1 << 16
 
 
-class TraceError(Exception):
+class TraceEventError(Exception):
     """The kernel has no such event, or no events at all."""
 
 
-class Trace:
+class TraceEvents:
     """The trace events of the kernel: prepared, then recorded, then read."""
 
     def __init__(self, tracepoints: Sequence[str]) -> None:
-        """Prepare the recording of events, before any program of the run starts. Raises TraceError.
+        """Prepare the recording of events, before any program of the run starts. Raises TraceEventError.
 
         Tracefs is mounted only meanwhile. What the agent needs later are three open files. The kernel does not let
         programs of the run open these files (`kernel/src/mprun_seal.c`).
@@ -45,7 +45,7 @@ class Trace:
         try:
             namespace.call("mount", b"tracefs", FOLDER.encode(), b"tracefs", 0, None)
         except OSError as error:
-            raise TraceError(f"this kernel has no trace events ({error})") from None
+            raise TraceEventError(f"this kernel has no trace events ({error})") from None
         try:
             self._switch = os.open(f"{FOLDER}/tracing_on", os.O_WRONLY)
             os.write(self._switch, b"0")
@@ -84,7 +84,7 @@ def _switch_on(tracepoint: str) -> None:
         _write("set_event", tracepoint)
     except OSError:
         known = _read("available_events").decode().split()
-        raise TraceError(f"tracepoints: {_explain(tracepoint, [*known, PRINT])}") from None
+        raise TraceEventError(f"tracepoints: {_explain(tracepoint, [*known, PRINT])}") from None
 
 
 def _read(name: str) -> bytes:

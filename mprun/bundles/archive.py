@@ -95,7 +95,7 @@ def _check(source: Path, members: list[zipfile.ZipInfo], free: int) -> None:
         raise SpecError(f"{source}: unpacking needs {need} MB, and {room} MB are free: set TMPDIR to a larger folder")
     seen = set()
     for member in members:
-        reason = _find_fault(member)
+        reason = _find_problem(member)
         # on file systems that ignore case, one member would overwrite the other
         if member.filename.casefold() in seen:
             reason = "is there twice"
@@ -108,7 +108,7 @@ def _check(source: Path, members: list[zipfile.ZipInfo], free: int) -> None:
         raise SpecError(f"{source}: it is compressed too much: nothing was unpacked")
 
 
-def _find_fault(member: zipfile.ZipInfo) -> str | None:
+def _find_problem(member: zipfile.ZipInfo) -> str | None:
     name = member.filename
     kind = stat.S_IFMT(member.external_attr >> 16)
     path = PurePosixPath(name)

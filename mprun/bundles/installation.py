@@ -17,11 +17,11 @@ from typing import Any
 
 from mprun.bundles.archive import Content, unpack, write_archive
 from mprun.errors import SpecError
-from mprun.host import invoking_user
-from mprun.host.cache import cache, locked
-from mprun.host.scratch import scratch
 from mprun.kernel import store as kernels
 from mprun.kernel.recipe import recipe_digest, version_in
+from mprun.machine import invoking_user
+from mprun.machine.cache import cache, locked
+from mprun.machine.scratch import scratch
 from mprun.safety.folder import open_regular
 from mprun.workloads.built import PROGRAMS
 from mprun.workloads.built import program_store as programs
@@ -53,7 +53,7 @@ The tools are built by `mprun tools install` from sources in mprun and the packa
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedBundle:
     """The result of an import. kernel: its name. tools: the names of the tools that were new."""
 
     kernel: str
@@ -93,7 +93,7 @@ def _facts(path: Path) -> bytes:
     return (json.dumps(same, indent=2, sort_keys=True) + "\n").encode()
 
 
-def _built_tools() -> Iterator[programs.Installed]:
+def _built_tools() -> Iterator[programs.BuiltProgram]:
     for name in sorted(PROGRAMS):
         found = programs.find(name)
         if found is not None:
@@ -118,7 +118,7 @@ def trusted_digests() -> frozenset[str]:
     return frozenset(line.split()[0] for line in lines if line.strip() and not line.startswith("#"))
 
 
-def take_in(source: Path, trust: str | None, name: str) -> Imported:
+def take_in(source: Path, trust: str | None, name: str) -> ImportedBundle:
     """Unpack an archive into this user's store. trust: the digest that the user gave. name: of the kernel.
 
     Raises SpecError for an archive that is not trusted, that another version of mprun made, or that is damaged.
@@ -135,13 +135,13 @@ def take_in(source: Path, trust: str | None, name: str) -> Imported:
         _set_modes(work / KERNEL, kernels.PROGRAMS)
         facts = _check_kernel(source, work / KERNEL)
         tools = dict(_check_tools(source, work / TOOLS))
-        place = kernels.store() / facts["digest"][:16]
+        kept_at = kernels.store() / facts["digest"][:16]
         invoking_user.make_folder(kernels.store())
         with locked(kernels.store(), lambda: None):
-            _move(work / KERNEL, place)
+            _move(work / KERNEL, kept_at)
             link = kernels.store() / name
             link.unlink(missing_ok=True)
-            link.symlink_to(place.name)
+            link.symlink_to(kept_at.name)
         new = []
         invoking_user.make_folder(cache("tools"))
         for tool, folder in tools.items():
@@ -152,7 +152,7 @@ def take_in(source: Path, trust: str | None, name: str) -> Imported:
                 new.append(tool)
         invoking_user.give(kernels.store())
         invoking_user.give(programs.store())
-    return Imported(name, facts["version"], tuple(new))
+    return ImportedBundle(name, facts["version"], tuple(new))
 
 
 def _check_kernel(source: Path, folder: Path) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
 from mprun.errors import SpecError
-from mprun.model.fault import list_names
+from mprun.model.problem import list_names
 
 SPDX = "https://spdx.org/licenses/"
 # The usual licences of data and programs. An error message names the nearest of these, not of all hundreds.

@@ -8,11 +8,11 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
 from mprun.bundles.archive import SUFFIX, Content, write_archive
 from mprun.bundles.crate import METADATA, Description, describe
@@ -20,6 +20,8 @@ from mprun.errors import MprunError
 from mprun.inputs import load
 from mprun.kernel.store import describe_recipe
 from mprun.metrics.cells import INCOMPLETE
+from mprun.model.codec import PLAIN
+from mprun.model.run_files import RunEnvironment
 from mprun.runs.run_directory import FROM_CAPTURES, RunDirectory
 from mprun.safety.folder import Folder
 from mprun.sweeps.sweep_directory import SweepDirectory
@@ -41,6 +43,14 @@ ALONE = "."
 _STAMP = re.compile(r"^(\d{4})(\d{2})(\d{2})-")
 
 
+class Artifacts(NamedTuple):
+    """The content of `artifacts.json`. runs: by place, the digest of each artifact by its name."""
+
+    kind: Literal["run", "sweep"]
+    name: str
+    runs: Mapping[str, Mapping[str, str]]
+
+
 def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: str, with_pcaps: bool) -> Path:
     """Write the archive and return its path. If target is None, it is named after the directory, in the current folder.
 
@@ -55,12 +65,15 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
         files |= _files(source.folder, _OF_SWEEP)
         summary = read_summary(source)
         if not source.has_summary:
-            files |= {"summary.json": _to_json(summary), "tables/cells.parquet": _to_parquet(read_table(source))}
-        if summary["status"] == INCOMPLETE:
+            files |= {
+                "summary.json": _to_json(summary.to_json()),
+                "tables/cells.parquet": _to_parquet(read_table(source)),
+            }
+        if summary.status == INCOMPLETE:
             note = f"Incomplete: {tell_progress(summary)}"
-    for place, run in runs.items():
-        patterns = (*(_OF_RUN if place == ALONE else _OF_MANY), *(("pcap/*.pcap",) if with_pcaps else ()))
-        prefix = "" if place == ALONE else f"{place}/"
+    for member, run in runs.items():
+        patterns = (*(_OF_RUN if member == ALONE else _OF_MANY), *(("pcap/*.pcap",) if with_pcaps else ()))
+        prefix = "" if member == ALONE else f"{member}/"
         found = _files(run.folder, patterns)
         if not with_pcaps:
             # these tables are as large as the captures from which they are made
@@ -68,12 +81,12 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
             found = {name: content for name, content in found.items() if name not in left_out}
         files |= {f"{prefix}{name}": content for name, content in found.items()}
     artifacts = {place: {name: digest_of(run, name) for name in run.artifacts()} for place, run in runs.items()}
-    kind = "sweep" if isinstance(source, SweepDirectory) else "run"
+    is_sweep = isinstance(source, SweepDirectory)
     name = source.name if isinstance(source, SweepDirectory) else source.long_name
-    files[ARTIFACTS] = _to_json({"kind": kind, "name": name, "runs": artifacts})
-    environments = [run.read("environment.json") for run in runs.values() if run.has("environment.json")]
+    files[ARTIFACTS] = _to_json(PLAIN.write(Artifacts("sweep" if is_sweep else "run", name, artifacts)))
+    environments = [run.environment() for run in runs.values() if run.has("environment.json")]
     for environment in environments:
-        files |= describe_recipe(environment["kernel"].get("digest", ""))
+        files |= describe_recipe(environment.kernel.digest)
     about = _about(name, note, runs, environments, licence)
     sizes = {name: len(one) if isinstance(one, bytes) else _size(one) for name, one in files.items()}
     files[METADATA] = _to_json(describe(about, sizes))
@@ -103,7 +116,7 @@ def _about(
     name: str,
     note: str,
     runs: dict[str, RunDirectory],
-    environments: list[dict[str, Any]],
+    environments: list[RunEnvironment],
     licence: str,
 ) -> Description:
     texts: list[str] = []
@@ -115,10 +128,10 @@ def _about(
     kernels: dict[str, str] = {}
     tools: dict[str, str] = {}
     for environment in environments:
-        kernel = environment["kernel"]
-        words = f"{kernel['version']}, digest {kernel['digest']}" if "digest" in kernel else kernel["version"]
-        kernels[kernel.get("name", "of the machine")] = words
-        tools |= {name: text.splitlines()[0] if text else "" for name, text in environment["versions"].items()}
+        kernel = environment.kernel
+        words = f"{kernel.version}, digest {kernel.digest}" if kernel.digest else kernel.version
+        kernels[kernel.name or "of the machine"] = words
+        tools |= {name: text.splitlines()[0] if text else "" for name, text in environment.versions.items()}
     return Description(
         name=name,
         text=". ".join(filter(None, [*texts, note])) or f"An experiment of mprun with {len(runs)} runs",

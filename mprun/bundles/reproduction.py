@@ -16,27 +16,29 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from mprun.bundles.archive import unpack
-from mprun.bundles.pack import ALONE, ARTIFACTS, digest_of
-from mprun.engines.agent_process import Progress
-from mprun.errors import SpecError
+from mprun.bundles.pack import ALONE, ARTIFACTS, Artifacts, digest_of
+from mprun.engines.agent_process import RunProgress
+from mprun.errors import MprunError, SpecError
 from mprun.inputs import load
 from mprun.inputs.keys.experiment import RUNS
-from mprun.metrics.comparison import Compared, compare, compare_expectations, differing_values
+from mprun.metrics.comparison import ComparedMetric, compare, compare_expectations, differing_values
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.codec import canonical_json
 from mprun.model.engine_name import DEFAULT_ENGINE, EngineName
 from mprun.model.permission import Consent
+from mprun.model.run_files import Build, RunEnvironment
 from mprun.model.spec import Spec
+from mprun.model.sweep_files import SweepRecord
 from mprun.runs.place import Place, choose_place, refuse_commands
 from mprun.runs.provenance import find_kernel, list_makers
 from mprun.runs.repetition import repeat
-from mprun.runs.run_directory import KERNEL_LOG, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
-from mprun.safety.folder import Folder, UnsafeError
-from mprun.safety.text import make_printable, plain
-from mprun.sweeps.execution import places_for
+from mprun.runs.run_directory import KERNEL_LOG, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, read_value
+from mprun.safety.folder import Folder
+from mprun.safety.text import plain
+from mprun.sweeps.execution import slots_for
 from mprun.sweeps.executor import run_all
 from mprun.sweeps.local import LocalExecutor
 from mprun.sweeps.operands import read_operands
@@ -45,17 +47,17 @@ from mprun.sweeps.sweep_directory import Kept, SweepDirectory
 from mprun.sweeps.sweep_summary import find_missing, write_summary
 from mprun.sweeps.worker import Job, settle
 
-Verdict = Literal["identical", "within", "different"]
+Closeness = Literal["identical", "within", "different"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,%-]{0,200}")
-_PLACE = re.compile(rf"runs/{_NAME.pattern}/[1-9][0-9]{{0,8}}")
+_RUN_MEMBER = re.compile(rf"runs/{_NAME.pattern}/[1-9][0-9]{{0,8}}")
 CAPTURES = "pcap/"
 # Files besides the artifacts that a repetition on an equal machine makes again.
 _SAME = ("plan.json", "environment.json", "inputs/files/*", f"tables/{KERNEL_LOG}.parquet")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReproducedRun:
     """The outcome of a repetition.
 
     - verdict: `identical` if every artifact is equal byte by byte; `within` if the metrics of repeated runs differ by
@@ -69,14 +71,14 @@ class Outcome:
     - unproven: members of the bundle that the repetition does not prove.
     """
 
-    verdict: Verdict
+    closeness: Closeness
     path: Path
     identical: int
     runs: int
     differences: Sequence[str] = ()
     facts: Mapping[str, tuple[object, object]] = field(default_factory=dict)
-    compared: Sequence[Compared] = ()
-    main: Sequence[Compared] = ()
+    compared: Sequence[ComparedMetric] = ()
+    main: Sequence[ComparedMetric] = ()
     failures: Sequence[str] = ()
     unproven: Sequence[str] = ()
 
@@ -100,12 +102,10 @@ def open_bundle(archive: Path, scratch: Path) -> Bundle:
     folder = room.make("unpacked")
     unpack(archive, folder.path)
     try:
-        told = make_printable(folder.read_json(ARTIFACTS))
-        kind, name, runs = told["kind"], str(told["name"]), told["runs"]
-        artifacts = {str(place): {str(k): str(v) for k, v in one.items()} for place, one in runs.items()}
-    except (OSError, UnsafeError, ValueError, KeyError, TypeError, AttributeError):
+        kind, name, artifacts = read_value(folder, ARTIFACTS, "bundle", Artifacts)
+    except (OSError, MprunError):
         raise SpecError(f"{archive}: no bundle of mprun: it has no {ARTIFACTS} that can be read") from None
-    if not _NAME.fullmatch(name) or kind not in ("run", "sweep"):
+    if not _NAME.fullmatch(name):
         raise SpecError(f"{archive}: its name is no name of a run: {name[:60]!r}")
     room.move("unpacked", name)
     path = scratch / name
@@ -125,7 +125,7 @@ def open_bundle(archive: Path, scratch: Path) -> Bundle:
         odd = min(places ^ artifacts.keys())
         raise SpecError(f"{archive}: {ARTIFACTS} does not name its runs: {plain(odd)[:80]!r}")
     # a run that ended with an error may have no other files
-    ended = [run for run in runs if run.read("summary.json")["status"] != "error"]
+    ended = [run for run in runs if run.summary().status != "error"]
     if not ended:
         raise SpecError(f"{archive}: all its runs ended with an error: there is nothing to compare with")
     for run in ended:
@@ -136,7 +136,7 @@ def open_bundle(archive: Path, scratch: Path) -> Bundle:
 def _prove_members(archive: Path, whole: RunDirectory, artifacts: Mapping[str, Mapping[str, str]]) -> None:
     """Compare each artifact with its digest. Raises SpecError for an artifact without a digest or with another one."""
     for place, digests in artifacts.items():
-        if place != ALONE and not _PLACE.fullmatch(place):
+        if place != ALONE and not _RUN_MEMBER.fullmatch(place):
             raise SpecError(f"{archive}: {ARTIFACTS} names no run: {plain(place)[:80]!r}")
         run = whole if place == ALONE else RunDirectory(whole.folder.below(place))
         for name in run.artifacts():
@@ -154,23 +154,23 @@ def _check_run(archive: Path, run: RunDirectory) -> None:
     for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT):
         if not run.has(f"inputs/{name}"):
             raise SpecError(f"{archive}: a run has no inputs/{name}")
-    for file in ("environment.json", "plan.json", "summary.json"):
-        run.read(file)
+    run.environment()
+    run.plan()
+    run.summary()
 
 
 def _check_sweep(archive: Path, sweep: SweepDirectory) -> None:
     """Check that folders of cells are named after their values and do not lead elsewhere. Raises SpecError."""
     record = sweep.record
-    for cell in record["cells"]:
-        if cell["folder"] != name_folder(tuple(cell["values"].items())):
-            raise SpecError(f"{archive}: cell {cell['folder'][:60]!r} is not named after its values")
-        repeat = cell["repeat"]
-        if not RUNS.minimum <= repeat["least"] <= repeat["most"] <= RUNS.maximum:
+    for cell in record.cells:
+        if cell.folder != name_folder(tuple(cell.values.items())):
+            raise SpecError(f"{archive}: cell {cell.folder[:60]!r} is not named after its values")
+        if not RUNS.minimum <= cell.repeat.least <= cell.repeat.most <= RUNS.maximum:
             raise SpecError(f"{archive}: its sweep.json is not that of a sweep")
-    if not re.fullmatch("[0-9a-f]{64}", record["digest"]):
+    if not re.fullmatch("[0-9a-f]{64}", record.digest):
         raise SpecError(f"{archive}: its sweep.json is not that of a sweep")
-    if not _NAME.fullmatch(record["title"]):
-        raise SpecError(f"{archive}: its title is no title of a sweep: {record['title'][:60]!r}")
+    if not _NAME.fullmatch(record.title):
+        raise SpecError(f"{archive}: its title is no title of a sweep: {record.title[:60]!r}")
 
 
 def choose_engine(bundle: Bundle, asked: EngineName | None) -> tuple[EngineName, str]:
@@ -183,7 +183,7 @@ def choose_engine(bundle: Bundle, asked: EngineName | None) -> tuple[EngineName,
         return asked, "as asked"
     source = bundle.source
     runs = [source] if isinstance(source, RunDirectory) else [kept.run for kept in _ended(source)]
-    if any(run.read("environment.json")["engine"] != DEFAULT_ENGINE for run in runs):
+    if any(run.environment().engine != DEFAULT_ENGINE for run in runs):
         raise SpecError(
             "it did not run in the virtual engine alone: add --engine real to run it on this machine's kernel, or "
             "--engine virtual for simulated time"
@@ -197,13 +197,13 @@ def reproduce(
     engine: EngineName,
     kernel: str | None,
     consent: Consent,
-    progress: Progress,
+    progress: RunProgress,
     jobs: int | None = None,
-) -> Outcome:
+) -> ReproducedRun:
     """Run the content of a bundle again under `parent`.
 
     kernel: the kernel for the virtual engine. None: the original kernel if it is built here, else `default`. Raises
-    SpecError or HostError if nothing can be run, RunError if a single run cannot be repeated.
+    SpecError or MachineError if nothing can be run, RunError if a single run cannot be repeated.
     """
     if isinstance(bundle.source, SweepDirectory):
         return _reproduce_sweep(bundle, bundle.source, parent, engine, kernel, consent, progress, jobs)
@@ -215,12 +215,12 @@ def reproduce(
     everything = list(compare(*read_operands(original, again).cells))
     main = _choose_main(everything, [load(*original.resolved_inputs).spec])
     if difference is None:
-        return Outcome("identical", again.path, 1, 1, facts=facts, main=main, unproven=unproven)
-    compared = [one for one in everything if one.verdict != "same"]
-    return Outcome("different", again.path, 0, 1, [difference], facts, compared, main, unproven=unproven)
+        return ReproducedRun("identical", again.path, 1, 1, facts=facts, main=main, unproven=unproven)
+    compared = [one for one in everything if one.tendency != "same"]
+    return ReproducedRun("different", again.path, 0, 1, [difference], facts, compared, main, unproven=unproven)
 
 
-def _choose_main(compared: Sequence[Compared], specs: Iterable[Spec]) -> list[Compared]:
+def _choose_main(compared: Sequence[ComparedMetric], specs: Iterable[Spec]) -> list[ComparedMetric]:
     """Return the metrics that experiments show or expect."""
     experiments = [spec.experiment for spec in specs]
     names = {name for one in experiments for name in (*one.show, *(bound.metric for bound in one.expectations))}
@@ -234,12 +234,12 @@ def _reproduce_sweep(
     engine: EngineName,
     kernel: str | None,
     consent: Consent,
-    progress: Progress,
+    progress: RunProgress,
     jobs: int | None,
-) -> Outcome:
+) -> ReproducedRun:
     tasks = dict(_read_tasks(original, engine, kernel, consent))
-    executor = LocalExecutor(places_for({engine}, jobs, len(os.sched_getaffinity(0))))
-    again = SweepDirectory.create(parent, original.record["title"], _record(original, tasks), original.inputs())
+    executor = LocalExecutor(slots_for({engine}, jobs, len(os.sched_getaffinity(0))))
+    again = SweepDirectory.create(parent, _record(original, tasks), original.inputs())
     failures: list[str] = []
     differences: dict[str, str] = {}
     facts: dict[str, tuple[object, object]] = {}
@@ -252,8 +252,8 @@ def _reproduce_sweep(
             return None
         name = waiting.pop(0)
         task = tasks[name]
-        warnings, directory = tuple(task.environment["warnings"]), again.begin(name)
-        told = task.environment.get("parameters", {})
+        warnings, directory = tuple(task.environment.warnings), again.begin(name)
+        told = task.environment.parameters
         place = (task.place.name, task.kernel, directory)
         running[name] = Job(task.spec, warnings, *place, "pcaps", consent, parameters=told)
         return name, running[name]
@@ -264,19 +264,19 @@ def _reproduce_sweep(
     with again.held(), ExitStack() as at_end:
         at_end.callback(again.tidy)
         at_end.callback(executor.close)
-        for name, outcome in run_all(executor, begin, look):
+        for name, reproduced in run_all(executor, begin, look):
             job = running.pop(name)
-            settle(job, outcome)
+            settle(job, reproduced)
             run = again.finish(job.directory, name)
             done += 1
-            if outcome.status == "error":
-                failures.append(f"{name}: {outcome.error}")
+            if reproduced.status == "error":
+                failures.append(f"{name}: {reproduced.error}")
                 continue
             made[f"runs/{name}"] = run
             difference = _first_difference(bundle.artifacts.get(f"runs/{name}", {}), run)
             if difference is not None:
                 differences[name] = difference
-            facts |= differing_values(list_makers(tasks[name].environment), list_makers(run.read("environment.json")))
+            facts |= differing_values(list_makers(tasks[name].environment), list_makers(run.environment()))
     write_summary(again)
     unproven = _find_unproven(original.folder, bundle.artifacts, made)
     same = len(tasks) - len(differences) - len(failures)
@@ -285,15 +285,15 @@ def _reproduce_sweep(
     everything = list(compare(*operands.cells))
     main = _choose_main(everything, (task.spec for task in tasks.values()))
     if same == len(tasks):
-        return Outcome("identical", again.path, same, len(tasks), facts=facts, main=main, unproven=unproven)
+        return ReproducedRun("identical", again.path, same, len(tasks), facts=facts, main=main, unproven=unproven)
     count = len(everything)
     # With this many intervals at 95 %, some would exclude zero by chance. All together must hold with 95 %.
-    compared = [one for one in compare(*operands.cells, 1 - (1 - CONFIDENCE) / max(count, 1)) if one.verdict != "same"]
+    compared = [one for one in compare(*operands.cells, 1 - (1 - CONFIDENCE) / max(count, 1)) if one.tendency != "same"]
     worse = any(one.is_worse for one in compare_expectations(*operands.cells))
-    is_clear = worse or failures or any(one.verdict != "unclear" for one in compared)
-    verdict: Verdict = "different" if is_clear else "within"
-    shown = [one for one in compared if one.verdict != "unclear"]
-    return Outcome(verdict, again.path, same, len(tasks), told, facts, shown, main, failures, unproven)
+    is_clear = worse or failures or any(one.tendency != "unclear" for one in compared)
+    closeness: Closeness = "different" if is_clear else "within"
+    shown = [one for one in compared if one.tendency != "unclear"]
+    return ReproducedRun(closeness, again.path, same, len(tasks), told, facts, shown, main, failures, unproven)
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ class _Task:
 
     cell: int
     spec: Spec
-    environment: Mapping[str, Any]
+    environment: RunEnvironment
     place: Place
     kernel: str
 
@@ -310,21 +310,21 @@ class _Task:
 def _read_tasks(
     original: SweepDirectory, engine: EngineName, kernel: str | None, consent: Consent
 ) -> Iterator[tuple[str, _Task]]:
-    """Yield the tasks by their places below the runs of the sweep. Raises SpecError or HostError."""
+    """Yield the tasks by their places below the runs of the sweep. Raises SpecError or MachineError."""
     for kept in _ended(original):
         name = str(kept.run.path.relative_to(original.path / "runs"))
         spec = load(*kept.run.resolved_inputs).spec
         refuse_commands(spec, consent, engine)
-        environment = kept.run.read("environment.json")
+        environment = kept.run.environment()
         chosen = kernel or find_kernel(environment)
         yield name, _Task(kept.cell, spec, environment, choose_place(engine, chosen), chosen)
 
 
 def _ended(sweep: SweepDirectory) -> Iterator[Kept]:
-    return (kept for kept in sweep.runs() if kept.summary["status"] != "error")
+    return (kept for kept in sweep.runs() if kept.summary.status != "error")
 
 
-def _record(original: SweepDirectory, tasks: Mapping[str, _Task]) -> dict[str, Any]:
+def _record(original: SweepDirectory, tasks: Mapping[str, _Task]) -> SweepRecord:
     """Return the record of the new sweep, with the engines and kernels of its cells now.
 
     Its digest is that of no sweep of files, because no such sweep may resume it. Its runs are those of the bundle, some
@@ -332,14 +332,16 @@ def _record(original: SweepDirectory, tasks: Mapping[str, _Task]) -> dict[str, A
     """
     before = original.record
     kernels = {
-        task.kernel: {"version": task.place.kernel.version, "digest": task.place.kernel.digest}
+        task.kernel: Build(task.place.kernel.version, task.place.kernel.digest)
         for task in tasks.values()
         if task.place.kernel
     }
-    now = {task.cell: {"engine": task.place.name, "kernel": task.kernel} for task in tasks.values()}
-    cells = [{**cell, **now.get(n, {})} for n, cell in enumerate(before["cells"])]
-    digest = hashlib.sha256(canonical_json(["reproduced", before["digest"], kernels]).encode()).hexdigest()
-    return {**before, "digest": digest, "kernels": kernels, "cells": cells}
+    cells = list(before.cells)
+    for task in tasks.values():
+        cells[task.cell] = cells[task.cell]._replace(engine=task.place.name, kernel=task.kernel)
+    digests = {name: {"version": kernel.version, "digest": kernel.digest} for name, kernel in kernels.items()}
+    digest = hashlib.sha256(canonical_json(["reproduced", before.digest, digests]).encode()).hexdigest()
+    return before._replace(digest=digest, kernels=kernels, cells=tuple(cells))
 
 
 def _first_difference(artifacts: Mapping[str, str], again: RunDirectory) -> str | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mprun.captures.pair import Pair
+from mprun.captures.pair import CapturePair
 from mprun.workloads.tool import percentile
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _TEXTS = (
 
 
 @dataclass
-class Delays:
+class PairDelays:
     """The delays of a pair as a table, and warnings."""
 
     table: polars.DataFrame
@@ -60,10 +60,10 @@ def delay_schema() -> dict[str, Any]:
 
 def find_delays(
     packets: polars.LazyFrame,
-    pair: Pair,
+    pair: CapturePair,
     paths: Mapping[tuple[str, str], str],
     flows: Mapping[tuple[str, int], str],
-) -> Delays:
+) -> PairDelays:
     """Return a row for each packet that left the sender's node and passes the receiver's, in the order of sending.
 
     packets: the table of that name.
@@ -107,7 +107,7 @@ def find_delays(
         .sort("sent_number", "received_number", nulls_last=True)
         .select(pl.col(name).cast(kind) for name, kind in delay_schema().items())
     )
-    return Delays(table, warnings)
+    return PairDelays(table, warnings)
 
 
 def _name(columns: Sequence[str], names: Mapping[tuple[Any, Any], str]) -> polars.Expr:
@@ -215,7 +215,7 @@ def _judge(
     sent: polars.DataFrame,
     received: polars.DataFrame,
     found: polars.DataFrame,
-    pair: Pair,
+    pair: CapturePair,
 ) -> tuple[polars.DataFrame, list[str]]:
     """Return the state of each packet without a match, and warnings.
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from mprun.captures.delay import delay_schema, find_delays, summarize
 from mprun.captures.identity import Identities, identify, identity_schema, kept_bytes
-from mprun.captures.packet import Place, packet_schema, read_packets, shape_packets
-from mprun.captures.pair import Pair, choose_pairs
+from mprun.captures.packet import ObservationPoint, packet_schema, read_packets, shape_packets
+from mprun.captures.pair import CapturePair, choose_pairs
 from mprun.captures.pcapng import Portions
-from mprun.captures.tcp_connection import CONNECTION_COLUMNS, SUBFLOW_COLUMNS, Trace
-from mprun.errors import HostError, MprunError
+from mprun.captures.tcp_connection import CONNECTION_COLUMNS, SUBFLOW_COLUMNS, CaptureConnections
+from mprun.errors import MachineError, MprunError
 from mprun.model.intent import Intent
 from mprun.model.spec import Capture
 from mprun.runs.run_directory import RunDirectory, read_table
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 PORTION_PACKETS = 50_000
 CHUNK_BYTES = 4 << 20
 
-Progress = Callable[[str, float, str], None]
+DissectionProgress = Callable[[str, float, str], None]
 
 
 @dataclass
@@ -51,20 +51,20 @@ class Dissection:
     warnings: list[str] = field(default_factory=list)
 
 
-def dissect(run: RunDirectory, progress: Progress, wanted: Iterable[tuple[str, str]] = ()) -> Dissection:
+def dissect(run: RunDirectory, progress: DissectionProgress, wanted: Iterable[tuple[str, str]] = ()) -> Dissection:
     """Read all captures of a run, and write `packets`, `connections`, `subflows` and `one_way_delays` to its tables.
 
     wanted: the pairs of captures with delays; by default those of the two hosts of each flow.
-    If a capture is incomplete, its readable part is kept, with a warning. Raises HostError without tshark, MprunError
-    if the run has no captures, and SpecError for a wanted capture that the run does not have.
+    If a capture is incomplete, its readable part is kept, with a warning. Raises MachineError without tshark,
+    MprunError if the run has no captures, and SpecError for a wanted capture that the run does not have.
     """
     captures = run.captures()
     if not captures:
         raise MprunError(f"{run.path}: no captures: write `capture: [{{host: client}}]` in the experiment")
     program = shutil.which("tshark")
     if program is None:
-        raise HostError("reading captures needs tshark: apt-get install tshark")
-    facts = run.read("summary.json").get("captures", {}) if run.has("summary.json") else {}
+        raise MachineError("reading captures needs tshark: apt-get install tshark")
+    facts = run.summary().captures if run.has("summary.json") else {}
     pairs = list(choose_pairs(run.plan().intent, facts, wanted))
     found = Dissection()
     run.write_frames("packets", packet_schema() | identity_schema(), _read_all(run, captures, program, progress, found))
@@ -81,7 +81,7 @@ def dissect(run: RunDirectory, progress: Progress, wanted: Iterable[tuple[str, s
 
 
 def _find_delays(
-    run: RunDirectory, pairs: Sequence[Pair], progress: Progress, found: Dissection
+    run: RunDirectory, pairs: Sequence[CapturePair], progress: DissectionProgress, found: Dissection
 ) -> Iterator[polars.DataFrame]:
     packets = read_table(run.folder, "tables/packets.parquet")
     intent = run.plan().intent
@@ -97,7 +97,7 @@ def _find_delays(
 
 
 def _read_all(
-    run: RunDirectory, captures: Mapping[str, str], program: str, progress: Progress, found: Dissection
+    run: RunDirectory, captures: Mapping[str, str], program: str, progress: DissectionProgress, found: Dissection
 ) -> Iterator[polars.DataFrame]:
     intent = run.plan().intent
     zero_epoch_ns = run.agent_report().zero_epoch_ns
@@ -108,11 +108,11 @@ def _read_all(
     kept = kept_bytes([(capture.snaplen, capture.link is None) for capture in intent.captures])
     done = 0
     for name, path in captures.items():
-        trace = Trace(_paths(intent), forwards=_forwards(intent, wanted.get(name)))
+        trace = CaptureConnections(_paths(intent), forwards=_forwards(intent, wanted.get(name)))
         number = 1
         argv = [program, *tshark.argv(intent.traffic)[1:]]
         for text, identities, read in _portions(run, path, argv, name, kept, found):
-            table = trace.follow(read_packets(text, _place(intent), zero_epoch_ns or 0))
+            table = trace.follow(read_packets(text, _observation_point(intent), zero_epoch_ns or 0))
             yield shape_packets(table, name, number).hstack(identities.frame().head(len(table)))
             number += len(table)
             found.packets += len(table)
@@ -182,10 +182,12 @@ def _forwards(intent: Intent, capture: Capture | None) -> bool:
     return capture is not None and not capture.link and kinds.get(capture.node, "host") != "host"
 
 
-def _place(intent: Intent) -> Place:
+def _observation_point(intent: Intent) -> ObservationPoint:
     switches = {node.name for node in intent.nodes if node.kind == "switch"}
     ends = [end for link in intent.links for end in link.ends]
-    return Place({end.name: end.link for end in ends}, {end.name: end.mac for end in ends if end.node not in switches})
+    return ObservationPoint(
+        {end.name: end.link for end in ends}, {end.name: end.mac for end in ends if end.node not in switches}
+    )
 
 
 def _paths(intent: Intent) -> dict[tuple[str, str], str]:

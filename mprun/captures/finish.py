@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mprun.captures.pcapng import HEADER_BYTES, RECORD_BYTES, Captured, Conversion, Interface
+from mprun.captures.pcapng import HEADER_BYTES, RECORD_BYTES, CaptureContent, InterfaceDescription, PcapngConversion
 from mprun.errors import MprunError
+from mprun.model import agent_report
+from mprun.model.agent_report import AgentReport
 from mprun.model.network import Link, Network
 from mprun.model.plan import Plan
 from mprun.model.spec import Capture
 from mprun.model.wording import describe
-from mprun.runs import agent_report
-from mprun.runs.agent_report import AgentReport
 from mprun.runs.run_directory import RunDirectory
 from mprun.workloads import tcpdump
 
 CHUNK_BYTES = 8 << 20
 
 
-def finish_captures(run: RunDirectory, plan: Plan, network: Network, agent: AgentReport) -> dict[str, Captured]:
+def finish_captures(run: RunDirectory, plan: Plan, network: Network, agent: AgentReport) -> dict[str, CaptureContent]:
     """Convert each capture of a run to pcapng. Return the content of each capture by its name.
 
     If the disk has no room for a converted capture, the file stays as tcpdump wrote it.
@@ -43,10 +43,10 @@ def _finish(
     network: Network,
     agent: AgentReport,
     seen: agent_report.Captured,
-) -> Captured:
+) -> CaptureContent:
     target = f"pcap/{wanted.name}.pcap"
     parts = _parts(run, target, wanted)
-    conversion = Conversion(_comment(wanted, plan, agent), _interfaces(wanted, network, seen.interfaces))
+    conversion = PcapngConversion(_comment(wanted, plan, agent), _interfaces(wanted, network, seen.interfaces))
     problem = ""
     try:
         with run.folder.whole(target) as file:
@@ -65,7 +65,7 @@ def _finish(
     zero_ns = agent.zero_ns or 0
     boot_ns = agent.boot_ns
     first_ns = conversion.first_ns
-    return Captured(
+    return CaptureContent(
         packets=conversion.packets,
         is_whole=conversion.is_whole,
         first_ns=None if first_ns is None or boot_ns is None else first_ns - boot_ns - zero_ns,
@@ -106,19 +106,21 @@ def _comment(wanted: Capture, plan: Plan, agent: AgentReport) -> str:
     return "; ".join(texts)
 
 
-def _interfaces(wanted: Capture, network: Network, numbers: Mapping[str, int]) -> dict[int, Interface]:
+def _interfaces(wanted: Capture, network: Network, numbers: Mapping[str, int]) -> dict[int, InterfaceDescription]:
     """Return the interfaces that the capture may contain, by the kernel's interface numbers."""
     ends = {end.name: (link, end) for link in network.links for end in link.ends if end.node == wanted.node}
     names = [name for name in numbers if wanted.link is None or (name in ends and ends[name][0].name == wanted.link)]
     return {numbers[name]: _interface(name, ends[name][0] if name in ends else None, wanted.node) for name in names}
 
 
-def _interface(name: str, link: Link | None, node: str) -> Interface:
+def _interface(name: str, link: Link | None, node: str) -> InterfaceDescription:
     if link is None:
-        return Interface(name)
+        return InterfaceDescription(name)
     peer = next((end.node for end in link.ends if end.node != node), node)
     ahead, back = (link.forward, link.reverse) if link.ends[0].node == node else (link.reverse, link.forward)
-    return Interface(name, link.name, f"{link.name}: {_say(describe(ahead, back, f'to {peer}', f'from {peer}'))}")
+    return InterfaceDescription(
+        name, link.name, f"{link.name}: {_say(describe(ahead, back, f'to {peer}', f'from {peer}'))}"
+    )
 
 
 def _say(lines: Sequence[str]) -> str:

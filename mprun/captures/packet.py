@@ -34,7 +34,7 @@ PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6", 132: "sctp"}
 
 
 @dataclass(frozen=True)
-class Place:
+class ObservationPoint:
     """The place of a capture.
 
     - links: the link of each interface, by the interface's name.
@@ -46,7 +46,7 @@ class Place:
     macs: Mapping[str, str]
 
 
-def read_packets(text: bytes, place: Place, zero_epoch_ns: int) -> polars.DataFrame:
+def read_packets(text: bytes, point: ObservationPoint, zero_epoch_ns: int) -> polars.DataFrame:
     """Return the packets of a portion of tshark's lines. zero_epoch_ns: time zero in the clock of the capture.
 
     Incomplete lines are left out. The fields of TCP and MPTCP have the values of the packet.
@@ -67,7 +67,7 @@ def read_packets(text: bytes, place: Place, zero_epoch_ns: int) -> polars.DataFr
     carried = pl.concat_str("chunks", "chunk_lengths", separator="|").replace_strict(
         known, default=None, return_dtype=pl.Int64
     )
-    own = pl.col("interface").replace_strict(place.macs, default=None, return_dtype=pl.String)
+    own = pl.col("interface").replace_strict(point.macs, default=None, return_dtype=pl.String)
     return (
         table.with_columns(
             *(pl.col(name).cast(pl.UInt64 if name in _KEYS else pl.Int64, strict=False) for name in numbers),
@@ -78,7 +78,7 @@ def read_packets(text: bytes, place: Place, zero_epoch_ns: int) -> polars.DataFr
         )
         .filter(pl.col("time").is_not_null())
         .with_columns(
-            pl.col("interface").replace_strict(place.links, default=None, return_dtype=pl.String).alias("link"),
+            pl.col("interface").replace_strict(point.links, default=None, return_dtype=pl.String).alias("link"),
             direction=pl.when(pl.col("packet_type") == _OUTGOING)
             .then(pl.lit("out"))
             .when(pl.col("packet_type").is_not_null())

@@ -6,16 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any
 
 from mprun.errors import SpecError
-from mprun.model.fault import name_nearest
 from mprun.model.intent import Intent
+from mprun.model.problem import name_nearest
+from mprun.model.run_summary import CaptureFacts
 from mprun.model.spec import Capture
 
 
 @dataclass(frozen=True)
-class Pair:
+class CapturePair:
     """Two captures, and what is known of the way between them.
 
     - sender, receiver: the names of the captures.
@@ -32,8 +32,8 @@ class Pair:
 
 
 def choose_pairs(
-    intent: Intent, facts: Mapping[str, Mapping[str, Any]], wanted: Iterable[tuple[str, str]]
-) -> Iterator[Pair]:
+    intent: Intent, facts: Mapping[str, CaptureFacts], wanted: Iterable[tuple[str, str]]
+) -> Iterator[CapturePair]:
     """Yield the wanted pairs, or by default both directions between captures of the two hosts of each flow.
 
     facts: `captures` of the run's summary. Raises SpecError for a capture that the run does not have.
@@ -64,14 +64,14 @@ def _usual(intent: Intent) -> Iterator[tuple[str, str]]:
             yield from ((mine.name, its.name) for mine in by_node[one] for its in by_node[other])
 
 
-def _make(intent: Intent, facts: Mapping[str, Mapping[str, Any]], sender: Capture, receiver: Capture) -> Pair:
+def _make(intent: Intent, facts: Mapping[str, CaptureFacts], sender: Capture, receiver: Capture) -> CapturePair:
     node = next(node for node in intent.nodes if node.name == receiver.node)
     is_all = node.kind == "host" and receiver.link is None
     addresses = (str(address.ip) for interface in node.interfaces for address in interface.addresses)
-    known = facts.get(receiver.name, {})
-    has_all = known.get("lost") == 0 and known.get("passed") == known.get("packets")
+    known = facts.get(receiver.name)
+    has_all = known is not None and known.lost == 0 and known.passed == known.packets
     boxes = intent.middleboxes.values()
-    return Pair(
+    return CapturePair(
         sender.name,
         receiver.name,
         frozenset(addresses if is_all else ()),

@@ -40,7 +40,7 @@ _length = struct.Struct("<I").pack
 
 
 @dataclass(frozen=True)
-class Captured:
+class CaptureContent:
     """The content of a capture's file.
 
     - is_whole: the last packet is complete.
@@ -55,7 +55,7 @@ class Captured:
 
 
 @dataclass(frozen=True)
-class Interface:
+class InterfaceDescription:
     """The texts in the file about one interface of the captured node."""
 
     name: str
@@ -63,7 +63,7 @@ class Interface:
     comment: str = ""
 
 
-class Conversion:
+class PcapngConversion:
     """The conversion of one capture from pcap to pcapng.
 
     Call `begin` once, then `convert` for each file of the capture in order.
@@ -73,7 +73,7 @@ class Conversion:
     - is_whole: all packets were complete.
     """
 
-    def __init__(self, comment: str, interfaces: Mapping[int, Interface]) -> None:
+    def __init__(self, comment: str, interfaces: Mapping[int, InterfaceDescription]) -> None:
         self.packets = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
@@ -130,7 +130,7 @@ class Conversion:
                 number = self._numbers.get(key, -1)
                 if number < 0:
                     index = int.from_bytes(_length(key), "big")
-                    add(self._add(key, Interface(f"interface {index}")))
+                    add(self._add(key, InterfaceDescription(f"interface {index}")))
                     number = self._numbers[key]
             else:
                 seconds, rest_ns, captured, original = read(data, offset)
@@ -156,7 +156,7 @@ class Conversion:
             self.last_ns = at_ns
         return blocks, offset
 
-    def _add(self, key: int, interface: Interface) -> bytes:
+    def _add(self, key: int, interface: InterfaceDescription) -> bytes:
         """Give an interface the next number, and return its block."""
         self._numbers[key] = len(self._numbers)
         options = _option(IF_NAME, interface.name.encode()) + _option(IF_TSRESOL, b"\x09")
@@ -229,7 +229,7 @@ class Portions:
 
 
 @dataclass(frozen=True)
-class Frame:
+class CapturedFrame:
     """A captured packet.
 
     - at_ns: its time on the clock of the capture.
@@ -248,7 +248,7 @@ class Frame:
         return self.content[COOKED_BYTES if self.link_type == COOKED else ETHERNET_BYTES :]
 
 
-def read_packet(chunks: Iterable[bytes], number: int) -> tuple[Frame | None, int]:
+def read_packet(chunks: Iterable[bytes], number: int) -> tuple[CapturedFrame | None, int]:
     """Return a packet of a capture in pcapng by its number from 1 on, and the number of packets read until then.
 
     The packet is None if the capture has fewer packets. Raises MprunError if the data is no pcapng.
@@ -271,7 +271,7 @@ def read_packet(chunks: Iterable[bytes], number: int) -> tuple[Frame | None, int
                     index, high, low, captured = struct.unpack_from("<IIII", portion, offset + 8)
                     link_type, name = interfaces[index]
                     content = portion[offset + 28 : offset + 28 + captured]
-                    return Frame(high << 32 | low, name, link_type, content), count
+                    return CapturedFrame(high << 32 | low, name, link_type, content), count
             offset += length
     return None, count
 

@@ -11,7 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from mprun.captures.stream import REINJECTION, RETRANSMISSION, WAYS, Addresses, Connection, Found, Stream, Way, signed
+from mprun.captures.stream import (
+    REINJECTION,
+    RETRANSMISSION,
+    WAYS,
+    Addresses,
+    CapturedConnection,
+    CapturedStreams,
+    Stream,
+    Way,
+    signed,
+)
 
 # Chunk types (registered with IANA; RFC 9260 3.2, RFC 8260 for I-DATA).
 DATA, INIT, INIT_ACK, HEARTBEAT_ACK, ABORT, COOKIE_ACK, SHUTDOWN_COMPLETE, I_DATA = 0, 1, 2, 5, 6, 11, 14, 64
@@ -101,7 +111,7 @@ class Chunks:
 class Association:
     """An SCTP association. chunks: forward (from the end that opened it), then reverse."""
 
-    connection: Connection
+    connection: CapturedConnection
     initiate_tag: int | None
     chunks: tuple[Chunks, Chunks]
 
@@ -112,7 +122,7 @@ class Associations:
     cut_packets: the number of packets whose chunks are not all in the capture.
     """
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: CapturedStreams) -> None:
         self._found = found
         # association, way and number of the path in the association
         self._ways: dict[Addresses, tuple[Association, Way, int]] = {}

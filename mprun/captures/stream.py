@@ -70,7 +70,7 @@ class Stream:
 
 
 @dataclass
-class Connection:
+class CapturedConnection:
     """A connection, or an SCTP association. streams: forward (from the end that opened it), then reverse."""
 
     number: int
@@ -81,7 +81,7 @@ class Connection:
     fallback: str | None = None
     token: int | None = None
     streams: tuple[Stream, Stream] = field(default_factory=lambda: (Stream(), Stream()))
-    subflows: list[Subflow] = field(default_factory=list)
+    subflows: list[CapturedSubflow] = field(default_factory=list)
     last_ns: int = 0
     announced: list[str] = field(default_factory=list)
     ended_by: str | None = None
@@ -91,7 +91,7 @@ class Connection:
 class Way:
     """A subflow in one direction. start: the sequence number of the first byte; None until it is known."""
 
-    subflow: Subflow
+    subflow: CapturedSubflow
     index: int
     stream: Stream
     start: int | None = None
@@ -107,11 +107,11 @@ class Way:
 
 
 @dataclass
-class Subflow:
+class CapturedSubflow:
     """A subflow, a plain TCP connection, or a path of an association. addresses: the opener's address first."""
 
     number: int
-    connection: Connection
+    connection: CapturedConnection
     addresses: Addresses
     kind: str
     opened_ns: int
@@ -125,24 +125,26 @@ class Subflow:
 
 
 @dataclass
-class Found:
+class CapturedStreams:
     """The connections and subflows of a capture, in the order in which they began."""
 
-    connections: list[Connection] = field(default_factory=list)
-    subflows: list[Subflow] = field(default_factory=list)
+    connections: list[CapturedConnection] = field(default_factory=list)
+    subflows: list[CapturedSubflow] = field(default_factory=list)
 
-    def open(self, addresses: Addresses, at_ns: int, transport: str = "tcp") -> Connection:
+    def open(self, addresses: Addresses, at_ns: int, transport: str = "tcp") -> CapturedConnection:
         """Add a new connection and return it. addresses: the opener's address first."""
-        connection = Connection(len(self.connections), addresses, at_ns, transport)
+        connection = CapturedConnection(len(self.connections), addresses, at_ns, transport)
         self.connections.append(connection)
         return connection
 
-    def join(self, connection: Connection, addresses: Addresses, kind: str, at_ns: int, index: int = 0) -> Subflow:
+    def join(
+        self, connection: CapturedConnection, addresses: Addresses, kind: str, at_ns: int, index: int = 0
+    ) -> CapturedSubflow:
         """Add a new subflow to a connection and return it.
 
         index: the direction in the connection of packets from the subflow's opener (0: forward, 1: reverse).
         """
-        subflow = Subflow(len(self.subflows), connection, addresses, kind, at_ns)
+        subflow = CapturedSubflow(len(self.subflows), connection, addresses, kind, at_ns)
         one, other = (Way(subflow, way, connection.streams[way]) for way in (index, 1 - index))
         subflow.ways = (one, other)
         connection.subflows.append(subflow)

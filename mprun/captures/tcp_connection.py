@@ -20,8 +20,8 @@ from mprun.captures.stream import (
     RETRANSMISSION,
     WAYS,
     Addresses,
-    Connection,
-    Found,
+    CapturedConnection,
+    CapturedStreams,
     Stream,
     Way,
     signed,
@@ -69,7 +69,7 @@ SUBFLOW_COLUMNS: Mapping[str, str] = {
 }
 
 
-class Trace:
+class CaptureConnections:
     """The connections of one capture.
 
     - cut_packets: the number of TCP packets whose options are not all in the capture.
@@ -83,8 +83,8 @@ class Trace:
         self._forwards = forwards
         self._ways: dict[Addresses, Way] = {}
         # token -> the connection, and the direction of an MP_JOIN with this token
-        self._tokens: dict[int, tuple[Connection, int]] = {}
-        self._found = Found()
+        self._tokens: dict[int, tuple[CapturedConnection, int]] = {}
+        self._found = CapturedStreams()
         self._associations = Associations(self._found)
         self.cut_packets = 0
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from mprun.errors import HostError, MprunError, explain_machine
+from mprun.errors import MachineError, MprunError, explain_machine
 from mprun.safety.text import printable
 
 if TYPE_CHECKING:
@@ -201,24 +201,26 @@ END_S = 5
 
 
 def _check_limits() -> None:
-    """Raise HostError if limits of this process are so low that libraries would fail."""
+    """Raise MachineError if limits of this process are so low that libraries would fail."""
     import resource
 
     kinds = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_AS)
     files, processes, addresses = (resource.getrlimit(kind)[0] for kind in kinds)
     if files < LEAST_FILES:
-        raise HostError(f"only {files} files may be open at once, and mprun needs {LEAST_FILES}: see `ulimit -n`")
+        raise MachineError(f"only {files} files may be open at once, and mprun needs {LEAST_FILES}: see `ulimit -n`")
     # this limit does not apply to root
     if processes != resource.RLIM_INFINITY and processes < LEAST_PROCESSES and os.geteuid() != 0:
         told = f"{processes} processes and threads may run, and mprun needs {LEAST_PROCESSES}"
-        raise HostError(f"only {told}: see `ulimit -u`")
+        raise MachineError(f"only {told}: see `ulimit -u`")
     if addresses != resource.RLIM_INFINITY and addresses < LEAST_ADDRESSES:
         told = f"{addresses >> 20} MB of addresses are allowed, and mprun needs {LEAST_ADDRESSES >> 20} MB"
-        raise HostError(f"only {told}: see `ulimit -v`")
+        raise MachineError(f"only {told}: see `ulimit -v`")
     cpu, most = resource.getrlimit(resource.RLIMIT_CPU)
     if cpu != resource.RLIM_INFINITY:
         if cpu < LEAST_CPU_S:
-            raise HostError(f"only {cpu} s of CPU time are allowed, and mprun needs {LEAST_CPU_S} s: see `ulimit -t`")
+            raise MachineError(
+                f"only {cpu} s of CPU time are allowed, and mprun needs {LEAST_CPU_S} s: see `ulimit -t`"
+            )
         if cpu == most:
             # at the hard limit, the machine kills mprun without a word
             resource.setrlimit(resource.RLIMIT_CPU, (cpu - END_S, most))
@@ -268,7 +270,7 @@ def listen() -> list[int]:
 def _end_interrupted(came: Sequence[int]) -> NoReturn:
     if signal.SIGXCPU in came:
         click.echo("mprun has used the CPU time that is allowed: see `ulimit -t`", err=True)
-        sys.exit(HostError.exit_code)
+        sys.exit(MachineError.exit_code)
     click.echo("interrupted", err=True)
     sys.exit(130)
 

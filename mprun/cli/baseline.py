@@ -14,12 +14,12 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_metrics
 from mprun.cli.output import emit
-from mprun.host import invoking_user
+from mprun.machine import invoking_user
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from mprun.model.permission import Consent
-    from mprun.questions.baseline import Difference
+    from mprun.questions.baseline import BaselineDifference
 
 
 @click.group("baseline")
@@ -100,7 +100,7 @@ def check(
     paths = _find(files or (Path(),))
     if not paths:
         raise SpecError("no baseline here: write one with `mprun baseline write -t TOPOLOGY -x EXPERIMENT`")
-    checked: dict[str, list[Difference]] = {}
+    checked: dict[str, list[BaselineDifference]] = {}
     for path in paths:
         with open_regular(path, path) as opened:
             base = baseline.parse(opened.read(baseline.MOST_BYTES).decode(errors="replace"), str(path))
@@ -151,7 +151,7 @@ def _measure(
     from mprun.cli.progress import Bar
     from mprun.inputs import load
     from mprun.model.permission import Permissions
-    from mprun.questions.baseline import choose_metrics, record
+    from mprun.questions.baseline import choose_metrics, write_baseline
     from mprun.runs import runner
     from mprun.runs.place import choose_place_of
 
@@ -160,17 +160,19 @@ def _measure(
     # only simulated time repeats exactly
     place = choose_place_of(loaded.values, "virtual", kernel)
     inputs = runner.read_inputs(loaded.sources)
-    request = runner.Request(loaded.spec, place, loaded.warnings, inputs, consent=consent, parameters=loaded.parameters)
+    request = runner.RunRequest(
+        loaded.spec, place, loaded.warnings, inputs, consent=consent, parameters=loaded.parameters
+    )
     with Bar() as bar:
         run, summary = runner.run_request(request, parent, bar.show)
     metrics = choose_metrics(summary, loaded.spec.experiment.show, asked)
     if is_check:
         # a value that is gone is a difference
-        metrics = [name for name in metrics if name in summary["metrics"]]
-    return record(*files, given, run.digest, summary, run.read("environment.json"), metrics)
+        metrics = [name for name in metrics if name in summary.metrics]
+    return write_baseline(*files, given, run.digest, summary, run.environment(), metrics)
 
 
-def _show(name: str, differences: Sequence[Difference]) -> None:
+def _show(name: str, differences: Sequence[BaselineDifference]) -> None:
     """Print whether a baseline holds, and its differences as a table."""
     from mprun.cli.terminal_table import show_table
     from mprun.questions.baseline import explain, tell

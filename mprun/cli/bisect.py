@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mprun.model.engine_name import EngineChoice
     from mprun.model.permission import Consent
     from mprun.questions.bisect import Answer, Bisected
-    from mprun.questions.built_version import Subject
+    from mprun.questions.built_version import BuildSubject
     from mprun.questions.revisions import History
     from mprun.statements.expression import Value
 
@@ -100,7 +100,9 @@ def command(
     if command_line is None and engine not in ("auto", "virtual"):
         raise click.UsageError(f"--engine {engine} does not boot the kernels of the tree: use the virtual engine")
     statement = question.read_statement(fail_if)
-    subject: Subject = OwnProgram(command_line) if command_line else KernelTree(jobs or len(os.sched_getaffinity(0)))
+    subject: BuildSubject = (
+        OwnProgram(command_line) if command_line else KernelTree(jobs or len(os.sched_getaffinity(0)))
+    )
     asked = Experiment(
         topology, experiment, options.parse_parameters(params), seed, engine, parent, consent, allow_outside
     )
@@ -114,8 +116,8 @@ def command(
         if as_json:
             emit(_to_json(answer))
         else:
-            click.echo(f"{answer.verdict}{_tell(answer)}")
-        sys.exit(STATUS[answer.verdict])
+            click.echo(f"{answer.term}{_tell(answer)}")
+        sys.exit(STATUS[answer.term])
     history = read_history(tree, good, bad)
     repository = history.repository
     started = time.monotonic()
@@ -130,7 +132,7 @@ def command(
         return answer
 
     def tell(commit: str, answer: Answer) -> None:
-        click.echo(f"{answer.verdict:4} {plain(history.describe(commit))}{_tell(answer)}", err=True)
+        click.echo(f"{answer.term:4} {plain(history.describe(commit))}{_tell(answer)}", err=True)
 
     try:
         done = question.bisect(history, test_commit, tell)
@@ -155,7 +157,7 @@ def _count(done: Bisected) -> str:
 def _tell(answer: Answer) -> str:
     """Return the figures of an answer, and the reason of a commit that was skipped or has no figures."""
     parts = [f"{name} {_format(value)}" for name, value in answer.figures.items()]
-    if answer.reason and (answer.verdict == "skip" or not parts):
+    if answer.reason and (answer.term == "skip" or not parts):
         parts.append(answer.reason)
     return f": {plain(', '.join(parts))}" if parts else ""
 
@@ -203,7 +205,7 @@ def _tell_end(history: History, done: Bisected, fail_if: str | None) -> None:
 def _to_json(answer: Answer) -> dict[str, Any]:
     figures = {name: {"value": value.amount, "unit": SYMBOLS[value.unit]} for name, value in answer.figures.items()}
     directory = str(answer.run) if answer.run else None
-    return {"verdict": answer.verdict, "figures": figures, "directory": directory, "reason": answer.reason}
+    return {"verdict": answer.term, "figures": figures, "directory": directory, "reason": answer.reason}
 
 
 def _report(history: History, done: Bisected) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from mprun.cli.output import emit
 
 if TYPE_CHECKING:
     from mprun.kernel.store import Kernel
-    from mprun.workloads.built.program_store import Installed
+    from mprun.workloads.built.program_store import BuiltProgram
 
 
-def tell(built: Kernel | Installed, is_new: bool, as_json: bool) -> None:
+def tell(built: Kernel | BuiltProgram, is_new: bool, as_json: bool) -> None:
     """Print that it was built and the time, or that it existed already, or all facts as JSON."""
     if as_json:
         emit(built)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from mprun.metrics.calibration import Row
+    from mprun.metrics.calibration import CalibratedQuantity
     from mprun.model.engine_name import EngineChoice
 
 from mprun.cli import options
@@ -65,7 +65,7 @@ def command(
     sys.exit(0 if calibration.passed else 1)
 
 
-def show_calibration(rows: Sequence[Row]) -> None:
+def show_calibration(rows: Sequence[CalibratedQuantity]) -> None:
     """Print the table with a line for each quantity. Values outside their tolerance are red."""
     from mprun.model.units import format_measured
 
@@ -92,7 +92,7 @@ def show_calibration(rows: Sequence[Row]) -> None:
         click.echo(click.style(f"all {len(rows)} values within their tolerance", fg="green"))
 
 
-def _deviation(row: Row) -> str:
+def _deviation(row: CalibratedQuantity) -> str:
     if row.got is None:
         return ""
     difference = row.got - row.asked

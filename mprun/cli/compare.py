@@ -30,9 +30,9 @@ from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from mprun.cli.operand import Operand
-    from mprun.metrics.comparison import Compared, Expected
-    from mprun.reports.comparison_page import Pair
-    from mprun.reports.test_results import Check
+    from mprun.metrics.comparison import ComparedMetric, Expected
+    from mprun.reports.comparison_page import SidePair
+    from mprun.reports.test_results import CheckedExpectation
     from mprun.sweeps.operands import Operands
 
 MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown": " "}
@@ -121,8 +121,8 @@ def command(
             pair = replace(pair, compared=[one for one in pair.compared if one.metric in wanted])
         outside = [one for one in pair.compared if bound is not None and _is_outside(one, bound)]
         worse = [one for one in pair.expected if one.is_worse]
-        faults = _faults(pair, outside, worse, within)
-        page = write_comparison(parent, [pair], named, faults) if is_reported or is_shown else None
+        reasons = _reasons(pair, outside, worse, within)
+        page = write_comparison(parent, [pair], named, reasons) if is_reported or is_shown else None
     status = "failed" if outside or worse else "incomplete" if any(operands.incomplete) else "passed"
     if as_json:
         found = _to_json(pair, status)
@@ -130,7 +130,7 @@ def command(
     else:
         compared = order_by_effect(pair.compared) if sort == "effect" else pair.compared
         _show(operands, compared, pair.expected, show_all, level)
-        for text in faults:
+        for text in reasons:
             click.echo(f"{click.style('FAILED', fg='red', bold=True)}  {text}")
         for text in _say_incomplete(operands):
             click.echo(f"{click.style('INCOMPLETE', fg='yellow', bold=True)}  {text}")
@@ -143,7 +143,9 @@ def command(
     sys.exit(0 if status == "passed" else 1)
 
 
-def write_comparison(parent: Path, pairs: Sequence[Pair], named: Sequence[Operand], faults: Sequence[str] = ()) -> Path:
+def write_comparison(
+    parent: Path, pairs: Sequence[SidePair], named: Sequence[Operand], reasons: Sequence[str] = ()
+) -> Path:
     """Write the page of a comparison. Return its path. named: the sides; a single sweep for its halves."""
     from mprun.cli.progress import Bar
     from mprun.reports.comparison_page import make_comparison
@@ -158,14 +160,14 @@ def write_comparison(parent: Path, pairs: Sequence[Pair], named: Sequence[Operan
         if isinstance(one.source, RunDirectory):
             options.restore_tables(one.source)
     with Bar() as bar:
-        return make_comparison(parent, pairs, names, faults, bar.show)
+        return make_comparison(parent, pairs, names, reasons, bar.show)
 
 
 def name_operands(operands: Operands, named: Sequence[Operand]) -> Operands:
     """Return the operands with the names of the command line: of a bundle, its file and not where it was unpacked."""
-    places = [named[0], named[-1]]
+    sides = [named[0], named[-1]]
     first, second = (
-        told.replace(str(one.source.path), one.name, 1) for told, one in zip(operands.names, places, strict=True)
+        told.replace(str(one.source.path), one.name, 1) for told, one in zip(operands.names, sides, strict=True)
     )
     return replace(operands, names=(first, second))
 
@@ -182,7 +184,7 @@ def _find_last(parent: Path) -> tuple[str, str]:
 
 def _refuse_unknown(wanted: tuple[str, ...], operands: Operands) -> None:
     from mprun.errors import SpecError
-    from mprun.model.fault import name_nearest
+    from mprun.model.problem import name_nearest
 
     known = {name for half in operands.cells for side in half for name in side.metrics()}
     for name in wanted:
@@ -190,25 +192,25 @@ def _refuse_unknown(wanted: tuple[str, ...], operands: Operands) -> None:
             raise SpecError(f"neither has metric '{name}'{name_nearest(name, sorted(known), 'metrics')}")
 
 
-def _is_outside(one: Compared, bound: float) -> bool:
+def _is_outside(one: ComparedMetric, bound: float) -> bool:
     """Return True if the values clearly differ by more than the bound. Without an interval the values alone decide."""
     if one.change is None or abs(one.change) <= bound:
         return False
     return one.difference is None or one.difference.is_clear
 
 
-def _checks(pair: Pair, bound: float | None) -> list[Any]:
-    from mprun.reports.test_results import Check, say_expectation
+def _checks(pair: SidePair, bound: float | None) -> list[Any]:
+    from mprun.reports.test_results import CheckedExpectation, say_expectation
 
     checks = [
-        Check(_label_of(one), say_expectation(one.expectation), not one.is_worse, say_held(one))
+        CheckedExpectation(_label_of(one), say_expectation(one.expectation), not one.is_worse, say_held(one))
         for one in pair.expected
         if one.first is not None and one.second is not None
     ]
     if bound is not None:
         metrics = pair.operands.metrics
         checks += [
-            Check(
+            CheckedExpectation(
                 label_of(one.values),
                 f"{one.metric} within {bound:g}",
                 not _is_outside(one, bound),
@@ -219,7 +221,7 @@ def _checks(pair: Pair, bound: float | None) -> list[Any]:
     return checks
 
 
-def _to_json(pair: Pair, status: str) -> dict[str, Any]:
+def _to_json(pair: SidePair, status: str) -> dict[str, Any]:
     operands = pair.operands
     return {
         "first": operands.names[0],
@@ -244,7 +246,11 @@ def _to_json(pair: Pair, status: str) -> dict[str, Any]:
 
 
 def _show(
-    operands: Operands, compared: Sequence[Compared], expected: Sequence[Expected], show_all: bool, confidence: float
+    operands: Operands,
+    compared: Sequence[ComparedMetric],
+    expected: Sequence[Expected],
+    show_all: bool,
+    confidence: float,
 ) -> None:
     for letter, name in zip("AB", operands.names, strict=True):
         click.echo(f"{letter}  {options.spell_path(Path(name))}")
@@ -266,21 +272,21 @@ def _show(
         if label != last and one.values:
             click.echo(f"\n {label}")
         last = label
-        colour = {"higher": "cyan", "lower": "magenta"}.get(one.verdict)
-        line = f"  {MARKS[one.verdict]} {plain(one.metric):{width}}  {say_change(one, operands.metrics)}"
+        colour = {"higher": "cyan", "lower": "magenta"}.get(one.tendency)
+        line = f"  {MARKS[one.tendency]} {plain(one.metric):{width}}  {say_change(one, operands.metrics)}"
         click.echo(click.style(line, fg=colour))
     dull = 0 if show_all else len(shared) - len(shown)
     if dull:
         click.echo(f"\n  {dull} metric{'s do' if dull > 1 else ' does'} not clearly differ (--all shows them)")
     for text in () if show_all else _find_alone(compared):
         click.echo(options.wrap(text, "  ", "    "))
-    intervals = [one for one in compared if one.difference is not None and one.verdict != "same"]
+    intervals = [one for one in compared if one.difference is not None and one.tendency != "same"]
     if intervals:
         click.echo(
             f"\n  ▲ ▼ the interval of {confidence * 100:.0f} % leaves zero out, ~ it does not; of {len(intervals)} "
             f"such comparisons {len(intervals) * (1 - confidence):.1f} come out ▲ or ▼ by chance alone"
         )
-    elif any(one.verdict == "unknown" and None not in (one.first, one.second) for one in compared):
+    elif any(one.tendency == "unknown" and None not in (one.first, one.second) for one in compared):
         text = "one run on each side: the effect of another seed is not known; `repeat: {runs: 5}` measures it"
         click.echo("\n" + options.wrap(text, "  "))
     units = _units(compared)
@@ -307,9 +313,9 @@ def _show_lines(lines: Sequence[str], show_all: bool) -> None:
             click.echo(f"    {len(changes) - MOST_LINES + 1} more lines differ (--all shows them)")
 
 
-def _find_alone(compared: Sequence[Compared]) -> Iterator[str]:
+def _find_alone(compared: Sequence[ComparedMetric]) -> Iterator[str]:
     """Return lines about cells and metrics that only one side has."""
-    cells: dict[str, list[Compared]] = {}
+    cells: dict[str, list[ComparedMetric]] = {}
     for one in compared:
         cells.setdefault(label_of(one.values), []).append(one)
     for side, other, lacks in (("A", "B", _lacks_second), ("B", "A", _lacks_first)):
@@ -326,11 +332,11 @@ def _find_alone(compared: Sequence[Compared]) -> Iterator[str]:
             yield f"measured in {side} alone (--all shows the values): {', '.join(told)}"
 
 
-def _lacks_first(one: Compared) -> bool:
+def _lacks_first(one: ComparedMetric) -> bool:
     return one.first is None
 
 
-def _lacks_second(one: Compared) -> bool:
+def _lacks_second(one: ComparedMetric) -> bool:
     return one.second is None
 
 
@@ -343,21 +349,21 @@ def _say_incomplete(operands: Operands) -> list[str]:
     return [f"{' and '.join(names)}: {text}: the existing runs were compared" for text, names in told.items() if text]
 
 
-def _refuse_incomplete(text: str) -> Check:
-    from mprun.reports.test_results import Check
+def _refuse_incomplete(text: str) -> CheckedExpectation:
+    from mprun.reports.test_results import CheckedExpectation
 
-    return Check("sweeps", "all runs exist", False, text, is_error=True)
+    return CheckedExpectation("sweeps", "all runs exist", False, text, is_error=True)
 
 
 def _label_of(one: Expected) -> str:
     return "across cells" if "holds" in one.expectation else label_of(one.values)
 
 
-def _units(compared: Sequence[Compared]) -> dict[str, str]:
+def _units(compared: Sequence[ComparedMetric]) -> dict[str, str]:
     return {one.metric: one.symbol for one in compared}
 
 
-def _faults(pair: Pair, outside: list[Compared], worse: list[Expected], within: str | None) -> list[str]:
+def _reasons(pair: SidePair, outside: list[ComparedMetric], worse: list[Expected], within: str | None) -> list[str]:
     units, metrics = _units(pair.compared), pair.operands.metrics
     texts = [
         f"{label_of(one.values)}: {one.metric} is not within {within}: {say_change(one, metrics)}" for one in outside

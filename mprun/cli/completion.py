@@ -70,7 +70,7 @@ def complete_runs(context: click.Context, _parameter: click.Parameter, incomplet
 
 def _list_steps(incomplete: str) -> list[str]:
     """Return `01/xp_tcp` and so on after `01/`, or the steps of the lab in the current folder."""
-    from mprun.host.packaged import find_labs
+    from mprun.machine.packaged import find_labs
 
     lab, slash, _ = incomplete.rpartition("/")
     folder = find_labs().get(lab.split("_")[0].zfill(2), Path(lab)) if slash else Path()
@@ -90,7 +90,7 @@ def _list_steps(incomplete: str) -> list[str]:
 
 def complete_labs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the labs by number, and by name after its first letter."""
-    from mprun.host.packaged import find_labs
+    from mprun.machine.packaged import find_labs
 
     labs = find_labs()
     names = {folder.name: "" for folder in labs.values()}
@@ -127,12 +127,10 @@ def complete_metrics(context: click.Context, _parameter: click.Parameter, incomp
     named = _first_argument(context) or "latest"
     found: dict[str, str] = {}
     with contextlib.suppress(MprunError, OSError):
-        found = dict.fromkeys(run_directory.find(parent, named).read("summary.json")["metrics"], "")
+        found = dict.fromkeys(run_directory.find(parent, named).summary().metrics, "")
     with contextlib.suppress(MprunError, OSError):
         found |= {
-            name: ""
-            for kept in islice(sweep_directory.find(parent, named).runs(), 1)
-            for name in kept.summary["metrics"]
+            name: "" for kept in islice(sweep_directory.find(parent, named).runs(), 1) for name in kept.summary.metrics
         }
     return _offer(incomplete, found)
 
@@ -146,8 +144,8 @@ def complete_values(context: click.Context, _parameter: click.Parameter, incompl
     names = ["name", "status", "engine", "seed"]
     with contextlib.suppress(MprunError, OSError):
         run = run_directory.find(Path(context.params.get("parent") or "runs"), "latest")
-        names += run.read("environment.json").get("parameters", {})
-        names += run.read("summary.json")["metrics"]
+        names += run.environment().parameters
+        names += run.summary().metrics
     return _offer(incomplete, {f"{before}{comma}{name}": "" for name in names if name.startswith(last)})
 
 
@@ -173,7 +171,7 @@ def complete_axes(context: click.Context, _parameter: click.Parameter, incomplet
 
     with contextlib.suppress(MprunError, OSError):
         sweep = sweep_directory.find(Path(context.params.get("parent") or "runs"), _first_argument(context))
-        return _offer(incomplete, dict.fromkeys(sweep.record["axes"], ""))
+        return _offer(incomplete, dict.fromkeys(sweep.record.axes, ""))
     return []
 
 

@@ -85,7 +85,7 @@ def _convert(
     from mprun.errors import SpecError
     from mprun.inputs import load_trees
     from mprun.inputs.older.conversion import convert
-    from mprun.inputs.older.lines import Role, is_older
+    from mprun.inputs.older.lines import FileRole, is_older
     from mprun.inputs.reader import find, read
     from mprun.inputs.rendering import render
 
@@ -104,7 +104,7 @@ def _convert(
         text = Path(name).read_text(encoding="utf-8-sig")
         if name.endswith(".py") or not is_older(text):
             continue
-        role: Role = "experiment" if n else "topology"
+        role: FileRole = "experiment" if n else "topology"
         converted = convert(text, name, role, legacy_queue)
         assert converted.root is not None
         texts[name] = render(converted.root, converted.comments, _modeline(role, folder))
@@ -126,7 +126,7 @@ def _modeline(role: str, folder: Path) -> str:
 
 
 def _write(files: Mapping[Path, str]) -> None:
-    from mprun.errors import HostError
+    from mprun.errors import MachineError
 
     try:
         for path, text in files.items():
@@ -134,4 +134,4 @@ def _write(files: Mapping[Path, str]) -> None:
             path.write_text(text, encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise HostError(f"{error.filename}: cannot be written: {reason}") from None
+        raise MachineError(f"{error.filename}: cannot be written: {reason}") from None

@@ -24,12 +24,12 @@ def export(target: Path, names: tuple[str, ...]) -> None:
     The labs have no answers. The default is all labs. The kernel is an archive as `mprun kernel export` writes it, so
     students compile nothing. README.md and handout.pdf say what to type.
     """
-    from mprun.host import invoking_user
-    from mprun.host.packaged import find_labs
     from mprun.kernel.store import find_kernel
     from mprun.labs.catalog import open_lab
     from mprun.labs.course.contents import export_course
     from mprun.labs.course.first_page import GRADE
+    from mprun.machine import invoking_user
+    from mprun.machine.packaged import find_labs
 
     wanted = names or [str(folder) for folder in find_labs().values()]
     labs = list({lab.folder.resolve(): lab for lab in map(open_lab, wanted)}.values())

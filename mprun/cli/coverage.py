@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mprun.runs.run_directory import RunDirectory
 
 # A line of the kernel: file, line, function, and how often it was executed.
-Line = Mapping[str, Any]
+CoverageLine = Mapping[str, Any]
 
 
 @click.command("coverage")
@@ -73,7 +73,7 @@ def command(
         _show_lines(chosen, _read_text(run) if with_text else None)
 
 
-def _read(run: RunDirectory) -> list[Line]:
+def _read(run: RunDirectory) -> list[CoverageLine]:
     """Return the counted lines of a run's kernel, by file and line. Raises SpecError if there are none."""
     from mprun.kernel.line_coverage import TABLE
 
@@ -90,9 +90,9 @@ def _read(run: RunDirectory) -> list[Line]:
     ]
 
 
-def _subtract(lines: Iterable[Line], run: RunDirectory, other: RunDirectory) -> list[Line]:
+def _subtract(lines: Iterable[CoverageLine], run: RunDirectory, other: RunDirectory) -> list[CoverageLine]:
     """Return the executed lines that the other run did not execute. Raises SpecError if the kernels differ."""
-    one, two = (each.read("environment.json")["kernel"].get("digest") for each in (run, other))
+    one, two = (each.environment().kernel.digest for each in (run, other))
     if one != two:
         raise SpecError(f"{run.name} and {other.name} had different kernels: repeat one with the kernel of the other")
     executed = {(line["file"], line["line"]) for line in _read(other) if line["executed"]}
@@ -104,14 +104,14 @@ def _read_text(run: RunDirectory) -> Mapping[str, Sequence[str]]:
     from mprun.kernel.line_coverage import read_text
     from mprun.kernel.store import list_kernels
 
-    digest = run.read("environment.json")["kernel"].get("digest")
+    digest = run.environment().kernel.digest
     kernel = next((one for one in list_kernels() if one.digest == digest), None)
     if kernel is None:
         raise SpecError(f"the kernel of {run.name} is not in this user's store, so the text of its lines is not known")
     return read_text(kernel)
 
 
-def _show_files(lines: Iterable[Line]) -> None:
+def _show_files(lines: Iterable[CoverageLine]) -> None:
     rows = [("file", "lines", "executed", "share")]
     for file, own in groupby(lines, lambda line: line["file"]):
         counts = [line["executed"] for line in own]
@@ -120,7 +120,7 @@ def _show_files(lines: Iterable[Line]) -> None:
     show_table([row[:1] for row in rows], [[row[n] for row in rows] for n in (1, 2, 3)], 1)
 
 
-def _show_lines(lines: Iterable[Line], text: Mapping[str, Sequence[str]] | None) -> None:
+def _show_lines(lines: Iterable[CoverageLine], text: Mapping[str, Sequence[str]] | None) -> None:
     """Print lines by file and function: their numbers, or each with its text."""
     for file, of_file in groupby(lines, lambda line: line["file"]):
         click.echo(f"\n{file}")

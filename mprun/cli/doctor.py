@@ -16,12 +16,12 @@ from mprun.cli import options
 from mprun.cli.output import emit
 
 if TYPE_CHECKING:
-    from mprun.host.machine_kind import Surroundings
+    from mprun.machine.machine_kind import Surroundings
     from mprun.workloads.tool import Program
 
 
 @dataclass(frozen=True)
-class Check:
+class MachineCheck:
     """A check of something that a run may need. `mend`: the command that installs it; empty if there is none."""
 
     name: str
@@ -38,13 +38,15 @@ def command(as_json: bool) -> None:
 
     The exit status is 0 if at least one engine can run an experiment, and 3 if none can.
     """
-    from mprun.host.machine_kind import identify
+    from mprun.machine.machine_kind import identify
 
     here = identify()
     checks = [
-        Check("machine", "both", not here.fault, "; ".join(filter(None, (here.name, here.fault))), here.remedy),
+        MachineCheck(
+            "machine", "both", not here.obstacle, "; ".join(filter(None, (here.name, here.obstacle))), here.remedy
+        ),
         # the other checks ask the kernel
-        *([] if here.fault else _all_checks(here)),
+        *([] if here.obstacle else _all_checks(here)),
     ]
     usable = all(check.ok for check in checks if check.serves in ("virtual", "both")) or all(
         check.ok for check in checks if check.serves in ("real", "both")
@@ -65,19 +67,19 @@ def command(as_json: bool) -> None:
     sys.exit(0 if usable else 3)
 
 
-def _all_checks(here: Surroundings) -> Iterator[Check]:
+def _all_checks(here: Surroundings) -> Iterator[MachineCheck]:
     from mprun.engines import capability
     from mprun.engines.agent_process import find_library, find_program, unshare_command
-    from mprun.errors import HostError
+    from mprun.errors import MachineError
     from mprun.kernel import build, store
     from mprun.runs import place
     from mprun.safety import landlock
     from mprun.workloads import https, iperf3, probe, tcpdump, tshark
 
     try:
-        yield Check("Mininet", "both", True, str(find_library().mininet))
-    except HostError:
-        yield Check("Mininet", "both", False, "not installed", "apt-get install mininet")
+        yield MachineCheck("Mininet", "both", True, str(find_library().mininet))
+    except MachineError:
+        yield MachineCheck("Mininet", "both", False, "not installed", "apt-get install mininet")
     for tool, program in {
         "tc": capability.BASIC["tc"],
         **iperf3.PROGRAMS,
@@ -89,35 +91,37 @@ def _all_checks(here: Surroundings) -> Iterator[Check]:
         yield _program(tool, program, "http, https")
     yield _program("ovs-vswitchd", capability.SWITCH_PROGRAMS["ovs-vswitchd"], "OpenFlow switches")
     wrapper = capability.mptcp_library()
-    yield Check("mptcpize", "both", bool(wrapper), wrapper or "not installed", "apt-get install mptcpize")
+    yield MachineCheck("mptcpize", "both", bool(wrapper), wrapper or "not installed", "apt-get install mptcpize")
     yield _program("nft", capability.FILTER["nft"], "middleboxes")
     try:
         kernel = store.find_kernel()
         current = store.is_current(kernel)
         says = f"{kernel.version}, {kernel.digest[:12]}" + ("" if current else ", of another version of mprun")
-        yield Check("experiment kernel", "virtual", current, says, "mprun kernel build")
-    except HostError as error:
-        yield Check("experiment kernel", "virtual", False, str(error), "mprun kernel build")
+        yield MachineCheck("experiment kernel", "virtual", current, says, "mprun kernel build")
+    except MachineError as error:
+        yield MachineCheck("experiment kernel", "virtual", False, str(error), "mprun kernel build")
     traces = capability.can_trace()
-    yield Check("ptrace", "virtual", traces, "allowed" if traces else "refused to this user", here.trace_remedy)
+    yield MachineCheck("ptrace", "virtual", traces, "allowed" if traces else "refused to this user", here.trace_remedy)
     version = landlock.abi()
     says = f"Landlock, ABI {version}" if version else place.UNCONFINED
     mend = "boot a kernel from 5.13 on with lsm=...,landlock; --allow-exec needs --unconfined until then"
-    yield Check("confinement", "virtual", bool(version), says, mend)
+    yield MachineCheck("confinement", "virtual", bool(version), says, mend)
     yield from _configuration()
     source = build.default_source()
-    yield Check("kernel source", "building", source.exists(), str(source), build.SOURCE_REMEDY)
+    yield MachineCheck("kernel source", "building", source.exists(), str(source), build.KERNEL_SOURCE_REMEDY)
     lacking = capability.missing_tools(build.BUILD_TOOLS)
     says = "all installed" if not lacking else f"missing: {', '.join(lacking)}"
-    yield Check("build tools", "building", not lacking, says, f"apt-get install {' '.join(lacking)}")
+    yield MachineCheck("build tools", "building", not lacking, says, f"apt-get install {' '.join(lacking)}")
     yield from _built_tools()
     yield _program("tshark", tshark.PROGRAMS["tshark"], "mprun packets")
     viewer = find_program("wireshark")
-    yield Check("wireshark", "mprun wireshark", bool(viewer), viewer or "not installed", "apt-get install wireshark")
+    yield MachineCheck(
+        "wireshark", "mprun wireshark", bool(viewer), viewer or "not installed", "apt-get install wireshark"
+    )
     debugger = find_program("gdb")
-    yield Check("gdb", "mprun debug", bool(debugger), debugger or "not installed", "apt-get install gdb")
+    yield MachineCheck("gdb", "mprun debug", bool(debugger), debugger or "not installed", "apt-get install gdb")
     painter = find_program("dot")
-    yield Check("dot", "drawing", bool(painter), painter or "not installed", "apt-get install graphviz")
+    yield MachineCheck("dot", "drawing", bool(painter), painter or "not installed", "apt-get install graphviz")
     features = {**capability.kernel_features(), "openvswitch": capability.kernel_switches()}
     yield from _real_checks(features, unshare_command([]) == ["unshare", "--"])
     if features["mptcp"]:
@@ -125,10 +129,10 @@ def _all_checks(here: Surroundings) -> Iterator[Check]:
     if find_program("tcpdump"):
         buffers = capability.can_buffer_captures()
         says = "64 kB" if buffers else "4 kB; this machine's AppArmor profile of tcpdump allows no more"
-        yield Check("capture buffer", "fast captures in the real engine", buffers, says)
+        yield MachineCheck("capture buffer", "fast captures in the real engine", buffers, says)
 
 
-def _configuration() -> Iterator[Check]:
+def _configuration() -> Iterator[MachineCheck]:
     """Check the user's own configuration, if it exists."""
     from mprun.errors import SpecError
     from mprun.inputs import settings
@@ -137,56 +141,60 @@ def _configuration() -> Iterator[Check]:
     try:
         engine = settings.configured_engine()
     except SpecError as error:
-        yield Check("configuration", "--engine auto", False, error.faults[0], f"correct or remove {path}")
+        yield MachineCheck("configuration", "--engine auto", False, error.problems[0], f"correct or remove {path}")
         return
     if engine is not None:
-        yield Check("configuration", "--engine auto", True, f"engine {engine}, as {path} says")
+        yield MachineCheck("configuration", "--engine auto", True, f"engine {engine}, as {path} says")
 
 
-def _mptcp_checks(has_namespaces: bool) -> Iterator[Check]:
+def _mptcp_checks(has_namespaces: bool) -> Iterator[MachineCheck]:
     """Check MPTCP in this kernel: what it supports. A run that needs more is refused."""
-    from mprun.engines import host_mptcp
+    from mprun.engines import machine_mptcp
 
     serves = "MPTCP in the real engine"
-    yield Check("mptcp: version", serves, True, "1 (RFC 8684)")
-    yield Check("mptcp: path managers", serves, True, ", ".join(host_mptcp.find_path_managers()))
+    yield MachineCheck("mptcp: version", serves, True, "1 (RFC 8684)")
+    yield MachineCheck("mptcp: path managers", serves, True, ", ".join(machine_mptcp.find_path_managers()))
     if not has_namespaces:
         return
-    choice = host_mptcp.find_schedulers()
-    yield Check("mptcp: schedulers", serves, not choice.takes_any_name, host_mptcp.describe_schedulers(choice))
-    limits = host_mptcp.find_limits()
+    choice = machine_mptcp.find_schedulers()
+    yield MachineCheck(
+        "mptcp: schedulers", serves, not choice.takes_any_name, machine_mptcp.describe_schedulers(choice)
+    )
+    limits = machine_mptcp.find_limits()
     says = "unknown" if limits is None else f"{limits[0]} additional subflows, {limits[1]} accepted addresses"
-    yield Check("mptcp: limits", serves, limits is not None, says, "" if limits else "apt-get install iproute2")
+    yield MachineCheck("mptcp: limits", serves, limits is not None, says, "" if limits else "apt-get install iproute2")
 
 
-def _built_tools() -> Iterator[Check]:
-    from mprun.errors import HostError
+def _built_tools() -> Iterator[MachineCheck]:
+    from mprun.errors import MachineError
     from mprun.workloads.built import PROGRAMS, program_store
 
     for name, recipe in PROGRAMS.items():
         try:
             found = program_store.find(name)
             says = found.version if found else "not built"
-        except HostError as error:
+        except MachineError as error:
             found, says = None, str(error)
         lacking = None if found else program_store.missing(recipe)
-        yield Check(
+        yield MachineCheck(
             recipe.executable, f"flows of tool {name}", bool(found), says, lacking or f"mprun tools install {name}"
         )
 
 
-def _program(name: str, program: Program, serves: str) -> Check:
+def _program(name: str, program: Program, serves: str) -> MachineCheck:
     from mprun.engines import capability
     from mprun.engines.agent_process import find_program
 
     found = find_program(name) is not None
     says = capability.version_of(name, program) if found else "not installed"
-    return Check(name, serves, found, says, program.remedy or f"apt-get install {program.package}")
+    return MachineCheck(name, serves, found, says, program.remedy or f"apt-get install {program.package}")
 
 
-def _real_checks(features: dict[str, bool], is_root: bool) -> Iterator[Check]:
+def _real_checks(features: dict[str, bool], is_root: bool) -> Iterator[MachineCheck]:
     release = os.uname().release
-    yield Check("namespaces", "real", features["namespaces"], "root" if is_root else "as this user", "run as root")
+    yield MachineCheck(
+        "namespaces", "real", features["namespaces"], "root" if is_root else "as this user", "run as root"
+    )
     for name, needed, mend in (
         ("mptcp", "real", ""),
         ("tbf", "real", ""),
@@ -194,4 +202,4 @@ def _real_checks(features: dict[str, bool], is_root: bool) -> Iterator[Check]:
         ("openvswitch", "OpenFlow switches in the real engine", "modprobe openvswitch"),
     ):
         has = features[name]
-        yield Check(f"kernel: {name}", needed, has, f"{release} {'has it' if has else 'does not have it'}", mend)
+        yield MachineCheck(f"kernel: {name}", needed, has, f"{release} {'has it' if has else 'does not have it'}", mend)

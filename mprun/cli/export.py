@@ -13,14 +13,14 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.errors import MprunError, SpecError
-from mprun.model.fault import name_nearest
+from mprun.model.problem import name_nearest
 from mprun.safety.folder import Folder
 from mprun.safety.text import slug, untaken
 
 if TYPE_CHECKING:
     from polars import LazyFrame
 
-    from mprun.reports.paper import Format
+    from mprun.reports.paper import PaperFormat
     from mprun.runs.run_directory import RunDirectory
     from mprun.sweeps.sweep_directory import SweepDirectory
 
@@ -77,7 +77,7 @@ def command(
     with readable(found.path):
         for kind in dict.fromkeys(kinds):
             if kind in ("markdown", "latex"):
-                text = _write_paper(found, cast("Format", kind), metrics, confidence)
+                text = _write_paper(found, cast("PaperFormat", kind), metrics, confidence)
                 if folder is None:
                     click.echo(text, nl=False)
                     continue
@@ -94,7 +94,7 @@ def command(
 
 
 def _write_paper(
-    found: RunDirectory | SweepDirectory, form: Format, metrics: Sequence[str], confidence: float | None
+    found: RunDirectory | SweepDirectory, form: PaperFormat, metrics: Sequence[str], confidence: float | None
 ) -> str:
     """Return the metrics of a run or a sweep as a table. Raises SpecError for a metric that it does not have."""
     from mprun.metrics.statistics import CONFIDENCE
@@ -104,15 +104,13 @@ def _write_paper(
     from mprun.sweeps.sweep_summary import read_summary
 
     if isinstance(found, RunDirectory):
-        summary = found.read("summary.json")
-        known = list(summary["metrics"])
-        expected = {one["metric"] for one in summary["expectations"]}
-        return paper.write(paper.of_run(summary, _check(metrics, known) or choose_main(known, expected)), form)
+        of_run = found.summary()
+        known = list(of_run.metrics)
+        expected = {one.metric for one in of_run.expectations}
+        return paper.write(paper.of_run(of_run, _check(metrics, known) or choose_main(known, expected)), form)
     options.tell_incomplete(found)
     summary = read_summary(found)
-    chosen = _check(metrics, list_metrics(summary["cells"])) or choose_metrics(
-        summary["cells"], found.record.get("show", ())
-    )
+    chosen = _check(metrics, list_metrics(summary.cells)) or choose_metrics(summary.cells, found.record.show)
     return paper.write(paper.of_sweep(summary, chosen, confidence or CONFIDENCE), form)
 
 
@@ -169,8 +167,8 @@ def _write_qlogs(found: RunDirectory | SweepDirectory, folder: Path | None) -> I
                 continue
             try:
                 text = render(read(content), end, f"{found.name}: {flow.name}")
-            except QlogError as fault:
-                raise MprunError(f"{found.path}: the qlog of {flow.name}'s {end} {fault}") from None
+            except QlogError as problem:
+                raise MprunError(f"{found.path}: the qlog of {flow.name}'s {end} {problem}") from None
             target = target or _make(folder, found)
             title = f"{slug(flow.name)}-{end}.qlog"
             target.write_text(title, text)

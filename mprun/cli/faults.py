@@ -15,7 +15,7 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_metrics
 from mprun.cli.output import emit
-from mprun.host import invoking_user
+from mprun.machine import invoking_user
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from mprun.model.permission import Consent
     from mprun.model.spec import FaultAction
-    from mprun.questions.faults import Base, Measured
-    from mprun.questions.outcome import Group, Outcome
+    from mprun.questions.faulted_run import FaultedRun, Group
+    from mprun.questions.faults import Base, ComparedBy
     from mprun.questions.packet_choice import Fault, Packet
     from mprun.sweeps.sweep_directory import SweepDirectory
     from mprun.sweeps.worker import Keep
@@ -143,14 +143,14 @@ def command(
     if not candidates:
         raise SpecError("no packet of this run can have this fault")
     chosen = sample(candidates, budget) if budget and budget < len(candidates) else candidates
-    places = execution.places_for({place.name}, jobs, len(os.sched_getaffinity(0)))
+    slots = execution.slots_for({place.name}, jobs, len(os.sched_getaffinity(0)))
     if not as_json:
-        click.echo(_say_estimate(base, chosen, places, keep), err=True)
+        click.echo(_say_estimate(base, chosen, slots, keep), err=True)
     if dry_run:
         _list_packets(chosen, as_json)
         return
     cells, kernels = execution.place_cells(faults.make_cells(loaded, chosen, fault, place, kernel), "virtual", consent)
-    with closing(start_executor(cells, places, address)) as executor:
+    with closing(start_executor(cells, slots, address)) as executor:
         inputs = runner.read_inputs(loaded.sources)
         sweep, _ = execution.find_or_create(parent, cells, kernels, inputs, False)
         invoking_user.give_at_exit(sweep.path)
@@ -159,13 +159,13 @@ def command(
             work = execution.Execution(sweep, cells, keep, 0, consent)
             with SweepBar() as runs:
                 work.run(executor, runs.show, runs.say)
-            without, outcomes = faults.read_outcomes(sweep, chosen, measured)
+            without, faulted = faults.read_faulted(sweep, chosen, measured)
             unit = faults.unit_of(base.summary, measured)
-            _conclude(sweep, without, outcomes, fault, measured, unit, as_json, time.monotonic() - began)
-    sys.exit(0 if all(one.status == "passed" for one in outcomes) else 1)
+            _conclude(sweep, without, faulted, fault, measured, unit, as_json, time.monotonic() - began)
+    sys.exit(0 if all(one.status == "passed" for one in faulted) else 1)
 
 
-def _say_estimate(base: Base, chosen: Sequence[Packet], places: int, keep: Keep) -> str:
+def _say_estimate(base: Base, chosen: Sequence[Packet], slots: int, keep: Keep) -> str:
     from mprun.cli.progress import say_time
     from mprun.model.units import format_measured
 
@@ -174,8 +174,8 @@ def _say_estimate(base: Base, chosen: Sequence[Packet], places: int, keep: Keep)
     more = "; a run that does not pass" if keep == "failed" else "; a run" if keep == "pcaps" else ""
     more = f"{more} keeps captures of {format_measured(captures, 'byte')} too" if more else ""
     return (
-        f"{len(chosen)} of {len(base.packets)} packets, {places} runs at a time: about "
-        f"{say_time(base.wall_s * (len(chosen) + 1) / places)} and {format_measured(size, 'byte')}{more}"
+        f"{len(chosen)} of {len(base.packets)} packets, {slots} runs at a time: about "
+        f"{say_time(base.wall_s * (len(chosen) + 1) / slots)} and {format_measured(size, 'byte')}{more}"
     )
 
 
@@ -192,8 +192,8 @@ def _list_packets(chosen: Sequence[Packet], as_json: bool) -> None:
 
 def _conclude(
     sweep: SweepDirectory,
-    without: Outcome,
-    outcomes: Sequence[Outcome],
+    without: FaultedRun,
+    faulted: Sequence[FaultedRun],
     fault: Fault,
     metric: str | None,
     unit: str,
@@ -202,17 +202,17 @@ def _conclude(
 ) -> None:
     """Write the table and the figure, and print the summary."""
     from mprun.questions import faults
-    from mprun.questions.outcome import find_outliers, group
+    from mprun.questions.faulted_run import find_outliers, group
     from mprun.reports.chart import WIDE, paint
     from mprun.reports.fault_figure import FaultyPacket, draw_faults
 
-    measured: Measured = "completed_ns" if metric is None else "value"
-    outliers = find_outliers(outcomes, without, measured)
+    measured: ComparedBy = "completed_ns" if metric is None else "value"
+    outliers = find_outliers(faulted, without, measured)
     groups = group(outliers, without)
-    sweep.write_table(faults.tabulate(outcomes, outliers, metric), faults.TABLE)
+    sweep.write_table(faults.tabulate(faulted, outliers, metric), faults.TABLE)
     points = [
         FaultyPacket(one.packet.number, f"{one.packet.path} {one.packet.way}", one.status, _value(one, metric))
-        for one in outcomes
+        for one in faulted
     ]
     chart = draw_faults(
         "faults", _DONE[fault.action], metric or "end of the last flow", unit, points, _value(without, metric)
@@ -221,28 +221,28 @@ def _conclude(
         sweep.folder.write_bytes("faults.svg", paint(chart, WIDE, ("svg",))["svg"])
     if as_json:
         found = [{"cause": one.cause, "packets": [each.packet.label for each in one.outcomes]} for one in groups]
-        rows = [{**_packet(one.packet), **_outcome(one, metric)} for one in outcomes]
+        rows = [{**_packet(one.packet), **_outcome(one, metric)} for one in faulted]
         base = _outcome(without, metric)
         emit({"directory": str(sweep.path), "unit": unit, "without": base, "packets": rows, "groups": found})
         return
-    passed = sum(one.status == "passed" for one in outcomes)
-    ended = f"{passed} runs passed, {len(outcomes) - passed} did not"
-    what = "pairs of packets" if any(one.packet.also for one in outcomes) else "packets"
-    click.echo(f"{len(outcomes)} {what}, each {_DONE[fault.action]} once: {ended}, {took_s:.0f} s")
+    passed = sum(one.status == "passed" for one in faulted)
+    ended = f"{passed} runs passed, {len(faulted) - passed} did not"
+    what = "pairs of packets" if any(one.packet.also for one in faulted) else "packets"
+    click.echo(f"{len(faulted)} {what}, each {_DONE[fault.action]} once: {ended}, {took_s:.0f} s")
     name = metric or "end of the last flow"
     click.echo(f"without faults: {without.status}, {name} {_say(_value(without, metric), unit)}")
-    _show_kinds(outcomes, measured, metric, unit)
+    _show_kinds(faulted, measured, metric, unit)
     _show_groups(sweep, groups, metric, unit)
     click.echo(f"table and figure: {options.spell_path(sweep.path)}/tables/faults.parquet, faults.svg")
 
 
-def _show_kinds(outcomes: Sequence[Outcome], measured: Measured, metric: str | None, unit: str) -> None:
+def _show_kinds(faulted: Sequence[FaultedRun], measured: ComparedBy, metric: str | None, unit: str) -> None:
     from mprun.cli.terminal_table import show_table
-    from mprun.questions.outcome import by_kind
+    from mprun.questions.faulted_run import by_kind
 
     factor = 1e-9 if metric is None else 1.0
     kinds, numbers = [("kind of packet",)], [["packets", "not passed", "least", "median", "most"]]
-    for row in by_kind(outcomes, measured):
+    for row in by_kind(faulted, measured):
         values = (None if one is None else one * factor for one in (row.least, row.median, row.most))
         kinds.append((row.kind,))
         numbers.append([str(row.packets), str(row.failed), *(_say(one, unit) for one in values)])
@@ -277,7 +277,7 @@ def _read_time(text: str) -> int:
         raise SpecError(f"--by: {error}") from None
 
 
-def _value(one: Outcome, metric: str | None) -> float | None:
+def _value(one: FaultedRun, metric: str | None) -> float | None:
     if metric is None:
         return None if one.completed_ns is None else one.completed_ns / 1e9
     return one.value
@@ -296,6 +296,6 @@ def _packet(one: Packet) -> dict[str, Any]:
     }
 
 
-def _outcome(one: Outcome, metric: str | None) -> dict[str, Any]:
+def _outcome(one: FaultedRun, metric: str | None) -> dict[str, Any]:
     value = {} if metric is None else {metric: one.value}
     return {"status": one.status, "completed_ns": one.completed_ns, **value, "causes": list(one.causes), "run": one.run}

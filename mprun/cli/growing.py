@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from mprun.cli.sweep_progress import SweepBar
-from mprun.host import invoking_user
+from mprun.machine import invoking_user
 from mprun.model.permission import Consent
 from mprun.sweeps import execution
 from mprun.sweeps.executor import Executor
@@ -18,13 +18,13 @@ from mprun.sweeps.study import Cell
 from mprun.sweeps.sweep_directory import Kept, SweepDirectory
 from mprun.sweeps.worker import Keep
 
-RunCells = Callable[[Sequence[Cell]], list[Kept]]
+RunGrowingCells = Callable[[Sequence[Cell]], list[Kept]]
 
 
 @contextmanager
 def growing_sweep(
     parent: Path, asked: str, inputs: Mapping[str, str], keep: Keep, consent: Consent, executor: Executor
-) -> Iterator[tuple[GrowingSweep, RunCells]]:
+) -> Iterator[tuple[GrowingSweep, RunGrowingCells]]:
     """Begin or continue a sweep in the virtual engine; no other command can change it until the end of the block.
 
     Parameters as for `GrowingSweep`. The function that is returned adds cells, runs them, and returns the finished runs

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from mprun.cli.output import emit
-from mprun.host import invoking_user
+from mprun.machine import invoking_user
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mprun.questions.history import Past
-    from mprun.reports.history_page import Line
+    from mprun.reports.history_page import HistoryLine
     from mprun.reports.page import HistoryRow
 
 
@@ -67,16 +67,16 @@ def command(folder: Path, target: Path, as_json: bool) -> None:
     click.echo(f"{what}, {changed} of {len(lines)} values changed: {target}")
 
 
-def _lines(past: Past) -> Iterator[Line]:
+def _lines(past: Past) -> Iterator[HistoryLine]:
     from mprun.model.metric import UNITS
-    from mprun.reports.history_page import Line
+    from mprun.reports.history_page import HistoryLine
 
     commits = [one.name for one in past.versions]
     for name, values in past.values().items():
         known = [value for value in values if value is not None]
         unit = known[-1][1] if known else "1"
         numbers = [math.nan if value is None else value[0] for value in values]
-        yield Line(past.name, name, unit if unit in UNITS else "1", commits, numbers)
+        yield HistoryLine(past.name, name, unit if unit in UNITS else "1", commits, numbers)
 
 
 def _rows(past: Past) -> Iterator[HistoryRow]:

@@ -16,7 +16,7 @@ from mprun.cli.completion import complete_kernels
 from mprun.cli.output import emit
 
 if TYPE_CHECKING:
-    from mprun.kernel.addition import Kind
+    from mprun.kernel.addition import AdditionKind
 
 
 @click.group("kernel", context_settings={"help_option_names": ["-h", "--help"]})
@@ -116,7 +116,7 @@ def build(
 @command.command()
 @click.argument("kind", type=click.Choice(["scheduler", "congestion"]))
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE.c")
-def template(kind: Kind, file: Path) -> None:
+def template(kind: AdditionKind, file: Path) -> None:
     """Write a C file with a scheduler or a congestion control to start from.
 
     The file compiles as it is, on Linux 6.12 and on 7.x. Its name becomes the name in the kernel.
@@ -168,8 +168,8 @@ def export(file: Path, name: str) -> None:
     The archive contains the changes of mprun, and names the source and the command that build the kernel again.
     """
     from mprun.bundles.installation import export as write
-    from mprun.host import invoking_user
     from mprun.kernel import store
+    from mprun.machine import invoking_user
 
     digest = write(store.find_kernel(name), file)
     invoking_user.give(file)
@@ -299,7 +299,7 @@ def test(
 
     if as_tap and as_json:
         raise click.UsageError("use --tap or --json, not both")
-    order = selftests.Order(
+    order = selftests.TestsToRun(
         only.split(",") if only else None,
         scheduler,
         1 if seed is None else seed,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from mprun.errors import HostError, MprunError
+from mprun.errors import MachineError, MprunError
 from mprun.kernel.watch import states, wait_for_change
 
 # The number of changed files that a line names.
@@ -43,6 +43,6 @@ def _run(argv: Sequence[str]) -> None:
     try:
         status = subprocess.run(argv).returncode
     except OSError as error:
-        raise HostError(f"{argv[0]} cannot be run: {error.strerror}") from error
+        raise MachineError(f"{argv[0]} cannot be run: {error.strerror}") from error
     if status:
         click.echo(f"{argv[0]}: status {status}", err=True)

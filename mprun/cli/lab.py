@@ -17,18 +17,18 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_labs
 from mprun.cli.output import emit, emit_csv
-from mprun.host import invoking_user
+from mprun.machine import invoking_user
 
 if TYPE_CHECKING:
-    from mprun.inputs.keys.lab_definition import Profile
+    from mprun.inputs.keys.lab_definition import LabProfile
     from mprun.labs.definition import Lab, Step
     from mprun.labs.grade import Grade
     from mprun.labs.steps import Done, LabRun, Scope
-    from mprun.metrics.claim_check import Judgement
+    from mprun.metrics.claim_check import JudgedClaim
     from mprun.model.engine_name import EngineChoice
     from mprun.model.permission import Consent
     from mprun.statements.evaluation import Comparison
-    from mprun.sweeps.execution import State
+    from mprun.sweeps.execution import SweepProgress
 
 _MARKS = {"held": ("✓", "green"), "failed": ("✗", "red"), "open": ("?", "yellow")}
 _VERDICTS = {
@@ -62,8 +62,8 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the labs as JSON.")
 def list_(as_json: bool) -> None:
     """List the labs."""
-    from mprun.host.packaged import find_labs
     from mprun.labs.catalog import open_lab
+    from mprun.machine.packaged import find_labs
 
     labs = [open_lab(str(folder)) for folder in find_labs().values()]
     if as_json:
@@ -78,7 +78,7 @@ def list_(as_json: bool) -> None:
 @command.command()
 @click.argument("name", metavar="[LAB]", required=False, shell_complete=complete_labs)
 @_profile
-def show(name: str | None, profile: Profile) -> None:
+def show(name: str | None, profile: LabProfile) -> None:
     """Show a lab: its aim, commands, expected results and questions.
 
     The default is the lab of the current directory.
@@ -151,7 +151,7 @@ def start(name: str, directory: Path | None) -> None:
 def run(
     names: tuple[str, ...],
     all_: bool,
-    profile: Profile,
+    profile: LabProfile,
     figures: tuple[str, ...],
     anew: bool,
     params: tuple[str, ...],
@@ -172,9 +172,9 @@ def run(
     with the measurements. Runs that exist already are not repeated, so the same command resumes a lab.
     """
     from mprun.cli.progress import Bar
-    from mprun.host.packaged import find_labs
     from mprun.labs.catalog import open_here, open_lab
     from mprun.labs.steps import Scope, run_labs
+    from mprun.machine.packaged import find_labs
     from mprun.runs.place import choose_place
 
     if names and all_:
@@ -208,7 +208,7 @@ def run(
         def look() -> None:
             bar.show("running", len(over) / max(runs, 1), f"{len(over)} of {runs} runs")
 
-        def tell(state: State) -> None:
+        def tell(state: SweepProgress) -> None:
             bar.show("running a sweep", state.done / max(state.total, 1), f"{state.done} of {state.total} runs")
 
         def say(text: str) -> None:
@@ -260,9 +260,9 @@ def _leave_out_own_kernels(labs: Sequence[Lab]) -> list[Lab]:
 def _choose_kernel(labs: Sequence[Lab], asked: str | None) -> str:
     """Return the name of the kernel to run labs on: the one asked for, or else that of the labs.
 
-    Raises HostError if the kernel of a lab is not built, SpecError for labs of different kernels.
+    Raises MachineError if the kernel of a lab is not built, SpecError for labs of different kernels.
     """
-    from mprun.errors import HostError, SpecError
+    from mprun.errors import MachineError, SpecError
     from mprun.kernel.store import DEFAULT_NAME, list_kernels
 
     if asked is not None:
@@ -275,7 +275,7 @@ def _choose_kernel(labs: Sequence[Lab], asked: str | None) -> str:
         raise SpecError(f"these labs run on different kernels ({', '.join(sorted(names))}): run each lab alone")
     lab, kernel = own[0]
     if kernel.name not in {built.name for built in list_kernels()}:
-        raise HostError(
+        raise MachineError(
             f"lab {lab.name} runs on a kernel that you build, and no kernel '{kernel.name}' exists: {kernel.build}; "
             f"README.md of the lab says what to write first"
         )
@@ -302,7 +302,7 @@ def _write_page(parent: Path, result: LabRun) -> Path | None:
 @_profile
 @click.option("--json", "as_json", is_flag=True, help="Print the grades as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a row for each directory as CSV (RFC 4180).")
-def check(name: str | None, folders: tuple[Path, ...], profile: Profile, as_json: bool, as_csv: bool) -> None:
+def check(name: str | None, folders: tuple[Path, ...], profile: LabProfile, as_json: bool, as_csv: bool) -> None:
     """Grade the runs of each DIRECTORY, such as one directory for each student.
 
     The default is the current directory. Without LAB, it is the copy of a lab that contains the current
@@ -398,10 +398,10 @@ def _show_lab(result: LabRun) -> None:
     click.echo(f"    {'':{first}}{heads}  run")
     for done in result.done:
         mark, colour = _STATES[done.state]
-        if done.summary is not None and done.summary["status"] != "passed":
+        if done.summary is not None and done.summary.status != "passed":
             mark, colour = _STATES["broken"]
-        metrics = {} if done.summary is None else done.summary["metrics"]
-        cells = [format_measured(**metrics[name]) if name in metrics else "-" for name in lab.show]
+        metrics = {} if done.summary is None else done.summary.metrics
+        cells = [format_measured(*metrics[name]) if name in metrics else "-" for name in lab.show]
         line = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
         digest = done.directory.name.rsplit("-", 1)[-1] if done.directory else ""
         click.echo(f"  {click.style(mark, fg=colour)} {done.step.name:{first}}{line}  {digest}".rstrip())
@@ -446,19 +446,19 @@ def _show_complaints(done: Done) -> None:
         click.echo(options.wrap(done.error, "      "))
         return
     for kind in ("failures", "warnings"):
-        for text in done.summary[kind]:
+        for text in done.summary.messages(kind):
             click.echo(options.wrap(f"{kind[:-1]}: {text}", "      "))
-    for verdict in done.summary["expectations"]:
-        if not verdict["held"]:
-            click.echo(f"      failure: {verdict['metric']} is {verdict['value']}, which was not expected")
+    for verdict in done.summary.expectations:
+        if not verdict.held:
+            click.echo(f"      failure: {verdict.metric} is {verdict.value}, which was not expected")
 
 
-def _show_judgements(judgements: Sequence[Judgement]) -> None:
+def _show_judgements(judgements: Sequence[JudgedClaim]) -> None:
     for judgement in judgements:
         mark, colour = _MARKS[judgement.verdict]
         said = options.wrap(judgement.claim.says, "    ")[4:]
         click.echo(f"  {click.style(mark, fg=colour)} {said}")
-        for comparison in judgement.outcome.comparisons if judgement.outcome else ():
+        for comparison in judgement.evaluation.comparisons if judgement.evaluation else ():
             click.echo(options.wrap(say_comparison(comparison), "      ", "        "))
         if judgement.reason:
             click.echo(options.wrap(judgement.reason, "      "))
@@ -495,7 +495,7 @@ def _show_total(results: Sequence[LabRun], wall_s: float) -> None:
 def _status(results: Sequence[LabRun]) -> int:
     """Return 1 if a step or a claim failed, and 3 if only this machine lacks something."""
     states = {done.state for result in results for done in result.done}
-    statuses = {done.summary["status"] for result in results for done in result.done if done.summary}
+    statuses = {done.summary.status for result in results for done in result.done if done.summary}
     verdicts = {judgement.verdict for result in results for judgement in result.judgements}
     findings = [finding for result in results for judged in result.figures for finding in judged.findings]
     if "broken" in states or statuses - {"passed"} or "failed" in verdicts:
@@ -508,7 +508,15 @@ def _status(results: Sequence[LabRun]) -> int:
 
 
 def _lab_to_json(result: LabRun) -> dict[str, Any]:
-    steps = [{**asdict(done), "step": done.step.name, "directory": str(done.directory or "")} for done in result.done]
+    steps = [
+        {
+            **asdict(done),
+            "step": done.step.name,
+            "directory": str(done.directory or ""),
+            "summary": done.summary and done.summary.to_json(),
+        }
+        for done in result.done
+    ]
     figures = [
         {"figure": judged.figure.name, "published": judged.figure.published, **asdict(finding)}
         for judged in result.figures
@@ -522,13 +530,13 @@ def _lab_to_json(result: LabRun) -> dict[str, Any]:
     }
 
 
-def _claims_to_json(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
+def _claims_to_json(judgements: Sequence[JudgedClaim]) -> list[dict[str, Any]]:
     return [
         {
             "says": judgement.claim.says,
             "holds": judgement.claim.holds.text,
             "verdict": judgement.verdict,
-            "comparisons": [asdict(one) for one in judgement.outcome.comparisons] if judgement.outcome else [],
+            "comparisons": [asdict(one) for one in judgement.evaluation.comparisons] if judgement.evaluation else [],
             "reason": judgement.reason,
         }
         for judgement in judgements

@@ -12,12 +12,12 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit
-from mprun.host import invoking_user
+from mprun.machine import invoking_user
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from mprun.model.permission import Consent
-    from mprun.questions.minimise import Failure
+    from mprun.questions.minimise import RunFailure
 
 DEFAULT_BUDGET = 500
 
@@ -75,9 +75,9 @@ def command(
     run = find_exact_run(parent, name)
     options.refuse_existing(folder)
     statement = read_statement(fail_if)
-    place = choose_place("virtual", kernel or find_kernel(run.read("environment.json")))
+    place = choose_place("virtual", kernel or find_kernel(run.environment()))
 
-    def tell(failure: Failure | None) -> None:
+    def tell(failure: RunFailure | None) -> None:
         click.echo(f"keeps: {plain(failure.text if failure else fail_if)}", err=True)
 
     with Bar() as bar:

@@ -123,7 +123,7 @@ links:
 )
 def command(directory: Path, kind: str) -> None:
     """Write topo.yaml and xp.yaml, with comments, to DIRECTORY. Default: the current directory."""
-    from mprun.errors import HostError, SpecError
+    from mprun.errors import MachineError, SpecError
 
     topology, expectations = _TOPOLOGIES[kind]
     files = {
@@ -140,7 +140,7 @@ def command(directory: Path, kind: str) -> None:
                 file.write(text)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise HostError(f"{error.filename or directory}: cannot be written: {reason}") from None
+        raise MachineError(f"{error.filename or directory}: cannot be written: {reason}") from None
     click.echo(f"wrote {' and '.join(map(str, files))}")
-    place = "" if directory == Path() else f"{directory}/"
-    click.echo(f"next: mprun -t {place}topo -x {place}xp")
+    folder = "" if directory == Path() else f"{directory}/"
+    click.echo(f"next: mprun -t {folder}topo -x {folder}xp")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mprun.errors import SpecError
-from mprun.host.scratch import scratch
+from mprun.machine.scratch import scratch
 
 if TYPE_CHECKING:
     from mprun.runs.run_directory import RunDirectory
@@ -54,7 +54,7 @@ def find_run(parent: Path, name: str) -> RunDirectory:
 def find_exact_run(parent: Path, name: str) -> RunDirectory:
     """Return a run of the virtual engine by any of its names. Raises SpecError, also for a run of another engine."""
     run = find_run(parent, name)
-    engine = run.read("environment.json")["engine"]
+    engine = run.environment().engine
     if engine != "virtual":
         raise SpecError(f"{run.name}: a run of the {engine} engine does not repeat exactly")
     return run

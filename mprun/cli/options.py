@@ -16,17 +16,17 @@ import click
 
 from mprun.cli.completion import complete_files, complete_kernels, complete_parameters
 from mprun.errors import SpecError
-from mprun.host import invoking_user
+from mprun.machine import invoking_user
 from mprun.model.engine_name import ENGINE_CHOICES
 from mprun.safety.text import printable
 
 if TYPE_CHECKING:
-    from mprun.reports.test_results import Check
+    from mprun.reports.test_results import CheckedExpectation
     from mprun.runs.run_directory import RunDirectory
     from mprun.sweeps.sweep_directory import SweepDirectory
     from mprun.sweeps.worker import Keep
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 DEFAULT_PARENT = Path("runs")
 # Longer lines of prose are hard to read.
@@ -34,7 +34,7 @@ _MOST_WIDTH = 100
 _BEFORE_UNIT = re.compile(r"(\d) (?=(?:%|[kMGT]?(?:bit/s|B)|[mun]?s)(?![\w/]))")
 
 
-def topology(command: Command) -> Command:
+def topology(command: CommandT) -> CommandT:
     return click.option(
         "-t",
         "--topology",
@@ -45,7 +45,7 @@ def topology(command: Command) -> Command:
     )(command)
 
 
-def experiment(command: Command) -> Command:
+def experiment(command: CommandT) -> CommandT:
     return click.option(
         "-x",
         "--experiment",
@@ -56,7 +56,7 @@ def experiment(command: Command) -> Command:
     )(command)
 
 
-def parameters(command: Command) -> Command:
+def parameters(command: CommandT) -> CommandT:
     return click.option(
         "-p",
         "--param",
@@ -68,7 +68,7 @@ def parameters(command: Command) -> Command:
     )(command)
 
 
-def seed(command: Command) -> Command:
+def seed(command: CommandT) -> CommandT:
     return click.option(
         "--seed",
         type=click.IntRange(0, 2**63 - 1),
@@ -77,11 +77,11 @@ def seed(command: Command) -> Command:
     )(command)
 
 
-def strict(command: Command) -> Command:
+def strict(command: CommandT) -> CommandT:
     return click.option("--strict", is_flag=True, help="Treat warnings as errors.")(command)
 
 
-def engine(command: Command) -> Command:
+def engine(command: CommandT) -> CommandT:
     return click.option(
         "--engine",
         type=click.Choice(ENGINE_CHOICES),
@@ -135,7 +135,7 @@ def note_unconfined() -> None:
         click.echo(f"note: {note}", err=True)
 
 
-def parent(command: Command) -> Command:
+def parent(command: CommandT) -> CommandT:
     return click.option(
         "-o",
         "--output",
@@ -181,7 +181,7 @@ runs_at_once = click.option(
 )
 
 
-def keep(default: Keep) -> Callable[[Command], Command]:
+def keep(default: Keep) -> Callable[[CommandT], CommandT]:
     """Add --keep: which runs of a sweep keep their captures."""
     return click.option(
         "--keep",
@@ -192,12 +192,12 @@ def keep(default: Keep) -> Callable[[Command], Command]:
     )
 
 
-def allow_python(command: Command) -> Command:
+def allow_python(command: CommandT) -> CommandT:
     """Add --allow-exec to a command that builds a topology and runs no experiment."""
     return click.option("--allow-exec", is_flag=True, help="Run a topology that is a Python program.")(command)
 
 
-def allow_outside(command: Command) -> Command:
+def allow_outside(command: CommandT) -> CommandT:
     return click.option(
         "--allow-outside",
         is_flag=True,
@@ -225,7 +225,7 @@ def refuse_existing(folder: Path) -> None:
             raise SpecError(f"{path} exists: remove it, or name another directory with --to")
 
 
-def verdicts(command: Command) -> Command:
+def verdicts(command: CommandT) -> CommandT:
     """Add --junit and --tap."""
     for name, what in (("tap", "TAP"), ("junit", "JUnit XML")):
         command = click.option(
@@ -260,7 +260,7 @@ def wrap(text: str, first: str, rest: str | None = None) -> str:
     return filled.replace("\u00a0", " ")
 
 
-def write_verdicts(title: str, checks: Iterable[Check], junit: Path | None, tap: Path | None) -> None:
+def write_verdicts(title: str, checks: Iterable[CheckedExpectation], junit: Path | None, tap: Path | None) -> None:
     """Write the files of --junit and --tap."""
     if junit is None and tap is None:
         return

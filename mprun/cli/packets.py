@@ -12,7 +12,7 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit
-from mprun.host import invoking_user
+from mprun.machine import invoking_user
 from mprun.safety.text import printable
 
 # The number of connections of a capture that are shown: the ones with the most payload.

@@ -10,7 +10,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
-from mprun.host import invoking_user
+from mprun.machine import invoking_user
 
 
 @click.command("report")

@@ -13,15 +13,15 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit
-from mprun.host import invoking_user
-from mprun.host.scratch import scratch
+from mprun.machine import invoking_user
+from mprun.machine.scratch import scratch
 from mprun.model.engine_name import ENGINE_NAMES
 from mprun.model.scalar import spell_scalar, spell_values
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from mprun.bundles.reproduction import Outcome
-    from mprun.metrics.comparison import Compared
+    from mprun.bundles.reproduction import ReproducedRun
+    from mprun.metrics.comparison import ComparedMetric
     from mprun.model.engine_name import EngineName
     from mprun.model.permission import Consent
 
@@ -80,57 +80,59 @@ def command(
             click.echo(f"engine: {chosen} ({reason})", err=True)
             options.note_unconfined()
         with Bar() as bar:
-            outcome = reproduce(bundle, parent, chosen, kernel, consent, bar.show, jobs)
-    invoking_user.give(outcome.path)
+            reproduced = reproduce(bundle, parent, chosen, kernel, consent, bar.show, jobs)
+    invoking_user.give(reproduced.path)
     if as_json:
-        emit(_to_json(outcome))
+        emit(_to_json(reproduced))
     else:
-        _show(outcome)
-    sys.exit(1 if outcome.verdict == "different" else 0)
+        _show(reproduced)
+    sys.exit(1 if reproduced.closeness == "different" else 0)
 
 
-def _to_json(outcome: Outcome) -> dict[str, Any]:
+def _to_json(reproduced: ReproducedRun) -> dict[str, Any]:
     return {
-        "verdict": outcome.verdict,
-        "directory": str(outcome.path),
-        "identical": outcome.identical,
-        "runs": outcome.runs,
-        "artifacts": list(outcome.differences),
-        "facts": {name: list(pair) for name, pair in outcome.facts.items()},
-        "metrics": [one.to_json() for one in outcome.compared],
-        "main": [one.to_json() for one in outcome.main],
-        "failures": list(outcome.failures),
-        "unproven": list(outcome.unproven),
+        "verdict": reproduced.closeness,
+        "directory": str(reproduced.path),
+        "identical": reproduced.identical,
+        "runs": reproduced.runs,
+        "artifacts": list(reproduced.differences),
+        "facts": {name: list(pair) for name, pair in reproduced.facts.items()},
+        "metrics": [one.to_json() for one in reproduced.compared],
+        "main": [one.to_json() for one in reproduced.main],
+        "failures": list(reproduced.failures),
+        "unproven": list(reproduced.unproven),
     }
 
 
-def _show(outcome: Outcome) -> None:
-    for text in outcome.failures:
+def _show(reproduced: ReproducedRun) -> None:
+    for text in reproduced.failures:
         click.echo(f"  {click.style('error', fg='red')}: {plain(text)}")
-    for name, (before, now) in outcome.facts.items():
+    for name, (before, now) in reproduced.facts.items():
         click.echo(f"  {plain(name)}: {plain(before)} then, {plain(now)} now")
-    for text in outcome.differences[:MOST_SHOWN]:
+    for text in reproduced.differences[:MOST_SHOWN]:
         click.echo(f"  {plain(text)}")
-    for one in outcome.compared[:MOST_SHOWN]:
+    for one in reproduced.compared[:MOST_SHOWN]:
         click.echo(f"  {_say(one)}")
-    hidden = max(0, len(outcome.differences) - MOST_SHOWN) + max(0, len(outcome.compared) - MOST_SHOWN)
+    hidden = max(0, len(reproduced.differences) - MOST_SHOWN) + max(0, len(reproduced.compared) - MOST_SHOWN)
     if hidden:
         click.echo(f"  and {hidden} more: --json has all")
-    if outcome.unproven:
-        click.echo(f"  the repetition says nothing of {_list_members(outcome.unproven)} in the bundle")
-    _show_main(outcome.main)
-    word, colour = _WORDS[outcome.verdict]
-    many = outcome.runs > 1
+    if reproduced.unproven:
+        click.echo(f"  the repetition says nothing of {_list_members(reproduced.unproven)} in the bundle")
+    _show_main(reproduced.main)
+    word, colour = _WORDS[reproduced.closeness]
+    many = reproduced.runs > 1
     how = {
-        "identical": f"every artifact of {f'{outcome.runs} runs' if many else 'the run'}, byte by byte",
-        "within": f"{outcome.identical} of {outcome.runs} runs byte by byte; "
+        "identical": f"every artifact of {f'{reproduced.runs} runs' if many else 'the run'}, byte by byte",
+        "within": f"{reproduced.identical} of {reproduced.runs} runs byte by byte; "
         "of the others no metric differs by more than chance",
-        "different": f"{outcome.runs - outcome.identical} of {outcome.runs} runs differ" if many else "the run differs",
-    }[outcome.verdict]
-    click.echo(f"{click.style(word, fg=colour, bold=True)}  {how}  {outcome.path}")
+        "different": f"{reproduced.runs - reproduced.identical} of {reproduced.runs} runs differ"
+        if many
+        else "the run differs",
+    }[reproduced.closeness]
+    click.echo(f"{click.style(word, fg=colour, bold=True)}  {how}  {reproduced.path}")
 
 
-def _show_main(compared: Sequence[Compared]) -> None:
+def _show_main(compared: Sequence[ComparedMetric]) -> None:
     """Print the metrics that the experiment shows or expects: in the bundle, here, and the difference."""
     from mprun.cli.terminal_table import show_table
 
@@ -144,12 +146,12 @@ def _show_main(compared: Sequence[Compared]) -> None:
     columns = [
         ["in the bundle", *(_format(one.first, one.symbol) for one in compared)],
         ["here", *(_format(one.second, one.symbol) for one in compared)],
-        ["change", *("same" if one.verdict == "same" else _say_change(one) for one in compared)],
+        ["change", *("same" if one.tendency == "same" else _say_change(one) for one in compared)],
     ]
     show_table(first, columns, len(axes) + 1)
 
 
-def _say_change(one: Compared) -> str:
+def _say_change(one: ComparedMetric) -> str:
     return "" if one.change is None else f"{one.change:+.3%}"
 
 
@@ -166,7 +168,7 @@ def _list_members(names: Sequence[str]) -> str:
     return ", ".join(plain(f"{one}/ ({count} files)" if one in folders else one) for one, count in counts.items())
 
 
-def _say(one: Compared) -> str:
+def _say(one: ComparedMetric) -> str:
     values: Mapping[str, Any] = one.values
     cell = spell_values(values)
     then, now = _format(one.first, one.symbol), _format(one.second, one.symbol)

@@ -76,7 +76,7 @@ def command(
         if loaded.spec.experiment.repeat.most > 1:
             click.echo("note: this is one run; `mprun sweep` repeats it as the file asks", err=True)
     inputs = runner.read_inputs(loaded.sources)
-    request = runner.Request(loaded.spec, place, loaded.warnings, inputs, shell, consent, loaded.parameters)
+    request = runner.RunRequest(loaded.spec, place, loaded.warnings, inputs, shell, consent, loaded.parameters)
     with Bar(quiet=shell is not None) as bar:
         run, summary = runner.run_request(request, parent, bar.show)
     linked = _link(run, loaded.spec, Path(experiment).parent)
@@ -85,7 +85,7 @@ def command(
 
         options.write_verdicts(run.title, checks_of_run(run.title, summary), junit, tap)
     if as_json:
-        emit({"directory": str(run.path), **summary})
+        emit({"directory": str(run.path), **summary.to_json()})
     else:
         is_terminal = sys.stdout.isatty()
         if is_terminal and (width := options.terminal_width()) >= WIDE:
@@ -97,10 +97,10 @@ def command(
             click.echo("to look at it: mprun show, or mprun report --open")
     if is_shown:
         _open_report(run)
-    if strict and summary["warnings"]:
+    if strict and summary.warnings:
         click.echo("failed because of its warnings (--strict)", err=True)
         sys.exit(1)
-    sys.exit(0 if summary["status"] == "passed" else 1)
+    sys.exit(0 if summary.status == "passed" else 1)
 
 
 def _plot(run: RunDirectory, width: int) -> None:

@@ -46,19 +46,19 @@ def rerun(name: str, engine: EngineChoice, kernel: str | None, parent: Path, con
     from mprun.cli.operand import find_run
     from mprun.cli.progress import Bar
     from mprun.cli.show_run import show_summary
-    from mprun.runs.place import refuse_host_kernel
+    from mprun.runs.place import refuse_machine_kernel
     from mprun.runs.repetition import repeat
 
     original = find_run(parent, name)
     if engine == "auto":
-        before = original.read("environment.json")["engine"]
-        refuse_host_kernel(before, engine)
+        before = original.environment().engine
+        refuse_machine_kernel(before, engine)
         engine = before
     options.note_unconfined()
     with Bar() as bar:
         again = repeat(original, original.path.parent, engine, kernel, consent, bar.show)
     show_summary(again.summary, again.run)
-    sys.exit(0 if again.summary["status"] == "passed" else 1)
+    sys.exit(0 if again.summary.status == "passed" else 1)
 
 
 @command.command()

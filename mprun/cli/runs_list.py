@@ -17,8 +17,8 @@ from mprun.cli.output import emit
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from mprun.runs.index.listed import Kind, Scan
-    from mprun.runs.index.selection import Cell, Listing, Request, Row
+    from mprun.runs.index.listed import DirectoryKind, Scan
+    from mprun.runs.index.selection import ListCell, ListedRow, Listing, ListRequest
 
 # The number of damaged runs, or of other folders, that are named.
 MOST_NAMED = 5
@@ -81,11 +81,11 @@ def command(
     run that lacks a value is left out.
     """
     from mprun.runs.index.listed import scan
-    from mprun.runs.index.selection import Request
+    from mprun.runs.index.selection import ListRequest
 
     if as_json and page is not None:
         raise click.UsageError("--json conflicts with --html: remove one of the two")
-    request = Request(where, columns, sort, is_reversed)
+    request = ListRequest(where, columns, sort, is_reversed)
     found = scan(parent, is_deep)
     listing = _ask(parent, found, is_deep, request, page is not None)
     for note in listing.notes:
@@ -96,20 +96,20 @@ def command(
         _write_page(page, parent, listing, request)
     else:
         _show(listing, parent)
-    # a program finds the faults in the rows
-    shown = {row.entry.fault for row in listing.rows} if as_json else ()
-    _name([fault for fault in listing.faults if fault not in shown])
+    # a program finds the problems in the rows
+    shown = {row.entry.damage for row in listing.rows} if as_json else ()
+    _name([problem for problem in listing.damage if problem not in shown])
     if found.strange:
         more = f" and {len(found.strange) - MOST_NAMED} more" if len(found.strange) > MOST_NAMED else ""
         click.echo(f"note: no run and no sweep: {', '.join(found.strange[:MOST_NAMED])}{more}", err=True)
 
 
-def _ask(parent: Path, found: Scan, is_deep: bool, request: Request, for_page: bool) -> Listing:
+def _ask(parent: Path, found: Scan, is_deep: bool, request: ListRequest, for_page: bool) -> Listing:
     """Return the list. A page whose columns nobody has chosen has the main ones."""
     from mprun.runs.index.database import Index, ask
     from mprun.runs.index.selection import select
 
-    kinds: Sequence[Kind] = ("run", "sweep", "run of sweep") if is_deep else ("run", "sweep")
+    kinds: Sequence[DirectoryKind] = ("run", "sweep", "run of sweep") if is_deep else ("run", "sweep")
     lacking = "" if is_deep or all(one.kind == "run" for one in found.found) else "; --all adds the runs of sweeps"
 
     def question(index: Index) -> Listing:
@@ -143,12 +143,12 @@ def _late_bar() -> Iterator[Any]:
         yield show
 
 
-def _describe(row: Row, listing: Listing) -> dict[str, Any]:
+def _describe(row: ListedRow, listing: Listing) -> dict[str, Any]:
     """Return a row for programs."""
     entry = row.entry
     told: dict[str, Any] = {"name": entry.name, "status": entry.status, "engine": entry.engine}
-    if entry.fault:
-        told["fault"] = entry.fault
+    if entry.damage:
+        told["fault"] = entry.damage
     return {**told, "values": dict(row.values)} if listing.columns else told
 
 
@@ -167,22 +167,22 @@ def _show(listing: Listing, parent: Path) -> None:
         show_table(first, columns, len(first[0]))
 
 
-def _spell(cell: Cell) -> str:
+def _spell(cell: ListCell) -> str:
     from mprun.runs.index.selection import spell
 
     return plain(spell(cell))
 
 
-def _name(faults: Sequence[str]) -> None:
-    """Print the first faults, and the number of the others."""
-    for fault in faults[:MOST_NAMED]:
-        click.echo(f"warning: {fault}", err=True)
-    if len(faults) > MOST_NAMED:
-        click.echo(f"warning: {len(faults) - MOST_NAMED} more runs or sweeps are damaged", err=True)
+def _name(problems: Sequence[str]) -> None:
+    """Print the first problems, and the number of the others."""
+    for problem in problems[:MOST_NAMED]:
+        click.echo(f"warning: {problem}", err=True)
+    if len(problems) > MOST_NAMED:
+        click.echo(f"warning: {len(problems) - MOST_NAMED} more runs or sweeps are damaged", err=True)
 
 
-def _write_page(page: Path, parent: Path, listing: Listing, request: Request) -> None:
-    from mprun.host import invoking_user
+def _write_page(page: Path, parent: Path, listing: Listing, request: ListRequest) -> None:
+    from mprun.machine import invoking_user
     from mprun.reports.listing_page import write_listing
 
     write_listing(page, parent, listing, request)

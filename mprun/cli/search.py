@@ -14,13 +14,13 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit
-from mprun.host import invoking_user
+from mprun.machine import invoking_user
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from mprun.model.permission import Consent
     from mprun.model.search_space import Search
-    from mprun.questions.search import Found, Tested
+    from mprun.questions.search import SearchedPoint, SearchResult
     from mprun.sweeps.sweep_directory import SweepDirectory
     from mprun.sweeps.worker import Keep
 
@@ -97,13 +97,13 @@ def command(
     search = loaded.spec.experiment.search
     assert search is not None
     options.note_unconfined()
-    places = execution.places_for({"virtual"}, jobs, len(os.sched_getaffinity(0)))
+    slots = execution.slots_for({"virtual"}, jobs, len(os.sched_getaffinity(0)))
     began = time.monotonic()
     asked, inputs = f"{search} {budget}", runner.read_inputs(loaded.sources)
     # a cluster that cannot be used leaves no directory behind
     first, _ = execution.place_cells(cells_of([loaded], kernel), "virtual", consent)
     with (
-        closing(start_executor(first, places, address)) as executor,
+        closing(start_executor(first, slots, address)) as executor,
         growing_sweep(parent, asked, inputs, keep, consent, executor) as (growing, run_cells),
     ):
         found = find_violation(
@@ -120,7 +120,9 @@ def command(
     sys.exit(1 if found.worst else 0)
 
 
-def _write(search: Search, found: Found, sweep: SweepDirectory, folder: Path, consent: Consent) -> tuple[Path, ...]:
+def _write(
+    search: Search, found: SearchResult, sweep: SweepDirectory, folder: Path, consent: Consent
+) -> tuple[Path, ...]:
     """Write the table, the figure and the files of the worst point. Return the files."""
     from mprun.questions.minimise import write_files
     from mprun.questions.search import TABLE, read_case, tabulate
@@ -131,8 +133,8 @@ def _write(search: Search, found: Found, sweep: SweepDirectory, folder: Path, co
     paths = {cell: str(run.path.relative_to(sweep.path)) for cell, run in runs.items()}
     sweep.write_table(tabulate(search, found, paths), TABLE)
 
-    def as_point(one: Tested) -> TestedPoint:
-        return TestedPoint(one.values, one.verdict, one.margin)
+    def as_point(one: SearchedPoint) -> TestedPoint:
+        return TestedPoint(one.values, one.kind, one.margin)
 
     worst = found.worst
     for chart in draw_search(search, [as_point(one) for one in found.tested], as_point(worst) if worst else None):
@@ -146,7 +148,7 @@ def _write(search: Search, found: Found, sweep: SweepDirectory, folder: Path, co
     return written
 
 
-def _show(search: Search, found: Found, sweep: SweepDirectory, files: tuple[Path, ...], took_s: float) -> None:
+def _show(search: Search, found: SearchResult, sweep: SweepDirectory, files: tuple[Path, ...], took_s: float) -> None:
     from mprun.cli.terminal_table import show_table
     from mprun.questions.search import spell_edges
 
@@ -158,7 +160,7 @@ def _show(search: Search, found: Found, sweep: SweepDirectory, files: tuple[Path
         parts.append(f"{low} below a floor")
     click.echo(f"{len(found.tested)} points, {runs} runs, {took_s:.0f} s: {', '.join(parts)}")
     if found.worst is None:
-        nearest = min((one for one in found.tested if one.verdict == "holds"), key=lambda one: one.margin, default=None)
+        nearest = min((one for one in found.tested if one.kind == "holds"), key=lambda one: one.margin, default=None)
         click.echo(options.wrap(f"no point violates: {plain(search.violate)}", "", "  "))
         if nearest is not None:
             click.echo(f"nearest to it, {nearest.margin:.1%} away: {_spell_point(nearest)}")
@@ -172,13 +174,13 @@ def _show(search: Search, found: Found, sweep: SweepDirectory, files: tuple[Path
     click.echo(f"map and figure: {options.spell_path(sweep.path)}/tables/search.parquet, search.svg")
 
 
-def _spell_point(one: Tested) -> str:
+def _spell_point(one: SearchedPoint) -> str:
     from mprun.model.scalar import spell_values
 
     return spell_values(one.values, ", ")
 
 
-def _spell_figures(one: Tested) -> str:
+def _spell_figures(one: SearchedPoint) -> str:
     from mprun.model.metric import SYMBOLS
     from mprun.model.units import format_measured
 
@@ -188,12 +190,12 @@ def _spell_figures(one: Tested) -> str:
     return ", ".join(figures)
 
 
-def _emit(search: Search, found: Found, sweep: SweepDirectory, files: tuple[Path, ...]) -> None:
-    def tell(one: Tested) -> dict[str, Any]:
+def _emit(search: Search, found: SearchResult, sweep: SweepDirectory, files: tuple[Path, ...]) -> None:
+    def tell(one: SearchedPoint) -> dict[str, Any]:
         values = {name: value.amount for name, value in one.figures.items()}
-        margin = None if one.verdict == "floor" else one.margin
+        margin = None if one.kind == "floor" else one.margin
         return {
-            **{"values": dict(one.values), "stage": one.stage, "verdict": one.verdict, "margin": margin},
+            **{"values": dict(one.values), "stage": one.stage, "verdict": one.kind, "margin": margin},
             **{"figures": values, "reason": one.reason},
         }
 

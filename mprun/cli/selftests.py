@@ -13,19 +13,19 @@ import click
 
 from mprun.cli.output import emit
 from mprun.cli.progress import Bar
-from mprun.errors import HostError, SpecError
-from mprun.host import invoking_user
+from mprun.errors import MachineError, SpecError
 from mprun.kernel.selftests import packetdrill, tc
-from mprun.kernel.selftests.judgement import Verdict, find_changes, judge
+from mprun.kernel.selftests.judgement import JudgedScript, find_changes, judge
 from mprun.kernel.selftests.known import Known, read_known
-from mprun.kernel.selftests.render import render_junit, render_tap
 from mprun.kernel.selftests.script_run import DEFAULT_SCRIPTS, check_scheduler, run_scripts
 from mprun.kernel.selftests.test_source import Script, list_scripts, prepare
 from mprun.kernel.store import Kernel
+from mprun.machine import invoking_user
+from mprun.reports.test_results import checks_of_scripts, to_junit, to_tap
 
 
 @dataclass(frozen=True)
-class Order:
+class TestsToRun:
     """The tests to run.
 
     - only: names of scripts, groups and suites; None for all tests of MPTCP, and those of packetdrill.
@@ -48,42 +48,45 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Tested:
+class TestedKernel:
     """A kernel with its results. not_run: the reason of each suite that could not run. wall_s: real time."""
 
     kernel: Kernel
-    verdicts: tuple[Verdict, ...]
+    judged: tuple[JudgedScript, ...]
     not_run: Mapping[str, str]
     wall_s: float
 
     @property
     def passed(self) -> bool:
-        return all(verdict.passed for verdict in self.verdicts)
+        return all(judged.passed for judged in self.judged)
 
 
 def run(
-    kernels: Sequence[Kernel], order: Order, as_json: bool = False, as_tap: bool = False, junit: Path | None = None
+    kernels: Sequence[Kernel], order: TestsToRun, as_json: bool = False, as_tap: bool = False, junit: Path | None = None
 ) -> bool:
     """Run scripts of the kernels' tests. Return True if all failures on all kernels are known failures."""
     if junit is not None and not junit.absolute().parent.is_dir():
-        raise HostError(f"{junit} cannot be written: the folder does not exist")
+        raise MachineError(f"{junit} cannot be written: the folder does not exist")
     tested = [_test(kernel, order, order.output / kernel.name if kernels[1:] else order.output) for kernel in kernels]
     invoking_user.give(order.output)
     passed = all(one.passed for one in tested)
-    found = {one.kernel.name: one.verdicts for one in tested}
+    checks = list(checks_of_scripts({one.kernel.name: one.judged for one in tested}))
     if junit is not None:
         try:
-            junit.write_bytes(render_junit(found))
+            seconds = {
+                f"{one.kernel.name}: {script.label}": script.result.wall_s for one in tested for script in one.judged
+            }
+            junit.write_text(to_junit("mprun kernel test", checks, seconds), encoding="utf-8")
         except OSError as error:
-            raise HostError(f"{junit} cannot be written: {error.strerror}") from error
+            raise MachineError(f"{junit} cannot be written: {error.strerror}") from error
         invoking_user.give(junit)
-    changes = {one.kernel.name: find_changes(tested[0].verdicts, one.verdicts) for one in tested[1:]}
+    changes = {one.kernel.name: find_changes(tested[0].judged, one.judged) for one in tested[1:]}
     if as_json:
         reports = [_to_json(one, order) for one in tested]
         compared = {name: [asdict(change) for change in found] for name, found in changes.items()}
         emit(reports[0] if len(reports) == 1 else {"passed": passed, "kernels": reports, "changes": compared})
     elif as_tap:
-        click.echo(render_tap(found), nl=False)
+        click.echo(to_tap(checks), nl=False)
     else:
         for name, changed in changes.items():
             click.echo(f"\nchanges from {kernels[0].name} to {name}: {len(changed) or 'none'}")
@@ -93,16 +96,16 @@ def run(
     return passed
 
 
-def _test(kernel: Kernel, order: Order, output: Path) -> Tested:
+def _test(kernel: Kernel, order: TestsToRun, output: Path) -> TestedKernel:
     started = time.monotonic()
     output.mkdir(parents=True, exist_ok=True)
     known = read_known()
-    verdicts = []
+    judged_scripts = []
     with Bar() as bar:
         drill = packetdrill.find_program(order.program)
         asks_for_drill = any(name.split("/")[0] == packetdrill.NAME for name in order.only or ())
         if drill is None and (order.suite or asks_for_drill):
-            raise HostError(f"packetdrill's scripts are not run: {packetdrill.NO_PROGRAM}")
+            raise MachineError(f"packetdrill's scripts are not run: {packetdrill.NO_PROGRAM}")
         not_run: dict[str, str] = {}
         if order.suite and drill:
             scripts = packetdrill.list_suite(order.suite, drill)
@@ -119,19 +122,19 @@ def _test(kernel: Kernel, order: Order, output: Path) -> Tested:
             bar.show(f"testing: {', '.join(running)}", ended / len(scripts), "; ".join(running.values())[:60])
 
         for result in run_scripts(kernel, scripts, output, order.jobs, order.seed, order.scheduler, show):
-            verdict = judge(result, known, order.own, order.scheduler)
-            verdicts.append(verdict)
+            judged = judge(result, known, order.own, order.scheduler)
+            judged_scripts.append(judged)
             if not order.is_silent:
-                _show(verdict)
-    places = {script.label: place for place, script in enumerate(scripts)}
-    ordered = tuple(sorted(verdicts, key=lambda verdict: places[verdict.label]))
-    tested = Tested(kernel, ordered, {} if order.only else not_run, round(time.monotonic() - started, 1))
+                _show(judged)
+    positions = {script.label: position for position, script in enumerate(scripts)}
+    ordered = tuple(sorted(judged_scripts, key=lambda judged: positions[judged.label]))
+    tested = TestedKernel(kernel, ordered, {} if order.only else not_run, round(time.monotonic() - started, 1))
     if not order.is_silent:
         _show_total(tested, output)
     return tested
 
 
-def _to_json(tested: Tested, order: Order) -> dict[str, Any]:
+def _to_json(tested: TestedKernel, order: TestsToRun) -> dict[str, Any]:
     return {
         "kernel": tested.kernel.name,
         "version": tested.kernel.version,
@@ -139,7 +142,7 @@ def _to_json(tested: Tested, order: Order) -> dict[str, Any]:
         "seed": order.seed,
         "passed": tested.passed,
         "wall_s": tested.wall_s,
-        "scripts": [verdict.to_json() for verdict in tested.verdicts],
+        "scripts": [judged.to_json() for judged in tested.judged],
         "not_run": dict(tested.not_run),
     }
 
@@ -159,9 +162,9 @@ def _choose(only: Sequence[str] | None, found: Sequence[Script]) -> list[Script]
         if not any(_is_below(script, name) for script in found):
             there = ", ".join(sorted({script.name for script in found}))
             raise SpecError(f"--only {name}: the kernel's source has no such script or group; scripts: {there}")
-    places = {name: place for place, name in enumerate(DEFAULT_SCRIPTS)}
+    positions = {name: position for position, name in enumerate(DEFAULT_SCRIPTS)}
     chosen = [script for script in found if any(_is_below(script, name) for name in only or DEFAULT_SCRIPTS)]
-    return sorted(chosen, key=lambda script: places.get(script.name, len(places)))
+    return sorted(chosen, key=lambda script: positions.get(script.name, len(positions)))
 
 
 def _is_below(script: Script, name: str) -> bool:
@@ -169,37 +172,37 @@ def _is_below(script: Script, name: str) -> bool:
     return f"{script.label}/".startswith(f"{name}/")
 
 
-def _show(verdict: Verdict) -> None:
-    result = verdict.result
+def _show(judged: JudgedScript) -> None:
+    result = judged.result
     counts = [f"{len(result.names('passed'))} passed"]
     for names, word in (
-        (verdict.unexpected, "failed"),
-        (verdict.reasons, "known to fail"),
+        (judged.unexpected, "failed"),
+        (judged.reasons, "known to fail"),
         (result.names("skipped"), "skipped"),
     ):
         counts += [f"{len(names)} {word}"] if names else []
     simulated = "" if result.simulated_s is None else f"{result.simulated_s:8.1f} s simulated"
-    mark = click.style("✓", fg="green") if verdict.passed else click.style("✗", fg="red")
-    click.echo(f"{mark} {verdict.label:28} {', '.join(counts):32} {simulated} in {result.wall_s:6.1f} s")
+    mark = click.style("✓", fg="green") if judged.passed else click.style("✗", fg="red")
+    click.echo(f"{mark} {judged.label:28} {', '.join(counts):32} {simulated} in {result.wall_s:6.1f} s")
     for name in result.names("skipped"):
         click.echo(f"    skipped: {name}")
-    for name, reason in verdict.reasons.items():
+    for name, reason in judged.reasons.items():
         click.echo(f"    known to fail: {name}: {reason}")
-    for name in verdict.needless:
+    for name in judged.needless:
         click.echo(f"    passed, although the list of known failures has it: {name}")
-    for name in verdict.unexpected:
+    for name in judged.unexpected:
         click.echo(f"    {click.style('failed', fg='red')}: {name}")
-    if result.fault:
-        click.echo(f"    {click.style('error', fg='red')}: {result.fault}")
-    if not verdict.passed:
+    if result.error:
+        click.echo(f"    {click.style('error', fg='red')}: {result.error}")
+    if not judged.passed:
         click.echo(f"    its whole output: {result.log}")
 
 
-def _show_total(tested: Tested, output: Path) -> None:
+def _show_total(tested: TestedKernel, output: Path) -> None:
     for name, reason in tested.not_run.items():
         click.echo(f"- {name:28} not run: {reason}")
-    subtests = sum(len(verdict.result.subtests) for verdict in tested.verdicts)
-    good = sum(len(verdict.result.names("passed")) for verdict in tested.verdicts)
+    subtests = sum(len(judged.result.subtests) for judged in tested.judged)
+    good = sum(len(judged.result.names("passed")) for judged in tested.judged)
     is_good = tested.passed
     word = click.style("passed", fg="green", bold=True) if is_good else click.style("FAILED", fg="red", bold=True)
     missing = f"; not run: {', '.join(tested.not_run)}" if tested.not_run else ""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 from mprun.cli import options
 from mprun.errors import Interrupted
-from mprun.host.scratch import scratch
+from mprun.machine.scratch import scratch
 
 
 @click.command("shell")
@@ -54,7 +54,7 @@ def command(
     place = choose_place(engine, kernel)
     click.echo(f"engine: {place.name} ({place.reason}), in real time", err=True)
     with scratch("mprun-shell-") as folder, _nothing_kept():
-        request = runner.Request(loaded.spec, place, loaded.warnings, shell="only")
+        request = runner.RunRequest(loaded.spec, place, loaded.warnings, shell="only")
         runner.run_request(request, folder, lambda *_: None)
 
 

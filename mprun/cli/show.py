@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +15,8 @@ from mprun.reports.metrics import order_metrics
 from mprun.runs.run_directory import RunDirectory, readable
 
 if TYPE_CHECKING:
+    from mprun.model.run_summary import Summary
+    from mprun.model.sweep_files import SweepSummary
     from mprun.sweeps.sweep_directory import SweepDirectory
 
 
@@ -80,39 +81,41 @@ def command(
 
 
 def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_all: bool, as_json: bool) -> None:
-    from mprun.sweeps.sweep_directory import SweepDirectory
-
     if isinstance(found, RunDirectory):
         options.refuse_confidence(confidence)
-    summary = _read_sweep(found) if isinstance(found, SweepDirectory) else found.read("summary.json")
+        summary = found.summary()
+        if as_json:
+            emit({"directory": str(found.path), **summary.to_json()})
+            return
+        from mprun.cli.show_run import show_summary
+
+        options.restore_tables(found)
+        show_summary(_show_figures(found, summary), found, show_all)
+        return
+    of_sweep = _read_sweep(found)
     if as_json:
-        emit({"directory": str(found.path), **summary})
-    elif isinstance(found, SweepDirectory):
+        emit({"directory": str(found.path), **of_sweep.to_json()})
+    else:
         from mprun.cli.show_sweep import show_sweep
         from mprun.metrics.cells import INCOMPLETE
         from mprun.metrics.statistics import CONFIDENCE
 
-        asked = found.record.get("show", ())
-        show_sweep(summary, found, confidence=confidence or CONFIDENCE, asked=asked)
-        if summary["status"] == INCOMPLETE and (text := found.tell_how_to_go_on()):
+        asked = found.record.show
+        show_sweep(of_sweep, found, confidence=confidence or CONFIDENCE, asked=asked)
+        if of_sweep.status == INCOMPLETE and (text := found.tell_how_to_go_on()):
             click.echo(text)
-    else:
-        from mprun.cli.show_run import show_summary
-
-        options.restore_tables(found)
-        summary["metrics"] = _show_figures(found, summary["metrics"])
-        show_summary(summary, found, show_all)
 
 
-def _read_sweep(sweep: SweepDirectory) -> dict[str, Any]:
+def _read_sweep(sweep: SweepDirectory) -> SweepSummary:
     from mprun.sweeps.sweep_summary import read_summary
 
     return read_summary(sweep)
 
 
-def _show_figures(run: RunDirectory, metrics: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Print the figures of a run's report with a line for each series. Return the metrics in the order of their
-    tools.
+def _show_figures(run: RunDirectory, summary: Summary) -> Summary:
+    """Print the figures of a run's report with a line for each series.
+
+    Return the summary with the metrics in the order of their tools.
     """
     from mprun.errors import SpecError
     from mprun.inputs import load
@@ -125,11 +128,11 @@ def _show_figures(run: RunDirectory, metrics: Mapping[str, Any]) -> Mapping[str,
         spec = load(*run.resolved_inputs).spec
     except SpecError as error:
         click.echo(f"no figures: {error}", err=True)
-        return metrics
-    evidence = gather(run, spec, run.plan().intent, run.read("summary.json"))
+        return summary
+    evidence = gather(run, spec, run.plan().intent, summary)
     width = options.terminal_width()
     for chart in draw_run(evidence, spec.experiment.plots):
         for line in to_text(chart, width):
             click.echo(line)
         click.echo()
-    return order_metrics(metrics, owned_metrics(spec.experiment.traffic))
+    return summary._replace(metrics=order_metrics(summary.metrics, owned_metrics(spec.experiment.traffic)))

@@ -27,19 +27,19 @@ def show_cost(found: RunDirectory | SweepDirectory, as_json: bool) -> None:
             f"{run.path} has no counts of stops: only the virtual engine counts them, and a kernel of this version "
             "of mprun"
         )
-    stops, wall_s = run.read("stops.json"), run.read("wall.json")[-1]["wall_s"]
-    total = sum(stop["count"] for stop in stops)
+    stops, wall_s = run.stops(), run.wall_s()
+    total = sum(stop.count for stop in stops)
     if as_json:
         emit({"directory": str(run.path), "wall_s": wall_s, "stops": total, "by_call": stops})
         return
     of_program: Counter[str] = Counter()
     for stop in stops:
-        of_program[stop["program"]] += stop["count"]
+        of_program[stop.program] += stop.count
     programs = ", ".join(f"{program} {count:,}" for program, count in of_program.most_common(5))
     click.echo(f"{wall_s:.1f} s of real time in the kernel; {total:,} stops of programs: {programs}\n")
     click.echo(f"{'stops':>12}  {'share':>6}  {'call':20} program")
     for stop in stops[:MOST_ROWS]:
-        click.echo(f"{stop['count']:12,}  {stop['count'] / total:6.1%}  {stop['call']:20} {stop['program']}")
+        click.echo(f"{stop.count:12,}  {stop.count / total:6.1%}  {stop.call:20} {stop.program}")
     if len(stops) > MOST_ROWS:
-        rest = sum(stop["count"] for stop in stops[MOST_ROWS:])
+        rest = sum(stop.count for stop in stops[MOST_ROWS:])
         click.echo(f"{rest:12,}  {rest / total:6.1%}  {len(stops) - MOST_ROWS} others")

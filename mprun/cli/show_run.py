@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import click
 
 from mprun.cli import options
 from mprun.inputs.keys.own_output import own_metrics
+from mprun.model.run_summary import Kind, Summary
 from mprun.model.units import format_measured
 from mprun.reports.metrics import choose_main, find_repeated, format_bound
 from mprun.runs.run_directory import RunDirectory
@@ -20,15 +20,16 @@ MARKS = {
     "error": ("ERROR", "red"),
     "incomplete": ("INCOMPLETE", "yellow"),
 }
+COLOURS: Mapping[Kind, str] = {"errors": "red", "failures": "red", "warnings": "yellow"}
 
 
-def show_summary(summary: Mapping[str, Any], run: RunDirectory, show_all: bool = False) -> None:
+def show_summary(summary: Summary, run: RunDirectory, show_all: bool = False) -> None:
     """Print a summary: what was expected and the main metrics, or all metrics with their meanings.
 
     Colours are used only if the output is a terminal.
     """
-    expected = {verdict["metric"]: verdict for verdict in summary["expectations"]}
-    metrics: Mapping[str, Mapping[str, Any]] = summary["metrics"]
+    expected = {verdict.metric: verdict for verdict in summary.expectations}
+    metrics = summary.metrics
     hidden = _find_hidden(summary)
     out = hidden | find_repeated(metrics)
     known = [name for name in metrics if name not in out or name in expected]
@@ -39,27 +40,27 @@ def show_summary(summary: Mapping[str, Any], run: RunDirectory, show_all: bool =
     width = max((len(name) for name in names), default=0)
     for name in names:
         metric = metrics.get(name)
-        value = format_measured(metric["value"], metric["unit"]) if metric else "not measured"
+        value = format_measured(metric.value, metric.unit) if metric else "not measured"
         line = f"  {name:{width}}  {value:>14}"
         if name in expected:
             verdict = expected[name]
-            unit = metric["unit"] if metric else "1"
-            line += "  " + click.style("✓" if verdict["held"] else "✗", fg="green" if verdict["held"] else "red")
-            line += " " + format_bound(verdict, unit)
+            unit = metric.unit if metric else "1"
+            line += "  " + click.style("✓" if verdict.held else "✗", fg="green" if verdict.held else "red")
+            line += " " + format_bound(verdict.bounds, unit)
         click.echo(line)
         if name in meanings:
             click.echo(options.wrap(meanings[name], "      "))
     if left_out:
         click.echo(f"  {left_out} more: mprun show --all")
     if hidden:
-        click.echo(f"  of each flow of {', '.join(summary['groups'])}: {options.spell_path(run.path)}/summary.json")
-    for kind, colour in (("errors", "red"), ("failures", "red"), ("warnings", "yellow")):
-        for text in summary.get(kind, ()):
+        click.echo(f"  of each flow of {', '.join(summary.groups)}: {options.spell_path(run.path)}/summary.json")
+    for kind, colour in COLOURS.items():
+        for text in summary.messages(kind):
             said = options.wrap(text, f"  {kind[:-1]}: ", "    ").removeprefix(f"  {kind[:-1]}")
             click.echo(f"  {click.style(kind[:-1], fg=colour)}{said}")
-    for text in (*summary.get("notes", ()), *summary.get("middleboxes", ())):
+    for text in (*summary.notes, *summary.middleboxes):
         click.echo(options.wrap(text, "  ", "    "))
-    word, colour = MARKS[summary["status"]]
+    word, colour = MARKS[summary.status]
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {options.spell_path(run.path)}")
 
 
@@ -86,19 +87,19 @@ def _find_meanings(run: RunDirectory) -> dict[str, str]:
     except MprunError:
         return {}
     found = {}
-    for name in run.read("summary.json")["metrics"]:
+    for name in run.summary().metrics:
         owner, _, what = name.partition(".")
         if metric := find_metric(metrics_of(owner, owned), what):
             found[name] = metric[0].meaning
     return found
 
 
-def _find_hidden(summary: Mapping[str, Any]) -> set[str]:
+def _find_hidden(summary: Summary) -> set[str]:
     """Return the metrics of flows whose group has the same metric. A list for hundreds of flows would be too long."""
     return {
         name
-        for group, flows in summary.get("groups", {}).items()
+        for group, flows in summary.groups.items()
         for flow in flows
-        for name in summary["metrics"]
-        if name.startswith(f"{flow}.") and f"{group}{name.removeprefix(flow)}" in summary["metrics"]
+        for name in summary.metrics
+        if name.startswith(f"{flow}.") and f"{group}{name.removeprefix(flow)}" in summary.metrics
     }

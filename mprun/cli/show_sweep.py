@@ -3,32 +3,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import click
 
 from mprun.cli import options
-from mprun.cli.show_run import MARKS
+from mprun.cli.show_run import COLOURS, MARKS
 from mprun.cli.terminal_table import show_table
-from mprun.metrics.cells import INCOMPLETE, Kind
+from mprun.metrics.cells import INCOMPLETE
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.scalar import spell_scalar, spell_values
+from mprun.model.sweep_files import CellSummary, StatementResult, SweepSummary
 from mprun.model.units import format_measured
 from mprun.reports.messages import join_messages
-from mprun.reports.metrics import choose_metrics, format_bound, format_mean, list_metrics
+from mprun.reports.metrics import choose_metrics, format_mean, list_expectations, list_metrics
 from mprun.sweeps.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import tell_progress
 
 # The number of metrics that fit next to each other.
 MOST_SHOWN = 3
-COLOURS: Mapping[Kind, str] = {"errors": "red", "failures": "red", "warnings": "yellow"}
 # The number of different messages of each kind that are shown.
 MOST_TOLD = 5
 
 
 def show_sweep(
-    summary: Mapping[str, Any],
+    summary: SweepSummary,
     sweep: SweepDirectory,
     wanted: Sequence[str] = (),
     confidence: float = CONFIDENCE,
@@ -39,35 +38,35 @@ def show_sweep(
     - wanted: metrics to show, named on the command line.
     - asked: metrics to show otherwise, named in the experiment.
     """
-    cells: Sequence[Mapping[str, Any]] = summary["cells"]
-    axes = list(dict.fromkeys(name for cell in cells for name in cell["values"]))
+    cells = summary.cells
+    axes = list(dict.fromkeys(name for cell in cells for name in cell.values))
     metrics = _choose(cells, wanted, asked)
     first = [[*axes, "runs"]]
-    first += [[*(spell_scalar(cell["values"].get(name, "")) for name in axes), _runs(cell)] for cell in cells]
-    columns = [[name, *(format_mean(cell["metrics"].get(name), confidence) for cell in cells)] for name in metrics]
+    first += [[*(spell_scalar(cell.values.get(name, "")) for name in axes), _runs(cell)] for cell in cells]
+    columns = [[name, *(format_mean(cell.metrics.get(name), confidence) for cell in cells)] for name in metrics]
     click.echo()
     show_table(first, columns, len(axes))
     click.echo()
     _show_expectations(cells)
-    _show_statements(summary["statements"], summary["status"] == INCOMPLETE)
+    _show_statements(summary.statements, summary.status == INCOMPLETE)
     _show_told(sweep, cells)
-    for text in summary["warnings"]:
+    for text in summary.warnings:
         click.echo(_say(click.style("warning", fg="yellow"), text))
-    word, colour = MARKS[summary["status"]]
+    word, colour = MARKS[summary.status]
     words = {"passed": "passed", "failed": "failed", "error": "in error"}
-    counts = ", ".join(f"{count} {words[status]}" for status, count in summary["runs"].items() if count)
-    if summary["status"] == INCOMPLETE:
+    counts = ", ".join(f"{count} {words[status]}" for status, count in summary.runs._asdict().items() if count)
+    if summary.status == INCOMPLETE:
         counts = f"{tell_progress(summary)}{f' ({counts})' if counts else ''}"
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {counts}  {options.spell_path(sweep.path)}")
 
 
-def _choose(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str], asked: Sequence[str]) -> list[str]:
+def _choose(cells: Sequence[CellSummary], wanted: Sequence[str], asked: Sequence[str]) -> list[str]:
     """Return the wanted metrics, else the asked ones, else metrics with expectations, goodputs, or the first ones."""
     known = list_metrics(cells)
     missing = [name for name in wanted if name not in known]
     if missing:
         from mprun.errors import SpecError
-        from mprun.model.fault import name_nearest
+        from mprun.model.problem import name_nearest
 
         raise SpecError(f"no run has metric '{missing[0]}'{name_nearest(missing[0], known, 'metrics')}")
     if wanted:
@@ -76,15 +75,15 @@ def _choose(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str], asked: Se
     return chosen if set(chosen) & set(asked) else chosen[:MOST_SHOWN]
 
 
-def _runs(cell: Mapping[str, Any]) -> str:
+def _runs(cell: CellSummary) -> str:
     """Return the number of runs, with the number of needed or made runs if that differs."""
-    passed, total = cell["runs"]["passed"], sum(cell["runs"].values())
-    if total < cell.get("needed", total):
-        return f"{total}/{cell['needed']}"
+    passed, total = cell.runs.passed, cell.runs.total
+    if total < cell.needed:
+        return f"{total}/{cell.needed}"
     return str(total) if passed == total else f"{passed} of {total}"
 
 
-def _show_told(sweep: SweepDirectory, cells: Sequence[Mapping[str, Any]]) -> None:
+def _show_told(sweep: SweepDirectory, cells: Sequence[CellSummary]) -> None:
     """Print the messages of runs, the most frequent first. Messages that differ in numbers only are one."""
     for kind, joined in join_messages(sweep, cells).items():
         for text in joined[:MOST_TOLD]:
@@ -99,37 +98,29 @@ def _say(what: str, text: str) -> str:
     return options.wrap(f"{label}: {text}", "  ", "    ").replace(label, what, 1)
 
 
-def _show_expectations(cells: Sequence[Mapping[str, Any]]) -> None:
+def _show_expectations(cells: Sequence[CellSummary]) -> None:
     """Print how often each expectation held over all cells, and the cells in which it did not always hold."""
-    found: dict[tuple[Any, ...], list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
-    for cell in cells:
-        for one in cell["expectations"]:
-            key = (one["metric"], one["minimum"], one["maximum"], one["equals"])
-            found.setdefault(key, []).append((cell, one))
-    for (metric, *_), held in found.items():
-        one = held[0][1]
-        unit = next((cell["metrics"][metric]["unit"] for cell, _ in held if metric in cell["metrics"]), "1")
-        good, total = sum(verdict["held"] for _, verdict in held), sum(verdict["of"] for _, verdict in held)
+    for metric, bound, held in list_expectations(cells):
+        good, total = sum(verdict.held for _, verdict in held), sum(verdict.of for _, verdict in held)
         mark = click.style("✓", fg="green") if good == total else click.style("✗", fg="red")
-        click.echo(f"  {mark} {metric} {format_bound(one, unit)}: held in {good} of {total} runs")
+        click.echo(f"  {mark} {metric} {bound}: held in {good} of {total} runs")
         for cell, verdict in held:
-            if len(held) > 1 and verdict["held"] < verdict["of"]:
-                label = spell_values(cell["values"])
-                click.echo(f"      {label}: {verdict['held']} of {verdict['of']}")
+            if len(held) > 1 and verdict.held < verdict.of:
+                click.echo(f"      {spell_values(cell.values)}: {verdict.held} of {verdict.of}")
 
 
-def _show_statements(statements: Sequence[Mapping[str, Any]], may_come: bool) -> None:
+def _show_statements(statements: Sequence[StatementResult], may_come: bool) -> None:
     """Print the statements across cells, with the measured values of both sides.
 
     `may_come`: missing runs have not been made yet.
     """
     for one in statements:
-        mark = click.style("✓", fg="green") if one["held"] else click.style("✗", fg="red")
-        if one["held"] is None and may_come:
+        mark = click.style("✓", fg="green") if one.held else click.style("✗", fg="red")
+        if one.held is None and may_come:
             mark = click.style("?", fg="yellow")
-        click.echo(f"  {mark} {options.wrap(one['holds'], '    ').lstrip()}")
-        for sides in one["comparisons"]:
-            left, right = (format_measured(sides[side], sides["unit"]) for side in ("left", "right"))
-            click.echo(f"      measured: {left} {sides['operator']} {right}")
-        if not one["comparisons"]:
-            click.echo(options.wrap(one["found"], "      "))
+        click.echo(f"  {mark} {options.wrap(one.holds, '    ').lstrip()}")
+        for sides in one.comparisons:
+            left, right = (format_measured(amount, sides.unit) for amount in (sides.left, sides.right))
+            click.echo(f"      measured: {left} {sides.operator} {right}")
+        if not one.comparisons:
+            click.echo(options.wrap(one.found, "      "))

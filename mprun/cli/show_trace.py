@@ -15,7 +15,7 @@ from mprun.cli import options
 from mprun.cli.output import emit
 from mprun.cli.terminal_table import show_table
 from mprun.errors import SpecError
-from mprun.model.fault import name_nearest
+from mprun.model.problem import name_nearest
 from mprun.model.trace_event_name import event_of
 from mprun.runs.run_directory import RunDirectory
 

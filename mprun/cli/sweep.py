@@ -15,7 +15,7 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_metrics
 from mprun.cli.output import emit
-from mprun.host import invoking_user
+from mprun.machine import invoking_user
 
 if TYPE_CHECKING:
     from mprun.model.engine_name import EngineChoice
@@ -99,13 +99,13 @@ def command(
         click.echo(f"warning: {warning}", err=True)
     cells, kernels = execution.place_cells(study.make_cells(loaded, engine, kernel), engine, consent)
     options.note_unconfined()
-    places = execution.places_for({cell.runs_in for cell in cells}, jobs, len(os.sched_getaffinity(0)))
+    slots = execution.slots_for({cell.runs_in for cell in cells}, jobs, len(os.sched_getaffinity(0)))
     if dry_run:
-        _show_cells(cells, places, parent, None if anew else execution.find_unfinished(parent, cells, kernels))
+        _show_cells(cells, slots, parent, None if anew else execution.find_unfinished(parent, cells, kernels))
         return
     inputs = runner.read_inputs(loaded[0].sources)
     # a cluster that cannot be used leaves no directory behind
-    with closing(start_executor(cells, places, address)) as executor:
+    with closing(start_executor(cells, slots, address)) as executor:
         sweep, is_new = execution.find_or_create(parent, cells, kernels, inputs, anew)
         invoking_user.give_at_exit(sweep.path)
         if not as_json:
@@ -120,23 +120,23 @@ def command(
 
         options.write_verdicts(sweep.name, checks_of_sweep(summary), junit, tap)
     if as_json:
-        emit({"directory": str(sweep.path), **summary})
+        emit({"directory": str(sweep.path), **summary.to_json()})
     else:
         from mprun.cli.show_sweep import show_sweep
 
-        show_sweep(summary, sweep, shown, asked=sweep.record.get("show", ()))
-    if strict and any(cell["told"]["warnings"] for cell in summary["cells"]):
+        show_sweep(summary, sweep, shown, asked=sweep.record.show)
+    if strict and any(cell.told.warnings for cell in summary.cells):
         click.echo("failed because of warnings of its runs (--strict)", err=True)
         sys.exit(1)
-    sys.exit(0 if summary["status"] == "passed" else 1)
+    sys.exit(0 if summary.status == "passed" else 1)
 
 
-def start_executor(cells: Sequence[Cell], places: int, address: str | None) -> Executor:
+def start_executor(cells: Sequence[Cell], slots: int, address: str | None) -> Executor:
     """Return the executor on this machine, or on the cluster at an address."""
     if address is None:
         from mprun.sweeps.local import LocalExecutor
 
-        return LocalExecutor(places)
+        return LocalExecutor(slots)
     from mprun.engines.capability import programs_needed
     from mprun.engines.registry import ENGINES
     from mprun.errors import SpecError
@@ -149,7 +149,7 @@ def start_executor(cells: Sequence[Cell], places: int, address: str | None) -> E
     return ClusterExecutor(address, Needs(kernels, programs), lambda text: click.echo(text, err=True))
 
 
-def _show_cells(cells: Sequence[Cell], places: int, parent: Path, begun: SweepDirectory | None) -> None:
+def _show_cells(cells: Sequence[Cell], slots: int, parent: Path, begun: SweepDirectory | None) -> None:
     from mprun.model.scalar import spell_scalar
     from mprun.sweeps.estimate import estimate
 
@@ -163,12 +163,12 @@ def _show_cells(cells: Sequence[Cell], places: int, parent: Path, begun: SweepDi
     if len(counts) == 1:
         times = counts.pop()
         each = "1 run" if times == "1" else f"{times} runs"
-    click.echo(f"{len(cells)} cell{'s' if len(cells) > 1 else ''} of {each}, {places} at a time")
+    click.echo(f"{len(cells)} cell{'s' if len(cells) > 1 else ''} of {each}, {slots} at a time")
     done = 0
     if begun is not None:
         done = begun.count()
         click.echo(f"resumes {begun.path}, where {done} run{' is' if done == 1 else 's are'} done")
-    click.echo(_say_estimate(estimate(cells, places, parent, done), parent))
+    click.echo(_say_estimate(estimate(cells, slots, parent, done), parent))
 
 
 def _say_estimate(found: Estimate, parent: Path) -> str:

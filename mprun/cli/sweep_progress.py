@@ -11,7 +11,7 @@ from mprun.cli.progress import Live, Pace, say_time
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from mprun.sweeps.execution import State
+    from mprun.sweeps.execution import SweepProgress
 
 MOST_RUNNING = 3
 BAR_WIDTH = 30
@@ -26,7 +26,7 @@ class SweepBar(Live):
         if self._progress is not None:
             self._task = self._progress.add_task("", total=None, left="", note="")
 
-    def show(self, state: State) -> None:
+    def show(self, state: SweepProgress) -> None:
         left = "" if state.left_s is None else f"about {say_time(state.left_s)} left"
         bad = [f"{count} {word}" for count, word in ((state.failed, "failed"), (state.errors, "errors")) if count]
         if self._progress is not None:

@@ -42,16 +42,16 @@ def install(name: str, jobs: int | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a list of tools as JSON.")
 def list_(as_json: bool) -> None:
     """List the tools that can be built, and the versions that are built."""
-    from mprun.errors import HostError
+    from mprun.errors import MachineError
     from mprun.workloads.built import PROGRAMS, program_store
 
-    faults: dict[str, str] = {}
+    problems: dict[str, str] = {}
 
-    def find(name: str) -> program_store.Installed | None:
+    def find(name: str) -> program_store.BuiltProgram | None:
         try:
             return program_store.find(name)
-        except HostError as error:
-            faults[name] = str(error)
+        except MachineError as error:
+            problems[name] = str(error)
             return None
 
     found = {name: find(name) for name in PROGRAMS}
@@ -63,6 +63,6 @@ def list_(as_json: bool) -> None:
         emit(tools)
         return
     for name, tool in found.items():
-        absent = faults.get(name, f"not built: `mprun tools install {name}`")
+        absent = problems.get(name, f"not built: `mprun tools install {name}`")
         state = f"{tool.version}, {tool.digest[:12]}" if tool else absent
         click.echo(f"{name:8} {PROGRAMS[name].description}\n{'':8} {state}")

@@ -9,7 +9,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit
-from mprun.errors import HostError, SpecError
+from mprun.errors import MachineError, SpecError
 
 
 @click.group("topology", context_settings={"help_option_names": ["-h", "--help"]})
@@ -91,5 +91,5 @@ def expand(topology: str, params: tuple[str, ...], allow_exec: bool, allow_outsi
     except FileExistsError:
         raise SpecError(f"{output} would be overwritten: name a new file") from None
     except OSError as error:
-        raise HostError(f"{output} cannot be written: {(error.strerror or str(error)).lower()}") from error
+        raise MachineError(f"{output} cannot be written: {(error.strerror or str(error)).lower()}") from error
     click.echo(output)

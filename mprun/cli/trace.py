@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from mprun.cli.output import emit
-from mprun.errors import HostError, SpecError
+from mprun.errors import MachineError, SpecError
 
 if TYPE_CHECKING:
-    from mprun.inputs.trace_import import Imported
+    from mprun.inputs.trace_import import ImportedTrace
 
 FORMATS = ("mahimahi", "rates", "csv")
 
@@ -88,7 +88,7 @@ def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, fram
         click.echo(f"rates below {least}, the smallest of a link, that became {least}: {imported.raised}", err=True)
 
 
-def _import(text: str, form: str, columns: tuple[str, ...], interval: str, frame: int) -> Imported:
+def _import(text: str, form: str, columns: tuple[str, ...], interval: str, frame: int) -> ImportedTrace:
     """Return the schedule of a text. Raises TraceError for the text and SpecError for options."""
     from mprun.inputs.keys.trace_file import read_mahimahi, read_rates
     from mprun.inputs.trace_import import import_csv, import_rates, parse_column
@@ -111,4 +111,4 @@ def _write(output: Path, text: str) -> None:
     except FileExistsError:
         raise SpecError(f"{output} would be overwritten: name a new file") from None
     except OSError as error:
-        raise HostError(f"{output} cannot be written: {(error.strerror or str(error)).lower()}") from error
+        raise MachineError(f"{output} cannot be written: {(error.strerror or str(error)).lower()}") from error

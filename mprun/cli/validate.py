@@ -16,7 +16,7 @@ from mprun.cli.completion import complete_files
 from mprun.cli.output import emit
 
 if TYPE_CHECKING:
-    from mprun.model.fault import Fault
+    from mprun.model.problem import InputProblem
     from mprun.model.spec import Spec
 
 
@@ -49,8 +49,8 @@ def command(
     experiment names, and tcpdump for its filters.
     """
     from mprun.inputs import load_cells
-    from mprun.model.fault import InputError
     from mprun.model.permission import Permissions
+    from mprun.model.problem import InputError
 
     try:
         given = options.parse_parameters(params)
@@ -72,26 +72,27 @@ def command(
 def _ask_kernel(specs: Sequence[Spec], file: str, strict: bool) -> list[str]:
     """Return warnings of what the default kernel lacks. Raises InputError for filters that tcpdump refuses."""
     from mprun.engines.trial import find_refusals
-    from mprun.errors import HostError
-    from mprun.model.fault import Fault, InputError
+    from mprun.errors import MachineError
+    from mprun.model.problem import InputError, InputProblem
 
     try:
         refused, lacking = find_refusals(specs)
-    except HostError as error:
+    except MachineError as error:
         return [f"names that only a kernel knows were not checked: {error}"]
-    faults = [
-        Fault(file, None, place, text) for place, text in (*refused.items(), *(lacking.items() if strict else ()))
+    problems = [
+        InputProblem(file, None, position, text)
+        for position, text in (*refused.items(), *(lacking.items() if strict else ()))
     ]
-    if faults:
-        raise InputError(faults)
-    return [str(Fault(file, None, place, text)) for place, text in lacking.items()]
+    if problems:
+        raise InputError(problems)
+    return [str(InputProblem(file, None, position, text)) for position, text in lacking.items()]
 
 
-def _print_json(faults: Sequence[Fault]) -> None:
+def _print_json(problems: Sequence[InputProblem]) -> None:
 
-    from mprun.model.fault import render_path
+    from mprun.model.problem import render_path
 
-    entries = [{"file": f.file, "line": f.line, "path": render_path(f.path), "message": f.message} for f in faults]
+    entries = [{"file": f.file, "line": f.line, "path": render_path(f.path), "message": f.message} for f in problems]
     emit(entries)
 
 

@@ -32,14 +32,14 @@ def command(name: str, kernel: str | None, parent: Path, consent: Consent, as_js
     from mprun.cli.operand import find_run
     from mprun.cli.progress import Bar
     from mprun.errors import RunError
-    from mprun.host.scratch import scratch
+    from mprun.machine.scratch import scratch
     from mprun.model.engine_name import DEFAULT_ENGINE
     from mprun.runs.repetition import first_difference, repeat
 
     original = find_run(parent, name)
-    before = original.read("environment.json")
-    if before.get("real_time"):
-        raise RunError(f"{original.name} ran in real time ({before['engine']} engine): no two such runs are equal")
+    before = original.environment()
+    if before.real_time:
+        raise RunError(f"{original.name} ran in real time ({before.engine} engine): no two such runs are equal")
     options.note_unconfined()
     with scratch("mprun-verify-") as folder, Bar() as bar:
         again = repeat(original, folder, DEFAULT_ENGINE, kernel, consent, bar.show)

@@ -84,12 +84,12 @@ def command(
     from mprun.cli.growing import growing_sweep
     from mprun.cli.operand import find_exact_run
     from mprun.errors import SpecError
-    from mprun.host.scratch import scratch
     from mprun.inputs import load
+    from mprun.machine.scratch import scratch
     from mprun.questions.bisect import read_statement
+    from mprun.questions.faulted_run import find_end
     from mprun.questions.minimise import find_failure, read_files, write_files
-    from mprun.questions.outcome import find_end
-    from mprun.questions.why import Question, explain
+    from mprun.questions.why import WhyQuestion, explain
     from mprun.runs.place import choose_place
     from mprun.runs.provenance import find_kernel
     from mprun.sweeps import execution, study
@@ -99,31 +99,31 @@ def command(
     end_ns = find_end(run.agent_report())
     if end_ns is None:
         raise SpecError(f"{run.name} did not come to its end, so there is no time to look for")
-    summary = run.read("summary.json")
+    summary = run.summary()
     statement = read_statement(fail_if)
     failure = None if statement is not None else find_failure(summary)
     text = plain(fail_if if failure is None else failure.text)
     if not as_json:
         click.echo(f"failure: {text}", err=True)
-    on = kernel or find_kernel(run.read("environment.json"))
+    on = kernel or find_kernel(run.environment())
     choose_place("virtual", on)
     began = time.monotonic()
     with scratch("mprun-why-") as work:
         files = write_files(read_files(run, work, consent), work)
         loaded = load(*files, seed=run.plan().seed)
-        places = execution.places_for({"virtual"}, jobs, len(os.sched_getaffinity(0)))
+        slots = execution.slots_for({"virtual"}, jobs, len(os.sched_getaffinity(0)))
         texts = {path.name: path.read_text() for path in files}
-        question = Question(failure, statement, failure.metric if failure else "")
+        question = WhyQuestion(failure, statement, failure.metric if failure else "")
 
         def cells_of(cases: Sequence[Loaded]) -> Sequence[Cell]:
             return study.make_cells(cases, "virtual", on)
 
         with (
-            closing(LocalExecutor(places)) as executor,
+            closing(LocalExecutor(slots)) as executor,
             growing_sweep(parent, f"why {text}", texts, keep, consent, executor) as (growing, run_cells),
         ):
             explained = explain(
-                loaded, question, end_ns, count, steps, lambda cases: run_cells(cells_of(cases)), summary["metrics"]
+                loaded, question, end_ns, count, steps, lambda cases: run_cells(cells_of(cases)), summary.metrics
             )
             _write(explained, growing.directory, text, end_ns)
     if as_json:

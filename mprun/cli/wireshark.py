@@ -11,7 +11,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
-from mprun.host import invoking_user
+from mprun.machine import invoking_user
 
 
 @click.command("wireshark")
@@ -23,28 +23,28 @@ from mprun.host import invoking_user
 def command(name: str, parent: Path, profile: bool) -> None:
     """Open the captures of a run in Wireshark, with host names."""
     from mprun.cli.operand import find_run
-    from mprun.errors import HostError
+    from mprun.errors import MachineError
     from mprun.workloads.tshark import decoding
 
     run = find_run(parent, name)
     program = shutil.which("wireshark")
     if program is None:
-        raise HostError(
+        raise MachineError(
             f"Wireshark is not installed: apt-get install wireshark; the captures are in {run.path / 'pcap'}"
         )
     run.write_text("logs/hosts", "".join(f"{address} {node}\n" for address, node in run.addresses()))
     # an absolute path does not begin with `-` like an option, which may name a script
-    place = run.path.absolute()
-    names = place / "logs" / "hosts"
+    folder = run.path.absolute()
+    names = folder / "logs" / "hosts"
     chosen = [*(["-C", _install_profile()] if profile else []), *decoding(run.plan().intent.traffic)]
-    for capture in (place / name for name in run.captures().values()):
+    for capture in (folder / name for name in run.captures().values()):
         subprocess.Popen([program, *chosen, "-H", str(names), "-N", "n", str(capture)], start_new_session=True)
 
 
 def _install_profile() -> str:
     """Install our profile in Wireshark's folder unless a profile of that name exists. Return the name."""
-    from mprun.host.cache import find_base
-    from mprun.host.packaged import PROFILE
+    from mprun.machine.cache import find_base
+    from mprun.machine.packaged import PROFILE
 
     target = find_base("XDG_CONFIG_HOME", ".config") / "wireshark" / "profiles" / PROFILE.name
     if not target.exists():

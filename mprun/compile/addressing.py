@@ -37,7 +37,7 @@ IPV6_FAR_SYSCTLS = (("net.ipv6.conf.default.hop_limit", "255"),)
 BRIDGE = "br0"
 
 
-def namespace_commands(node: plan.Node, has_ipv6: bool, is_far: bool) -> Iterator[Command]:
+def namespace_commands(node: plan.PlannedNode, has_ipv6: bool, is_far: bool) -> Iterator[Command]:
     """Return the commands that a namespace needs before its links exist.
 
     is_far: some paths have more routers than a packet with the default time to live passes.
@@ -116,8 +116,8 @@ def _option(address: Address | InterfaceAddress) -> str:
 
 
 def _neighbour_words(verb: str, neighbour: Neighbour) -> str:
-    place = f"lladdr {neighbour.mac} dev {neighbour.interface} nud permanent"
-    return f"{_option(neighbour.address)}neighbour {verb} {neighbour.address} {place}"
+    words = f"lladdr {neighbour.mac} dev {neighbour.interface} nud permanent"
+    return f"{_option(neighbour.address)}neighbour {verb} {neighbour.address} {words}"
 
 
 def _route_words(verb: str, route: Route, *others: Route) -> str:

@@ -15,7 +15,7 @@ from itertools import combinations
 
 from mprun.compile.middlebox import speakers
 from mprun.compile.numbering import Numbering
-from mprun.compile.openflow import label, place_switches
+from mprun.compile.openflow import label, make_switches
 from mprun.compile.routing import Routing, number_segments
 from mprun.errors import SpecError
 from mprun.model.address import Subnet, families_of
@@ -33,12 +33,12 @@ from mprun.model.path import NamedPath, name_paths
 from mprun.model.spec import (
     FAMILIES,
     HEADER_BYTES,
+    ONE_BDP,
     Change,
     Direction,
     Family,
     LinkChange,
     LinkSpec,
-    Queue,
     Spec,
     TopologySpec,
 )
@@ -115,7 +115,7 @@ def allocate(spec: Spec) -> Network:
         for name, kind in topology.nodes.items()
     }
     changes = tuple(_size_queues_of(topology, links, longest))
-    switches = place_switches(topology, built)
+    switches = make_switches(topology, built)
     return Network(nodes=nodes, links=tuple(links), paths=paths, changes=changes, switches=switches)
 
 
@@ -293,7 +293,9 @@ def _size_queue(direction: Direction, rtt_ns: int, mtu: int) -> Direction:
     if rate is None:
         return direction
     frame = mtu + HEADER_BYTES
-    queue = direction.queue or Queue(1.0, "bdp")
+    queue = direction.queue or ONE_BDP
+    if queue.unit == "packets" and not queue.counts_bytes:
+        return direction
     least = frame if direction.queue else DEFAULT_QUEUE_PACKETS * frame
     sizes = {"packets": frame, "bytes": 1, "time": rate / 8e9, "bdp": rate * rtt_ns / 8e9}
     wanted = max(least, queue.amount * sizes[queue.unit])
@@ -301,5 +303,5 @@ def _size_queue(direction: Direction, rtt_ns: int, mtu: int) -> Direction:
         if wanted > MOST_QUEUE_BYTES:
             text = f"a queue of {render_queue(queue, 'people')} at {RATE.render(rate, 'people')}"
             raise SpecError(f"{text} holds {wanted:.0f} bytes, and Linux counts 4 GB at most: write it in packets")
-        return replace(direction, queue=replace(queue, amount=float(math.ceil(wanted)), unit="bytes"))
-    return replace(direction, queue=replace(queue, amount=float(math.ceil(wanted / frame)), unit="packets"))
+        return replace(direction, queue=replace(queue, amount=math.ceil(wanted), unit="bytes"))
+    return replace(direction, queue=replace(queue, amount=math.ceil(wanted / frame), unit="packets"))

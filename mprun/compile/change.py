@@ -4,19 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, fields
+from dataclasses import fields
 
 from mprun.compile.addressing import congestion_of, interface_commands, loss_commands
 from mprun.compile.endpoint import endpoint_commands
 from mprun.compile.variation import is_wire_varied
 from mprun.compile.wire import change_commands
 from mprun.model.capabilities import Capabilities
+from mprun.model.intent.intent_file import CODEC
 from mprun.model.network import Network
-from mprun.model.plan import Change, Command
+from mprun.model.plan import Command, PlannedChange
 from mprun.model.spec import AddressChange, Direction, LinkChange, Spec
 
 
-def plan_changes(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator[Change]:
+def plan_changes(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator[PlannedChange]:
     """Yield a change of the plan for each of the network, in the order of time; none if nothing becomes different."""
     links = {link.name: link for link in network.links}
     is_varied = is_wire_varied(spec, capabilities)
@@ -29,10 +30,10 @@ def plan_changes(spec: Spec, network: Network, capabilities: Capabilities) -> It
         now[change.link] = change
         commands = tuple(change_commands(links[change.link], before, change, capabilities.timer_slack_ns, is_varied))
         if commands:
-            yield Change(change.at_ns, change.link, _values(before, change), commands)
+            yield PlannedChange(change.at_ns, change.link, _values(before, change), commands)
 
 
-def _change_address(spec: Spec, network: Network, change: AddressChange) -> Change:
+def _change_address(spec: Spec, network: Network, change: AddressChange) -> PlannedChange:
     """The endpoint goes before its address, as a connection manager would have it, and comes after it."""
     node = network.nodes[change.host]
     interface = next(i for i in node.interfaces if i.link == change.link)
@@ -48,7 +49,7 @@ def _change_address(spec: Spec, network: Network, change: AddressChange) -> Chan
             commands.append(Command(node.name, ("ip", "mptcp", "endpoint", "delete", "id", number)))
         commands += loss_commands(node, interface)
     name = f"{change.host}.{change.link}"
-    return Change(change.at_ns, name, {"address": "added" if change.is_there else "removed"}, tuple(commands))
+    return PlannedChange(change.at_ns, name, {"address": "added" if change.is_there else "removed"}, tuple(commands))
 
 
 def _values(before: LinkChange, after: LinkChange) -> dict[str, object]:
@@ -64,4 +65,4 @@ def _values(before: LinkChange, after: LinkChange) -> dict[str, object]:
 
 def _differences(old: Direction, new: Direction) -> dict[str, object]:
     names = [field.name for field in fields(Direction) if getattr(old, field.name) != getattr(new, field.name)]
-    return {name: value for name, value in asdict(new).items() if name in names}
+    return {name: CODEC.encode(getattr(new, name)) for name in names}

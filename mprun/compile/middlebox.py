@@ -162,7 +162,7 @@ def speakers(boxes: Mapping[str, Middlebox]) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class Crossing:
+class MiddleboxCrossing:
     """A middlebox on a path, with the interfaces through which a packet arrives and departs."""
 
     name: str
@@ -171,7 +171,7 @@ class Crossing:
     departure: Interface
 
 
-def crossings(network: Network, boxes: Mapping[str, Middlebox], path: Path) -> Iterator[Crossing]:
+def crossings(network: Network, boxes: Mapping[str, Middlebox], path: Path) -> Iterator[MiddleboxCrossing]:
     """Yield the middleboxes that a packet from the path's source meets, in order.
 
     If the path has several ways, only the middleboxes of the first way are found.
@@ -185,7 +185,7 @@ def crossings(network: Network, boxes: Mapping[str, Middlebox], path: Path) -> I
         first, second = ends[link]
         departure, beyond = (first, second) if first.node == here else (second, first)
         if arrival is not None and here in boxes:
-            yield Crossing(here, boxes[here], arrival, departure)
+            yield MiddleboxCrossing(here, boxes[here], arrival, departure)
         here, arrival = beyond.node, beyond
         if here == path.destination.node:
             return

@@ -53,7 +53,7 @@ def label(topology: TopologySpec, node: str) -> str:
     return f"_{list(topology.nodes).index(node)}"
 
 
-def place_switches(topology: TopologySpec, built: Sequence[_Ends]) -> dict[str, Switch]:
+def make_switches(topology: TopologySpec, built: Sequence[_Ends]) -> dict[str, Switch]:
     """Return the Open vSwitches of a topology with all their flows. Flows name ports by their interfaces."""
     switches = {}
     fabric = _Fabric(topology, built)
@@ -208,8 +208,8 @@ def _bridge_words(number: int, switch: Switch) -> Iterator[str]:
     fail_mode = "standalone" if switch.mode == "learning" else "secure"
     yield from ("add-br", bridge, "--", "set", "bridge", bridge, f"fail_mode={fail_mode}")
     yield f"other_config:datapath-id={number:016x}"
-    for place, port in enumerate(switch.ports, start=1):
-        yield from ("--", "add-port", bridge, port, "--", "set", "interface", port, f"ofport_request={place}")
+    for index, port in enumerate(switch.ports, start=1):
+        yield from ("--", "add-port", bridge, port, "--", "set", "interface", port, f"ofport_request={index}")
     if switch.controller is not None:
         yield from ("--", "set-controller", bridge, f"unix:{_controller_socket(switch)}")
 

@@ -26,7 +26,7 @@ OVERLOAD = 1.2
 
 
 @dataclass(frozen=True)
-class Limits:
+class TrainLimits:
     """The cost of a train: frames to see a jitter or a rate with, and how long in ns it may take."""
 
     jitter_frames: int
@@ -37,8 +37,10 @@ class Limits:
 
 
 # In simulated time waiting is free and timers are exact; in real time neither.
-SIMULATED = Limits(jitter_frames=8_000, rate_frames=400, rate_ns=0, longest_ns=None, most_frames=400_000)
-REAL = Limits(jitter_frames=2_000, rate_frames=200, rate_ns=400_000_000, longest_ns=10 * NS_PER_S, most_frames=200_000)
+SIMULATED = TrainLimits(jitter_frames=8_000, rate_frames=400, rate_ns=0, longest_ns=None, most_frames=400_000)
+REAL = TrainLimits(
+    jitter_frames=2_000, rate_frames=200, rate_ns=400_000_000, longest_ns=10 * NS_PER_S, most_frames=200_000
+)
 
 
 def compile_calibration(spec: Spec, network: Network, capabilities: Capabilities) -> Plan:
@@ -67,7 +69,7 @@ def silence(spec: Spec) -> Spec:
     return replace(spec, experiment=quiet)
 
 
-def _trains(link: Link, limits: Limits) -> Iterator[Train]:
+def _trains(link: Link, limits: TrainLimits) -> Iterator[Train]:
     a, b = link.ends
     for name, way, sender, receiver in (("forward", link.forward, a, b), ("reverse", link.reverse, b, a)):
         if way.is_shaped:
@@ -75,7 +77,7 @@ def _trains(link: Link, limits: Limits) -> Iterator[Train]:
 
 
 def _direction_trains(
-    link: Link, name: str, way: Direction, sender: Interface, receiver: Interface, limits: Limits
+    link: Link, name: str, way: Direction, sender: Interface, receiver: Interface, limits: TrainLimits
 ) -> Iterator[Train]:
     def train(kind: str, count: int, frame_bytes: int, batch: int, gap_ns: int) -> Train:
         if limits.longest_ns is not None and gap_ns:
@@ -131,9 +133,7 @@ def _is_countable(way: Direction) -> bool:
 
 
 def _queue_frames(way: Direction, frame_bytes: int) -> int:
-    if way.queue is None:
-        return 0
-    return int(way.queue.amount if way.queue.unit == "packets" else way.queue.amount // frame_bytes)
+    return 0 if way.queue is None else way.queue.size_bytes(frame_bytes) // frame_bytes
 
 
 def _tail_ns(way: Direction, frame_bytes: int) -> int:

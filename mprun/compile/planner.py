@@ -15,27 +15,28 @@ from mprun.compile.openflow import home_of, preparing_commands, switch_commands,
 from mprun.compile.sharing import share_processes
 from mprun.compile.variation import is_wire_varied, vary_starts
 from mprun.compile.wire import WIRES, link_commands, shaping_commands, start_commands
-from mprun.errors import HostError, SpecError
+from mprun.errors import MachineError, SpecError
 from mprun.model.capabilities import REFERENCE, Capabilities
-from mprun.model.intent import Ends, FlowPath, Intent, PlacedFlow
+from mprun.model.intent import AddressedFlow, FlowEnds, FlowPath, Intent
 from mprun.model.intent.failure import WATCH_EVERY_NS, find_watches
 from mprun.model.intent.intent_file import CODEC
 from mprun.model.network import Network, Path
 from mprun.model.path import usable_paths
-from mprun.model.plan import ROOT, Command, Node, Plan, PlannedFault, Process, sysctl
+from mprun.model.plan import ROOT, Command, Plan, PlannedFault, PlannedNode, Process, sysctl
 from mprun.model.span import find_spans
-from mprun.model.spec import Flow, LinkChange, Series, Spec
+from mprun.model.spec import Flow, LinkChange, SampleKind, Spec
 from mprun.workloads import tcpdump
 from mprun.workloads.probe import probe
+from mprun.workloads.time_limit import time_limit_of
 from mprun.workloads.tool import Endpoints, Work, tool_of
 
 FIRST_PORT = 5201
 # The series of how far receivers have the data of MPTCP connections, sampled while a path does not work.
 PROGRESS = "progress"
 # What is sampled unasked, and how often, ns: what each subflow carried is told from it.
-SAMPLES: Mapping[Series, int] = {"sockets": 500_000_000}
+SAMPLES: Mapping[SampleKind, int] = {"sockets": 500_000_000}
 # The series that nothing can be told of where computing takes no time.
-OF_REAL_TIME: Series = "cpu"
+OF_REAL_TIME: SampleKind = "cpu"
 # With more, a packet of the default time to live (64) might not arrive.
 MANY_ROUTERS = 60
 # sysctls of the kernel as a whole, not of a namespace: one value holds for all hosts.
@@ -51,10 +52,10 @@ KERNEL_WIDE = tuple(
 def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFERENCE) -> Plan:
     """Bind a network and an experiment to commands.
 
-    Raises SpecError for what no machine can do, HostError for what these capabilities cannot.
+    Raises SpecError for what no machine can do, MachineError for what these capabilities cannot.
     """
     spec = vary_starts(spec, network)
-    flows = _place_flows(spec, network)
+    flows = _find_ends(spec, network)
     works = share_processes([(flow, _work(flow, ends, capabilities)) for flow, ends in flows])
     spans = find_spans(spec.experiment.traffic)
     intent = _intent(spec, network, flows)
@@ -88,12 +89,12 @@ def _faults(spec: Spec, network: Network) -> Iterator[PlannedFault]:
         yield PlannedFault(fault.node, interface.name, fault.packet, fault.action, value)
 
 
-def _nodes(network: Network) -> Iterator[Node]:
+def _nodes(network: Network) -> Iterator[PlannedNode]:
     for node in network.nodes.values():
         is_openflow = node.name in network.switches
-        yield Node(node.name, "openflow" if is_openflow else node.kind, home_of(network, node.name))
+        yield PlannedNode(node.name, "openflow" if is_openflow else node.kind, home_of(network, node.name))
     if any(link.wire is not None for link in network.links):
-        yield Node(WIRES, "wires")
+        yield PlannedNode(WIRES, "wires")
 
 
 def _build(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator[Command]:
@@ -137,7 +138,7 @@ def _kernel_wide(spec: Spec, capabilities: Capabilities) -> Iterator[Command]:
         has = capabilities.kernel_wide.get(name, "nothing")
         is_enough = value.isdigit() and has.isdigit() and int(value) <= int(has)
         if value != has and not is_enough:
-            raise HostError(
+            raise MachineError(
                 f"hosts.{host}.sysctl.{name}: {value}, but this kernel has {has}, and it is one value for the whole "
                 f"machine; run with --engine virtual, or `sysctl -w {name}={value}`"
             )
@@ -179,7 +180,7 @@ def _asked_kernel_wide(spec: Spec) -> dict[str, tuple[str, str]]:
     return asked
 
 
-def _place_flows(spec: Spec, network: Network) -> list[tuple[Flow, Endpoints]]:
+def _find_ends(spec: Spec, network: Network) -> list[tuple[Flow, Endpoints]]:
     """Flows with their addresses and ports: those that the file gives, else the next that nobody has."""
     flows = spec.experiment.traffic
     taken = {port for flow in flows if flow.port for port in range(flow.port, flow.port + tool_of(flow).PORTS)}
@@ -211,7 +212,7 @@ def _work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     names = (flow.name,) if flow.group is None else (flow.name, flow.group)
 
     def begin(client: Process) -> Process:
-        timeout_ns = client.timeout_ns if flow.timeout_ns is None else flow.timeout_ns
+        timeout_ns = time_limit_of(flow, client.timeout_ns)
         after = (flow.after.flow, flow.after.of) if flow.after else None
         timing = {"at_ns": flow.start_ns, "after": after, "lasts_ns": flow.duration_ns, "timeout_ns": timeout_ns}
         return replace(client, flows=names, **timing)  # type: ignore[arg-type]
@@ -241,8 +242,8 @@ def _probes(spec: Spec, network: Network) -> Iterator[Process]:
         if is_closed(network, spec.topology.middleboxes, path):
             continue
         ends = _endpoints([path])
-        place = (path.source.node, ends.source_address, ends.destination_address)
-        yield probe(f"probe.{path.name}", *place, spec.experiment.probe_pings)
+        address = (path.source.node, ends.source_address, ends.destination_address)
+        yield probe(f"probe.{path.name}", *address, spec.experiment.probe_pings)
 
 
 def probed_paths(network: Network) -> tuple[Path, ...]:
@@ -261,7 +262,7 @@ def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -
         nodes=tuple(network.nodes.values()),
         links=network.links,
         hosts=experiment.hosts,
-        traffic=tuple(_place(spec, network, flow, ends) for flow, ends in flows),
+        traffic=tuple(_address(spec, network, flow, ends) for flow, ends in flows),
         captures=experiment.captures,
         changes=network.changes,
         seed=experiment.seed,
@@ -276,15 +277,15 @@ def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -
     )
 
 
-def _place(spec: Spec, network: Network, flow: Flow, ends: Endpoints) -> PlacedFlow:
+def _address(spec: Spec, network: Network, flow: Flow, ends: Endpoints) -> AddressedFlow:
     """Return a flow of the intent. Its family is left out, as the endpoints tell it."""
     asked = {one.name: getattr(flow, one.name) for one in fields(Flow)}
     # options as a run's plan has them, whatever the tool made them of
     asked |= {"family": None, "options": CODEC.encode(flow.options)}
     paths = usable_paths(flow, network.paths[flow.source, flow.destination])
-    return PlacedFlow(
+    return AddressedFlow(
         **asked,
-        endpoints=Ends(
+        endpoints=FlowEnds(
             ends.source_address,
             ends.destination_address,
             ends.port if ends.ports else None,

@@ -34,7 +34,7 @@ class Hop:
 
 
 @dataclass(frozen=True)
-class Trace:
+class RoutedLinks:
     """The links from one interface to another: one way, or several ways with equally many routers.
 
     - crossed: the links, each with True if it is crossed forwards. The links of the first way come first, in the order
@@ -48,18 +48,18 @@ class Trace:
     least_ns: int
     most_ns: int
 
-    def then(self, onward: Trace) -> Trace:
-        return Trace(
+    def then(self, onward: RoutedLinks) -> RoutedLinks:
+        return RoutedLinks(
             self.crossed + onward.crossed,
             self.ways * onward.ways,
             self.least_ns + onward.least_ns,
             self.most_ns + onward.most_ns,
         )
 
-    def or_else(self, other: Trace) -> Trace:
+    def or_else(self, other: RoutedLinks) -> RoutedLinks:
         """Return the ways of both traces. A link that both share is named once."""
         known = {link.name for link, _ in self.crossed}
-        return Trace(
+        return RoutedLinks(
             self.crossed + tuple(crossing for crossing in other.crossed if crossing[0].name not in known),
             self.ways + other.ways,
             min(self.least_ns, other.least_ns),
@@ -127,8 +127,8 @@ class Routing:
         self._sources = {router for routers in self._behind for router in routers}
         self._hops: dict[int, _Hops] = {}
         # (MAC, MAC) -> the trace within a segment; (router, MAC) -> the trace from the router onwards
-        self._within: dict[tuple[str, str], Trace] = {}
-        self._onward: dict[tuple[str, str], Trace] = {}
+        self._within: dict[tuple[str, str], RoutedLinks] = {}
+        self._onward: dict[tuple[str, str], RoutedLinks] = {}
 
     def hops_to(self, segment: int) -> Mapping[str, tuple[Hop, ...]]:
         """Return the hop towards `segment` of each router that can reach it; with multipath, all hops."""
@@ -216,7 +216,7 @@ class Routing:
         gateway = self.gateway_of(source.segment)
         return gateway is not None and gateway.node in self.hops_to(destination.segment)
 
-    def trace(self, source: Interface, destination: Interface) -> Trace:
+    def trace(self, source: Interface, destination: Interface) -> RoutedLinks:
         """Return the links from one host's interface to another's that it reaches."""
         if source.segment == destination.segment:
             return self._cross(source, destination)
@@ -224,7 +224,7 @@ class Routing:
         assert gateway is not None
         return self._cross(source, gateway).then(self._follow(gateway.node, destination))
 
-    def _follow(self, router: str, destination: Interface) -> Trace:
+    def _follow(self, router: str, destination: Interface) -> RoutedLinks:
         """Return the links from a router to a host's interface.
 
         There is no recursion, because a line may have hundreds of routers.
@@ -246,16 +246,16 @@ class Routing:
                 else self._cross(hop.out, destination)
                 for hop in hops[here]
             ]
-            self._onward[here, to] = reduce(Trace.or_else, ways)
+            self._onward[here, to] = reduce(RoutedLinks.or_else, ways)
         return self._onward[router, to]
 
-    def _cross(self, start: Interface, end: Interface) -> Trace:
+    def _cross(self, start: Interface, end: Interface) -> RoutedLinks:
         """Return the links from `start` to `end` within one segment, through its switches."""
         key = (start.mac, end.mac)
         if key not in self._within:
             crossed = tuple(self._search(start, end))
             delay_ns = sum((link.forward if forwards else link.reverse).delay_ns for link, forwards in crossed)
-            self._within[key] = Trace(crossed, 1, delay_ns, delay_ns)
+            self._within[key] = RoutedLinks(crossed, 1, delay_ns, delay_ns)
         return self._within[key]
 
     def _search(self, start: Interface, end: Interface) -> list[tuple[LinkSpec, bool]]:

@@ -17,8 +17,11 @@ Queues; tc-netem(8), LIMITATIONS).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import astuple
+from typing import Any
 
+from mprun.model.discipline import DISCIPLINES, OptionKind
 from mprun.model.network import Interface, Link
 from mprun.model.plan import ROOT, Command
 from mprun.model.spec import DEFAULT_MTU, Chance, Direction, FourState, GilbertElliott, Jitter, LinkChange, Queue
@@ -32,6 +35,8 @@ DELAY_LINE_PACKETS = 10_000_000
 WANDER = 0.05
 # A rate that delays no packet by more than 15 ns. With any rate, netem keeps packets in order.
 IN_ORDER = "1000gbit"
+# The texts of a discipline's options for tc, in the order of their kinds.
+_SPELLED: Mapping[OptionKind, Callable[[Any], str]] = {"ns": lambda ns: TIME.render(ns, "tc"), "count": str}
 # Offloads that combine several packets into one, as ethtool(8) names them. `gso` does not include SCTP and UDP.
 OFFLOADS = ("tso", "gso", "gro", "tx-sctp-segmentation", "tx-udp-segmentation")
 
@@ -142,12 +147,12 @@ def _qdiscs(
     if rate is None or queue is None:
         return
     # tbf's own limit counts bytes. It has no effect if the queue below counts packets
-    limit = min(round(queue.amount * (frame_bytes if queue.unit == "packets" else 1)), MOST_QUEUE_BYTES)
+    limit = min(queue.size_bytes(frame_bytes), MOST_QUEUE_BYTES)
     burst = frame_bytes + math.ceil(rate * timer_slack_ns / 8e9)
     tbf = f"handle 10: tbf rate {RATE.render(rate, 'tc')} burst {burst} limit {limit}"
     yield ["dev", port, *parent, *tbf.split()]
     if (queue.discipline, queue.unit) != ("fifo", "bytes"):
-        yield [*f"dev {port} parent 10:1 handle 100:".split(), *_discipline(queue, rate, frame_bytes)]
+        yield [*f"dev {port} parent 10:1 handle 100:".split(), *spell_discipline(queue, rate, frame_bytes)]
 
 
 def find_wander(direction: Direction, frame_bytes: int) -> int:
@@ -179,23 +184,13 @@ def _netem(direction: Direction, is_changing: bool, wander_ns: int) -> list[str]
             words += ["distribution", jitter.distribution]
     if isinstance(loss, Chance) and loss.correlation:
         loss = correlate(loss)
-    if isinstance(loss, GilbertElliott):
-        words += [
-            "loss",
-            "gemodel",
-            *(render_ratio(share, "tc") for share in (loss.p, loss.r, loss.bad_loss, loss.good_loss)),
-        ]
-    elif isinstance(loss, FourState):
-        words += [
-            "loss",
-            "state",
-            *(render_ratio(share, "tc") for share in (loss.p13, loss.p31, loss.p32, loss.p23, loss.p14)),
-        ]
-    elif loss or is_changing:
-        words += ["loss", "random", *_chance(loss or Chance(0), is_changing)]
-    for name, chance in (("duplicate", direction.duplicate), ("corrupt", direction.corrupt)):
-        if chance or is_changing:
-            words += [name, *_chance(chance or Chance(0), is_changing)]
+    for keyword, event in (("loss", loss), ("duplicate", direction.duplicate), ("corrupt", direction.corrupt)):
+        if isinstance(event, GilbertElliott | FourState):
+            words += [keyword, event.model, *(render_ratio(share, "tc") for share in astuple(event))]
+        elif event or is_changing:
+            words += [keyword] if keyword != "loss" else [keyword, "random"]
+            words.append(render_ratio(event.probability if event else 0, "tc"))
+            words += ["0%"] if is_changing else []
     if reorder:
         words += ["reorder", render_ratio(reorder.probability, "tc"), "0%"]
         words += ["gap", str(reorder.gap)]
@@ -216,34 +211,21 @@ def correlate(loss: Chance) -> GilbertElliott:
     return GilbertElliott(p=p * (1 - kept), r=(1 - p) * (1 - kept))
 
 
-def _chance(chance: Chance, is_changing: bool) -> list[str]:
-    words = [render_ratio(chance.probability, "tc")]
-    return [*words, "0%"] if is_changing else words
-
-
-def _discipline(queue: Queue, rate: int, frame_bytes: int) -> list[str]:
+def spell_discipline(queue: Queue, rate: int, frame_bytes: int) -> list[str]:
     """Return the words of the queue's discipline, such as of tc-pfifo(8), tc-red(8) or tc-codel(8)."""
-    limit = str(round(queue.amount))
-    options = dict(queue.options)
-    if queue.discipline == "fifo":
-        return ["pfifo", "limit", limit]
     if queue.discipline == "red":
         return _red(queue, rate, frame_bytes)
-    if queue.discipline == "cake":
-        # the rate stage above it shapes the traffic
-        words = ["cake", "unlimited", "memlimit", limit]
-    else:
-        words = [queue.discipline, "limit", limit]
-    for name in ("target", "interval", "rtt", "ce_threshold", "step_thresh"):
-        if name in options:
-            words += [name, TIME.render(round(options[name]), "tc")]
-    for name in ("flows", "coupling_factor"):
-        if name in options:
-            words += [name, str(round(options[name]))]
-    if queue.discipline == "fq_codel":
+    known, given = DISCIPLINES[queue.discipline], queue.options
+    words = [known.kind, *(name for name, kind in known.further.items() if kind == "word")]
+    words += [known.limit, str(queue.limit)]
+    for kind, spell in _SPELLED.items():
+        for name, option in known.options.items():
+            if option.kind == kind and name in given:
+                words += [name, spell(given[name])]
+    if "quantum" in known.further:
         words += ["quantum", str(frame_bytes)]
-    if queue.discipline not in ("cake", "dualpi2"):
-        words.append("ecn" if options.get("ecn") else "noecn")
+    if "ecn" in known.options:
+        words.append("ecn" if given.get("ecn") else "noecn")
     return words
 
 
@@ -252,8 +234,7 @@ def _red(queue: Queue, rate: int, frame_bytes: int) -> list[str]:
 
     By default, min is a sixth of the limit, and max is three times min. The burst is (2 min + max) / 3 in packets.
     """
-    options = dict(queue.options)
-    limit = round(queue.amount)
+    options, limit = queue.options, queue.limit
     least = round(options.get("min", min(options.get("max", limit / 2) / 3, limit / 6)))
     most = round(options.get("max", min(3 * least, limit)))
     burst = max(1, (2 * least + most) // (3 * frame_bytes), -(-least // frame_bytes))

@@ -26,9 +26,9 @@ from typing import Any, BinaryIO, Literal
 
 import mprun
 from mprun.engines.standstill import Computing
-from mprun.errors import HostError, Interrupted, RunError
-from mprun.host import mininet_library
-from mprun.host.scratch import scratch
+from mprun.errors import Interrupted, MachineError, RunError
+from mprun.machine import mininet_library
+from mprun.machine.scratch import scratch
 from mprun.model import engine_paths
 from mprun.model.plan import Plan
 from mprun.runs.run_directory import RunDirectory
@@ -64,7 +64,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 Shell = Literal["before", "after", "only"]
-Progress = Callable[[str, float, str], None]
+RunProgress = Callable[[str, float, str], None]
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ class Library:
 
 
 def find_library() -> Library:
-    """Return the folders of the agent's code. Raises HostError if Mininet is not installed."""
+    """Return the folders of the agent's code. Raises MachineError if Mininet is not installed."""
     found = mininet_library.find()
     if found is None or found.origin is None:
-        raise HostError("Mininet is not installed: apt-get install mininet")
+        raise MachineError("Mininet is not installed: apt-get install mininet")
     return Library(Path(mprun.__file__).parent, Path(found.origin).parent)
 
 
@@ -194,7 +194,7 @@ def environment(shell: Shell | None) -> dict[str, str]:
 def find_program(name: str, as_user: bool = False) -> str | None:
     """Return the path at which a run finds a program; None if it is not installed. Programs that mprun built count.
 
-    as_user: the program will run without root's rights, also under sudo. Raises HostError if a program that mprun
+    as_user: the program will run without root's rights, also under sudo. Raises MachineError if a program that mprun
     built was changed.
     """
     built = program_store.find_executable(name, as_user)
@@ -204,24 +204,24 @@ def find_program(name: str, as_user: bool = False) -> str | None:
 def find_built(plan: Plan, as_user: bool = False) -> dict[str, Path]:
     """Return the folders of the built programs that a plan starts, by their paths inside the engine.
 
-    as_user: as in `find_program`. Raises HostError if a program is not built.
+    as_user: as in `find_program`. Raises MachineError if a program is not built.
     """
     words = [process.argv[0] for process in (*plan.preparations, *plan.daemons, *plan.flows)]
     found = {}
     for name in PROGRAMS:
-        place = f"{engine_paths.TOOLS}/{name}"
-        if any(word.startswith(place + "/") for word in words):
+        inner = f"{engine_paths.TOOLS}/{name}"
+        if any(word.startswith(inner + "/") for word in words):
             installed = program_store.find(name, as_user)
             if installed is None:
-                raise HostError(f"this run needs the tool '{name}', and it is not built: mprun tools install {name}")
-            found[place] = installed.directory
+                raise MachineError(f"this run needs the tool '{name}', and it is not built: mprun tools install {name}")
+            found[inner] = installed.directory
     return found
 
 
 def watch(
     process: subprocess.Popen[bytes],
     run: RunDirectory,
-    progress: Progress,
+    progress: RunProgress,
     interactive: bool,
     talk: Channel,
     computing: Computing | None = None,
@@ -254,7 +254,7 @@ def watch(
 def _follow(
     process: subprocess.Popen[bytes],
     reports: Folder,
-    progress: Progress,
+    progress: RunProgress,
     started: float,
     phases: list[dict[str, object]],
     computing: Computing | None,
@@ -375,7 +375,7 @@ def _state(text: bytes) -> dict[str, Any]:
         return {}
 
 
-def _show(text: bytes, progress: Progress) -> None:
+def _show(text: bytes, progress: RunProgress) -> None:
     if not (state := _state(text)):
         return
     # the end is 0 if no flow has a duration

@@ -16,13 +16,15 @@ from pathlib import Path
 
 from mprun.agent import mptcp_event, rtnetlink, sysctl
 from mprun.compile.planner import KERNEL_WIDE
-from mprun.engines import host_mptcp
+from mprun.compile.wire import spell_discipline
+from mprun.engines import machine_mptcp
 from mprun.engines.agent_process import ENVIRONMENT, find_program, unshare_command
-from mprun.errors import HostError
-from mprun.host import invoking_user
+from mprun.errors import MachineError
+from mprun.machine import invoking_user
 from mprun.model.capabilities import SIMULATED_SLACK_NS, Capabilities, SchedulerChoice
+from mprun.model.discipline import DISCIPLINES
 from mprun.model.plan import Plan
-from mprun.model.spec import Spec
+from mprun.model.spec import Queue, Spec
 from mprun.workloads import probe, tcpdump
 from mprun.workloads.tool import Program, programs_of
 
@@ -61,7 +63,7 @@ def programs_needed(spec: Spec) -> dict[str, Program]:
 
 
 def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
-    """Return what this machine offers to `spec`. Raises HostError that names every missing program."""
+    """Return what this machine offers to `spec`. Raises MachineError that names every missing program."""
     needed = programs_needed(spec)
     missing = {name: program for name, program in needed.items() if not find_program(name, virtual)}
     versions = {name: version_of(name, p, virtual) for name, p in needed.items() if p.version and name not in missing}
@@ -73,7 +75,7 @@ def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
         packages = " ".join(sorted({program.package for program in missing.values() if not program.remedy}))
         remedies = dict.fromkeys(program.remedy for program in missing.values() if program.remedy)
         ways = [*([f"apt-get install {packages}"] if packages else []), *map(str, remedies)]
-        raise HostError(f"this run needs {', '.join(sorted(missing))}: {'; '.join(ways)}")
+        raise MachineError(f"this run needs {', '.join(sorted(missing))}: {'; '.join(ways)}")
     return Capabilities(
         iperf3_speaks_mptcp=native,
         mptcp_library=wrapper or "",
@@ -81,7 +83,7 @@ def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
         kernel_wide=None if virtual else _kernel_wide_values(),
         is_simulated=virtual,
         timer_slack_ns=SIMULATED_SLACK_NS if virtual else REAL_TIME_SLACK_NS,
-        schedulers=None if virtual else host_mptcp.find_schedulers(host_mptcp.schedulers_asked(spec)),
+        schedulers=None if virtual else machine_mptcp.find_schedulers(machine_mptcp.schedulers_asked(spec)),
         buffers_captures=virtual or "tcpdump" not in needed or can_buffer_captures(),
         versions=versions,
     )
@@ -125,8 +127,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _kernel_wide_values() -> Mapping[str, str]:
-    places = {name: Path("/proc/sys", *name.split(".")) for name in KERNEL_WIDE}
-    return {name: place.read_text().strip() for name, place in places.items() if place.exists()}
+    files = {name: Path("/proc/sys", *name.split(".")) for name in KERNEL_WIDE}
+    return {name: file.read_text().strip() for name, file in files.items() if file.exists()}
 
 
 def can_trace() -> bool:
@@ -146,13 +148,10 @@ def missing_qdiscs(kinds: Iterable[str]) -> list[str]:
 TRIALS = {
     "netem": ["qdisc add dev lo root netem delay 1ms"],
     "tbf": ["qdisc add dev lo root tbf rate 1mbit burst 1514 limit 15140"],
-    "pfifo": ["qdisc add dev lo root pfifo limit 10"],
-    "red": ["qdisc add dev lo root red limit 30000 min 5000 max 15000 avpkt 1000 burst 10 bandwidth 1mbit"],
-    "codel": ["qdisc add dev lo root codel"],
-    "fq_codel": ["qdisc add dev lo root fq_codel"],
-    "pie": ["qdisc add dev lo root pie"],
-    "cake": ["qdisc add dev lo root cake"],
-    "dualpi2": ["qdisc add dev lo root dualpi2"],
+    **{
+        known.kind: [f"qdisc add dev lo root {' '.join(spell_discipline(Queue(30_000, 'bytes', name), 10**6, 1514))}"]
+        for name, known in DISCIPLINES.items()
+    },
     "ingress": [
         "qdisc add dev lo ingress",
         "filter add dev lo parent ffff: protocol all u32 match u32 0 0 action mirred egress redirect dev lo",
@@ -224,7 +223,7 @@ def missing_sysctls(plan: Plan, schedulers: SchedulerChoice) -> list[str]:
     for setting in dict.fromkeys(settings):
         name, value = setting.split("=", 1)
         if name == sysctl.SCHEDULER and Path(sysctl.path_of("net.mptcp.enabled")).exists():
-            lacking += filter(None, [host_mptcp.lacking_scheduler(value, schedulers)])
+            lacking += filter(None, [machine_mptcp.lacking_scheduler(value, schedulers)])
             continue
         has = sysctl.choices_of(name)
         if not Path(sysctl.path_of(name)).exists():

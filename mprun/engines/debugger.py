@@ -19,11 +19,11 @@ from typing import Any
 
 import mprun
 from mprun.engines.agent_process import die_with, end, terminal_lent
-from mprun.errors import HostError, RunError
-from mprun.host import invoking_user
-from mprun.host.scratch import scratch
+from mprun.errors import MachineError, RunError
 from mprun.kernel.store import Kernel
 from mprun.kernel.symbols import find_symbols
+from mprun.machine import invoking_user
+from mprun.machine.scratch import scratch
 
 PACKAGE = "apt-get install gdb"
 # The signals that User-Mode Linux uses itself.
@@ -66,16 +66,16 @@ class Hold:
 
 
 def find_gdb() -> str:
-    """Return the path of a gdb with Python. Raises HostError with the package to install."""
+    """Return the path of a gdb with Python. Raises MachineError with the package to install."""
     path = shutil.which("gdb")
     if path is None:
-        raise HostError(f"debugging a run needs gdb: {PACKAGE}")
+        raise MachineError(f"debugging a run needs gdb: {PACKAGE}")
     # gdb returns the status 1 for a failed command
     tried = subprocess.run(
         [path, "-nx", "-q", "-batch", "-ex", "python pass"], stdin=subprocess.DEVNULL, capture_output=True
     )
     if tried.returncode or b"not supported" in tried.stderr:
-        raise HostError(f"{path} has no Python, which mprun's commands for gdb need: {PACKAGE}")
+        raise MachineError(f"{path} has no Python, which mprun's commands for gdb need: {PACKAGE}")
     return path
 
 

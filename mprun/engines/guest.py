@@ -27,11 +27,11 @@ from mprun.engines.agent_process import (
     uninterrupted,
 )
 from mprun.engines.tracing import expect_debugger, leave_stopped
-from mprun.errors import HostError
-from mprun.host import invoking_user
-from mprun.host.cache import cache, find_home
-from mprun.host.scratch import scratch, temporary
+from mprun.errors import MachineError
 from mprun.kernel.store import Kernel
+from mprun.machine import invoking_user
+from mprun.machine.cache import cache, find_home
+from mprun.machine.scratch import scratch, temporary
 from mprun.safety import landlock, seccomp
 
 # The time at which every simulated run boots: 2023-11-14 22:13:20 UTC.
@@ -48,7 +48,7 @@ OWN = ("/dev", "/run", "/tmp")
 
 
 @dataclass(frozen=True)
-class Bounds:
+class GuestLimits:
     """Limits on all programs of a guest together, apart from its memory (`kernel/src/mprun_limit.c`).
 
     - tasks: the number of processes and threads.
@@ -82,7 +82,7 @@ class Guest:
     seed: int = 1
     memory_mib: int = MEMORY_MIB
     is_simulated: bool = True
-    bounds: Bounds | None = None
+    bounds: GuestLimits | None = None
 
 
 @contextlib.contextmanager
@@ -96,7 +96,7 @@ def booted(
     - console: the file for the kernel's console; None gives it the user's terminal.
     - for_debugger: the process stops before its first instruction, until a debugger attaches to it.
 
-    Raises HostError for a path that the boot file cannot express.
+    Raises MachineError for a path that the boot file cannot express.
     """
     with (
         scratch("mprun-run-", _plain_temporary()) as folder,
@@ -130,12 +130,12 @@ def booted(
 def _hand_over(folders: Sequence[Path]) -> None:
     """Make the folders that the kernel writes belong to its user. Under sudo, this is the user who called sudo.
 
-    Raises HostError if this user cannot write there.
+    Raises MachineError if this user cannot write there.
     """
     for folder in folders:
         invoking_user.give(folder)
         if not invoking_user.can_write(folder):
-            raise HostError(
+            raise MachineError(
                 f"{folder}: under sudo the experiment kernel runs as the user who called sudo, who cannot write there: "
                 "give another directory with -o, or run without sudo"
             )
@@ -143,11 +143,11 @@ def _hand_over(folders: Sequence[Path]) -> None:
 
 @contextlib.contextmanager
 def _told_of(kernel: Kernel) -> Iterator[None]:
-    """Turn the error of a kernel that does not start into a HostError with a remedy."""
+    """Turn the error of a kernel that does not start into a MachineError with a remedy."""
     try:
         yield
     except OSError as error:
-        raise HostError(
+        raise MachineError(
             f"{kernel.path} does not start ({error.strerror}): if it was changed, remove {kernel.directory} and run "
             "`mprun kernel build`"
         ) from error
@@ -191,7 +191,7 @@ def _write_boot_file(folder: Path, guest: Guest, kernel: Kernel) -> None:
         lines.append(("log", guest.log))
     for line in lines:
         if any("\n" in word or "\t" in word for word in line):
-            raise HostError(f"a path with a tab or a line break cannot be used here: {line[1]!r}")
+            raise MachineError(f"a path with a tab or a line break cannot be used here: {line[1]!r}")
     (folder / "boot").write_text("".join("\t".join(line) + "\n" for line in lines))
 
 

@@ -18,7 +18,7 @@ from functools import partial
 from mprun.agent import sysctl
 from mprun.engines.agent_process import (
     Channel,
-    Progress,
+    RunProgress,
     Shell,
     agent_command,
     channel,
@@ -41,7 +41,7 @@ from mprun.engines.capability import (
     without_sctp,
 )
 from mprun.engines.debugger import Debugger
-from mprun.errors import HostError, RunError
+from mprun.errors import MachineError, RunError
 from mprun.kernel.store import Kernel
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
@@ -51,7 +51,7 @@ from mprun.runs.run_directory import RunDirectory
 
 NAME: EngineName = "real"
 IS_SIMULATED = False
-IS_ON_HOST_KERNEL = True
+IS_ON_MACHINE_KERNEL = True
 
 
 def find_kernel(name: str) -> None:
@@ -62,17 +62,17 @@ def run_plan(
     plan: Plan,
     run: RunDirectory,
     kernel: Kernel | None,
-    progress: Progress,
+    progress: RunProgress,
     shell: Shell | None = None,
     debugger: Debugger | None = None,
 ) -> None:
     """Run the agent in new namespaces. Its record is then in the run directory.
 
     Call `missing` first, which reports what this host lacks for the plan. Raises RunError or Interrupted, and
-    HostError for a debugger.
+    MachineError for a debugger.
     """
     if debugger is not None:
-        raise HostError("gdb can stop only a kernel of the virtual engine, and not this machine's own kernel")
+        raise MachineError("gdb can stop only a kernel of the virtual engine, and not this machine's own kernel")
     argv = unshare_command(["--net", "--mount", "--ipc", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc"])
     process = None
     with channel() as talk, _lifeline() as lifeline:
@@ -119,14 +119,14 @@ def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None, l
         (talk.orders.path, engine_paths.ORDERS, not is_root),
         (library.package, f"{engine_paths.LIBRARY}/mprun", not is_root),
         (library.mininet, f"{engine_paths.LIBRARY}/mininet", not is_root),
-        *((outside, place, not is_root) for place, outside in find_built(plan).items()),
+        *((outside, target, not is_root) for target, outside in find_built(plan).items()),
     ]
     lines = ["set -e", "base=$(mktemp -d)", "mount -n -t tmpfs -o mode=755 run $base"]
     for outside, inner, writable in places:
         # the folder that becomes /run
-        place = inner.replace("/run", "$base", 1)
-        lines += [f"mkdir -p {place}", f"mount -n --bind {shlex.quote(str(outside))} {place}"]
-        lines += [] if writable else [f"mount -n -o remount,bind,ro {place}"]
+        target = inner.replace("/run", "$base", 1)
+        lines += [f"mkdir -p {target}", f"mount -n --bind {shlex.quote(str(outside))} {target}"]
+        lines += [] if writable else [f"mount -n -o remount,bind,ro {target}"]
     lines += ["mkdir -p $base/lock", "mount -n --move $base /run", "rmdir $base"]
     foreign = any(process.is_foreign for process in plan.processes)
     options = ["--lifeline", str(lifeline), *(["--confine"] if foreign else [])]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from mprun.engines import real, virtual
-from mprun.engines.agent_process import Progress, Shell
+from mprun.engines.agent_process import RunProgress, Shell
 from mprun.engines.debugger import Debugger
 from mprun.kernel.store import Kernel
 from mprun.model.capabilities import Capabilities
@@ -34,10 +34,10 @@ class Engine(Protocol):
     def IS_SIMULATED(self) -> bool: ...
 
     @property
-    def IS_ON_HOST_KERNEL(self) -> bool: ...
+    def IS_ON_MACHINE_KERNEL(self) -> bool: ...
 
     def find_kernel(self, name: str) -> Kernel | None:
-        """Return the kernel that the engine boots; None if it boots none. Raises HostError with a remedy."""
+        """Return the kernel that the engine boots; None if it boots none. Raises MachineError with a remedy."""
         ...
 
     def missing(self, plan: Plan, capabilities: Capabilities) -> str | None:
@@ -49,7 +49,7 @@ class Engine(Protocol):
         plan: Plan,
         run: RunDirectory,
         kernel: Kernel | None,
-        progress: Progress,
+        progress: RunProgress,
         shell: Shell | None = None,
         debugger: Debugger | None = None,
     ) -> None:
@@ -58,7 +58,7 @@ class Engine(Protocol):
         - kernel: the result of `find_kernel`.
         - debugger: gdb, which stops the kernel. Only an engine that boots a kernel takes it.
 
-        Raises HostError, RunError or Interrupted.
+        Raises MachineError, RunError or Interrupted.
         """
         ...
 

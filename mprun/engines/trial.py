@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from mprun.agent import sysctl
 from mprun.engines.agent_process import find_program
 from mprun.engines.guest import Guest, booted
-from mprun.errors import HostError
-from mprun.host.scratch import scratch, temporary
+from mprun.errors import MachineError
 from mprun.kernel.store import Kernel, find_kernel
+from mprun.machine.scratch import scratch, temporary
 from mprun.model import engine_paths
 from mprun.model.capabilities import DEFAULT_SCHEDULER
-from mprun.model.fault import Path as Place
+from mprun.model.problem import ValuePath
 from mprun.model.spec import Spec
 from mprun.safety.folder import Folder
 
@@ -41,13 +41,13 @@ _TCPDUMP = "tcpdump: "
 MOST_S = 60
 
 
-def find_refusals(specs: Sequence[Spec]) -> tuple[dict[Place, str], dict[Place, str]]:
+def find_refusals(specs: Sequence[Spec]) -> tuple[dict[ValuePath, str], dict[ValuePath, str]]:
     """Return what no kernel accepts (filters) and what the default kernel lacks, by place in the experiment.
 
     Both are empty if no default kernel is built: then only a run can tell. specs: of the cells of one experiment.
-    Raises HostError if the kernel does not start.
+    Raises MachineError if the kernel does not start.
     """
-    filters: dict[Place, str] = {
+    filters: dict[ValuePath, str] = {
         ("capture", n, "filter"): f"{ALL if one.link is None else ONE}:{one.filter}"
         for spec in specs
         for n, one in enumerate(spec.experiment.captures)
@@ -59,23 +59,23 @@ def find_refusals(specs: Sequence[Spec]) -> tuple[dict[Place, str], dict[Place, 
         return {}, {}
     try:
         kernel = find_kernel()
-    except HostError:
+    except MachineError:
         return {}, {}
     lists = [f"list:{sysctl.path_of(sysctl.CHOICES[name])}" for name in (sysctl.CONGESTION, sysctl.SCHEDULER)]
     exist = [f"sysctl:{sysctl.path_of(name)}" for name in named.values()]
     answers = iter(_ask(kernel, [*lists, *exist, *filters.values()]))
     has = {name: next(answers).split() for name in (sysctl.CONGESTION, sysctl.SCHEDULER)}
-    lacking = {place: f"sysctl {name}" for place, name in named.items() if next(answers) == "no"}
-    for place, name, value in chosen:
+    lacking = {position: f"sysctl {name}" for position, name in named.items() if next(answers) == "no"}
+    for position, name, value in chosen:
         if value not in has[name]:
             noun = name.rsplit(".", 1)[1].removeprefix("tcp_").replace("_", " ")
-            lacking[place] = f"{noun} '{value}' (it has: {', '.join(has[name])})"
-    said = {place: next(answers).strip().removeprefix(_TCPDUMP) for place in filters}
-    refused = {place: f"is no filter for tcpdump: {text}" for place, text in said.items() if text}
-    return refused, {place: f"kernel '{kernel.name}' has no {what}" for place, what in lacking.items()}
+            lacking[position] = f"{noun} '{value}' (it has: {', '.join(has[name])})"
+    said = {position: next(answers).strip().removeprefix(_TCPDUMP) for position in filters}
+    refused = {position: f"is no filter for tcpdump: {text}" for position, text in said.items() if text}
+    return refused, {position: f"kernel '{kernel.name}' has no {what}" for position, what in lacking.items()}
 
 
-def _find_sysctls(spec: Spec) -> Iterator[tuple[Place, str]]:
+def _find_sysctls(spec: Spec) -> Iterator[tuple[ValuePath, str]]:
     """Yield the sysctls of hosts. Those of interfaces exist only in a run."""
     for host, settings in spec.experiment.hosts.items():
         for name, _ in settings.sysctl:
@@ -84,7 +84,7 @@ def _find_sysctls(spec: Spec) -> Iterator[tuple[Place, str]]:
                 yield ("hosts", host, "sysctl", name), name
 
 
-def _find_choices(spec: Spec) -> Iterator[tuple[Place, str, str]]:
+def _find_choices(spec: Spec) -> Iterator[tuple[ValuePath, str, str]]:
     """Yield place, sysctl and value of the congestion controls and schedulers that a file names."""
     for n, flow in enumerate(spec.experiment.traffic):
         if flow.congestion and flow.protocol in sysctl.CONTROLLED:
@@ -115,5 +115,5 @@ def _ask(kernel: Kernel, questions: Sequence[str]) -> list[str]:
             process.wait(MOST_S)
         answers = folder.read_text("answers").splitlines() if folder.has("answers") else []
     if len(answers) != len(questions):
-        raise HostError(f"the experiment kernel '{kernel.name}' gave no answers: {' '.join(answers)[-200:]}")
+        raise MachineError(f"the experiment kernel '{kernel.name}' gave no answers: {' '.join(answers)[-200:]}")
     return answers

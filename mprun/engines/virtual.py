@@ -23,7 +23,7 @@ from mprun.agent import shaping
 from mprun.engines.agent_process import (
     Channel,
     Library,
-    Progress,
+    RunProgress,
     Shell,
     agent_command,
     channel,
@@ -34,22 +34,23 @@ from mprun.engines.agent_process import (
 )
 from mprun.engines.capability import tc_knows
 from mprun.engines.debugger import Debugger, attached
-from mprun.engines.guest import MEMORY_MIB, Bounds, Guest, booted, lacking_memory
+from mprun.engines.guest import MEMORY_MIB, Guest, GuestLimits, booted, lacking_memory
 from mprun.engines.standstill import Computing
-from mprun.errors import HostError, RunError
-from mprun.host.machine_kind import identify
+from mprun.errors import MachineError, RunError
 from mprun.kernel import store
 from mprun.kernel.log import find_reports, read_console
 from mprun.kernel.store import Kernel
+from mprun.machine.machine_kind import identify
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
+from mprun.model.discipline import DISCIPLINES
 from mprun.model.engine_name import EngineName
 from mprun.model.plan import Plan
 from mprun.runs.run_directory import RunDirectory
 
 NAME: EngineName = "virtual"
 IS_SIMULATED = True
-IS_ON_HOST_KERNEL = False
+IS_ON_MACHINE_KERNEL = False
 # The paths of the channel's folders inside. They are mounted over existing folders. A new folder in a file system in
 # memory would take one of the kernel's random numbers, and so change the later random numbers of every run.
 REPORTS, ORDERS = "/sys/firmware", "/sys/fs"
@@ -77,7 +78,7 @@ def run_plan(
     plan: Plan,
     run: RunDirectory,
     kernel: Kernel | None,
-    progress: Progress,
+    progress: RunProgress,
     shell: Shell | None = None,
     debugger: Debugger | None = None,
     real_time: bool = False,
@@ -85,11 +86,11 @@ def run_plan(
     """Boot the kernel and run the agent in it. Its record is then in the run directory.
 
     With a shell or with `real_time`, time is that of the wall clock, because simulated time would jump while a person
-    types. debugger: gdb stops the kernel. Raises HostError, RunError (the kernel died or hung) or Interrupted.
+    types. debugger: gdb stops the kernel. Raises MachineError, RunError (the kernel died or hung) or Interrupted.
     """
     assert kernel is not None, "the kernel of `find_kernel`"
     if refusal := lacking_discipline(plan, kernel) or lacking_events(plan, kernel):
-        raise HostError(refusal)
+        raise MachineError(refusal)
     real_time = real_time or shell is not None
     with channel() as talk, run.folder.create("logs/console.log") as output:
         guest = _guest(plan, run, talk, kernel, shell, real_time)
@@ -102,12 +103,12 @@ def run_plan(
             computing = None if real_time else Computing(process.pid, _most_still_s(plan))
             watch(process, run, progress, bool(shell), talk, computing, hold.is_held if hold else None)
     if not run.has("agent.json"):
-        fault = _find_fault(run)
+        problem = _find_report(run)
         # the agent's last output explains more than the kernel's message that it powered down
-        told = "agent" if run.log("agent", "log").strip() and not fault else "console"
+        told = "agent" if run.log("agent", "log").strip() and not problem else "console"
         is_short = NO_ROOM in run.log("console", "log")
         lacking = lacking_memory(guest.memory_mib)
-        cause = _lacking_inside(run, guest) or (is_short and lacking) or fault or lacking or _find_refusal(run)
+        cause = _lacking_inside(run, guest) or (is_short and lacking) or problem or lacking or _find_refusal(run)
         cause = cause or _lacking_time(process.returncode)
         ended = f"the experiment kernel ended before the run did (see {run.path}/logs/{told}.log)"
         raise RunError(f"{ended}{f'; {cause}' if cause else ''}:\n{_tail(run.log(told, 'log'))}")
@@ -147,10 +148,10 @@ def _files_mib(plan: Plan) -> int:
     return -(-FILES_TIMES * 10 * size_bytes // (1 << 20))
 
 
-def _bounds(plan: Plan) -> Bounds:
+def _bounds(plan: Plan) -> GuestLimits:
     """Return limits with room for all processes of a plan."""
     processes = len(plan.processes)
-    return Bounds(
+    return GuestLimits(
         tasks=TASKS + TASKS_EACH * (len(plan.nodes) + processes),
         written_bytes=WRITTEN_BYTES,
         files=FILES + FILES_EACH * processes,
@@ -187,7 +188,7 @@ def _find_refusal(run: RunDirectory) -> str | None:
     return f"this machine, or its container, refuses it to trace programs: {identify().trace_remedy}"
 
 
-def _find_fault(run: RunDirectory) -> str | None:
+def _find_report(run: RunDirectory) -> str | None:
     """Return the last fault that an experiment kernel reported on its console; None if there is none."""
     reports = find_reports(read_console(run.log("console", "log")))
     return f"it reported {reports[-1].describe()}" if reports else None
@@ -211,33 +212,34 @@ def _tail(text: str, lines: int = 10) -> str:
 
 
 def find_kernel(name: str) -> Kernel:
-    """Return the kernel to boot. Raises HostError with the command that builds one."""
+    """Return the kernel to boot. Raises MachineError with the command that builds one."""
     if os.uname().machine != "x86_64":
-        raise HostError(f"the virtual engine needs x86-64, this is {os.uname().machine}")
+        raise MachineError(f"the virtual engine needs x86-64, this is {os.uname().machine}")
     return store.find_kernel(name)
 
 
 # The option of a kernel with trace events.
 TRACE_EVENTS = "CONFIG_EVENT_TRACING=y"
-# The queue disciplines that not every experiment kernel has: the option of the kernel, and the first version with it.
-LATER_DISCIPLINES = {"dualpi2": ("CONFIG_NET_SCH_DUALPI2=y", "6.17")}
 
 
 def lacking_discipline(plan: Plan, kernel: Kernel) -> str | None:
     """Return the queue discipline of a plan that an experiment kernel lacks, with a remedy; None if it has all."""
     commands = [*plan.build, *(command for change in plan.changes for command in change.commands)]
-    for name, (option, since) in LATER_DISCIPLINES.items():
-        is_asked = any(command.argv[0] == "tc" and name in command.argv for command in commands)
-        if is_asked and not store.has_option(kernel, option):
+    for known in DISCIPLINES.values():
+        asks = any(command.argv[0] == "tc" and known.kind in command.argv for command in commands)
+        if known.since is None or not asks:
+            continue
+        since = "{}.{}".format(*known.since)
+        if not store.has_option(kernel, f"{known.kernel_option}=y"):
             return (
-                f"experiment kernel '{kernel.name}' ({kernel.version}) has no queue discipline '{name}', which Linux "
-                f"has from {since} on: `mprun kernel build --source TREE --name later` with a source of {since} or "
-                "later, and run with --kernel later"
+                f"experiment kernel '{kernel.name}' ({kernel.version}) has no queue discipline '{known.kind}', which "
+                f"Linux has from {since} on: `mprun kernel build --source TREE --name later` with a source of {since} "
+                "or later, and run with --kernel later"
             )
-        if is_asked and needs_tc(plan) and not tc_knows(name):
+        if needs_tc(plan) and not tc_knows(known.kind):
             return (
-                f"this machine's tc does not know '{name}', and a change of a link, a jitter or another discipline in "
-                f"the same topology needs it: install iproute2 {since} or later, or remove them"
+                f"this machine's tc does not know '{known.kind}', and a change of a link, a jitter or another "
+                f"discipline in the same topology needs it: install iproute2 {since} or later, or remove them"
             )
     return None
 
@@ -266,6 +268,6 @@ def missing(plan: Plan, capabilities: Capabilities) -> str | None:
     """Return what this engine lacks apart from a kernel and the programs of a plan; None if it lacks nothing."""
     try:
         find_library()
-    except HostError as error:
+    except MachineError as error:
         return str(error)
     return None

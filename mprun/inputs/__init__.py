@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The input stage: two files in, one Spec out, or every fault of both.
+"""The input stage: two files in, one Spec out, or every problem of both.
 
 The passes are on this page: `_read` makes trees of the files and cells of their matrix. For each cell `_load` then
 gathers the parameters, reads the topology and the experiment, and checks the two against each other.
@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from mprun.inputs.startup import pause_collection, skip_plugins
-from mprun.model.fault import Fault, InputError
-from mprun.model.fault import Path as FaultPath
 from mprun.model.path import name_paths
 from mprun.model.permission import NONE, Permissions
+from mprun.model.problem import InputError, InputProblem, ValuePath
 from mprun.model.scalar import Scalar, spell_values
 from mprun.model.spec import ExperimentSpec, Spec, TopologySpec
 
@@ -26,13 +25,13 @@ with pause_collection():
     from mprun.inputs.document import Document
     from mprun.inputs.event_changes import check_times
     from mprun.inputs.experiment import check_links, read_experiment
-    from mprun.inputs.files import Files
+    from mprun.inputs.files import FileTrees
     from mprun.inputs.keys.field import DEFAULT_SEED
-    from mprun.inputs.matrix_cells import LinkValues, Values
+    from mprun.inputs.matrix_cells import CellValues, LinkValues
     from mprun.inputs.offer import check_rates
-    from mprun.inputs.parameter import Parameters
+    from mprun.inputs.parameter import FileParameters
     from mprun.inputs.plot_axes import check_axes
-    from mprun.inputs.reader import Tree, read
+    from mprun.inputs.reader import FileTree, read
     from mprun.inputs.repeated_flow import expand
     from mprun.inputs.search_point import check_names
     from mprun.inputs.topology import Topology, read_topology
@@ -54,7 +53,7 @@ class Loaded:
     spec: Spec
     warnings: tuple[str, ...]
     sources: tuple[Path, ...]
-    values: Values
+    values: CellValues
     parameters: Mapping[str, Scalar]
     reseed: Callable[[int], Spec] = field(repr=False, compare=False)
 
@@ -71,11 +70,11 @@ def load(
 
     parameters: values in place of those of the files, as written on the command line.
     seed: in place of the experiment's.
-    strict: warnings are faults.
+    strict: warnings are problems.
     allowed: rights that only the command line can give to files.
 
-    Raises InputError (a SpecError) with every fault of both files, in the order of files and lines. A matrix whose axes
-    are not all among the parameters is a fault, because it stands for several runs.
+    Raises InputError (a SpecError) with every problem of both files, in the order of files and lines. A matrix whose
+    axes are not all among the parameters is a problem, because it stands for several runs.
     """
     with pause_collection():
         return _load_one(_read(topology, experiment, parameters, seed, strict, allowed))
@@ -93,13 +92,13 @@ def load_cells(
 
     parameters: also fix axes.
 
-    Raises InputError with every fault of the first cell that has any.
+    Raises InputError with every problem of the first cell that has any.
     """
     with pause_collection():
         found = _read(topology, experiment, parameters, seed, strict, allowed)
         first, *others = found.cells()
         loaded = _load(found, first)
-        # these faults are the same in all cells
+        # these problems are the same in all cells
         files.check_conditions(found, loaded.spec.experiment.across)
         return (loaded, *(_load(found, values) for values in others))
 
@@ -125,7 +124,7 @@ def load_search(
             message = (
                 "is missing: write what to vary and which statement to violate (docs/reference/questions/search.md)"
             )
-            raise InputError([Fault(documents[1].name, None, ("search",), message)])
+            raise InputError([InputProblem(documents[1].name, None, ("search",), message)])
 
     def load_at(point: Mapping[str, Scalar]) -> Loaded:
         with pause_collection():
@@ -134,7 +133,7 @@ def load_search(
     return loaded, load_at
 
 
-def load_trees(topology: Tree, experiment: Tree | None, strict: bool = False) -> Loaded:
+def load_trees(topology: FileTree, experiment: FileTree | None, strict: bool = False) -> Loaded:
     """Check the trees of files that have been read, as `load` does."""
     with pause_collection():
         return _load_one(files.gather(topology, experiment, {}, None, strict))
@@ -151,9 +150,9 @@ def read_plain(
     documents = found.documents()
     filled = files.fill_in(found, documents, next(iter(found.cells()), ()))
     plain = [document.plain(filled) for document in documents]
-    faults = [fault for document in documents for fault in document.faults]
-    if faults or None in plain:
-        raise InputError(faults)
+    problems = [problem for document in documents for problem in document.problems]
+    if problems or None in plain:
+        raise InputError(problems)
     return {
         name: {key: value for key, value in (one or {}).items() if key != "matrix"}
         for name, one in zip(("topology", "experiment"), plain, strict=True)
@@ -174,13 +173,13 @@ def _read(
     seed: int | None,
     strict: bool,
     allowed: Permissions,
-) -> Files:
+) -> FileTrees:
     trees = [read(topology, "topology", allowed)]
     trees += [] if experiment is None else [read(experiment, "experiment", allowed)]
     return files.gather(trees[0], trees[1] if trees[1:] else None, parameters, seed, strict)
 
 
-def _load_one(found: Files) -> Loaded:
+def _load_one(found: FileTrees) -> Loaded:
     cells = found.cells()
     files.refuse_several(found, cells)
     loaded = _load(found, next(iter(cells), ()))
@@ -188,18 +187,18 @@ def _load_one(found: Files) -> Loaded:
     return loaded
 
 
-def _load(found: Files, values: Values, place: FaultPath = ("matrix",)) -> Loaded:
-    """All passes after reading, for one cell. place: of the axes in the experiment."""
+def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",)) -> Loaded:
+    """All passes after reading, for one cell. position: of the axes in the experiment."""
 
     def reseed(seed: int) -> Spec:
         with pause_collection():
-            return _load(replace(found, seed=seed), values, place).spec
+            return _load(replace(found, seed=seed), values, position).spec
 
     documents = found.documents()
     first, last = documents[0], documents[-1]
     files.check_seed(found.seed, first)
     parameters = files.fill_in(found, documents, values)
-    network = _read_network(first, parameters, LinkValues({k: v for k, v in values if "." in k}, last, place))
+    network = _read_network(first, parameters, LinkValues({k: v for k, v in values if "." in k}, last, position))
     if last is first:
         action: ExperimentSpec | None = replace(EMPTY, seed=EMPTY.seed if found.seed is None else found.seed)
     else:
@@ -210,21 +209,21 @@ def _load(found: Files, values: Values, place: FaultPath = ("matrix",)) -> Loade
         if action.search is not None:
             links = None if network.spec is None else [link.name for link in network.spec.links]
             check_names(action.search, parameters.values, links, last)
-    faults = files.sort(documents, [fault for document in documents for fault in document.faults])
-    if values and faults:
+    problems = files.sort(documents, [problem for document in documents for problem in document.problems])
+    if values and problems:
         where = spell_values(dict(values), ", ")
-        faults = [replace(fault, message=f"{fault.message} (in cell {where})") for fault in faults]
-    if last is not first and not faults:
+        problems = [replace(problem, message=f"{problem.message} (in cell {where})") for problem in problems]
+    if last is not first and not problems:
         files.warn_unused(parameters, documents)
     warnings = files.sort(documents, [warning for document in documents for warning in document.warnings])
-    if faults or (found.strict and warnings) or network.spec is None or action is None:
-        raise InputError(files.sort(documents, faults + warnings) if found.strict else faults)
+    if problems or (found.strict and warnings) or network.spec is None or action is None:
+        raise InputError(files.sort(documents, problems + warnings) if found.strict else problems)
     told = {**parameters.values, **dict(values)}
     sources = dict.fromkeys(Path(file) for document in documents for file in document.files)
     return Loaded(Spec(network.spec, action), tuple(map(str, warnings)), tuple(sources), values, told, reseed)
 
 
-def _read_network(document: Document, parameters: Parameters, on_links: LinkValues) -> Topology:
+def _read_network(document: Document, parameters: FileParameters, on_links: LinkValues) -> Topology:
     values = document.plain(parameters)
     if values is None:
         return Topology(None, None)
@@ -239,7 +238,7 @@ def _read_network(document: Document, parameters: Parameters, on_links: LinkValu
 
 
 def _read_action(
-    document: Document, parameters: Parameters, network: Topology, topology_name: str, seed: int | None
+    document: Document, parameters: FileParameters, network: Topology, topology_name: str, seed: int | None
 ) -> ExperimentSpec | None:
     values = document.plain(parameters)
     if values is None:
@@ -266,6 +265,6 @@ def _read_action(
         cross_check.check_tools(named, action, notes)
         check_rates(network.spec, named, action, notes)
         check_lengths(network.spec, named, action, notes)
-        if not document.faults:
+        if not document.problems:
             action = fill_lengths(network.spec, replace(action, traffic=expand(action.traffic)))
     return action

@@ -110,10 +110,10 @@ def _pack(path: Path, target: _Hashed) -> None:
     # the name as it is in the experiment; a link at the top is resolved
     with tarfile.open(fileobj=cast(IO[bytes], target), mode="w|", format=tarfile.GNU_FORMAT) as archive:
         size_bytes = 0
-        for number, place in enumerate(_walk(root)):
+        for number, relative in enumerate(_walk(root)):
             if number >= MOST_MEMBERS:
                 raise SpecError(f"holds more than {MOST_MEMBERS} files and folders: name fewer")
-            size_bytes += _add(archive, root, place, path.name)
+            size_bytes += _add(archive, root, relative, path.name)
             if size_bytes > MOST_BYTES:
                 raise SpecError(f"holds more than {MOST_BYTES >> 20} MB, the most that a run takes: name fewer files")
 
@@ -125,49 +125,49 @@ def _walk(root: Path) -> Iterator[str]:
         return
     waiting = [""]
     while waiting:
-        place = waiting.pop()
-        names = sorted(one.name for one in os.scandir(root / place) if one.name not in LEFT_OUT)
+        relative = waiting.pop()
+        names = sorted(one.name for one in os.scandir(root / relative) if one.name not in LEFT_OUT)
         folders = []
         for name in names:
-            inner = f"{place}/{name}" if place else name
+            inner = f"{relative}/{name}" if relative else name
             yield inner
             if stat.S_ISDIR(os.lstat(root / inner).st_mode):
                 folders.append(inner)
         waiting += reversed(folders)
 
 
-def _add(archive: tarfile.TarFile, root: Path, place: str, name: str) -> int:
+def _add(archive: tarfile.TarFile, root: Path, relative: str, name: str) -> int:
     """Add a file, folder or link to an archive. Return the size of its content in bytes."""
-    member = tarfile.TarInfo(f"{name}/{place}" if place else name)
-    status = os.lstat(root / place)
+    member = tarfile.TarInfo(f"{name}/{relative}" if relative else name)
+    status = os.lstat(root / relative)
     member.mode = 0o755
     if stat.S_ISDIR(status.st_mode):
         member.type = tarfile.DIRTYPE
         archive.addfile(member)
     elif stat.S_ISLNK(status.st_mode):
         member.type = tarfile.SYMTYPE
-        member.linkname = _target(root, place)
+        member.linkname = _target(root, relative)
         archive.addfile(member)
     elif stat.S_ISREG(status.st_mode):
-        with _open(root, place) as file:
+        with _open(root, relative) as file:
             member.size = os.fstat(file.fileno()).st_size
             member.mode = 0o755 if status.st_mode & 0o111 else 0o644
             archive.addfile(member, file)
         return member.size
     else:
-        what = f"holds '{place}', which is" if place else "is"
+        what = f"holds '{relative}', which is" if relative else "is"
         raise SpecError(f"{what} neither a file nor a folder: remove it")
     return 0
 
 
-def _open(root: Path, place: str) -> IO[bytes]:
+def _open(root: Path, relative: str) -> IO[bytes]:
     """Open a regular file, and follow no link on the way to it."""
-    return Folder(root).open(place) if place else open_regular(root, root)
+    return Folder(root).open(relative) if relative else open_regular(root, root)
 
 
-def _target(root: Path, place: str) -> str:
+def _target(root: Path, relative: str) -> str:
     """Return the target of a link, as the copy has it: a relative path, or the path of a program of the machine."""
-    link = root / place
+    link = root / relative
     final = Path(os.path.realpath(link))
     at = Path(os.path.normpath(link.parent / os.readlink(link)))
     if at.is_relative_to(root):
@@ -177,7 +177,7 @@ def _target(root: Path, place: str) -> str:
     if is_program and os.access(final, os.X_OK) and final.is_file():
         return str(at)
     raise SpecError(
-        f"holds the link '{place}' to {final}, which a run does not see: replace it by a copy, or in a Python "
+        f"holds the link '{relative}' to {final}, which a run does not see: replace it by a copy, or in a Python "
         "environment by the machine's own interpreter (/usr/bin/python3 -m venv)"
     )
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that names and references agree, within a topology and between a topology and an experiment.
 
-Names are checked on plain values, so that a wrong unit elsewhere hides no other fault. `subnet` checks addresses.
+Names are checked on plain values, so that a wrong unit elsewhere hides no other problem. `subnet` checks addresses.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mprun.inputs.document import Document
-from mprun.inputs.event_changes import Event
+from mprun.inputs.event_changes import ReadEvent
 from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern
 from mprun.inputs.repeated_flow import names_of
 from mprun.inputs.subnet import check_addresses
 from mprun.inputs.traffic import owned_metrics
 from mprun.model import metric
 from mprun.model.address import families_of
-from mprun.model.fault import Notes, Path, list_names, name_nearest
-from mprun.model.path import NamedPath, Pair, are_side_by_side, count_subflows, find_areas, pairs_of, usable_paths
+from mprun.model.path import HostPair, NamedPath, are_side_by_side, count_subflows, find_areas, pairs_of, usable_paths
+from mprun.model.problem import Notes, ValuePath, list_names, name_nearest
 from mprun.model.spec import (
     FAMILIES,
     HEADER_BYTES,
@@ -46,16 +46,16 @@ FEW = 6
 
 
 def check_links(values: Mapping[str, object], nodes: Mapping[str, NodeKind], document: Document) -> None:
-    """Record faults of links in a file: ends, names, addresses."""
+    """Record problems of links in a file: ends, names, addresses."""
     names: dict[str, int] = {}
     sound: list[tuple[int, str, str, Mapping[str, object]]] = []
     for n, link in _mappings(values.get("links")):
         name = link.get("name")
         if isinstance(name, str):
             if name in names:
-                line = document.place(("links", names[name], "name"))[1]
+                line = document.position(("links", names[name], "name"))[1]
                 message = f"a second link '{name}', first on line {line}: give each link its own name"
-                document.fault(("links", n, "name"), message)
+                document.refuse(("links", n, "name"), message)
             names.setdefault(name, n)
         ends = link.get("between")
         if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
@@ -63,9 +63,9 @@ def check_links(values: Mapping[str, object], nodes: Mapping[str, NodeKind], doc
         unknown = [m for m, end in enumerate(ends) if end not in nodes]
         for m in unknown:
             path = ("links", n, "between", m)
-            document.fault(path, f"no node '{ends[m]}'{name_nearest(ends[m], nodes, 'nodes')}")
+            document.refuse(path, f"no node '{ends[m]}'{name_nearest(ends[m], nodes, 'nodes')}")
         if not unknown and ends[0] == ends[1]:
-            document.fault(("links", n, "between"), f"joins '{ends[0]}' to itself: name two nodes")
+            document.refuse(("links", n, "between"), f"joins '{ends[0]}' to itself: name two nodes")
         elif not unknown:
             sound.append((n, ends[0], ends[1], link))
     check_addresses(sound, values.get("addressing"), nodes, document)
@@ -89,7 +89,7 @@ def find_unlimited(topology: TopologySpec) -> Iterator[str]:
             )
 
 
-def check_events(topology: TopologySpec, events: Sequence[Event], document: Document) -> None:
+def check_events(topology: TopologySpec, events: Sequence[ReadEvent], document: Document) -> None:
     """Warn of keys of events that have no effect, and of queues that do not follow a rate."""
     links = {link.name: link for link in topology.links}
     for n, entry in enumerate(event.entry for event in events):
@@ -122,26 +122,26 @@ def _explain_queue(link: LinkSpec, queue: Queue, before: Direction, after: Direc
 def check_references(
     values: Mapping[str, object], nodes: Mapping[str, NodeKind], topology: str, document: Document
 ) -> None:
-    """Record faults of an experiment that names hosts which the topology does not have."""
+    """Record problems of an experiment that names hosts which the topology does not have."""
 
-    def host(name: object, path: Path) -> None:
+    def host(name: object, path: ValuePath) -> None:
         if not isinstance(name, str):
             return
         if name not in nodes:
             known = [n for n, kind in nodes.items() if kind == "host"]
             hint = list_names(known, "hosts") if len(known) <= FEW else name_nearest(name, known, "hosts")
-            document.fault(path, f"no host '{name}' in topology '{topology}'{hint}")
+            document.refuse(path, f"no host '{name}' in topology '{topology}'{hint}")
         elif nodes[name] != "host":
-            document.fault(path, f"'{name}' is a {nodes[name]}, not a host: name a host")
+            document.refuse(path, f"'{name}' is a {nodes[name]}, not a host: name a host")
 
-    def several(name: object, path: Path) -> None:
+    def several(name: object, path: ValuePath) -> None:
         known = [n for n, kind in nodes.items() if kind == "host"]
         if not isinstance(name, str) or not is_pattern(name):
             host(name, path)
         elif not find_hosts(name, known):
             ends = [end for end in name.split(RANGE) if end not in known] if RANGE in name else []
             message = f"no host '{ends[0]}'" if ends else f"no host fits '{name}'"
-            document.fault(path, f"{message} in topology '{topology}'{list_names(known, 'hosts')}")
+            document.refuse(path, f"{message} in topology '{topology}'{list_names(known, 'hosts')}")
 
     settings = values.get("hosts")
     for name in settings if isinstance(settings, dict) else ():
@@ -157,30 +157,30 @@ def check_references(
         if isinstance(node := flow.get("on"), str) and nodes.get(node) not in ("host", "router"):
             known = [name for name, kind in nodes.items() if kind in ("host", "router")]
             message = f"no host or router '{node}' in topology '{topology}'"
-            document.fault(("traffic", n, "on"), message + name_nearest(node, known, "hosts and routers"))
+            document.refuse(("traffic", n, "on"), message + name_nearest(node, known, "hosts and routers"))
         if isinstance(source, str) and source == destination:
-            document.fault(("traffic", n, "to"), f"is also the source of the flow, '{source}': name another host")
+            document.refuse(("traffic", n, "to"), f"is also the source of the flow, '{source}': name another host")
     captured: dict[tuple[object, object], int] = {}
     for n, capture in _mappings(values.get("capture")):
         key = "host" if "host" in capture else "node"
         name = capture.get(key)
         if key == "host" and isinstance(name, str) and nodes.get(name, "host") != "host":
-            document.fault(("capture", n, "host"), f"'{name}' is a {nodes[name]}, not a host: write 'node: {name}'")
+            document.refuse(("capture", n, "host"), f"'{name}' is a {nodes[name]}, not a host: write 'node: {name}'")
         elif key == "host":
             host(name, ("capture", n, "host"))
         elif isinstance(name, str) and name not in nodes:
             hint = name_nearest(name, nodes, "nodes")
-            document.fault(("capture", n, "node"), f"no node '{name}' in topology '{topology}'{hint}")
+            document.refuse(("capture", n, "node"), f"no node '{name}' in topology '{topology}'{hint}")
         if isinstance(name, str):
             where = (name, capture.get("link"))
             if where in captured:
-                line = document.place(("capture", captured[where]))[1]
-                document.fault(("capture", n, key), f"a second capture of '{name}', first on line {line}: keep one")
+                line = document.position(("capture", captured[where]))[1]
+                document.refuse(("capture", n, key), f"a second capture of '{name}', first on line {line}: keep one")
             captured.setdefault(where, n)
 
 
 def check_routes(topology: TopologySpec, flows: Sequence[Flow], notes: Notes) -> None:
-    """Record faults of flows between hosts without a chain of routers and switches between them. Hosts do not
+    """Record problems of flows between hosts without a chain of routers and switches between them. Hosts do not
     forward.
     """
     touched: dict[Family, dict[str, set[object]]] = {}
@@ -196,15 +196,15 @@ def check_routes(topology: TopologySpec, flows: Sequence[Flow], notes: Notes) ->
             message = f"no route from '{flow.source}' to '{flow.destination}': join them by links through routers"
             if len({topology.addressing_of(link) for link in topology.links}) > 1:
                 message += " of one address family"
-            notes.fault(("traffic", n, "to"), message)
+            notes.refuse(("traffic", n, "to"), message)
         elif flow.family is not None and flow.family not in joined:
             wanted, has = TITLES[flow.family], TITLES[joined[0]]
             message = f"'{flow.source}' and '{flow.destination}' are not joined over {wanted}: write '{joined[0]}'"
-            notes.fault(("traffic", n, "family"), f"{message}, as they are over {has}, or 'addressing: both'")
+            notes.refuse(("traffic", n, "family"), f"{message}, as they are over {has}, or 'addressing: both'")
 
 
-def check_metrics(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, notes: Notes) -> None:
-    """Record faults of expectations on flows, paths and metrics that the run will not have.
+def check_metrics(named: Mapping[HostPair, Sequence[NamedPath]], experiment: ExperimentSpec, notes: Notes) -> None:
+    """Record problems of expectations on flows, paths and metrics that the run will not have.
 
     `named`: the paths of all flows.
     """
@@ -225,53 +225,53 @@ def check_metrics(named: Mapping[Pair, Sequence[NamedPath]], experiment: Experim
         if name in flows:
             flow = flows[name]
             if what in metric.OF_FLOWS and "cpu" not in experiment.samples:
-                notes.fault(where, "is not measured: write 'sample: {cpu: 100ms}'")
+                notes.refuse(where, "is not measured: write 'sample: {cpu: 100ms}'")
             elif asked.protocols and flow.protocol not in asked.protocols:
                 noun = what.removesuffix(f".{path}")
                 hint = f": write 'protocol: {asked.protocols[0]}'" if len(asked.protocols) == 1 else ""
-                notes.fault(where, f"flow '{name}' is {flow.protocol} and has no {noun}{hint}")
+                notes.refuse(where, f"flow '{name}' is {flow.protocol} and has no {noun}{hint}")
             elif path is not None and path not in by_flow[name]:
                 hint = name_nearest(path, by_flow[name], "paths")
-                notes.fault(where, f"flow '{name}' has no path '{path}'{hint}")
+                notes.refuse(where, f"flow '{name}' has no path '{path}'{hint}")
         elif name == metric.TOTAL:
             if sum("goodput" in owned[name] for name, flow in flows.items() if not flow.background) < 2:
-                notes.fault(where, "fewer than two flows have a goodput and are not in the background: name the flow")
+                notes.refuse(where, "fewer than two flows have a goodput and are not in the background: name the flow")
         elif name in owned:
             flow = next(flow for flow in experiment.traffic if flow.group == name)
             if asked.protocols and flow.protocol not in asked.protocols:
-                notes.fault(where, f"the flows of '{name}' are {flow.protocol} and have no {what}")
+                notes.refuse(where, f"the flows of '{name}' are {flow.protocol} and have no {what}")
         elif name not in paths:
             hint = name_nearest(name, [*owned, *paths], "flows and paths")
-            notes.fault(where, f"no flow or path '{name}'{hint}")
+            notes.refuse(where, f"no flow or path '{name}'{hint}")
         elif experiment.probe_pings == 0:
-            notes.fault(where, "is not measured, as 'probe: {pings: 0}' says: probe with 'pings: 3'")
+            notes.refuse(where, "is not measured, as 'probe: {pings: 0}' says: probe with 'pings: 3'")
     for n, flow in enumerate(experiment.traffic):
         for own in (flow.name, flow.group):
             if own not in paths:
                 continue
             message = f"'{own}' names a path too, so that its metrics could be either's: rename the flow"
-            notes.fault(("traffic", n, "name"), message)
+            notes.refuse(("traffic", n, "name"), message)
 
 
 def check_endpoints(topology: TopologySpec, experiment: ExperimentSpec, notes: Notes) -> None:
-    """Record faults of endpoints on links that do not exist or do not end at the host."""
+    """Record problems of endpoints on links that do not exist or do not end at the host."""
     ends = {link.name: link.ends for link in topology.links}
     for host, settings in experiment.hosts.items():
         own = [name for name, between in ends.items() if host in between]
         for n, endpoint in enumerate(settings.mptcp.endpoints):
             if endpoint.link not in own:
                 message = f"'{host}' has no link '{endpoint.link}'{name_nearest(endpoint.link, own, 'links')}"
-                notes.fault(("hosts", host, "mptcp", "endpoints", n, "link"), message)
+                notes.refuse(("hosts", host, "mptcp", "endpoints", n, "link"), message)
 
 
 def check_congestion(topology: TopologySpec, experiment: ExperimentSpec, notes: Notes) -> None:
-    """Record faults of congestion controls by link that would have no effect."""
+    """Record problems of congestion controls by link that would have no effect."""
     ends = {link.name: link.ends for link in topology.links}
     for host, settings in experiment.hosts.items():
         own = [name for name, between in ends.items() if host in between]
         for link, _ in settings.congestion:
             if link not in own:
-                notes.fault(
+                notes.refuse(
                     ("hosts", host, "congestion", link),
                     f"'{host}' has no link '{link}'{name_nearest(link, own, 'links')}",
                 )
@@ -280,23 +280,23 @@ def check_congestion(topology: TopologySpec, experiment: ExperimentSpec, notes: 
             continue
         if len(own) == 1:
             setting = f"sysctl: {{net.ipv4.tcp_congestion_control: {settings.congestion[0][1]}}}"
-            notes.fault(("hosts", host, "congestion"), f"'{host}' has one link only: write '{setting}'")
+            notes.refuse(("hosts", host, "congestion"), f"'{host}' has one link only: write '{setting}'")
         if flows and not any(flow.protocol in ("tcp", "mptcp") for _, flow in flows):
             said = ", ".join(dict.fromkeys(flow.protocol for _, flow in flows))
             message = (
                 f"is for TCP and MPTCP, and the flows of '{host}' are {said}, which Linux gives none by path: remove it"
             )
-            notes.fault(("hosts", host, "congestion"), message)
+            notes.refuse(("hosts", host, "congestion"), message)
         for n, flow in flows:
             if flow.congestion is not None and flow.protocol in ("tcp", "mptcp"):
                 message = (
                     f"conflicts with 'congestion' of host '{host}', which holds for its links: remove one of the two"
                 )
-                notes.fault(("traffic", n, "congestion"), message)
+                notes.refuse(("traffic", n, "congestion"), message)
 
 
 def check_captures(topology: TopologySpec, experiment: ExperimentSpec, document: Document) -> None:
-    """Record faults of captures on links that do not end at their node, or that share a name. Warn of captures that
+    """Record problems of captures on links that do not end at their node, or that share a name. Warn of captures that
     will lack packets.
     """
     names: dict[str, int] = {}
@@ -307,14 +307,14 @@ def check_captures(topology: TopologySpec, experiment: ExperimentSpec, document:
         own = [link.name for link in links]
         if capture.link is not None and capture.link not in own:
             message = f"'{capture.node}' has no link '{capture.link}'{name_nearest(capture.link, own, 'links')}"
-            document.fault(("capture", n, "link"), message)
+            document.refuse(("capture", n, "link"), message)
         elif capture.link is None and capture.node in topology.switches:
             message = f"'{capture.node}' is an OpenFlow switch, and those share a namespace: name one of its links"
-            document.fault(("capture", n), f"{message} too, as in 'link: {own[0]}'" if own else message)
+            document.refuse(("capture", n), f"{message} too, as in 'link: {own[0]}'" if own else message)
         elif capture.name in names:
-            line = document.place(("capture", names[capture.name]))[1]
+            line = document.position(("capture", names[capture.name]))[1]
             message = f"would have the name '{capture.name}' of the capture on line {line}: name another node or link"
-            document.fault(("capture", n), message)
+            document.refuse(("capture", n), message)
         names.setdefault(capture.name, n)
         has_ipv6 = any(topology.addressing_of(link) != "ipv4" for link in links if capture.link in (None, link.name))
         if has_ipv6 and 0 < capture.snaplen < WHOLE_HEADERS_BYTES:
@@ -328,21 +328,23 @@ def check_faults(topology: TopologySpec, experiment: ExperimentSpec, document: D
         known = [name for name, kind in topology.nodes.items() if kind in ("host", "router")]
         if fault.node not in known:
             message = f"no host or router '{fault.node}' in this topology{name_nearest(fault.node, known, 'it has')}"
-            document.fault(("faults", n, "node"), message)
+            document.refuse(("faults", n, "node"), message)
             continue
         own = [link.name for link in topology.links if fault.node in link.ends]
         if fault.link not in own:
             message = f"'{fault.node}' has no link '{fault.link}'{name_nearest(fault.link, own, 'links')}"
-            document.fault(("faults", n, "link"), message)
+            document.refuse(("faults", n, "link"), message)
 
 
 def check_mptcp(
     topology: TopologySpec,
-    named: Mapping[Pair, Sequence[NamedPath]],
+    named: Mapping[HostPair, Sequence[NamedPath]],
     experiment: ExperimentSpec,
     notes: Notes,
 ) -> None:
-    """Record faults of MPTCP flows whose hosts have MPTCP switched off, or that need too many subflows or endpoints."""
+    """Record problems of MPTCP flows whose hosts have MPTCP switched off, or that need too many subflows or
+    endpoints.
+    """
     for n, flow in enumerate(experiment.traffic):
         if flow.protocol != "mptcp":
             continue
@@ -357,7 +359,7 @@ def check_mptcp(
                 f"is joined by {pairs} pairs of addresses{each}, and the kernel opens {most} subflows in addition to "
                 f"the first: use fewer paths, or give '{flow.source}' limits: {{subflows: {most}}}"
             )
-            notes.fault(("traffic", n, "to"), message)
+            notes.refuse(("traffic", n, "to"), message)
         # a client has no endpoints for other paths (`compile.endpoint`)
         joining = [family for family in FAMILIES if not are_side_by_side(paths, family, _joined)]
         for host, needed in (
@@ -372,24 +374,24 @@ def check_mptcp(
                     f"asks for an endpoint for each of {needed} addresses, and Linux holds {MAX_ENDPOINTS}: give"
                     f" '{host}' fewer links, or 'path_manager: default' with the endpoints that it needs"
                 )
-                notes.fault(("hosts", host, "mptcp", "path_manager"), message)
+                notes.refuse(("hosts", host, "mptcp", "path_manager"), message)
             chosen = {endpoint.link for endpoint in settings_of.endpoints}
             written = sum(
                 len(families_of(topology.addressing_of(link))) for link in topology.links if link.name in chosen
             )
             if written > MAX_ENDPOINTS:
                 message = f"amount to {written} addresses, and Linux holds {MAX_ENDPOINTS}: remove some"
-                notes.fault(("hosts", host, "mptcp", "endpoints"), message)
+                notes.refuse(("hosts", host, "mptcp", "endpoints"), message)
         for host in (flow.source, flow.destination):
             settings = dict(experiment.hosts[host].sysctl) if host in experiment.hosts else {}
             if settings.get("net.mptcp.enabled") == "0":
                 message = f"is mptcp, but host '{host}' has the sysctl net.mptcp.enabled=0: remove one of the two"
-                notes.fault(("traffic", n, "protocol"), message)
+                notes.refuse(("traffic", n, "protocol"), message)
 
 
 def check_path_managers(
     values: Mapping[str, object],
-    named: Mapping[Pair, Sequence[NamedPath]],
+    named: Mapping[HostPair, Sequence[NamedPath]],
     experiment: ExperimentSpec,
     notes: Notes,
 ) -> None:
@@ -462,14 +464,14 @@ def _joined(path: NamedPath) -> tuple[str, str]:
     return path.first_link, path.last_link
 
 
-def check_tools(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, notes: Notes) -> None:
-    """Record faults that the tools of flows find in the paths that they would use."""
+def check_tools(named: Mapping[HostPair, Sequence[NamedPath]], experiment: ExperimentSpec, notes: Notes) -> None:
+    """Record problems that the tools of flows find in the paths that they would use."""
     for n, flow in enumerate(experiment.traffic):
         check_paths = getattr(tool_of(flow), "check_paths", None)
         if check_paths is not None:
             paths = usable_paths(flow, named[flow.source, flow.destination])
             for key, message in check_paths(flow, paths):
-                notes.fault(("traffic", n, key), message)
+                notes.refuse(("traffic", n, key), message)
 
 
 def _mappings(entries: object) -> Iterator[tuple[int, Mapping[str, object]]]:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mprun.model.address import families_of
-from mprun.model.fault import Notes
-from mprun.model.path import NamedPath, Pair, name_paths, usable_paths
+from mprun.model.path import HostPair, NamedPath, name_paths, usable_paths
+from mprun.model.problem import Notes
 from mprun.model.spec import ExperimentSpec, Family, Flow, TopologySpec
 from mprun.workloads.tool import LENGTH, tool_of
 
@@ -44,7 +44,7 @@ def _lacks(flow: Flow) -> bool:
 
 def check_lengths(
     topology: TopologySpec,
-    named: Mapping[Pair, Sequence[NamedPath]],
+    named: Mapping[HostPair, Sequence[NamedPath]],
     experiment: ExperimentSpec,
     notes: Notes,
 ) -> None:
@@ -61,7 +61,7 @@ def check_lengths(
             notes.warn(("traffic", n, _NAMES[given]), f"{message}, write '{most}bytes' or less")
 
 
-def most_bytes(topology: TopologySpec, named: Mapping[Pair, Sequence[NamedPath]], flow: Flow) -> int:
+def most_bytes(topology: TopologySpec, named: Mapping[HostPair, Sequence[NamedPath]], flow: Flow) -> int:
     """The payload of the longest packet that the path of a flow of UDP carries in one piece."""
     path = usable_paths(flow, named[flow.source, flow.destination])[0]
     mtu = find_mtu(topology, flow.source, flow.destination, path)

@@ -12,49 +12,49 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 
 from mprun.errors import SpecError
 from mprun.inputs.attachment import examine, examine_archive, is_hidden
-from mprun.inputs.parameter import NAME, Parameters
-from mprun.inputs.reader import MOST_LEVELS, MOST_NODES, Tree, is_outside, read_text, tell_outside
-from mprun.model.fault import Fault, InputError, Path
+from mprun.inputs.parameter import NAME, FileParameters
+from mprun.inputs.reader import MOST_LEVELS, MOST_NODES, FileTree, is_outside, read_text, tell_outside
+from mprun.model.problem import InputError, InputProblem, ValuePath
 from mprun.model.scalar import PLAIN, PRIVATE, REFUSED, TEXT_TAGS, Scalar, read_scalar
 from mprun.model.spec import Attachment
 
-# A placeholder for a value with a recorded fault. No model accepts it, and no model needs to report it again.
-FAULTY = object()
+# A placeholder for a value with a recorded problem. No model accepts it, and no model needs to report it again.
+UNREADABLE = object()
 
 
 class _TooLarge(Exception):
-    def __init__(self, path: Path, message: str) -> None:
+    def __init__(self, path: ValuePath, message: str) -> None:
         self.path = path
         self.message = message
 
 
 class Document:
-    """A file as plain values. It collects the faults and warnings that are found in it."""
+    """A file as plain values. It collects the problems and warnings that are found in it."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: FileTree) -> None:
         self.name = tree.name
         self.files = tree.files
         self.is_resolved = tree.is_resolved
         self.attachments: tuple[Attachment, ...] = ()
-        self.faults = list(tree.faults)
+        self.problems = list(tree.problems)
         self.warnings = list(tree.warnings)
         self._allowed = tree.allowed
         self._root = tree.root
         self._older_keys = tree.older_keys
         self._examined = tree.examined
         self._indices: dict[int, dict[str, tuple[Node, Node]]] = {}
-        self._faulty: set[Path] = set()
+        self._faulty: set[ValuePath] = set()
         self._nodes = 0
 
     def parameters(self) -> dict[str, Scalar]:
-        """The values under `params`. Anything but names with single values is a fault."""
+        """The values under `params`. Anything but names with single values is a problem."""
         if self._root is None:
             return {}
         entry = self._index(self._root).get("params")
         if entry is None or (isinstance(entry[1], ScalarNode) and not entry[1].value):
             return {}
         if not isinstance(entry[1], MappingNode):
-            self.fault(("params",), "must be names with values: write 'params: {name: value}'")
+            self.refuse(("params",), "must be names with values: write 'params: {name: value}'")
             return {}
         found: dict[str, Scalar] = {}
         for key, node in entry[1].value:
@@ -62,14 +62,14 @@ class Document:
             if key.value.startswith(PRIVATE):
                 continue
             if not NAME.fullmatch(key.value):
-                self.fault(path, f"'{key.value}' is no parameter name: use letters, digits and '_'")
+                self.refuse(path, f"'{key.value}' is no parameter name: use letters, digits and '_'")
             elif not isinstance(node, ScalarNode):
-                self.fault(path, "must be a single value: write 'params: {name: value}'")
+                self.refuse(path, "must be a single value: write 'params: {name: value}'")
             elif "{{" in node.value:
-                self.fault(path, "a parameter cannot be made of others: write its value")
+                self.refuse(path, "a parameter cannot be made of others: write its value")
             else:
                 value = self._scalar(node, path, None)
-                found[key.value] = cast(Scalar, None if value is FAULTY else value)
+                found[key.value] = cast(Scalar, None if value is UNREADABLE else value)
         return found
 
     @property
@@ -77,7 +77,7 @@ class Document:
         """Return True if the file has values to check."""
         return self._root is not None
 
-    def plain(self, parameters: Parameters) -> dict[str, object] | None:
+    def plain(self, parameters: FileParameters) -> dict[str, object] | None:
         """Mappings, lists and scalars, without `params` and the keys that begin with `x-`.
 
         None if the file could not be parsed, or is too large when its aliases are expanded.
@@ -91,7 +91,7 @@ class Document:
                 if key.value != "params" and not key.value.startswith(PRIVATE)
             }
         except _TooLarge as error:
-            self.fault(error.path[:1], error.message)
+            self.refuse(error.path[:1], error.message)
             return None
 
     def part(self, key: str) -> object:
@@ -100,11 +100,11 @@ class Document:
         try:
             return None if entry is None else self._plain(entry[1], (key,), None)
         except _TooLarge as error:
-            self.fault(error.path[:1], error.message)
+            self.refuse(error.path[:1], error.message)
             return None
 
-    def fault(self, path: Path, message: str) -> None:
-        """Record a fault at a path, unless the path has a fault already. Faults that follow from the first help
+    def refuse(self, path: ValuePath, message: str) -> None:
+        """Record a problem at a path, unless the path has a problem already. Problems that follow from the first help
         nobody.
 
         A path that does not exist is recorded at the nearest level above it.
@@ -112,47 +112,47 @@ class Document:
         if path in self._faulty:
             return
         self._faulty.add(path)
-        fault = self._laid_at(path, message)
-        if fault not in self.faults:
-            self.faults.append(fault)
+        problem = self._laid_at(path, message)
+        if problem not in self.problems:
+            self.problems.append(problem)
 
-    def warn(self, path: Path, message: str) -> None:
+    def warn(self, path: ValuePath, message: str) -> None:
         """Record a warning at a path, once."""
         warning = self._laid_at(path, message)
         if warning not in self.warnings:
             self.warnings.append(warning)
 
-    def _laid_at(self, path: Path, message: str) -> Fault:
+    def _laid_at(self, path: ValuePath, message: str) -> InputProblem:
         """The path of the older key, for a file of the older format."""
-        file, line = self.place(path)
+        file, line = self.position(path)
         key = None if line is None else self._older_keys.get((file, line))
-        return Fault(file, line, path if key is None else (key,), message)
+        return InputProblem(file, line, path if key is None else (key,), message)
 
-    def companion(self, path: Path, name: str) -> tuple[str, str] | None:
+    def companion(self, path: ValuePath, name: str) -> tuple[str, str] | None:
         """Return name and text of a file that the value at `path` names, relative to the file with the value.
 
         None if the file cannot be read. The reason is recorded.
         """
-        beside = str(PurePath(self.place(path)[0]).parent / name)
+        beside = str(PurePath(self.position(path)[0]).parent / name)
         if not self._allowed.outside and is_outside(FilePath(beside), self.name):
-            self.fault(path, f"'{name}' {tell_outside(self.name)}")
+            self.refuse(path, f"'{name}' {tell_outside(self.name)}")
             return None
         try:
             text = read_text(FilePath(beside))
         except InputError as error:
-            self.fault(path, f"'{name}' {error.found[0].message}")
+            self.refuse(path, f"'{name}' {error.found[0].message}")
             return None
         if beside not in self.files:
             self.files = (*self.files, beside)
         return beside, text
 
-    def attach(self, path: Path, name: str, archived: str | None) -> Attachment | None:
+    def attach(self, path: ValuePath, name: str, archived: str | None) -> Attachment | None:
         """Return what a file or folder is that goes into the run. It is named relative to the file with the value.
 
         archived: the attachment's name, if the file is its archive. None if it cannot go into a run. The reason is
         recorded.
         """
-        beside = FilePath(self.place(path)[0]).parent / name
+        beside = FilePath(self.position(path)[0]).parent / name
         try:
             if not self._allowed.outside and is_outside(beside, self.name):
                 raise SpecError(tell_outside(self.name))
@@ -161,14 +161,14 @@ class Document:
                 found = examine(beside) if archived is None else examine_archive(beside, archived)
                 self._examined[beside, archived] = found
         except SpecError as error:
-            self.fault(path, f"'{name}' {error}")
+            self.refuse(path, f"'{name}' {error}")
             return None
         self.attachments = (*self.attachments, found)
         return found
 
-    def warn_of_hidden(self, path: Path, word: str, attached: Collection[str]) -> None:
+    def warn_of_hidden(self, path: ValuePath, word: str, attached: Collection[str]) -> None:
         """Warn if a word of a command names a file of this machine that no program of a run sees."""
-        beside = FilePath(self.place(path)[0]).parent / word
+        beside = FilePath(self.position(path)[0]).parent / word
         first = PurePath(word).parts[:1]
         if word.startswith("-") or "\0" in word or len(word) > 1000 or (first and first[0] in attached):
             return
@@ -178,7 +178,7 @@ class Document:
                 remedy = f"copy it beside this file, write 'files: [{beside.name}]', and here '{beside.name}'"
             self.warn(path, f"'{word}' is a file that programs of a run do not see: {remedy}")
 
-    def place(self, path: Path) -> tuple[str, int | None]:
+    def position(self, path: ValuePath) -> tuple[str, int | None]:
         """File and line of a value: the line of its key, or of the list item."""
         if self._root is None:
             return self.name, None
@@ -202,7 +202,7 @@ class Document:
             self._indices[id(node)] = {key.value: (key, value) for key, value in node.value}
         return self._indices[id(node)]
 
-    def _plain(self, node: Node, path: Path, parameters: Parameters | None) -> object:
+    def _plain(self, node: Node, path: ValuePath, parameters: FileParameters | None) -> object:
         self._nodes += 1
         if self._nodes > MOST_NODES:
             raise _TooLarge(path, f"aliases expand to more than {MOST_NODES} values: remove them")
@@ -218,23 +218,23 @@ class Document:
             return values
         return [self._plain(item, (*path, n), parameters) for n, item in enumerate(node.value)]
 
-    def _scalar(self, node: ScalarNode, path: Path, parameters: Parameters | None) -> object:
+    def _scalar(self, node: ScalarNode, path: ValuePath, parameters: FileParameters | None) -> object:
         text = node.value
         if node.tag == REFUSED:
             self._faulty.add(path)
-            return FAULTY
+            return UNREADABLE
         if node.tag != PLAIN and node.tag not in TEXT_TAGS:
             tag = node.tag.replace("tag:yaml.org,2002:", "!!")
-            self.fault(path, f"tag '{tag}' is not read here: write the value alone")
-            return FAULTY
+            self.refuse(path, f"tag '{tag}' is not read here: write the value alone")
+            return UNREADABLE
         if parameters is not None and "{{" in text:
-            from mprun.inputs.template import TemplateFault
+            from mprun.inputs.template import TemplateProblem
 
             try:
                 return parameters.render(text)
-            except TemplateFault as error:
-                self.fault(path, str(error))
-                return FAULTY
+            except TemplateProblem as error:
+                self.refuse(path, str(error))
+                return UNREADABLE
         return read_scalar(text) if node.tag == PLAIN else str(text)
 
 
@@ -248,13 +248,13 @@ class Spread:
         self._key = key
         self._origins = origins
 
-    def fault(self, path: Path, message: str) -> None:
-        self._document.fault(self._entry(path), message)
+    def refuse(self, path: ValuePath, message: str) -> None:
+        self._document.refuse(self._entry(path), message)
 
-    def warn(self, path: Path, message: str) -> None:
+    def warn(self, path: ValuePath, message: str) -> None:
         self._document.warn(self._entry(path), message)
 
-    def _entry(self, path: Path) -> Path:
+    def _entry(self, path: ValuePath) -> ValuePath:
         if len(path) > 1 and path[0] == self._key and isinstance(path[1], int):
             return (self._key, self._origins[path[1]], *path[2:])
         return path

@@ -20,10 +20,10 @@ from mprun.inputs.keys.event import PROPERTIES, EventEntry
 from mprun.inputs.keys.field import spread_directions
 from mprun.inputs.keys.file_model import explain
 from mprun.inputs.keys.link import find_disagreements
-from mprun.inputs.overlap import Course, Moment, Order, have_values_between, mix, resolve_courses
+from mprun.inputs.overlap import EventOrder, PropertyCourse, PropertyMoment, have_values_between, mix, resolve_courses
 from mprun.inputs.reader import read_text
 from mprun.inputs.traces import TRACES
-from mprun.model.fault import Fault, Path, name_nearest
+from mprun.model.problem import InputProblem, ValuePath, name_nearest
 from mprun.model.span import find_spans
 from mprun.model.spec import (
     HEADER_BYTES,
@@ -41,15 +41,15 @@ from mprun.model.units import TIME, hold_rate, tell_rounding
 MOST_CHANGES = 100_000
 _SIDES = {"forward": (0,), "reverse": (1,), "both": (0, 1)}
 
-Both = tuple[Direction, Direction]
-Value = TypeVar("Value")
+BothWays = tuple[Direction, Direction]
+PropertyT = TypeVar("PropertyT")
 
 
 @dataclass(frozen=True)
-class Row:
+class ScheduleRow:
     """A row of a schedule: its line, its time after the schedule's beginning, and its event.
 
-    The event is None if the row changes nothing or has a fault.
+    The event is None if the row changes nothing or has a problem.
     """
 
     line: int
@@ -62,41 +62,41 @@ class Schedule:
     """A file of rows in the order of time."""
 
     file: str
-    rows: tuple[Row, ...]
+    rows: tuple[ScheduleRow, ...]
 
 
 @dataclass(frozen=True)
-class Event:
+class ReadEvent:
     """An entry of `events` with the content of its schedule. None if it has no readable schedule."""
 
     entry: EventEntry
     schedule: Schedule | None = None
 
 
-def read_events(entries: Sequence[EventEntry], document: Document) -> tuple[Event, ...]:
-    """Read events with their schedules. Faults of schedules go to the document."""
-    return tuple(Event(entry, _read_schedule(entry, ("events", n), document)) for n, entry in enumerate(entries))
+def read_events(entries: Sequence[EventEntry], document: Document) -> tuple[ReadEvent, ...]:
+    """Read events with their schedules. Problems of schedules go to the document."""
+    return tuple(ReadEvent(entry, _read_schedule(entry, ("events", n), document)) for n, entry in enumerate(entries))
 
 
-def _read_schedule(entry: EventEntry, place: Path, document: Document) -> Schedule | None:
+def _read_schedule(entry: EventEntry, position: ValuePath, document: Document) -> Schedule | None:
     key, name = ("trace", entry.trace) if entry.is_scheduled_trace else ("schedule", entry.schedule)
     if name is None:
         return None
     if key == "trace" and name in TRACES:
         found: tuple[str, str] | None = (name, read_text(TRACES[name].file))
     else:
-        found = document.companion((*place, key), name)
+        found = document.companion((*position, key), name)
     if found is None:
         return None
     file, text = found
     try:
         read = list(trace_file.read_schedule(text, PROPERTIES))
     except trace_file.TraceError as error:
-        document.faults.append(Fault(file, error.line, (), str(error)))
+        document.problems.append(InputProblem(file, error.line, (), str(error)))
         return None
     _warn_of_rates(file, [(line, cells.get("rate")) for line, _, cells in read], document)
     rows = (
-        Row(line, at_ns, _read_row(entry, file, line, cells, document) if cells else None)
+        ScheduleRow(line, at_ns, _read_row(entry, file, line, cells, document) if cells else None)
         for line, at_ns, cells in read
     )
     return Schedule(file, tuple(rows))
@@ -113,7 +113,7 @@ def _warn_of_rates(file: str, written: Iterable[tuple[int, object]], document: D
     if told:
         line, message = told[0]
         counted = f"; rounded rates in this file: {len(told)}" if len(told) > 1 else ""
-        warning = Fault(file, line, ("rate",), message + counted)
+        warning = InputProblem(file, line, ("rate",), message + counted)
         if warning not in document.warnings:
             document.warnings.append(warning)
 
@@ -126,7 +126,7 @@ def _read_row(
         return EventEntry.model_validate({"link": entry.link, "set": cells})
     except ValidationError as error:
         for path, text in explain(EventEntry, error):
-            document.faults.append(Fault(file, line, path[1:], text))
+            document.problems.append(InputProblem(file, line, path[1:], text))
         return None
 
 
@@ -151,9 +151,9 @@ class Timeline:
         self._links = {link.name: link for link in links}
         self._document = document
 
-    def lay(self, events: Sequence[Event]) -> tuple[Change, ...]:
-        """Return all changes in the order of time, one for each moment of a link. Faults go to the document."""
-        courses: dict[Track, list[Course]] = {}
+    def lay(self, events: Sequence[ReadEvent]) -> tuple[Change, ...]:
+        """Return all changes in the order of time, one for each moment of a link. Problems go to the document."""
+        courses: dict[Track, list[PropertyCourse]] = {}
         changes = 0
         for n, event in enumerate(events):
             for laid in self._lay_event(n, event) if self._is_known(event.entry, ("events", n)) else ():
@@ -161,9 +161,9 @@ class Timeline:
                     courses.setdefault(track, []).append(course)
                 changes += max((len(one.steps) + (one.end_ns is not None) for one in laid.values()), default=0)
                 if changes > MOST_CHANGES:
-                    self._document.fault(("events",), f"amount to more than {MOST_CHANGES} changes: use longer steps")
+                    self._document.refuse(("events",), f"amount to more than {MOST_CHANGES} changes: use longer steps")
                     return ()
-        moments: dict[tuple[str, str], dict[int, dict[Track, Moment]]] = {}
+        moments: dict[tuple[str, str], dict[int, dict[Track, PropertyMoment]]] = {}
         for track, laid_on_it in courses.items():
             for moment in self._resolve(track, laid_on_it):
                 moments.setdefault((track.link, track.host), {}).setdefault(moment.at_ns, {})[track] = moment
@@ -174,28 +174,28 @@ class Timeline:
         ]
         return tuple(change for _, change in sorted(found, key=lambda one: one[0]))
 
-    def _is_known(self, entry: EventEntry, place: Path) -> bool:
+    def _is_known(self, entry: EventEntry, position: ValuePath) -> bool:
         if entry.link is not None and entry.link not in self._links:
             hint = name_nearest(entry.link, list(self._links), "links")
-            self._document.fault((*place, "link"), f"no link '{entry.link}'{hint}")
+            self._document.refuse((*position, "link"), f"no link '{entry.link}'{hint}")
             return False
         if entry.host is None:
             return True
         hosts = [name for name, kind in self._nodes.items() if kind == "host"]
         if entry.host not in hosts:
             hint = name_nearest(entry.host, hosts, "hosts")
-            self._document.fault((*place, "host"), f"no host '{entry.host}'{hint}")
+            self._document.refuse((*position, "host"), f"no host '{entry.host}'{hint}")
             return False
         own = [name for name, link in self._links.items() if entry.host in link.ends]
         if entry.address is not None and entry.address not in own:
             hint = name_nearest(entry.address, own, "its links")
-            self._document.fault((*place, "address"), f"host '{entry.host}' has no link '{entry.address}'{hint}")
+            self._document.refuse((*position, "address"), f"host '{entry.host}' has no link '{entry.address}'{hint}")
             return False
         return True
 
-    def _lay_event(self, n: int, event: Event) -> Iterator[dict[Track, Course]]:
+    def _lay_event(self, n: int, event: ReadEvent) -> Iterator[dict[Track, PropertyCourse]]:
         """Yield the courses of each time that an event begins."""
-        entry, place = event.entry, ("events", n)
+        entry, position = event.entry, ("events", n)
         starts: Iterable[int] = [entry.at]
         if entry.every is not None and entry.until is not None:
             starts = range(entry.at, entry.until, entry.every)
@@ -210,7 +210,7 @@ class Timeline:
                     continue
                 for start_ns in starts:
                     at_ns = start_ns + row.at_ns
-                    course = partial(Course, at_ns, (n, next(numbers)), (*place, "schedule"))
+                    course = partial(PropertyCourse, at_ns, (n, next(numbers)), (*position, "schedule"))
                     yield {track: course([(at_ns, value)]) for track, value in _values(entry, row.entry)}
         else:
             for at_ns in starts:
@@ -218,15 +218,15 @@ class Timeline:
                 times = [at_ns]
                 if entry.over is not None:
                     times = list(range(at_ns + entry.step, at_ns + entry.over + 1, entry.step)[: MOST_CHANGES + 1])
-                course = partial(Course, at_ns, (n, next(numbers)), (*place, "set"))
+                course = partial(PropertyCourse, at_ns, (n, next(numbers)), (*position, "set"))
                 yield {
                     track: course([(one, value) for one in times], end_ns, is_ramp=entry.over is not None)
                     for track, value in _values(entry, entry)
                 }
 
-    def _lay_rate_trace(self, entry: EventEntry, n: int, name: str) -> Iterator[dict[Track, Course]]:
-        place: Path = ("events", n, "trace")
-        found = self._document.companion(place, name)
+    def _lay_rate_trace(self, entry: EventEntry, n: int, name: str) -> Iterator[dict[Track, PropertyCourse]]:
+        position: ValuePath = ("events", n, "trace")
+        found = self._document.companion(position, name)
         assert entry.link is not None
         link = self._links[entry.link]
         if found is None:
@@ -239,27 +239,30 @@ class Timeline:
             else:
                 read = trace_file.read_mahimahi(text, entry.interval, link.mtu + HEADER_BYTES)
         except trace_file.TraceError as error:
-            self._document.faults.append(Fault(file, error.line, (), str(error)))
+            self._document.problems.append(InputProblem(file, error.line, (), str(error)))
             return
         sides = _SIDES[entry.direction]
         if any(not (link.forward, link.reverse)[side].rate_bit_per_s for side in sides):
             message = f"needs a rate to change: give link '{link.name}' one, it holds before the trace"
-            self._document.fault(place, message)
+            self._document.refuse(position, message)
             return
         steps: list[tuple[int, int]] = []
         for at_ns, rate in _repeat(read.rates, read.period_ns, entry):
             if not steps or rate != steps[-1][1]:
                 steps.append((at_ns, rate))
-        yield {Track(link.name, "rate_bit_per_s", side): Course(entry.at, (n, 0), place, steps) for side in sides}
+        yield {
+            Track(link.name, "rate_bit_per_s", side): PropertyCourse(entry.at, (n, 0), position, steps)
+            for side in sides
+        }
 
-    def _lay_scheduled_trace(self, event: Event, n: int) -> Iterator[dict[Track, Course]]:
+    def _lay_scheduled_trace(self, event: ReadEvent, n: int) -> Iterator[dict[Track, PropertyCourse]]:
         """Yield the course of each property. It begins with the first value that the trace has for the property."""
         entry, rows = event.entry, event.schedule.rows if event.schedule else ()
         if not rows:
             return
         *played, last = rows
         if not played:
-            self._document.fault(("events", n, "trace"), "has one row, which is its end: write the rows before it too")
+            self._document.refuse(("events", n, "trace"), "has one row, which is its end: write the rows before it too")
             return
         steps: dict[Track, list[tuple[int, Any]]] = {}
         for at_ns, row in _repeat([(row.at_ns, row.entry) for row in played], last.at_ns, entry):
@@ -267,38 +270,38 @@ class Timeline:
                 if track.side in _SIDES[entry.direction]:
                     steps.setdefault(track, []).append((at_ns, value))
         if steps:
-            place = ("events", n, "trace")
-            yield {track: Course(values[0][0], (n, 0), place, values) for track, values in steps.items()}
+            position = ("events", n, "trace")
+            yield {track: PropertyCourse(values[0][0], (n, 0), position, values) for track, values in steps.items()}
 
-    def _resolve(self, track: Track, courses: Sequence[Course]) -> Iterator[Moment]:
+    def _resolve(self, track: Track, courses: Sequence[PropertyCourse]) -> Iterator[PropertyMoment]:
         """Yield the values of a track over time."""
         link = self._links[track.link]
         before = True if track.field in ("is_up", "is_there") else getattr(_sides(link)[track.side], track.field)
 
-        def climb(ramp: Course, first: Any, target: Any, share: float) -> Any:
+        def climb(ramp: PropertyCourse, first: Any, target: Any, share: float) -> Any:
             if not have_values_between(first, target):
                 message = "does not change by steps: 'over' is for numbers"
-                self._document.fault((*ramp.place, track.field), message)
+                self._document.refuse((*ramp.position, track.field), message)
             value = mix(first, target, share)
             return hold_rate(value) if track.field == "rate_bit_per_s" else value
 
         return resolve_courses(before, courses, climb)
 
     def _change_address(
-        self, link: str, host: str, by_time: Mapping[int, Mapping[Track, Moment]]
-    ) -> Iterator[tuple[Mapping[Track, Moment], Change]]:
+        self, link: str, host: str, by_time: Mapping[int, Mapping[Track, PropertyMoment]]
+    ) -> Iterator[tuple[Mapping[Track, PropertyMoment], Change]]:
         for at_ns, at_once in by_time.items():
             (moment,) = at_once.values()
             yield at_once, AddressChange(at_ns, host, link, moment.value)
 
     def _change_link(
-        self, name: str, _host: str, by_time: Mapping[int, Mapping[Track, Moment]]
-    ) -> Iterator[tuple[Mapping[Track, Moment], Change]]:
-        """Yield the changes of a link. Faults of impossible changes go to the document."""
+        self, name: str, _host: str, by_time: Mapping[int, Mapping[Track, PropertyMoment]]
+    ) -> Iterator[tuple[Mapping[Track, PropertyMoment], Change]]:
+        """Yield the changes of a link. Problems of impossible changes go to the document."""
         link = self._links[name]
         ways, is_up = list(_sides(link)), True
         shapes = [way.jitter.distribution if way.jitter else "uniform" for way in ways]
-        known: dict[Path, str] = {}
+        known: dict[ValuePath, str] = {}
         for at_ns, at_once in sorted(by_time.items()):
             for track, moment in at_once.items():
                 if track.field == "is_up":
@@ -306,25 +309,25 @@ class Timeline:
                 else:
                     ways[track.side] = replace(ways[track.side], **{track.field: moment.value})
             ways = [_keep_distribution(*both) for both in zip(_sides(link), ways, strict=True)]
-            faults = _find_faults(link, ways)
+            problems = _find_problems(link, ways)
             for side, way in enumerate(ways):
                 if way.jitter is not None and way.jitter.distribution != shapes[side]:
                     if way.jitter.distribution == "uniform":
-                        faults[("jitter",)] = (
+                        problems[("jitter",)] = (
                             f"would be uniform again, and netem keeps the distribution '{shapes[side]}': give link "
                             f"'{name}' a jitter with this distribution from the start"
                         )
                     shapes[side] = way.jitter.distribution
-            for path, message in faults.items():
+            for path, message in problems.items():
                 causes = [moment for track, moment in at_once.items() if track.field.startswith(str(path[0]))]
                 if causes or known.get(path) != message:
                     cause = (causes or list(at_once.values()))[0].course
-                    self._document.fault((*cause.place, *path), message)
-            known = faults
+                    self._document.refuse((*cause.position, *path), message)
+            known = problems
             yield at_once, LinkChange(at_ns, name, ways[0], ways[1], is_up)
 
 
-def _sides(link: LinkSpec) -> Both:
+def _sides(link: LinkSpec) -> BothWays:
     return link.forward, link.reverse
 
 
@@ -342,7 +345,9 @@ def _values(about: EventEntry, entry: EventEntry) -> Iterator[tuple[Track, Any]]
             yield Track(about.link, name, side), value
 
 
-def _repeat(played: Sequence[tuple[int, Value]], period_ns: int, entry: EventEntry) -> Iterator[tuple[int, Value]]:
+def _repeat(
+    played: Sequence[tuple[int, PropertyT]], period_ns: int, entry: EventEntry
+) -> Iterator[tuple[int, PropertyT]]:
     """Yield the values of a trace, which is played once, or until `until`."""
     end_ns = entry.until if entry.until is not None else entry.at + period_ns
     for n, begin_ns in enumerate(range(entry.at, end_ns, period_ns)):
@@ -353,24 +358,24 @@ def _repeat(played: Sequence[tuple[int, Value]], period_ns: int, entry: EventEnt
             return
 
 
-def _rank(moment: Moment) -> tuple[int, bool, int, Order]:
+def _rank(moment: PropertyMoment) -> tuple[int, bool, int, EventOrder]:
     """The order of the changes of several links. Changes that begin come before steps and ends of earlier changes."""
     begin_ns = moment.course.begin_ns if moment.is_later else 0
     return moment.at_ns, moment.is_later, begin_ns, moment.course.order
 
 
-def _find_faults(link: LinkSpec, ways: Sequence[Direction]) -> dict[Path, str]:
-    """The faults of a link with other properties, by the key of the fault."""
-    faults = find_disagreements(ways[0], ways[1])
+def _find_problems(link: LinkSpec, ways: Sequence[Direction]) -> dict[ValuePath, str]:
+    """The problems of a link with other properties, by the key of the problem."""
+    problems = find_disagreements(ways[0], ways[1])
     for before, after in zip(_sides(link), ways, strict=True):
         if after.rate_bit_per_s and not before.rate_bit_per_s:
-            faults[("rate",)] = f"cannot come while packets pass: give link '{link.name}' a rate from the start"
+            problems[("rate",)] = f"cannot come while packets pass: give link '{link.name}' a rate from the start"
         if after.queue != before.queue and _kind(after.queue) != _kind(before.queue):
-            faults[("queue",)] = (
+            problems[("queue",)] = (
                 f"differs in kind from that of link '{link.name}', and waiting packets would be lost:"
                 " keep its discipline, and what it counts"
             )
-    return faults
+    return problems
 
 
 def _kind(queue: Queue | None) -> tuple[str, bool]:
@@ -385,8 +390,8 @@ def _keep_distribution(before: Direction, after: Direction) -> Direction:
     return replace(after, jitter=replace(after.jitter, distribution=before.jitter.distribution))
 
 
-def check_times(events: Sequence[Event], traffic: Sequence[Flow], document: Document) -> None:
-    """Record faults of events that begin after the end of the run, and warn of events that end later.
+def check_times(events: Sequence[ReadEvent], traffic: Sequence[Flow], document: Document) -> None:
+    """Record problems of events that begin after the end of the run, and warn of events that end later.
 
     Events are checked only if the end of the run is known. A trace may be longer than the run, and so may a
     repetition. A resolved topology has such changes one by one, so it is not checked.
@@ -402,7 +407,7 @@ def check_times(events: Sequence[Event], traffic: Sequence[Flow], document: Docu
     for n, event in enumerate(events):
         entry = event.entry
         if entry.at >= end_ns:
-            document.fault(("events", n, "at"), f"is not before {when}: it would have no effect")
+            document.refuse(("events", n, "at"), f"is not before {when}: it would have no effect")
         elif entry.over is not None and entry.at + entry.over > end_ns:
             reached = TIME.render(entry.at + entry.over)
             document.warn(("events", n, "over"), f"its values are reached only at {reached}, after {when}")
@@ -417,8 +422,10 @@ def _check_rows(schedule: Schedule, left_ns: int, when: str, document: Document)
         return
     file, line = schedule.file, schedule.rows[late].line
     if late == 0:
-        document.faults.append(Fault(file, line, (), f"is not before {when}: the schedule would have no effect"))
+        document.problems.append(
+            InputProblem(file, line, (), f"is not before {when}: the schedule would have no effect")
+        )
     else:
         document.warnings.append(
-            Fault(file, line, (), f"is not before {when}: this row and all later rows have no effect")
+            InputProblem(file, line, (), f"is not before {when}: this row and all later rows have no effect")
         )

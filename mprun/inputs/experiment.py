@@ -25,8 +25,8 @@ from mprun.inputs.keys.plot import SAMPLES
 from mprun.inputs.search_point import read_search
 from mprun.inputs.traffic import owned_metrics, read_traffic
 from mprun.model import metric
-from mprun.model.fault import Notes, Path, name_nearest
 from mprun.model.metric import Metrics
+from mprun.model.problem import Notes, ValuePath, name_nearest
 from mprun.model.spec import (
     Expectation,
     ExperimentSpec,
@@ -52,10 +52,10 @@ def _spread(entries: Mapping[str, HostEntry], hosts: Sequence[str]) -> dict[str,
 def read_experiment(
     values: Mapping[str, object], document: Document, hosts: Sequence[str] | None, seed: int | None
 ) -> tuple[ExperimentSpec, Notes] | None:
-    """Return the experiment from plain values, and the notes for faults of its flows, as `traffic[n]` of the n-th
+    """Return the experiment from plain values, and the notes for problems of its flows, as `traffic[n]` of the n-th
     flow.
 
-    Other faults go to the document.
+    Other problems go to the document.
     `hosts`: the hosts of the topology; None if they are not known.
     `seed`: replaces the seed of the file.
     """
@@ -77,20 +77,20 @@ def read_experiment(
             _find_unit(("plots", n, "metric"), plot.metric, owned, document)
         event = event_of(plot.table or "")
         if plot.flow is not None and plot.flow not in owned:
-            document.fault(("plots", n, "flow"), f"no flow '{plot.flow}'{name_nearest(plot.flow, owned, 'flows')}")
+            document.refuse(("plots", n, "flow"), f"no flow '{plot.flow}'{name_nearest(plot.flow, owned, 'flows')}")
         if event is not None:
             if not is_recorded(event, file.tracepoints):
-                document.fault(("plots", n, "table"), f"needs the event: write 'tracepoints: [{event}]'")
+                document.refuse(("plots", n, "table"), f"needs the event: write 'tracepoints: [{event}]'")
             if plot.flow is not None:
-                document.fault(("plots", n, "flow"), "is not for trace events, which name no flow: remove it")
+                document.refuse(("plots", n, "flow"), "is not for trace events, which name no flow: remove it")
         elif plot.table is not None and plot.table not in tables:
             hint = name_nearest(plot.table, tables, "tables") if tables else ": write 'tables' in an entry of 'exec'"
-            document.fault(("plots", n, "table"), f"no entry has a table '{plot.table}'{hint}")
+            document.refuse(("plots", n, "table"), f"no entry has a table '{plot.table}'{hint}")
         elif plot.table is not None and "time" not in tables[plot.table]:
-            document.fault(("plots", n, "table"), f"'{plot.table}' has no times: write 'time' in the entry's table")
+            document.refuse(("plots", n, "table"), f"'{plot.table}' has no times: write 'time' in the entry's table")
         needed = SAMPLES.get(plot.series) if plot.series else None
         if needed is not None and (file.sample is None or needed not in file.sample.intervals()):
-            document.fault(("plots", n, "series"), f"needs samples: write 'sample: {{{needed}: 100ms}}'")
+            document.refuse(("plots", n, "series"), f"needs samples: write 'sample: {{{needed}: 100ms}}'")
     experiment = ExperimentSpec(
         name=PurePath(document.name).stem,
         description=file.description,
@@ -126,14 +126,14 @@ def read_experiment(
 
 
 def check_links(links: Sequence[tuple[str, str]], topology: str, experiment: str, document: Document) -> None:
-    """Record faults of links whose names, with the names of the two files, are no names or the same."""
+    """Record problems of links whose names, with the names of the two files, are no names or the same."""
     taken: set[str] = set()
     for key, _ in links:
         name = name_link(key, topology, experiment)
         if name in taken:
-            document.fault(("links", key), f"is a second link '{name}': give it another name")
+            document.refuse(("links", key), f"is a second link '{name}': give it another name")
         elif not is_link_name(name):
-            document.fault(("links", key), f"'{name}' cannot be a link's name: rename the link or the file")
+            document.refuse(("links", key), f"'{name}' cannot be a link's name: rename the link or the file")
         taken.add(name)
 
 
@@ -148,7 +148,7 @@ def _host(entry: HostEntry) -> HostSpec:
 def _expectation(
     n: int, name: str, entry: ExpectEntry, owned: Mapping[str, Metrics], document: Document
 ) -> Expectation:
-    """A bound in base units. A bound that cannot be read is a fault and counts as absent."""
+    """A bound in base units. A bound that cannot be read is a problem and counts as absent."""
     unit = _find_unit(("expect", n, "metric"), name, owned, document)
     if unit is None:
         return Expectation(name)
@@ -157,17 +157,17 @@ def _expectation(
         try:
             bounds[key] = None if value is None else metric.parse_bound(unit, value)
         except QuantityError as error:
-            document.fault(("expect", n, key), str(error))
+            document.refuse(("expect", n, key), str(error))
             bounds[key] = None
     minimum, maximum = bounds["min"], bounds["max"]
     if minimum is not None and maximum is not None and minimum > maximum:
-        document.fault(("expect", n, "min"), f"'{entry.min}' is above max, '{entry.max}': swap them")
+        document.refuse(("expect", n, "min"), f"'{entry.min}' is above max, '{entry.max}': swap them")
     return Expectation(name, minimum, maximum, bounds["equals"])
 
 
 def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[str, Metrics], document: Document) -> str:
-    """A statement about cells. Its faults go to the document."""
-    place: Path = ("expect", n, "holds")
+    """A statement about cells. Its problems go to the document."""
+    position: ValuePath = ("expect", n, "holds")
     zipped = [name for one in _lists(matrix.get("zip")) for name in one]
     axes = [name for name in (*matrix, *zipped) if name not in ("zip", "exclude")]
 
@@ -184,7 +184,7 @@ def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[st
     try:
         check_statement(parse_statement(text), unit_of)
     except ExpressionError as error:
-        document.fault(place, str(error))
+        document.refuse(position, str(error))
     return text
 
 
@@ -192,12 +192,12 @@ def _lists(value: object) -> list[Mapping[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def _find_unit(place: Path, name: str, owned: Mapping[str, Metrics], document: Document) -> metric.Unit | None:
+def _find_unit(position: ValuePath, name: str, owned: Mapping[str, Metrics], document: Document) -> metric.Unit | None:
     """The unit of a metric. None if the metric does not exist; the reason is recorded."""
     try:
         return _unit_of(name, owned)
     except UnknownName as error:
-        document.fault(place, str(error))
+        document.refuse(position, str(error))
         return None
 
 

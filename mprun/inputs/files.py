@@ -8,31 +8,31 @@ from dataclasses import dataclass
 
 from mprun.inputs.document import Document
 from mprun.inputs.keys.field import SEED
-from mprun.inputs.matrix_cells import Matrix, Values, check_place, read_matrix
-from mprun.inputs.parameter import Parameters
-from mprun.inputs.reader import Tree
-from mprun.model.fault import Fault, InputError, name_nearest
+from mprun.inputs.matrix_cells import CellValues, Matrix, check_place, read_matrix
+from mprun.inputs.parameter import FileParameters
+from mprun.inputs.reader import FileTree
+from mprun.model.problem import InputError, InputProblem, name_nearest
 from mprun.model.scalar import Scalar, read_scalar, spell_scalar
 from mprun.statements.expression import parse
 
 
 @dataclass(frozen=True)
-class Files:
+class FileTrees:
     """The trees of a topology and an experiment, before the check against a model.
 
     `parameters`: from the command line; they also fix axes of the matrix.
     `seed`: replaces the experiment's seed.
-    `strict`: warnings are faults.
+    `strict`: warnings are problems.
     """
 
-    trees: tuple[Tree, ...]
+    trees: tuple[FileTree, ...]
     matrix: Matrix
     parameters: Mapping[str, str]
     seed: int | None
     strict: bool
 
     def documents(self) -> list[Document]:
-        """Return a document of each tree, without any fault that was found later."""
+        """Return a document of each tree, without any problem that was found later."""
         return [Document(tree) for tree in self.trees]
 
     @property
@@ -40,32 +40,38 @@ class Files:
         """The axes that have one value."""
         return {name: read_scalar(text) for name, text in self.parameters.items() if name in self.matrix.names}
 
-    def cells(self) -> tuple[Values, ...]:
+    def cells(self) -> tuple[CellValues, ...]:
         return self.matrix.cells(self.fixed)
 
 
 def gather(
-    topology: Tree, experiment: Tree | None, parameters: Mapping[str, str], seed: int | None, strict: bool
-) -> Files:
-    """Return the files with their matrix. Raises InputError for faults of the matrix."""
+    topology: FileTree, experiment: FileTree | None, parameters: Mapping[str, str], seed: int | None, strict: bool
+) -> FileTrees:
+    """Return the files with their matrix. Raises InputError for problems of the matrix."""
     if experiment is None:
-        return Files((topology,), Matrix(), parameters, seed, strict)
+        return FileTrees((topology,), Matrix(), parameters, seed, strict)
     documents = [Document(topology), Document(experiment)]
     names = [name for document in documents for name in document.parameters()]
     matrix = read_matrix(documents[1].part("matrix"), names, documents[1])
-    files = Files((topology, experiment), matrix, parameters, seed, strict)
-    faults = [fault for document in documents for fault in document.faults if fault.path[:1] == ("matrix",)]
-    if not faults:
+    files = FileTrees((topology, experiment), matrix, parameters, seed, strict)
+    problems = [problem for document in documents for problem in document.problems if problem.path[:1] == ("matrix",)]
+    if not problems:
         wrong = [(name, text) for name, value in files.fixed.items() if (text := check_place(name, value))]
-        faults = [Fault(f"-p {name}", None, (), text) for name, text in (*wrong, *matrix.find_lost(files.fixed))]
-    if not faults and not files.cells():
-        faults = [Fault(*documents[1].place(("matrix",)), ("matrix",), "has no cell left: 'exclude' takes all of them")]
-    if faults:
-        raise InputError(faults)
+        problems = [
+            InputProblem(f"-p {name}", None, (), text) for name, text in (*wrong, *matrix.find_lost(files.fixed))
+        ]
+    if not problems and not files.cells():
+        problems = [
+            InputProblem(
+                *documents[1].position(("matrix",)), ("matrix",), "has no cell left: 'exclude' takes all of them"
+            )
+        ]
+    if problems:
+        raise InputError(problems)
     return files
 
 
-def refuse_several(files: Files, cells: Sequence[Values]) -> None:
+def refuse_several(files: FileTrees, cells: Sequence[CellValues]) -> None:
     """Raise InputError for a matrix of several runs, or with axes that have no value."""
     opened = [name for name in files.matrix.names if name not in files.parameters]
     if files.matrix.find_open(files.parameters) or len(cells) > 1:
@@ -73,10 +79,10 @@ def refuse_several(files: Files, cells: Sequence[Values]) -> None:
             " ".join(f"-p {name}={spell_scalar(value)}" for name, value in cells[0] if name in opened) if cells else ""
         )
         message = f"is {len(cells)} cell{'' if len(cells) == 1 else 's'}: `mprun sweep` runs all, {fixed} gives one"
-        raise InputError([Fault(*files.documents()[1].place(("matrix",)), ("matrix",), message)])
+        raise InputError([InputProblem(*files.documents()[1].position(("matrix",)), ("matrix",), message)])
 
 
-def check_conditions(files: Files, across: Sequence[str]) -> None:
+def check_conditions(files: FileTrees, across: Sequence[str]) -> None:
     """Raise InputError for statements about cells that the matrix does not have. across: the statements.
 
     Parameters may leave out cells that a statement names.
@@ -85,26 +91,26 @@ def check_conditions(files: Files, across: Sequence[str]) -> None:
         return
     document = files.documents()[-1]
     entries = document.part("expect")
-    places = [n for n, entry in enumerate(entries) if "holds" in entry] if isinstance(entries, list) else []
+    positions = [n for n, entry in enumerate(entries) if "holds" in entry] if isinstance(entries, list) else []
     among = (*files.matrix.cells({}), *files.cells())
-    for n, text in zip(places, across, strict=True):
+    for n, text in zip(positions, across, strict=True):
         for reference in parse(text).references():
             conditions = {condition.key: condition.value for condition in reference.segments[0].conditions}
             reason = files.matrix.find_cells(conditions, among)
             if reason is not None:
-                document.fault(("expect", n, "holds"), f"'{text}': {reason}")
-    if document.faults:
-        raise InputError(document.faults)
+                document.refuse(("expect", n, "holds"), f"'{text}': {reason}")
+    if document.problems:
+        raise InputError(document.problems)
 
 
 def check_seed(seed: int | None, document: Document) -> None:
-    """Record a fault of a seed on the command line."""
+    """Record a problem of a seed on the command line."""
     if seed is not None and not SEED.minimum <= seed <= SEED.maximum:
         text = f"{seed} is negative or has more than 63 bits: write '--seed 1'"
-        document.faults.append(Fault("--seed", None, (), text))
+        document.problems.append(InputProblem("--seed", None, (), text))
 
 
-def fill_in(files: Files, documents: Sequence[Document], values: Values) -> Parameters:
+def fill_in(files: FileTrees, documents: Sequence[Document], values: CellValues) -> FileParameters:
     """Return the parameters of all files in one cell. The experiment's parameters override the topology's.
 
     Values on the command line override both. `values`: of the cell; they override all.
@@ -126,11 +132,11 @@ def fill_in(files: Files, documents: Sequence[Document], values: Values) -> Para
         else:
             names = " or ".join(document.name for document in documents)
             message = f"no parameter '{name}' in {names}{name_nearest(name, found, 'parameters')}"
-            documents[0].faults.append(Fault(f"-p {name}", None, (), message))
-    return Parameters({**found, **{name: value for name, value in values if name in found}}, whole)
+            documents[0].problems.append(InputProblem(f"-p {name}", None, (), message))
+    return FileParameters({**found, **{name: value for name, value in values if name in found}}, whole)
 
 
-def warn_unused(parameters: Parameters, documents: Sequence[Document]) -> None:
+def warn_unused(parameters: FileParameters, documents: Sequence[Document]) -> None:
     """Warn of parameters that no value uses."""
     for document in documents:
         for name in document.parameters():
@@ -140,8 +146,8 @@ def warn_unused(parameters: Parameters, documents: Sequence[Document]) -> None:
                 )
 
 
-def sort(documents: Sequence[Document], faults: Sequence[Fault]) -> list[Fault]:
-    """Return faults in the order of the files and their lines. Faults without a file come first."""
+def sort(documents: Sequence[Document], problems: Sequence[InputProblem]) -> list[InputProblem]:
+    """Return problems in the order of the files and their lines. Problems without a file come first."""
     files = [file for document in documents for file in document.files]
     order = {file: n for n, file in reversed(list(enumerate(files)))}
-    return sorted(faults, key=lambda fault: (order.get(fault.file, -1), fault.line or 0))
+    return sorted(problems, key=lambda problem: (order.get(problem.file, -1), problem.line or 0))

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast, get_args
 
-from mprun.host.plugin import Collection, PluginFault
 from mprun.inputs.generators import GENERATORS
 from mprun.inputs.keys.field import parse_name
+from mprun.machine.plugin import Collection, PluginProblem
 from mprun.model.spec import LinkSpec, NodeKind
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def load_own(name: str) -> Generator:
 
 
 def load_installed(name: str) -> Generator | None:
-    """Import the generator of an installed package. None if none has the name. Raises PluginFault."""
+    """Import the generator of an installed package. None if none has the name. Raises PluginProblem."""
     found = COLLECTION.load_installed(name)
     return None if found is None else _Installed(found.where, *_fit(found.where, found.module))
 
@@ -54,9 +54,9 @@ class _Installed:
         try:
             expansion = self.function(parameters)
         except Exception as error:
-            raise PluginFault(f"{self.where} failed in expand: {type(error).__name__}: {error}") from error
-        if fault := _find_fault(expansion):
-            raise PluginFault(f"{self.where}: expand {fault}")
+            raise PluginProblem(f"{self.where} failed in expand: {type(error).__name__}: {error}") from error
+        if problem := _find_problem(expansion):
+            raise PluginProblem(f"{self.where}: expand {problem}")
         return cast("Expansion", expansion)
 
 
@@ -65,14 +65,16 @@ def _fit(where: str, module: object) -> tuple[type[GeneratedTopology], Callable[
 
     parameters, expand = getattr(module, "Parameters", None), getattr(module, "expand", None)
     if not (isinstance(parameters, type) and issubclass(parameters, GeneratedTopology)):
-        raise PluginFault(f"{where} has no class Parameters derived from mprun.inputs.keys.topology.GeneratedTopology")
+        raise PluginProblem(
+            f"{where} has no class Parameters derived from mprun.inputs.keys.topology.GeneratedTopology"
+        )
     if not callable(expand):
-        raise PluginFault(f"{where} has no function expand, which takes its Parameters")
+        raise PluginProblem(f"{where} has no function expand, which takes its Parameters")
     return parameters, expand
 
 
-def _find_fault(expansion: object) -> str | None:
-    """The fault in the form or the names of an expansion. Addresses are checked together with all others."""
+def _find_problem(expansion: object) -> str | None:
+    """The problem in the form or the names of an expansion. Addresses are checked together with all others."""
     if not (isinstance(expansion, tuple) and len(expansion) == 2 and isinstance(expansion[0], Mapping)):
         return "gives no pair of nodes (a mapping of name to kind) and links"
     nodes, links = expansion

@@ -25,7 +25,7 @@ from mprun.model.scalar import PRIVATE
 from mprun.workloads import TOOLS
 from mprun.workloads.tool import Tool, load
 
-Schema = dict[str, Any]
+JsonSchema = dict[str, Any]
 
 # Kinds of quantity by their pattern. Kinds with the same pattern have the same text.
 _QUANTITIES = {kind.pattern: kind for kind in (units.TIME, units.RATE, units.SIZE, units.VOLUME)}
@@ -35,12 +35,12 @@ LONG_SCHEMA = 200
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TEMPLATE_PATTERN = r"\{\{"
 _OR_TEMPLATE = f"|{_TEMPLATE_PATTERN}"
-_TEMPLATE: Schema = {
+_TEMPLATE: JsonSchema = {
     "type": "string",
     "pattern": _TEMPLATE_PATTERN,
     "description": "A template: {{ name }} stands for a parameter.",
 }
-_FILE_KEYS: Schema = {
+_FILE_KEYS: JsonSchema = {
     "extends": {
         "type": "string",
         "description": "A base file, relative to this file. Keys of this file override its keys.",
@@ -60,7 +60,7 @@ _FILE_KEYS: Schema = {
 }
 
 
-def experiment_schema() -> Schema:
+def experiment_schema() -> JsonSchema:
     """The schema of experiment files."""
     root, definitions = _generate(ExperimentFile)
     cases = []
@@ -80,7 +80,7 @@ def experiment_schema() -> Schema:
     return _document("mprun experiment", _open(root), definitions)
 
 
-def _matrix_schema() -> tuple[Schema, Schema]:
+def _matrix_schema() -> tuple[JsonSchema, JsonSchema]:
     """The schema of a matrix, and the schema of a range in it."""
     axis = {
         "anyOf": [
@@ -102,11 +102,11 @@ def _matrix_schema() -> tuple[Schema, Schema]:
     return matrix, _generate(RangeEntry)[0]
 
 
-def topology_schema() -> Schema:
+def topology_schema() -> JsonSchema:
     """The schema of topology files. `topology` chooses the generator's keys. Without it the file lists nodes and
     links.
     """
-    definitions: Schema = {}
+    definitions: JsonSchema = {}
     cases = []
     for name in GENERATORS:
         root, more = _generate(load_own(name).Parameters)
@@ -119,7 +119,7 @@ def topology_schema() -> Schema:
     definitions["written"] = _open(written)
     builds_on = [{"required": [key]} for key in ("topology", "extends", "include")]
     cases.append({"if": {"not": {"anyOf": builds_on}}, "then": {"$ref": "#/$defs/written"}})
-    top: Schema = {
+    top: JsonSchema = {
         "description": "A network, made by a generator or written as nodes and links.",
         "type": "object",
         "properties": {
@@ -130,7 +130,7 @@ def topology_schema() -> Schema:
     return _document("mprun topology", top, definitions)
 
 
-def lab_schema() -> Schema:
+def lab_schema() -> JsonSchema:
     """The schema of the file of a lab."""
     root, definitions = _generate(LabFile)
     root["properties"]["params"] = {
@@ -141,12 +141,12 @@ def lab_schema() -> Schema:
     return _document("mprun lab", root, definitions)
 
 
-def configuration_schema() -> Schema:
+def configuration_schema() -> JsonSchema:
     """The schema of a user's configuration."""
     return _document("mprun configuration", *_generate(ConfigurationFile))
 
 
-SCHEMAS: dict[str, Callable[[], Schema]] = {
+SCHEMAS: dict[str, Callable[[], JsonSchema]] = {
     "topology": topology_schema,
     "experiment": experiment_schema,
     "lab": lab_schema,
@@ -159,29 +159,29 @@ def render(name: str) -> str:
     return json.dumps(SCHEMAS[name](), indent=2, ensure_ascii=False) + "\n"
 
 
-def _one_of(names: Iterable[str], description: str) -> Schema:
+def _one_of(names: Iterable[str], description: str) -> JsonSchema:
     """A name that editors complete. Other names are allowed, as installed packages add names."""
     return {"anyOf": [{"enum": list(names)}, {"type": "string"}], "description": description}
 
 
-def _document(title: str, root: Schema, definitions: Schema) -> Schema:
+def _document(title: str, root: JsonSchema, definitions: JsonSchema) -> JsonSchema:
     shared = _share_properties({"Template": _TEMPLATE, **definitions})
     return {"$schema": _DRAFT, "title": title, **root, "$defs": dict(sorted(shared.items()))}
 
 
-def _share_properties(definitions: Schema) -> Schema:
+def _share_properties(definitions: JsonSchema) -> JsonSchema:
     """Write each long property that several definitions have only once."""
     seen: dict[tuple[str, str], int] = {}
-    places = [
+    positions = [
         (properties, name, (name, json.dumps(schema, sort_keys=True)))
         for definition in definitions.values()
         for properties in [definition.get("properties", {})]
         for name, schema in properties.items()
     ]
-    for _, _, key in places:
+    for _, _, key in positions:
         seen[key] = seen.get(key, 0) + 1
     shared = dict(definitions)
-    for properties, name, key in places:
+    for properties, name, key in positions:
         if seen[key] == 1 or len(key[1]) < LONG_SCHEMA:
             continue
         first = shared.setdefault(f".{name}", properties[name])
@@ -190,7 +190,7 @@ def _share_properties(definitions: Schema) -> Schema:
     return shared
 
 
-def _open(root: Schema) -> Schema:
+def _open(root: JsonSchema) -> JsonSchema:
     """A whole file: add the keys that join files, and require nothing that other files may have."""
     required = root.pop("required", [])
     root["properties"] = {**root["properties"], **_FILE_KEYS}
@@ -198,16 +198,16 @@ def _open(root: Schema) -> Schema:
     return {**root, "if": {"not": builds_on}, "then": {"required": required}}
 
 
-def _generate(model: type[BaseModel]) -> tuple[Schema, Schema]:
+def _generate(model: type[BaseModel]) -> tuple[JsonSchema, JsonSchema]:
     """The schema of a model and the definitions that it refers to."""
     schema = model.model_json_schema(by_alias=True)
     definitions = {name: _tidy(definition) for name, definition in schema.pop("$defs", {}).items()}
     return _tidy(schema), definitions
 
 
-def _tidy(schema: Schema) -> Schema:
+def _tidy(schema: JsonSchema) -> JsonSchema:
     """Drop pydantic's titles and nulls; let every scalar be a template and every mapping hold x- keys."""
-    tidied: Schema = {}
+    tidied: JsonSchema = {}
     for key, value in schema.items():
         if key == "title" and isinstance(value, str):
             continue
@@ -230,7 +230,7 @@ def _tidy(schema: Schema) -> Schema:
     return _or_template(tidied)
 
 
-def _write_default(value: object, schema: Schema) -> Schema:
+def _write_default(value: object, schema: JsonSchema) -> JsonSchema:
     """A default as a file would have it. A default that no file can express is left to the description."""
     if value in (None, [], {}, "") or isinstance(value, dict):
         return {}
@@ -242,12 +242,12 @@ def _write_default(value: object, schema: Schema) -> Schema:
     return {"default": value}
 
 
-def _or_template(schema: Schema) -> Schema:
+def _or_template(schema: JsonSchema) -> JsonSchema:
     """Allow a template instead of a scalar that is not free text."""
     if schema.get("type") == "string" and "pattern" in schema:
         return {**schema, "pattern": schema["pattern"].removesuffix(_OR_TEMPLATE) + _OR_TEMPLATE}
     if not (schema.get("type") in ("integer", "number", "boolean") or schema.keys() & {"const", "enum"}):
         return schema
-    outer: Schema = {key: schema[key] for key in ("description", "default", "examples") if key in schema}
+    outer: JsonSchema = {key: schema[key] for key in ("description", "default", "examples") if key in schema}
     inner = {key: value for key, value in schema.items() if key not in outer}
     return {**outer, "anyOf": [inner, {"$ref": "#/$defs/Template"}]}

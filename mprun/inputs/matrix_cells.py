@@ -20,7 +20,7 @@ from mprun.inputs.keys.file_model import check, explain
 from mprun.inputs.keys.link import DirectionProperties, find_disagreements
 from mprun.inputs.keys.matrix import EXCLUDE, MOST_CELLS, ZIP, RangeEntry
 from mprun.model.engine_name import ENGINE_NAMES
-from mprun.model.fault import Path, name_nearest
+from mprun.model.problem import ValuePath, name_nearest
 from mprun.model.scalar import Scalar, name_value, spell_scalar
 from mprun.model.spec import LinkSpec
 from mprun.model.units import tell_rounding
@@ -37,7 +37,7 @@ MOST_COMBINATIONS = 100_000
 MOST_AXES = MOST_EXCLUDED = 100
 
 
-Values = tuple[tuple[str, Scalar], ...]
+CellValues = tuple[tuple[str, Scalar], ...]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Matrix:
                     f"{others} has no value together with '{told}': write one of {values}, or give {others} too",
                 )
 
-    def find_cells(self, conditions: Mapping[str, str], among: Sequence[Values]) -> str | None:
+    def find_cells(self, conditions: Mapping[str, str], among: Sequence[CellValues]) -> str | None:
         """None if a cell with these values exists, else the reason."""
         if any(all(spell_scalar(dict(row)[name]) == value for name, value in conditions.items()) for row in among):
             return None
@@ -97,7 +97,7 @@ class Matrix:
         """The number of cells before equal and excluded cells are left out, known without making the cells."""
         return math.prod(len(group[0].values) for group in self.groups)
 
-    def cells(self, fixed: Mapping[str, Scalar]) -> tuple[Values, ...]:
+    def cells(self, fixed: Mapping[str, Scalar]) -> tuple[CellValues, ...]:
         """The values of each cell in the order of the axes.
 
         `fixed`: axes with one value. A fixed axis that varies together with others chooses among their rows.
@@ -112,7 +112,7 @@ class Matrix:
         return any(all(str(row[name]) == str(value) for name, value in one.items()) for one in self.excluded)
 
 
-def _rows(group: tuple[Axis, ...], fixed: Mapping[str, Scalar]) -> list[Values]:
+def _rows(group: tuple[Axis, ...], fixed: Mapping[str, Scalar]) -> list[CellValues]:
     names = [axis.name for axis in group]
     given = {name: fixed[name] for name in names if name in fixed}
     if len(given) == len(group):
@@ -122,14 +122,14 @@ def _rows(group: tuple[Axis, ...], fixed: Mapping[str, Scalar]) -> list[Values]:
 
 
 def read_matrix(value: object, parameters: Collection[str], document: Document) -> Matrix:
-    """Return the matrix from plain values. Faults go to the document, and axes with a fault are left out.
+    """Return the matrix from plain values. Problems go to the document, and axes with a problem are left out.
 
     `parameters`: the names of the parameters of the files.
     """
     if value is None:
         return Matrix()
     if not isinstance(value, dict):
-        document.fault(("matrix",), "must be names with values: write 'matrix: {cc: [cubic, reno]}'")
+        document.refuse(("matrix",), "must be names with values: write 'matrix: {cc: [cubic, reno]}'")
         return Matrix()
     if _is_too_long(value, MOST_AXES, ("matrix",), document):
         return Matrix()
@@ -141,108 +141,110 @@ def read_matrix(value: object, parameters: Collection[str], document: Document) 
     matrix = Matrix((*groups, *_read_zips(value.get(ZIP), parameters, document)))
     names = list(matrix.names)
     for name in {name for name in names if names.count(name) > 1}:
-        document.fault(("matrix", name), "is both inside and outside 'zip': remove one of the two")
+        document.refuse(("matrix", name), "is both inside and outside 'zip': remove one of the two")
     if matrix.count > MOST_COMBINATIONS:
-        document.fault(("matrix",), f"has {matrix.count} cells: at most {MOST_CELLS} are allowed")
+        document.refuse(("matrix",), f"has {matrix.count} cells: at most {MOST_CELLS} are allowed")
         return Matrix()
     matrix = Matrix(matrix.groups, tuple(_read_excluded(value.get(EXCLUDE), matrix, document)))
-    if not document.faults and len(matrix.cells({})) > MOST_CELLS:
-        document.fault(("matrix",), f"has {len(matrix.cells({}))} cells: at most {MOST_CELLS} are allowed")
+    if not document.problems and len(matrix.cells({})) > MOST_CELLS:
+        document.refuse(("matrix",), f"has {len(matrix.cells({}))} cells: at most {MOST_CELLS} are allowed")
     return matrix
 
 
-def _is_too_long(value: Sized, most: int, place: Path, document: Document) -> bool:
+def _is_too_long(value: Sized, most: int, position: ValuePath, document: Document) -> bool:
     if len(value) > most:
-        document.fault(place, f"has {len(value)} entries: at most {most} are allowed")
+        document.refuse(position, f"has {len(value)} entries: at most {most} are allowed")
     return len(value) > most
 
 
 def _read_zips(value: object, parameters: Collection[str], document: Document) -> Iterator[tuple[Axis, ...]]:
     for n, entry in enumerate(_list(value, ("matrix", ZIP), "[{rate: [1mbit, 2mbit], delay: [10ms, 20ms]}]", document)):
-        place: Path = ("matrix", ZIP, n)
+        position: ValuePath = ("matrix", ZIP, n)
         if not isinstance(entry, dict) or not entry:
-            document.fault(place, "must be names with values: write {rate: [1mbit, 2mbit], delay: [10ms, 20ms]}")
+            document.refuse(position, "must be names with values: write {rate: [1mbit, 2mbit], delay: [10ms, 20ms]}")
             continue
-        if _is_too_long(entry, MOST_AXES, place, document):
+        if _is_too_long(entry, MOST_AXES, position, document):
             continue
-        read = [_read_axis(name, one, (*place, name), parameters, document) for name, one in entry.items()]
+        read = [_read_axis(name, one, (*position, name), parameters, document) for name, one in entry.items()]
         axes = [axis for axis in read if axis is not None]
         if len({len(axis.values) for axis in axes}) > 1:
             lengths = ", ".join(f"{axis.name} {len(axis.values)}" for axis in axes)
-            document.fault(place, f"has lists of different lengths ({lengths}): give all the same length")
-        elif axes and not _is_twice(axes, place, document):
+            document.refuse(position, f"has lists of different lengths ({lengths}): give all the same length")
+        elif axes and not _is_twice(axes, position, document):
             yield tuple(axes)
 
 
 def _read_excluded(value: object, matrix: Matrix, document: Document) -> Iterator[dict[str, Scalar]]:
     known = {axis.name: axis.values for group in matrix.groups for axis in group}
     for n, entry in enumerate(_list(value, ("matrix", EXCLUDE), "[{cc: reno, rate: 1mbit}]", document)):
-        place: Path = ("matrix", EXCLUDE, n)
+        position: ValuePath = ("matrix", EXCLUDE, n)
         if not isinstance(entry, dict) or not entry:
-            document.fault(place, "must be values of axes: write {cc: reno, rate: 1mbit}")
+            document.refuse(position, "must be values of axes: write {cc: reno, rate: 1mbit}")
             continue
         for name, one in entry.items():
             if name not in known:
-                document.fault((*place, name), f"no axis '{name}'{name_nearest(name, known, 'axes')}")
+                document.refuse((*position, name), f"no axis '{name}'{name_nearest(name, known, 'axes')}")
             elif str(one) not in map(str, known[name]):
                 values = ", ".join(map(str, known[name][:8]))
-                document.fault((*place, name), f"{name_value(one)} is no value of this axis; it has: {values}")
+                document.refuse((*position, name), f"{name_value(one)} is no value of this axis; it has: {values}")
         if entry.keys() <= known.keys():
             yield entry
 
 
-def _list(value: object, place: Path, example: str, document: Document) -> list[Any]:
+def _list(value: object, position: ValuePath, example: str, document: Document) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        document.fault(place, f"must be a list: write '{place[-1]}: {example}'")
+        document.refuse(position, f"must be a list: write '{position[-1]}: {example}'")
         return []
-    return [] if _is_too_long(value, MOST_EXCLUDED, place, document) else value
+    return [] if _is_too_long(value, MOST_EXCLUDED, position, document) else value
 
 
 def _read_lone_axis(
-    name: str, value: object, place: Path, parameters: Collection[str], document: Document
+    name: str, value: object, position: ValuePath, parameters: Collection[str], document: Document
 ) -> Axis | None:
     """Read an axis outside `zip`, where each value makes cells of its own."""
-    axis = _read_axis(name, value, place, parameters, document)
-    return None if axis is None or _is_twice([axis], place, document) else axis
+    axis = _read_axis(name, value, position, parameters, document)
+    return None if axis is None or _is_twice([axis], position, document) else axis
 
 
-def _is_twice(axes: Sequence[Axis], place: Path, document: Document) -> bool:
-    """Return True if axes that vary together have the same values twice, which is a fault."""
+def _is_twice(axes: Sequence[Axis], position: ValuePath, document: Document) -> bool:
+    """Return True if axes that vary together have the same values twice, which is a problem."""
     seen = set()
     for row in zip(*(map(str, axis.values) for axis in axes), strict=True):
         if row in seen:
-            document.fault(place, f"has '{', '.join(row)}' twice: a cell runs again by 'repeat: {{runs: 5}}'")
+            document.refuse(position, f"has '{', '.join(row)}' twice: a cell runs again by 'repeat: {{runs: 5}}'")
             return True
         seen.add(row)
     return False
 
 
-def _read_axis(name: str, value: object, place: Path, parameters: Collection[str], document: Document) -> Axis | None:
-    before = len(document.faults)
-    _check_name(name, place, parameters, document)
+def _read_axis(
+    name: str, value: object, position: ValuePath, parameters: Collection[str], document: Document
+) -> Axis | None:
+    before = len(document.problems)
+    _check_name(name, position, parameters, document)
     values: tuple[Scalar, ...] = ()
     if isinstance(value, dict):
-        entry = check(RangeEntry, value, document, place)
+        entry = check(RangeEntry, value, document, position)
         try:
             values = entry.values() if entry else ()
         except ValidationError as error:
             for path, text in explain(RangeEntry, error):
-                document.fault((*place, *path), text)
+                document.refuse((*position, *path), text)
     elif isinstance(value, list) and value and all(isinstance(one, str | int | float) for one in value):
         values = tuple(value)
     else:
-        document.fault(place, f"must be a list of values or a range: write '{name}: [1, 2]' or {{from, to, steps}}")
+        document.refuse(position, f"must be a list of values or a range: write '{name}: [1, 2]' or {{from, to, steps}}")
     if any("{{" in str(one) for one in values):
-        document.fault(place, "holds a template: write the values")
-    for fault in filter(None, (check_place(name, one) for one in values)):
-        document.fault(place, fault)
-    return Axis(name, values) if len(document.faults) == before else None
+        document.refuse(position, "holds a template: write the values")
+    for problem in filter(None, (check_place(name, one) for one in values)):
+        document.refuse(position, problem)
+    return Axis(name, values) if len(document.problems) == before else None
 
 
 def check_place(name: str, value: Scalar) -> str | None:
-    """The fault in the name of a kernel or an engine. The run finds out if it exists."""
+    """The problem in the name of a kernel or an engine. The run finds out if it exists."""
     if name == "engine" and value not in ENGINE_NAMES:
         return f"no engine '{spell_scalar(value)}'{name_nearest(str(value), ENGINE_NAMES, 'engines')}"
     if name == "kernel" and not isinstance(value, str):
@@ -250,30 +252,30 @@ def check_place(name: str, value: Scalar) -> str | None:
     return None
 
 
-def _check_name(name: str, place: Path, parameters: Collection[str], document: Document) -> None:
+def _check_name(name: str, position: ValuePath, parameters: Collection[str], document: Document) -> None:
     """Check that an axis names something. The topology shows later if its link exists."""
     _, dot, prop = name.rpartition(".")
     if dot and prop not in PROPERTIES:
-        document.fault(place, f"a link has no '{prop}'{name_nearest(prop, PROPERTIES, 'it has')}")
+        document.refuse(position, f"a link has no '{prop}'{name_nearest(prop, PROPERTIES, 'it has')}")
     elif name in PLACES and name in parameters:
-        document.fault(
-            place, f"is a parameter of the files and where a cell runs: give parameter '{name}' another name"
+        document.refuse(
+            position, f"is a parameter of the files and where a cell runs: give parameter '{name}' another name"
         )
     elif not dot and name not in PLACES and name not in parameters:
         hint = name_nearest(name, parameters, "parameters")
         text = f"no parameter '{name}'{hint}"
         if hint.startswith("; there are no"):
             text = f"no parameter '{name}': write 'params: {{{name}: ...}}' and {{{{ {name} }}}} where it holds"
-        document.fault(place, text)
+        document.refuse(position, text)
 
 
 @dataclass(frozen=True)
 class LinkValues:
-    """Properties of links that a cell sets, by axis. Faults go to the document with the axes, at `place`."""
+    """Properties of links that a cell sets, by axis. Problems go to the document with the axes, at `position`."""
 
     values: Mapping[str, Scalar]
     document: Document
-    place: Path = ("matrix",)
+    position: ValuePath = ("matrix",)
 
     def lay_over(self, links: tuple[LinkSpec, ...]) -> tuple[LinkSpec, ...]:
         """The links with the values of this cell."""
@@ -281,7 +283,7 @@ class LinkValues:
             name, _, prop = axis.rpartition(".")
             if name not in {link.name for link in links}:
                 hint = name_nearest(name, [link.name for link in links], "links")
-                self.document.fault((*self.place, axis), f"no link '{name}'{hint}")
+                self.document.refuse((*self.position, axis), f"no link '{name}'{hint}")
             links = tuple(self._set(link, axis, prop, value) if link.name == name else link for link in links)
         return links
 
@@ -290,11 +292,11 @@ class LinkValues:
             given = DirectionProperties.model_validate({prop: value})
         except ValidationError as error:
             for _, text in explain(DirectionProperties, error):
-                self.document.fault((*self.place, axis), text)
+                self.document.refuse((*self.position, axis), text)
             return link
         if prop == "rate" and (message := tell_rounding(value)):
-            self.document.warn((*self.place, axis), message)
+            self.document.warn((*self.position, axis), message)
         forward, reverse = given.over((link.forward, link.reverse))
         for path, text in find_disagreements(forward, reverse).items():
-            self.document.fault((*self.place, axis), f"{'.'.join(map(str, path))} {text}")
+            self.document.refuse((*self.position, axis), f"{'.'.join(map(str, path))} {text}")
         return replace(link, forward=forward, reverse=reverse)

@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from mprun.host.mininet_library import make_importable
+from mprun.machine.mininet_library import make_importable
 
 # Options that do not describe the network, or that mprun decides itself.
 _IGNORED = {"node1", "node2", "port1", "port2", "cls", "cls1", "cls2", "intf", "intfName1", "intfName2", "fast"}
@@ -22,7 +22,7 @@ _KNOWN = {"bw", "delay", "loss", "max_queue_size"}
 
 
 class TopoError(Exception):
-    """The reason why the file is no topology, and the remedy. line: the line of the fault, if one is known."""
+    """The reason why the file is no topology, and the remedy. line: the line of the problem, if one is known."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from mprun.inputs.repeated_flow import expand, names_of
 from mprun.model import units
 from mprun.model.address import families_of
-from mprun.model.fault import Notes
-from mprun.model.path import End, NamedPath, Pair, usable_paths
+from mprun.model.path import HostPair, NamedPath, PathEnd, usable_paths
+from mprun.model.problem import Notes
 from mprun.model.span import find_spans
 from mprun.model.spec import FAMILIES, ExperimentSpec, Family, Flow, LinkChange, TopologySpec
 from mprun.model.units import NS_PER_S
@@ -55,7 +55,7 @@ class _Stream:
 
 def check_rates(
     topology: TopologySpec,
-    named: Mapping[Pair, Sequence[NamedPath]],
+    named: Mapping[HostPair, Sequence[NamedPath]],
     experiment: ExperimentSpec,
     notes: Notes,
 ) -> None:
@@ -113,7 +113,7 @@ def _check_together(running: Sequence[_Stream], capacity: _Capacity, told: set[s
 
 
 def _find_streams(
-    topology: TopologySpec, named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec
+    topology: TopologySpec, named: Mapping[HostPair, Sequence[NamedPath]], experiment: ExperimentSpec
 ) -> Iterator[_Stream]:
     """Yield the directions in which flows offer a rate, where their hosts are joined."""
     flows = expand(experiment.traffic)
@@ -149,7 +149,7 @@ def _find_streams(
                 yield _Stream(n, entry, flow.name, sender, receiver, rate, *known[key], begin_ns, end_ns)
 
 
-def _directions(flow: Flow) -> Iterator[Pair]:
+def _directions(flow: Flow) -> Iterator[HostPair]:
     """Yield sender and receiver of each direction in which a flow sends."""
     if not flow.options.get("reverse"):
         yield flow.source, flow.destination
@@ -184,9 +184,9 @@ class _Network:
         self._topology = topology
         self._links = {link.name: link for link in topology.links}
         self._between = {family: list(self._find_between(family)) for family in FAMILIES}
-        self._counted: dict[tuple[End, Family], dict[str, int]] = {}
+        self._counted: dict[tuple[PathEnd, Family], dict[str, int]] = {}
 
-    def find_ways(self, first: End, last: End, family: Family) -> frozenset[_Crossing]:
+    def find_ways(self, first: PathEnd, last: PathEnd, family: Family) -> frozenset[_Crossing]:
         """Return what lies on a way with the fewest routers, from an interface of a host to one of another host."""
         ahead, behind = self._count_routers(first, family), self._count_routers(last, family)
         links = [*self._between[family], *dict.fromkeys((first[1], last[1]))]
@@ -206,7 +206,7 @@ class _Network:
             if "host" not in kinds and carries:
                 yield link.name
 
-    def _count_routers(self, begin: End, family: Family) -> dict[str, int]:
+    def _count_routers(self, begin: PathEnd, family: Family) -> dict[str, int]:
         """Return the fewest routers on the way to each node, with the node itself."""
         if (begin, family) in self._counted:
             return self._counted[begin, family]

@@ -13,38 +13,38 @@ from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import Any
 
-from mprun.model.fault import Path
+from mprun.model.problem import ValuePath
 from mprun.model.spec import Chance, Jitter
 
-Order = tuple[int, int]
+EventOrder = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Course:
+class PropertyCourse:
     """The values that one event gives to one property.
 
     `begin_ns`: the time at which the event takes the property over.
     `order`: the place in the file. Of two events that begin at once, the later one in the file counts as the later.
-    `place`: the path for faults.
+    `position`: the path for problems.
     `steps`: times in ns, and the value from this time on. The last value stays.
     `end_ns`: the end of a temporary change, which has one step; None: the change is permanent.
     `is_ramp`: each step is an equal part of the way from the value before the event to the value of the steps.
     """
 
     begin_ns: int
-    order: Order
-    place: Path
+    order: EventOrder
+    position: ValuePath
     steps: Sequence[tuple[int, Any]]
     end_ns: int | None = None
     is_ramp: bool = False
 
     @property
-    def rank(self) -> tuple[int, Order]:
+    def rank(self) -> tuple[int, EventOrder]:
         return self.begin_ns, self.order
 
 
 @dataclass(frozen=True)
-class Moment:
+class PropertyMoment:
     """A property has a value from a time on, because of a course.
 
     `is_later`: the course began at an earlier time. Such moments come after the others of the same time.
@@ -52,15 +52,15 @@ class Moment:
 
     at_ns: int
     value: Any
-    course: Course
+    course: PropertyCourse
     is_later: bool
 
 
 # The ramp, the value before it, the value to reach, and the share of the way -> the value there.
-Climb = Callable[[Course, Any, Any, float], Any]
+Climb = Callable[[PropertyCourse, Any, Any, float], Any]
 
 
-def resolve_courses(before: Any, courses: Sequence[Course], climb: Climb) -> Iterator[Moment]:
+def resolve_courses(before: Any, courses: Sequence[PropertyCourse], climb: Climb) -> Iterator[PropertyMoment]:
     """Yield the values of a property in the order of time. before: the value without any event.
 
     A moment may repeat the value before it, if an event says so. climb: gives the values of a ramp.
@@ -68,17 +68,17 @@ def resolve_courses(before: Any, courses: Sequence[Course], climb: Climb) -> Ite
     lasting = {one.at_ns: one for one in _lay_lasting(before, [one for one in courses if one.end_ns is None], climb)}
     tops = dict(_lay_temporary([one for one in courses if one.end_ns is not None]))
     below = last = before
-    top: Course | None = None
+    top: PropertyCourse | None = None
     for at_ns in sorted({*lasting, *tops}):
         step, ended, top = lasting.get(at_ns), top, tops.get(at_ns, top)
         below = below if step is None else step.value
         value = below if top is None else top.steps[0][1]
         if top is not None and top.begin_ns == at_ns:
-            yield Moment(at_ns, value, top, is_later=False)
+            yield PropertyMoment(at_ns, value, top, is_later=False)
         elif top is None and ended is None and step is not None and (step.value != last or step.is_written):
-            yield Moment(at_ns, value, step.course, step.course.is_ramp)
+            yield PropertyMoment(at_ns, value, step.course, step.course.is_ramp)
         elif ended is not None and value != last:
-            yield Moment(at_ns, value, ended, is_later=True)
+            yield PropertyMoment(at_ns, value, ended, is_later=True)
         last = value
 
 
@@ -88,11 +88,11 @@ class _Step:
 
     at_ns: int
     value: Any
-    course: Course
+    course: PropertyCourse
     is_written: bool
 
 
-def _lay_lasting(before: Any, courses: Sequence[Course], climb: Climb) -> Iterator[_Step]:
+def _lay_lasting(before: Any, courses: Sequence[PropertyCourse], climb: Climb) -> Iterator[_Step]:
     """Yield the values of permanent changes, each until the next one begins."""
     value = before
     ordered = sorted(courses, key=lambda one: one.rank)
@@ -108,10 +108,10 @@ def _lay_lasting(before: Any, courses: Sequence[Course], climb: Climb) -> Iterat
                 yield _Step(at_ns, value, course, is_written=True)
 
 
-def _lay_temporary(courses: Sequence[Course]) -> Iterator[tuple[int, Course | None]]:
+def _lay_temporary(courses: Sequence[PropertyCourse]) -> Iterator[tuple[int, PropertyCourse | None]]:
     """Yield the temporary change that is on top from each time on; None if there is none."""
     ordered = sorted(courses, key=lambda one: one.rank)
-    running: list[tuple[tuple[int, Order], int]] = []
+    running: list[tuple[tuple[int, EventOrder], int]] = []
     next_one = 0
     for at_ns in sorted(set(chain.from_iterable((one.begin_ns, one.end_ns or 0) for one in ordered))):
         while next_one < len(ordered) and ordered[next_one].begin_ns <= at_ns:
@@ -122,7 +122,7 @@ def _lay_temporary(courses: Sequence[Course]) -> Iterator[tuple[int, Course | No
         yield at_ns, ordered[running[0][1]] if running else None
 
 
-def _reverse(rank: tuple[int, Order]) -> tuple[int, Order]:
+def _reverse(rank: tuple[int, EventOrder]) -> tuple[int, EventOrder]:
     begin_ns, (event, number) = rank
     return -begin_ns, (-event, -number)
 

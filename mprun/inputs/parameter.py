@@ -11,57 +11,57 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mprun.model.fault import name_nearest
+from mprun.model.problem import name_nearest
 from mprun.model.scalar import Scalar
 
 if TYPE_CHECKING:
-    from mprun.inputs.template import TemplateFault
+    from mprun.inputs.template import TemplateProblem
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass
-class Parameters:
+class FileParameters:
     """The parameters of both files. `used` collects the names that scalars asked for.
 
-    `whole`: False if a file could not be read, so that a missing name is no fault.
+    `whole`: False if a file could not be read, so that a missing name is no problem.
     """
 
     values: Mapping[str, Scalar]
     whole: bool = True
     used: set[str] = field(default_factory=set)
-    _rendered: dict[str, Scalar | TemplateFault] = field(default_factory=dict)
+    _rendered: dict[str, Scalar | TemplateProblem] = field(default_factory=dict)
     _characters: int = 0
 
     def render(self, text: str) -> Scalar:
         """The value of a scalar. A scalar that is a single `{{ expression }}` keeps the expression's type.
 
-        Raises TemplateFault.
+        Raises TemplateProblem.
         """
-        from mprun.inputs.template import MOST_IN_ALL, TemplateFault
+        from mprun.inputs.template import MOST_IN_ALL, TemplateProblem
 
         if text not in self._rendered:
             self._characters += len(text)
             if self._characters > MOST_IN_ALL:
-                raise TemplateFault(
+                raise TemplateProblem(
                     f"is one template too many: {MOST_IN_ALL} characters are allowed in all templates together"
                 )
             try:
                 self._rendered[text] = self._render(text)
-            except TemplateFault as error:
+            except TemplateProblem as error:
                 self._rendered[text] = error
         value = self._rendered[text]
-        if isinstance(value, TemplateFault):
+        if isinstance(value, TemplateProblem):
             raise value
         return value
 
     def _render(self, text: str) -> Scalar:
-        from mprun.inputs.template import TemplateFault, parse
+        from mprun.inputs.template import TemplateProblem, parse
 
         template = parse(text)
         self.used |= template.names
         unknown = sorted(template.names - set(self.values))
         if unknown and self.whole:
             hint = name_nearest(unknown[0], self.values, "parameters")
-            raise TemplateFault(f"no parameter '{unknown[0]}'{hint}")
+            raise TemplateProblem(f"no parameter '{unknown[0]}'{hint}")
         return text if unknown else template.render(self.values)

@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from mprun.inputs.document import Document
 from mprun.model.axis import read_axis, read_number
-from mprun.model.fault import name_nearest
+from mprun.model.problem import name_nearest
 from mprun.model.scalar import Scalar, name_value
 from mprun.model.spec import Plot
 
 
 def check_axes(plots: Collection[Plot], axes: Mapping[str, Sequence[Scalar]], document: Document) -> None:
-    """Record faults of plots over an axis that the matrix does not have, or whose values do not fit.
+    """Record problems of plots over an axis that the matrix does not have, or whose values do not fit.
 
     `axes`: the axes of the experiment's matrix, with their values.
     """
@@ -24,13 +24,13 @@ def check_axes(plots: Collection[Plot], axes: Mapping[str, Sequence[Scalar]], do
                 continue
             if axis not in axes:
                 hint = name_nearest(axis, axes, "axes") if axes else ": write one, as in 'matrix: {cc: [cubic, reno]}'"
-                document.fault(("plots", n, key), f"the matrix has no axis '{axis}'{hint}")
+                document.refuse(("plots", n, key), f"the matrix has no axis '{axis}'{hint}")
             elif list(named.values()).count(axis) > 1:
-                document.fault(("plots", n, key), f"'{axis}' is used twice in this figure: remove one")
+                document.refuse(("plots", n, key), f"'{axis}' is used twice in this figure: remove one")
         if plot.over is not None and plot.over in axes and "x" in plot.log:
             reason = _refuse_log(plot.over, axes[plot.over])
             if reason is not None:
-                document.fault(("plots", n, "log"), f"{reason}: remove 'x'")
+                document.refuse(("plots", n, "log"), f"{reason}: remove 'x'")
 
 
 def _refuse_log(axis: str, values: Sequence[Scalar]) -> str | None:

@@ -18,10 +18,9 @@ from yaml._yaml import CParser
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.reader import ReaderError
 
-from mprun.inputs.older.lines import Role, is_older
-from mprun.model.fault import Fault, InputError, find_nearest
-from mprun.model.fault import Path as FaultPath
+from mprun.inputs.older.lines import FileRole, is_older
 from mprun.model.permission import NONE, Permissions
+from mprun.model.problem import InputError, InputProblem, ValuePath, find_nearest
 from mprun.model.scalar import PLAIN, QUOTED
 from mprun.model.spec import Attachment
 from mprun.safety.folder import UnsafeError, open_regular
@@ -42,7 +41,7 @@ RESOLVED = "# As mprun understood it: every default and derived value filled in.
 
 
 @dataclass(frozen=True)
-class Tree:
+class FileTree:
     """The joined tree of a file and all files that it builds on. root is None if a part is missing.
 
     `is_resolved`: the file is one that a run wrote, with all defaults and derived values.
@@ -54,15 +53,15 @@ class Tree:
     name: str
     root: MappingNode | None
     files: tuple[str, ...]
-    faults: tuple[Fault, ...]
-    warnings: tuple[Fault, ...] = ()
+    problems: tuple[InputProblem, ...]
+    warnings: tuple[InputProblem, ...] = ()
     allowed: Permissions = NONE
     is_resolved: bool = False
     older_keys: Mapping[tuple[str, int], str] = field(default_factory=dict)
     examined: dict[tuple[Path, str | None], Attachment] = field(default_factory=dict, compare=False)
 
 
-def read(given: Path | str, role: Role, allowed: Permissions = NONE, legacy_queue: bool = False) -> Tree:
+def read(given: Path | str, role: FileRole, allowed: Permissions = NONE, legacy_queue: bool = False) -> FileTree:
     """Read a file that the user named and all that it builds on.
 
     allowed: whether a topology may be a Python file, and whether files may name others outside their folder.
@@ -76,10 +75,10 @@ def read(given: Path | str, role: Role, allowed: Permissions = NONE, legacy_queu
         joined = reading.read(Path(name), ())
         root = joined if reading.is_whole else None
     except InputError as error:
-        reading.faults += error.found
+        reading.problems += error.found
     files = tuple(reading.files) or (name,)
     warnings, is_resolved = tuple(reading.warnings), reading.is_resolved
-    return Tree(name, root, files, tuple(reading.faults), warnings, allowed, is_resolved, reading.older_keys)
+    return FileTree(name, root, files, tuple(reading.problems), warnings, allowed, is_resolved, reading.older_keys)
 
 
 def find(given: Path | str) -> str:
@@ -125,13 +124,13 @@ def _list_yaml_files(folder: Path) -> list[str]:
 class _Reading:
     """The files of one tree while they are read, and the tree of each."""
 
-    def __init__(self, name: str, role: Role, legacy_queue: bool, allowed: Permissions) -> None:
+    def __init__(self, name: str, role: FileRole, legacy_queue: bool, allowed: Permissions) -> None:
         self.name = name
-        self._role: Role = role
+        self._role: FileRole = role
         self._legacy_queue = legacy_queue
         self._allowed = allowed
-        self.faults: list[Fault] = []
-        self.warnings: list[Fault] = []
+        self.problems: list[InputProblem] = []
+        self.warnings: list[InputProblem] = []
         self.older_keys: dict[tuple[str, int], str] = {}
         self.files: list[str] = []
         self.is_whole = True
@@ -162,8 +161,8 @@ class _Reading:
             line = root.start_mark.line + 1
             found = "a list" if isinstance(root, SequenceNode) else "a single value"
             raise _refusal(str(path), f"holds {found}, not keys with values: write 'version: 1' and so on", line)
-        self.faults += _clean_keys(root)
-        self.faults += _refuse_controls(root)
+        self.problems += _clean_keys(root)
+        self.problems += _refuse_controls(root)
         own = [(k, v) for k, v in root.value if k.value not in ("extends", "include")]
         result = MappingNode(root.tag, own, root.start_mark, root.end_mark)
         below: MappingNode | None = None
@@ -199,24 +198,24 @@ class _Reading:
 
         imported = convert(text, name, self._role, self._legacy_queue)
         if imported.root is None:
-            raise InputError(imported.faults)
-        self.faults += imported.faults
+            raise InputError(imported.problems)
+        self.problems += imported.problems
         self.warnings += imported.warnings
         self.older_keys |= {(name, line): key for line, key in imported.keys.items()}
         return imported.root
 
     def _base(self, path: Path, named: ScalarNode, outer: tuple[Path, ...]) -> MappingNode | None:
-        """The tree of a file that another names. A fault of opening it belongs to the line that names it."""
+        """The tree of a file that another names. A problem of opening it belongs to the line that names it."""
         file = path.parent / named.value
         try:
             return self.read(file, outer)
         except InputError as error:
             self.is_whole = False
-            for fault in error.found:
-                if fault.line is None:
+            for problem in error.found:
+                if problem.line is None:
                     where = ("extends",) if named.tag == "extends" else ("include",)
-                    fault = _fault_at(named, where, f"{fault.file}: {fault.message}")
-                self.faults.append(fault)
+                    problem = _problem_at(named, where, f"{problem.file}: {problem.message}")
+                self.problems.append(problem)
             return None
 
     def _bases(self, root: MappingNode) -> Iterator[ScalarNode]:
@@ -231,7 +230,7 @@ class _Reading:
                         yield ScalarNode(wanted, node.value, node.start_mark, node.end_mark)
                     else:
                         example = "'extends: base.yaml'" if wanted == "extends" else "'include: [base.yaml]'"
-                        self.faults.append(_fault_at(node, (wanted,), f"must name a file: write {example}"))
+                        self.problems.append(_problem_at(node, (wanted,), f"must name a file: write {example}"))
 
     def _merge(self, below: MappingNode, above: MappingNode, levels: int = 0) -> MappingNode:
         """A new mapping with the keys of both. If both have a key, mappings are merged and other values replaced."""
@@ -293,7 +292,7 @@ def is_outside(path: Path, given: str) -> bool:
 
 
 def tell_outside(given: str) -> str:
-    """Return the fault of a file outside the folder, and the remedy."""
+    """Return the problem of a file outside the folder, and the remedy."""
     return f"lies outside the folder of {given}: copy it there, or add --allow-outside"
 
 
@@ -329,7 +328,7 @@ class _Parser(CParser):
     """libyaml's parser with limits. It leaves scalars as text and notes if they were quoted.
 
     The limits are needed because libyaml's composer recurses on the C stack: a megabyte of `[` ends in a segmentation
-    fault.
+    problem.
     """
 
     def __init__(self, stream: _Stream) -> None:
@@ -389,9 +388,9 @@ def _problem_line(error: YAMLError) -> int | None:
     return None if mark is None else mark.line + 1
 
 
-def _clean_keys(root: Node) -> Iterator[Fault]:
-    """Remove keys that are repeated or are no text from one file's mappings. Record a fault for each."""
-    waiting: list[tuple[Node, FaultPath]] = [(root, ())]
+def _clean_keys(root: Node) -> Iterator[InputProblem]:
+    """Remove keys that are repeated or are no text from one file's mappings. Record a problem for each."""
+    waiting: list[tuple[Node, ValuePath]] = [(root, ())]
     seen = set()
     while waiting:
         node, path = waiting.pop()
@@ -404,12 +403,12 @@ def _clean_keys(root: Node) -> Iterator[Fault]:
             kept: dict[str, tuple[ScalarNode, Node]] = {}
             for key, value in node.value:
                 if not isinstance(key, ScalarNode):
-                    yield _fault_at(key, path, "a list or mapping cannot be a key: write 'key: value'")
+                    yield _problem_at(key, path, "a list or mapping cannot be a key: write 'key: value'")
                     continue
                 if key.value in kept:
                     first = kept[key.value][0].start_mark.line + 1
                     message = f"repeated key, first on line {first}: remove one of the two"
-                    yield _fault_at(key, (*path, key.value), message)
+                    yield _problem_at(key, (*path, key.value), message)
                     continue
                 kept[key.value] = (key, value)
                 if not isinstance(value, ScalarNode):
@@ -421,8 +420,8 @@ def _clean_keys(root: Node) -> Iterator[Fault]:
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
-def _refuse_controls(root: Node) -> Iterator[Fault]:
-    """Yield a fault for each key and value with a character that would change what a terminal shows."""
+def _refuse_controls(root: Node) -> Iterator[InputProblem]:
+    """Yield a problem for each key and value with a character that would change what a terminal shows."""
     waiting: list[Node] = [root]
     seen = set()
     while waiting:
@@ -432,15 +431,17 @@ def _refuse_controls(root: Node) -> Iterator[Fault]:
         seen.add(id(node))
         if isinstance(node, ScalarNode):
             if found := _OBEYED.search(node.value):
-                yield _fault_at(node, (), f"holds U+{ord(found[0]):04X}, a control character for terminals: remove it")
+                yield _problem_at(
+                    node, (), f"holds U+{ord(found[0]):04X}, a control character for terminals: remove it"
+                )
         elif isinstance(node, SequenceNode):
             waiting += node.value
         elif isinstance(node, MappingNode):
             waiting += [one for pair in node.value for one in pair]
 
 
-def _fault_at(node: Node, path: FaultPath, message: str) -> Fault:
-    return Fault(node.start_mark.name, node.start_mark.line + 1, path, message)
+def _problem_at(node: Node, path: ValuePath, message: str) -> InputProblem:
+    return InputProblem(node.start_mark.name, node.start_mark.line + 1, path, message)
 
 
 def _unreadable(file: str, error: Exception) -> InputError:
@@ -449,4 +450,4 @@ def _unreadable(file: str, error: Exception) -> InputError:
 
 
 def _refusal(file: str, message: str, line: int | None = None) -> InputError:
-    return InputError([Fault(file, line, (), message)])
+    return InputError([InputProblem(file, line, (), message)])

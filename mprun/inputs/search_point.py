@@ -9,10 +9,10 @@ from mprun.inputs.document import Document
 from mprun.inputs.keys.event import PROPERTIES
 from mprun.inputs.keys.search import SearchEntry, read_axis
 from mprun.inputs.matrix_cells import PLACES
-from mprun.model.fault import name_nearest
 from mprun.model.metric import Unit
+from mprun.model.problem import name_nearest
 from mprun.model.scalar import Scalar
-from mprun.model.search_space import Axis, Floors, Search
+from mprun.model.search_space import Floors, Search, SearchAxis
 from mprun.statements.evaluation import check
 from mprun.statements.expression import ExpressionError, Reference, parse
 
@@ -23,19 +23,21 @@ MAIN = "main"
 
 
 def read_search(entry: SearchEntry, unit_of: Callable[[str], Unit], document: Document) -> Search:
-    """Return the conditions of a search. Faults go to the document, and axes with a fault are left out.
+    """Return the conditions of a search. Problems go to the document, and axes with a problem are left out.
 
     unit_of: returns the unit of a metric of a run; may raise UnknownName.
     """
-    axes: list[Axis] = []
+    axes: list[SearchAxis] = []
     for name, value in entry.vary.items():
         try:
             axes.append(read_axis(name, value))
         except ValueError as error:
-            document.fault(("search", "vary", name), str(error))
+            document.refuse(("search", "vary", name), str(error))
     for name in {CASE, MAIN} & {*entry.control, *entry.vary}:
-        place = "control" if name in entry.control else "vary"
-        document.fault(("search", place, name), f"'{name}' has a meaning in the table of a search: take another name")
+        position = "control" if name in entry.control else "vary"
+        document.refuse(
+            ("search", position, name), f"'{name}' has a meaning in the table of a search: take another name"
+        )
 
     def find_unit(reference: Reference) -> Unit:
         return unit_of(reference.name.partition(".")[2] if is_of_control(reference, entry.control) else reference.name)
@@ -43,7 +45,7 @@ def read_search(entry: SearchEntry, unit_of: Callable[[str], Unit], document: Do
     try:
         check(parse(entry.violate), find_unit)
     except ExpressionError as error:
-        document.fault(("search", "violate"), str(error))
+        document.refuse(("search", "violate"), str(error))
     given = entry.floors
     floors = Floors() if given is None else Floors(given.queue, given.buffer, given.duration)
     return Search(tuple(axes), entry.violate, entry.control, floors)
@@ -59,11 +61,11 @@ def check_names(search: Search, parameters: Collection[str], links: Collection[s
     names: list[tuple[str, ...]] = [("search", "vary", axis.name) for axis in search.axes]
     names += [("search", "control", control, name) for control, changes in search.controls.items() for name in changes]
     for *path, name in names:
-        if message := _find_name_fault(name, parameters, links):
-            document.fault((*path, name), message)
+        if message := _find_name_problem(name, parameters, links):
+            document.refuse((*path, name), message)
 
 
-def _find_name_fault(name: str, parameters: Collection[str], links: Collection[str] | None) -> str | None:
+def _find_name_problem(name: str, parameters: Collection[str], links: Collection[str] | None) -> str | None:
     link, dot, prop = name.rpartition(".")
     if name in PLACES:
         return f"a search does not vary the {name}: give it on the command line"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mprun.errors import HostError
-from mprun.host.cache import find_base
+from mprun.errors import MachineError
+from mprun.machine.cache import find_base
 from mprun.model.engine_name import EngineName
 
 
@@ -17,7 +17,7 @@ def configuration_path() -> Path | None:
     """Return the path of the configuration, which need not exist; None for a user without a home directory."""
     try:
         return find_base("XDG_CONFIG_HOME", ".config") / "mprun" / "config.yaml"
-    except HostError:
+    except MachineError:
         return None
 
 

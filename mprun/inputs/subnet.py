@@ -11,8 +11,8 @@ from ipaddress import ip_interface
 
 from mprun.inputs.document import Document
 from mprun.model.address import InterfaceAddress, Subnet, families_of, family_of, mirror_text
-from mprun.model.fault import Path, render_path
 from mprun.model.path import Components
+from mprun.model.problem import ValuePath, render_path
 from mprun.model.spec import FAMILIES, IPV6_LEAST_MTU, TITLES, Addressing, Family, LinkSpec, NodeKind
 
 _EXAMPLES = {"ipv4": "10.0.0.1/24", "ipv6": "fd00:10::1/64"}
@@ -25,7 +25,7 @@ _LINK_LOCAL = "is link-local: no route leads there"
 def check_mtu(
     values: Mapping[str, object], links: Sequence[LinkSpec], addressing: Addressing, document: Document
 ) -> None:
-    """Record faults of links that carry IPv6 with too small an MTU, at each `mtu`."""
+    """Record problems of links that carry IPv6 with too small an MTU, at each `mtu`."""
     narrow = {
         link.mtu for link in links if link.mtu < IPV6_LEAST_MTU and "ipv6" in families_of(link.addressing or addressing)
     }
@@ -33,10 +33,10 @@ def check_mtu(
         mtu = entry.get("mtu")
         if isinstance(mtu, int) and mtu in narrow and entry.get("addressing") != "ipv4":
             message = f"IPv6 needs at least {IPV6_LEAST_MTU} bytes (RFC 8200): raise it, or give 'addressing: ipv4'"
-            document.fault((*path, "mtu"), f"{mtu} is too little: {message}")
+            document.refuse((*path, "mtu"), f"{mtu} is too little: {message}")
 
 
-def walk_mappings(value: object, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, object]]]:
+def walk_mappings(value: object, path: ValuePath = ()) -> Iterator[tuple[ValuePath, Mapping[str, object]]]:
     """Every mapping in a value with its path."""
     if isinstance(value, Mapping):
         yield path, value
@@ -53,7 +53,7 @@ def check_addresses(
     nodes: Mapping[str, NodeKind],
     document: Document,
 ) -> None:
-    """Record faults of the addresses in the files: form, double use, subnets of links.
+    """Record problems of the addresses in the files: form, double use, subnets of links.
 
     Links that meet in a switch are one segment and have one subnet. Other segments have other subnets.
     """
@@ -64,8 +64,8 @@ def check_addresses(
         for end in (a, b):
             if nodes[end] == "switch":
                 segments.join(n, end)
-    taken: dict[object, Path] = {}
-    subnets: dict[tuple[object, Family], tuple[Subnet, Path]] = {}
+    taken: dict[object, ValuePath] = {}
+    subnets: dict[tuple[object, Family], tuple[Subnet, ValuePath]] = {}
     for n, a, b, link in links:
         addresses = link.get("addresses")
         families = _families(link.get("addressing") or addressing)
@@ -73,17 +73,17 @@ def check_addresses(
             continue
         for m, (end, texts) in enumerate(zip((a, b), addresses, strict=True)):
             path = ("links", n, "addresses", m)
-            for place, interface in _read_end(end, nodes[end], texts, families, path, document):
+            for position, interface in _read_end(end, nodes[end], texts, families, path, document):
                 if interface.ip in taken:
                     line = _line(document, taken[interface.ip])
-                    document.fault(place, f"address {interface.ip} is taken by {line}: give each end its own")
-                taken.setdefault(interface.ip, place)
+                    document.refuse(position, f"address {interface.ip} is taken by {line}: give each end its own")
+                taken.setdefault(interface.ip, position)
                 segment = (segments.find(n), family_of(interface))
-                network, first = subnets.setdefault(segment, (interface.network, place))
+                network, first = subnets.setdefault(segment, (interface.network, position))
                 if network != interface.network:
                     line = _line(document, first)
                     message = f"{interface} is not in subnet {network} of {line}: one link has one subnet"
-                    document.fault(place, message)
+                    document.refuse(position, message)
     _check_overlaps(list(subnets.values()), document)
 
 
@@ -95,9 +95,9 @@ def _families(addressing: object) -> tuple[Family, ...]:
 
 
 def _read_end(
-    end: str, kind: NodeKind, value: object, families: Sequence[Family], path: Path, document: Document
-) -> Iterator[tuple[Path, InterfaceAddress]]:
-    """The valid addresses of one end, with their paths. Faults are recorded for the others."""
+    end: str, kind: NodeKind, value: object, families: Sequence[Family], path: ValuePath, document: Document
+) -> Iterator[tuple[ValuePath, InterfaceAddress]]:
+    """The valid addresses of one end, with their paths. Problems are recorded for the others."""
     if value is None or not isinstance(value, list):
         found = _read_address(end, kind, value, families, path, document)
         if found is not None:
@@ -105,43 +105,43 @@ def _read_end(
         return
     first: dict[Family, str] = {}
     for n, text in enumerate(value):
-        place = (*path, n)
-        found = _read_address(end, kind, text, families, place, document)
+        position = (*path, n)
+        found = _read_address(end, kind, text, families, position, document)
         if found is None:
             continue
         family = family_of(found)
         if family in first:
             message = f"is a second {TITLES[family]} address in addition to {first[family]}: give one of each family"
-            document.fault(place, f"{text} {message}")
+            document.refuse(position, f"{text} {message}")
         else:
             first[family] = str(found)
-            yield place, found
+            yield position, found
 
 
-def _check_overlaps(subnets: list[tuple[Subnet, Path]], document: Document) -> None:
-    widest: tuple[Subnet, Path] | None = None
+def _check_overlaps(subnets: list[tuple[Subnet, ValuePath]], document: Document) -> None:
+    widest: tuple[Subnet, ValuePath] | None = None
     for network, path in sorted(subnets, key=lambda s: (s[0].version, int(s[0].network_address), s[0].prefixlen)):
         if widest is not None and network.version == widest[0].version and network.overlaps(widest[0]):
             later, earlier = max((path, widest[1]), key=_order), min((path, widest[1]), key=_order)
             message = f"its subnet overlaps with that of {_line(document, earlier)}: give each link its own"
-            document.fault(later, message)
+            document.refuse(later, message)
         if widest is None or (network.version, int(network[-1])) > (widest[0].version, int(widest[0][-1])):
             widest = (network, path)
 
 
-def _order(path: Path) -> int:
+def _order(path: ValuePath) -> int:
     return int(path[1])
 
 
 def _read_address(
-    end: str, kind: NodeKind, text: object, families: Sequence[Family], path: Path, document: Document
+    end: str, kind: NodeKind, text: object, families: Sequence[Family], path: ValuePath, document: Document
 ) -> InterfaceAddress | None:
     if kind == "switch":
         if text is not None:
-            document.fault(path, f"'{end}' is a switch and has no address: write null")
+            document.refuse(path, f"'{end}' is a switch and has no address: write null")
         return None
     if text is None:
-        document.fault(path, f"'{end}' is a {kind} and needs one: write an address, or leave 'addresses' out")
+        document.refuse(path, f"'{end}' is a {kind} and needs one: write an address, or leave 'addresses' out")
         return None
     if not isinstance(text, str):
         return None
@@ -150,24 +150,24 @@ def _read_address(
     try:
         interface = ip_interface(text)
     except ValueError:
-        document.fault(path, f"'{text}' is no {title} address: write one as in '{example}'")
+        document.refuse(path, f"'{text}' is no {title} address: write one as in '{example}'")
         return None
     network, ip = interface.network, interface.ip
     if family not in families:
         other = TITLES[families[0]]
         instead = (mirror_text(text) if family == "ipv4" else None) or _EXAMPLES[families[0]]
         hint = f"write '{instead}', or 'addressing: both'"
-        document.fault(path, f"'{text}' is an {title} address, and this link has {other} alone: {hint}")
+        document.refuse(path, f"'{text}' is an {title} address, and this link has {other} alone: {hint}")
     elif "/" not in text:
-        document.fault(path, f"'{text}' has no prefix length: write '{text}/{example.split('/')[1]}'")
+        document.refuse(path, f"'{text}' has no prefix length: write '{text}/{example.split('/')[1]}'")
     elif "." in text.split("/")[1] or not 1 <= network.prefixlen <= longest:
-        document.fault(path, f"'{text}' has no room for two ends: write a prefix length from 1 to {longest}")
+        document.refuse(path, f"'{text}' has no room for two ends: write a prefix length from 1 to {longest}")
     elif (which := _role_of(interface)) is not None:
-        document.fault(path, f"{text} is {which}: take one between {network[1]} and {_last_host(interface)}")
+        document.refuse(path, f"{text} is {which}: take one between {network[1]} and {_last_host(interface)}")
     elif family == "ipv6" and ip.is_link_local:
-        document.fault(path, f"{text} {_LINK_LOCAL}: take one as in '{example}'")
+        document.refuse(path, f"{text} {_LINK_LOCAL}: take one as in '{example}'")
     elif ip.is_loopback or ip.is_multicast or ip.is_unspecified or ip.is_reserved:
-        document.fault(path, f"{text} is not an address of one host: take one as in '{example}'")
+        document.refuse(path, f"{text} is not an address of one host: take one as in '{example}'")
     else:
         return interface
     return None
@@ -188,6 +188,6 @@ def _last_host(interface: InterfaceAddress) -> object:
     return interface.network[-2] if interface.version == 4 else interface.network[-1]
 
 
-def _line(document: Document, path: Path) -> str:
+def _line(document: Document, path: ValuePath) -> str:
     """`links[0].addresses[1] on line 7`."""
-    return f"{render_path(path)} on line {document.place(path)[1]}"
+    return f"{render_path(path)} on line {document.position(path)[1]}"

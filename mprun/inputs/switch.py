@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mprun.inputs.document import Document
 from mprun.inputs.keys.openflow import OpenFlowEntry
 from mprun.model import ofctl
-from mprun.model.fault import Path, list_names, name_nearest
+from mprun.model.problem import ValuePath, list_names, name_nearest
 from mprun.model.spec import LinkSpec, NodeKind, OpenFlow
 
 
@@ -17,67 +17,67 @@ def read_switches(
     nodes: Mapping[str, NodeKind],
     links: Sequence[LinkSpec],
     document: Document,
-    place_of: Callable[[str], Path] = lambda name: ("nodes", name, "openflow"),
+    place_of: Callable[[str], ValuePath] = lambda name: ("nodes", name, "openflow"),
 ) -> dict[str, OpenFlow]:
-    """Return the OpenFlow switches of a topology. Faults go to the document. place_of: the path of a node's entry."""
+    """Return the OpenFlow switches of a topology. Problems go to the document. place_of: the path of a node's entry."""
     switches = {}
     for name, entry in entries.items():
-        place = place_of(name)
+        position = place_of(name)
         if entry is None:
             continue
         if name not in nodes:
             known = [node for node, kind in nodes.items() if kind == "switch"]
-            document.fault(place, f"no switch '{name}'{name_nearest(name, known, 'switches')}")
+            document.refuse(position, f"no switch '{name}'{name_nearest(name, known, 'switches')}")
             continue
         if nodes[name] != "switch":
-            document.fault(place, f"'{name}' is a {nodes[name]}, and only switches speak OpenFlow: remove this")
+            document.refuse(position, f"'{name}' is a {nodes[name]}, and only switches speak OpenFlow: remove this")
             continue
         switches[name] = entry.resolve()
-        _check_keys(entry, switches[name], place, document)
-        _check_lines(switches[name], [link.name for link in links if name in link.ends], place, document)
+        _check_keys(entry, switches[name], position, document)
+        _check_lines(switches[name], [link.name for link in links if name in link.ends], position, document)
     _check_circles(switches, nodes, links, document, place_of)
     return switches
 
 
-def _check_keys(entry: OpenFlowEntry, switch: OpenFlow, place: Path, document: Document) -> None:
-    """Record faults of keys that the mode does not use, and of modes without a key that they need."""
+def _check_keys(entry: OpenFlowEntry, switch: OpenFlow, position: ValuePath, document: Document) -> None:
+    """Record problems of keys that the mode does not use, and of modes without a key that they need."""
     if entry.controller is not None and switch.mode != "reactive":
-        document.fault((*place, "controller"), f"is never asked in mode {switch.mode}: write 'mode: reactive'")
+        document.refuse((*position, "controller"), f"is never asked in mode {switch.mode}: write 'mode: reactive'")
     if entry.hash is not None and switch.mode != "multipath":
-        document.fault((*place, "hash"), f"decides nothing in mode {switch.mode}: write 'mode: multipath'")
+        document.refuse((*position, "hash"), f"decides nothing in mode {switch.mode}: write 'mode: multipath'")
     if switch.mode == "flows" and not switch.flows:
-        document.fault((*place, "mode"), "without flows drops every packet: write 'flows: [...]'")
+        document.refuse((*position, "mode"), "without flows drops every packet: write 'flows: [...]'")
 
 
-def _check_lines(switch: OpenFlow, ports: list[str], place: Path, document: Document) -> None:
+def _check_lines(switch: OpenFlow, ports: list[str], position: ValuePath, document: Document) -> None:
     groups: dict[int, int] = {}
     for n, text in enumerate(switch.groups):
         number = ofctl.group_id(text)
-        here = (*place, "groups", n)
+        here = (*position, "groups", n)
         if number is None:
-            document.fault(here, "has no number: write 'group_id=1,type=select,bucket=...'")
+            document.refuse(here, "has no number: write 'group_id=1,type=select,bucket=...'")
         elif number in groups:
-            document.fault(here, f"a second group {number}: give each its own number")
+            document.refuse(here, f"a second group {number}: give each its own number")
         else:
             groups[number] = n
         _check_ports(text, ports, here, document)
     for n, text in enumerate(switch.flows):
-        here = (*place, "flows", n)
+        here = (*position, "flows", n)
         if not ofctl.has_actions(text):
-            document.fault(here, "has no actions: write 'actions=output:LINK', or 'actions=drop'")
+            document.refuse(here, "has no actions: write 'actions=output:LINK', or 'actions=drop'")
         _check_ports(text, ports, here, document)
         for number in sorted(ofctl.groups_used(text) - groups.keys()):
             known = list_names([str(group) for group in groups], "groups")
-            document.fault(here, f"no group {number}{known if groups else ': write one under groups'}")
+            document.refuse(here, f"no group {number}{known if groups else ': write one under groups'}")
 
 
-def _check_ports(text: str, ports: list[str], here: Path, document: Document) -> None:
+def _check_ports(text: str, ports: list[str], here: ValuePath, document: Document) -> None:
     for name in ofctl.ports_named(text):
         if name not in ports:
-            document.fault(here, f"no link '{name}' at this switch{name_nearest(name, ports, 'links here')}")
+            document.refuse(here, f"no link '{name}' at this switch{name_nearest(name, ports, 'links here')}")
     for number in ofctl.port_numbers(text):
         if not 1 <= number <= len(ports):
-            document.fault(here, f"no port {number}: there are {len(ports)}; write a link's name")
+            document.refuse(here, f"no port {number}: there are {len(ports)}; write a link's name")
 
 
 def _check_circles(
@@ -85,7 +85,7 @@ def _check_circles(
     nodes: Mapping[str, NodeKind],
     links: Sequence[LinkSpec],
     document: Document,
-    place_of: Callable[[str], Path],
+    place_of: Callable[[str], ValuePath],
 ) -> None:
     """Refuse flooding switches on a loop of switches: a flooded packet would circulate for ever."""
     if not switches:
@@ -95,7 +95,7 @@ def _check_circles(
         for end in link.ends:
             if end not in switches or switches[end].is_flooding:
                 what = f"in mode {switches[end].mode}" if end in switches else "a Linux bridge"
-                document.fault(
+                document.refuse(
                     place_of(end),
                     f"'{end}' is {what}, which floods, and is on a circle of switches (link '{link.name}'), where what"
                     " is flooded goes round for ever: give all switches there mode multipath, or flows",

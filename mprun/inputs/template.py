@@ -17,7 +17,7 @@ from decimal import Decimal
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from mprun.model.fault import list_names
+from mprun.model.problem import list_names
 from mprun.model.scalar import Scalar
 
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ MOST_LEVELS = 50
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)([A-Za-z%]*)")
 
 
-class TemplateFault(ValueError):
+class TemplateProblem(ValueError):
     """A scalar that cannot be rendered; the message says why."""
 
 
 def multiply(quantity: object, factor: object) -> str:
-    """Multiply a quantity by a number and keep its unit: `20mbit`, 1.8 -> `36mbit`. Raises TemplateFault."""
+    """Multiply a quantity by a number and keep its unit: `20mbit`, 1.8 -> `36mbit`. Raises TemplateProblem."""
     match = _QUANTITY.fullmatch(str(quantity))
     if match is None or isinstance(factor, bool) or not isinstance(factor, int | float):
-        raise TemplateFault(f"'{quantity}' times '{factor}': write a quantity and a number, as in '20mbit' times 1.8")
+        raise TemplateProblem(f"'{quantity}' times '{factor}': write a quantity and a number, as in '20mbit' times 1.8")
     product = Decimal(match[1]) * Decimal(str(factor))
     return f"{product.normalize():f}{match[2]}"
 
@@ -75,14 +75,14 @@ class Template:
     is_value: bool
 
     def render(self, values: Mapping[str, Scalar]) -> Scalar:
-        """Return its text, or the value of its one expression. Raises TemplateFault."""
+        """Return its text, or the value of its one expression. Raises TemplateProblem."""
         try:
             found = [_evaluate(part, values) for part in self.parts]
             if self.is_value:
                 value: Scalar = found[0]
                 return value
             return _join(found)
-        except TemplateFault:
+        except TemplateProblem:
             raise
         except (ArithmeticError, TypeError, ValueError) as error:
             raise _broken(str(error)) from None
@@ -90,7 +90,7 @@ class Template:
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Template:
-    """Parse and check a scalar that holds `{{`. Raises TemplateFault."""
+    """Parse and check a scalar that holds `{{`. Raises TemplateProblem."""
     from jinja2 import TemplateSyntaxError, nodes
 
     if len(text) > MOST_CHARACTERS:
@@ -102,15 +102,17 @@ def parse(text: str) -> Template:
     except TemplateSyntaxError as error:
         raise _broken(str(error)) from None
     except RecursionError:
-        raise TemplateFault(f"is nested more than {MOST_LEVELS} levels deep: write it simpler") from None
+        raise TemplateProblem(f"is nested more than {MOST_LEVELS} levels deep: write it simpler") from None
     parts = tuple(part for output in tree.body if isinstance(output, nodes.Output) for part in output.nodes)
     is_value = len(parts) == 1 and not isinstance(parts[0], nodes.TemplateData)
     return Template(parts, names, is_value)
 
 
-def too_long() -> TemplateFault:
-    """Return the fault of a scalar that becomes too large."""
-    return TemplateFault(f"amounts to more than {MOST_CHARACTERS} characters: check what stands between {{{{ and }}}}")
+def too_long() -> TemplateProblem:
+    """Return the problem of a scalar that becomes too large."""
+    return TemplateProblem(
+        f"amounts to more than {MOST_CHARACTERS} characters: check what stands between {{{{ and }}}}"
+    )
 
 
 def _is_one_expression(text: str) -> bool:
@@ -126,7 +128,7 @@ def _environment() -> Environment:
 
 
 def _check(tree: nodes.Template) -> frozenset[str]:
-    """Return the names of a template. Raises TemplateFault for what is not accepted."""
+    """Return the names of a template. Raises TemplateProblem for what is not accepted."""
     from jinja2 import nodes
 
     names = set()
@@ -141,13 +143,13 @@ def _check(tree: nodes.Template) -> frozenset[str]:
             what = "a statement" if isinstance(node, nodes.Stmt) else _NOUNS.get(kind, f"'{kind.lower()}'")
             raise _refuse(what)
         if level > MOST_LEVELS:
-            raise TemplateFault(f"is nested more than {MOST_LEVELS} levels deep: write it simpler")
+            raise TemplateProblem(f"is nested more than {MOST_LEVELS} levels deep: write it simpler")
         if isinstance(node, nodes.Filter):
             _check_filter(node)
         if isinstance(node, nodes.Operand) and node.op not in _COMPARISONS:
             raise _refuse(f"'{node.op}'")
         if isinstance(node, nodes.CondExpr) and node.expr2 is None:
-            raise TemplateFault("holds an 'if' without 'else': write 'A if B else C'")
+            raise TemplateProblem("holds an 'if' without 'else': write 'A if B else C'")
         if isinstance(node, nodes.Name):
             names.add(node.name)
         waiting += [(child, level + 1) for child in node.iter_child_nodes()]
@@ -160,22 +162,22 @@ _NOUNS |= {"Dict": "a mapping", "Test": "a test"}
 
 def _check_filter(node: nodes.Filter) -> None:
     if node.name not in FILTERS:
-        raise TemplateFault(f"no filter '{node.name}'; filters: {', '.join(FILTERS)}")
+        raise TemplateProblem(f"no filter '{node.name}'; filters: {', '.join(FILTERS)}")
     if node.node is None or node.kwargs or node.dyn_args or node.dyn_kwargs:
-        raise TemplateFault(f"filter '{node.name}' is written without names: as in 'x|round(2)'")
+        raise TemplateProblem(f"filter '{node.name}' is written without names: as in 'x|round(2)'")
     if node.name == "times" and len(node.args) != 1:
-        raise TemplateFault("filter 'times' takes a number: as in 'rate|times(1.8)'")
+        raise TemplateProblem("filter 'times' takes a number: as in 'rate|times(1.8)'")
     if len(node.args) > (1 if node.name in ("round", "times") else 0):
-        raise TemplateFault(f"filter '{node.name}' has too many arguments: write 'x|{node.name}'")
+        raise TemplateProblem(f"filter '{node.name}' has too many arguments: write 'x|{node.name}'")
 
 
-def _refuse(what: str) -> TemplateFault:
+def _refuse(what: str) -> TemplateProblem:
     read = "names, numbers, texts, arithmetic, comparisons, 'A if B else C', {'a': 1, 'b': 2}[name] and the filters "
-    return TemplateFault(f"holds {what}: only {read}{', '.join(FILTERS)} are read")
+    return TemplateProblem(f"holds {what}: only {read}{', '.join(FILTERS)} are read")
 
 
-def _broken(reason: str) -> TemplateFault:
-    return TemplateFault(f"cannot be rendered: {reason}: check what stands between {{{{ and }}}}")
+def _broken(reason: str) -> TemplateProblem:
+    return TemplateProblem(f"cannot be rendered: {reason}: check what stands between {{{{ and }}}}")
 
 
 def _evaluate(node: nodes.Node, values: Mapping[str, Scalar]) -> Any:
@@ -229,7 +231,7 @@ def _compare(node: nodes.Compare, values: Mapping[str, Scalar]) -> bool:
 def _choose(pairs: list[nodes.Pair], wanted: Any, values: Mapping[str, Scalar]) -> Any:
     keys = [_evaluate(pair.key, values) for pair in pairs]
     if wanted not in keys:
-        raise TemplateFault(f"no value for {wanted!r}{list_names([str(key) for key in keys], 'there are')}")
+        raise TemplateProblem(f"no value for {wanted!r}{list_names([str(key) for key in keys], 'there are')}")
     return _evaluate(pairs[keys.index(wanted)].value, values)
 
 

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from mprun.host.plugin import PluginFault
 from mprun.inputs.cross_check import check_links
 from mprun.inputs.document import Document
-from mprun.inputs.event_changes import Event, Timeline, read_events
+from mprun.inputs.event_changes import ReadEvent, Timeline, read_events
 from mprun.inputs.generator import COLLECTION, Generator, load_installed, load_own
 from mprun.inputs.generators import GENERATORS
 from mprun.inputs.keys.field import spread_directions
@@ -19,8 +18,9 @@ from mprun.inputs.keys.topology import Expansion, LinkEntry, TopologyFile, Writt
 from mprun.inputs.middlebox_links import read_middleboxes
 from mprun.inputs.subnet import check_mtu, walk_mappings
 from mprun.inputs.switch import read_switches
+from mprun.machine.plugin import PluginProblem
 from mprun.model.address import families_of, mirror_text
-from mprun.model.fault import list_names, tell_unknown
+from mprun.model.problem import list_names, tell_unknown
 from mprun.model.spec import Addressing, Direction, Family, LinkSpec, NodeKind, OpenFlow, TopologySpec
 from mprun.model.units import hold_rate, tell_rounding
 
@@ -32,7 +32,7 @@ LayOver = Callable[[tuple[LinkSpec, ...]], tuple[LinkSpec, ...]]
 
 @dataclass(frozen=True)
 class Topology:
-    """The result of reading a topology file. spec is None if the file has faults.
+    """The result of reading a topology file. spec is None if the file has problems.
 
     `nodes`: the nodes that are known, so that an experiment can be checked against a faulty topology too; None if
     they are unknown.
@@ -41,30 +41,30 @@ class Topology:
 
     spec: TopologySpec | None
     nodes: Mapping[str, NodeKind] | None
-    events: tuple[Event, ...] = ()
+    events: tuple[ReadEvent, ...] = ()
 
 
 def read_topology(
     values: Mapping[str, object], document: Document, lay_over: LayOver = lambda links: links
 ) -> Topology:
-    """Return the topology from plain values. Faults go to the document. lay_over: changes its links afterwards."""
+    """Return the topology from plain values. Problems go to the document. lay_over: changes its links afterwards."""
     _warn_of_rates(values, document)
     if "topology" in values:
         return _generate(values, document, lay_over)
     if "nodes" not in values and "links" not in values:
         names = list_names(list(GENERATORS), "generators")
-        document.fault((), f"describes no network: write 'topology: multi-path', or 'nodes' and 'links'{names}")
+        document.refuse((), f"describes no network: write 'topology: multi-path', or 'nodes' and 'links'{names}")
         _check_common(values, document)
         return Topology(None, None)
     written = check(WrittenTopology, values, document)
     nodes = _written_nodes(values)
     check_links(values, nodes, document)
-    if written is None or document.faults:
+    if written is None or document.problems:
         return Topology(None, nodes)
     links = lay_over(_name_links(written.links))
     check_mtu(values, links, written.addressing or DEFAULT_ADDRESSING, document)
     switches = read_switches({name: node.openflow for name, node in written.nodes.items()}, nodes, links, document)
-    if document.faults:
+    if document.problems:
         return Topology(None, nodes)
     events = read_events(written.events, document)
     return Topology(_spec(document, written, (nodes, links), switches, events), nodes, events)
@@ -73,9 +73,9 @@ def read_topology(
 def _warn_of_rates(values: Mapping[str, object], document: Document) -> None:
     """Warn of each rate that is rounded to one that a link can have."""
     for path, entry in walk_mappings(values):
-        for place, value in spread_directions((*path, "rate"), entry.get("rate")):
+        for position, value in spread_directions((*path, "rate"), entry.get("rate")):
             if message := tell_rounding(value):
-                document.warn(place, message)
+                document.warn(position, message)
 
 
 def _generate(values: Mapping[str, object], document: Document, lay_over: LayOver) -> Topology:
@@ -92,15 +92,15 @@ def _generate(values: Mapping[str, object], document: Document, lay_over: LayOve
             return Topology(None, None if partial is None else generator.expand(partial)[0])
         nodes, links = _number(generator.expand(parameters), parameters)
         expansion = nodes, lay_over(links)
-    except PluginFault as fault:
-        document.fault(("topology",), str(fault))
+    except PluginProblem as problem:
+        document.refuse(("topology",), str(problem))
         return Topology(None, None)
     if name not in GENERATORS:
         # mprun has not checked the addresses of a package's generator
         check_links(_plain_links(expansion, parameters), expansion[0], document)
     check_mtu(values, expansion[1], parameters.addressing or DEFAULT_ADDRESSING, document)
     switches = read_switches(parameters.openflow, *expansion, document, lambda name: ("openflow", name))
-    is_sound = not document.faults
+    is_sound = not document.problems
     events = read_events(parameters.events, document)
     spec = _spec(document, parameters, expansion, switches, events) if is_sound else None
     return Topology(spec, expansion[0], events)
@@ -111,7 +111,7 @@ def _find_generator(name: object, document: Document) -> Generator | None:
         generator = load_own(name) if name in GENERATORS else load_installed(name)
         if generator is not None:
             return generator
-    document.fault(("topology",), tell_unknown("generator", name, COLLECTION.list_names()))
+    document.refuse(("topology",), tell_unknown("generator", name, COLLECTION.list_names()))
     return None
 
 
@@ -162,7 +162,7 @@ def _spec(
     file: TopologyFile,
     expansion: Expansion,
     switches: Mapping[str, OpenFlow],
-    events: Sequence[Event],
+    events: Sequence[ReadEvent],
 ) -> TopologySpec:
     nodes, links = expansion
     middleboxes = read_middleboxes(file.middleboxes, nodes, links, document)

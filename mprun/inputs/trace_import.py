@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from mprun.inputs.keys.trace_file import RateTrace, TraceError
-from mprun.model.fault import tell_unknown
+from mprun.model.problem import tell_unknown
 from mprun.model.units import DAY_NS, DELAY, LEAST_LINK_RATE, NS_PER_S, RATE, TIME, hold_rate, parse_loss, render_ratio
 
 # Two directions of a link change at most this often.
@@ -33,15 +33,15 @@ _LONGEST_NUMBER = 40
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a CSV file. place: its name in the header. factor: base units in its unit, for loss percents."""
+    """A column of a CSV file. header: its name in the header. factor: base units in its unit, for loss percents."""
 
     key: str
-    place: str
+    header: str
     factor: int
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedTrace:
     """A schedule as text, with what was made of the file.
 
     rows: without the last one, which is the end. raised: values of rates below the smallest rate, which replaced them.
@@ -58,16 +58,16 @@ def parse_column(text: str) -> Column:
     match = _COLUMN.fullmatch(text)
     if match is None:
         raise ValueError(f"'{text[:60]}' is no column: write KEY=COLUMN:UNIT, as in 'rate=downlink:kbit'")
-    key, place, unit = match.groups()
+    key, header, unit = match.groups()
     if key not in KEYS:
         raise ValueError(tell_unknown("key", key, KEYS))
     units = _UNITS[key.partition(".")[0]]
     if unit not in units:
         raise ValueError(f"'{unit}' is no unit of {key}: write one of {', '.join(units)}")
-    return Column(key, place.strip(), units[unit])
+    return Column(key, header.strip(), units[unit])
 
 
-def import_rates(trace: RateTrace) -> Imported:
+def import_rates(trace: RateTrace) -> ImportedTrace:
     """Return the schedule of a trace of rates, without the rows that change nothing."""
     rows: list[tuple[int, list[str]]] = []
     last = None
@@ -78,7 +78,7 @@ def import_rates(trace: RateTrace) -> Imported:
     return _write(["rate"], rows, trace.period_ns, sum(rate == LEAST_LINK_RATE for _, rate in trace.rates))
 
 
-def import_csv(text: str, columns: Sequence[Column]) -> Imported:
+def import_csv(text: str, columns: Sequence[Column]) -> ImportedTrace:
     """Return the schedule of a CSV file with a header. Times count from the first row. Raises TraceError.
 
     The last row lasts as long as the row before it.
@@ -94,10 +94,10 @@ def import_csv(text: str, columns: Sequence[Column]) -> Imported:
     try:
         header = [cell.strip() for cell in next(lines, [])]
         for column in columns:
-            if header.count(column.place) != 1:
-                raise TraceError(1, f"no column '{column.place[:40]}'; columns: {', '.join(header)[:200]}")
-        places = [header.index(column.place) for column in columns]
-        rows, raised = _read_rows(lines, columns, places, len(header))
+            if header.count(column.header) != 1:
+                raise TraceError(1, f"no column '{column.header[:40]}'; columns: {', '.join(header)[:200]}")
+        indices = [header.index(column.header) for column in columns]
+        rows, raised = _read_rows(lines, columns, indices, len(header))
     except csv.Error as error:
         raise TraceError(lines.line_num, f"is no CSV: {error}") from None
     names = [column.key for column in columns if column.key != "time"]
@@ -117,7 +117,7 @@ def _bounded(text: str) -> list[str]:
 
 
 def _read_rows(
-    lines: Iterator[list[str]], columns: Sequence[Column], places: Sequence[int], width: int
+    lines: Iterator[list[str]], columns: Sequence[Column], indices: Sequence[int], width: int
 ) -> tuple[list[tuple[int, list[str]]], int]:
     rows: list[tuple[int, list[str]]] = []
     begin_ns, raised = None, 0
@@ -128,8 +128,8 @@ def _read_rows(
             raise TraceError(number, f"has {len(cells)} cells and the header {width}")
         values = []
         at_ns = 0
-        for column, place in zip(columns, places, strict=True):
-            amount = _number(cells[place].strip(), column.key, number) * column.factor
+        for column, index in zip(columns, indices, strict=True):
+            amount = _number(cells[index].strip(), column.key, number) * column.factor
             if column.key == "time":
                 begin_ns = round(amount) if begin_ns is None else begin_ns
                 at_ns = round(amount) - begin_ns
@@ -180,11 +180,11 @@ def _checked(text: str, parse: object) -> str:
     return text
 
 
-def _write(names: Sequence[str], rows: Iterable[tuple[int, list[str]]], lasts_ns: int, raised: int) -> Imported:
+def _write(names: Sequence[str], rows: Iterable[tuple[int, list[str]]], lasts_ns: int, raised: int) -> ImportedTrace:
     """Return the schedule of rows. Its last row is the end."""
     lines = [",".join(("at", *names))]
     lines += [",".join((TIME.render(at_ns), *values)) for at_ns, values in rows]
     if len(lines) - 1 > MOST_ROWS:
         raise TraceError(1, f"makes more than the {MOST_ROWS} rows that a schedule may have: use a longer --interval")
     lines.append(TIME.render(lasts_ns) + "," * len(names))
-    return Imported("\n".join(lines) + "\n", len(lines) - 2, lasts_ns, raised)
+    return ImportedTrace("\n".join(lines) + "\n", len(lines) - 2, lasts_ns, raised)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mprun.host.plugin import PluginFault
 from mprun.inputs.document import Document, Spread
 from mprun.inputs.keys.field import MOST_NAME
 from mprun.inputs.keys.file_model import check
@@ -14,8 +13,9 @@ from mprun.inputs.keys.pairing import gather_hosts, pair_hosts
 from mprun.inputs.keys.trace_file import TraceError
 from mprun.inputs.keys.traffic_entry import FlowEntry
 from mprun.inputs.repeated_flow import names_of
-from mprun.model.fault import Fault, Notes, Path, name_nearest, tell_unknown
+from mprun.machine.plugin import PluginProblem
 from mprun.model.metric import OF_FLOWS, TOTAL, Metrics, group_metrics
+from mprun.model.problem import InputProblem, Notes, ValuePath, name_nearest, tell_unknown
 from mprun.model.spec import Flow
 from mprun.workloads.tool import COLLECTION, load, metrics_of, tool_of
 
@@ -26,7 +26,7 @@ MOST_PAIRS = 10_000
 
 @dataclass(frozen=True)
 class Traffic:
-    """The flows of a file. notes: the place for faults of the n-th flow, as `traffic[n]`."""
+    """The flows of a file. notes: the place for problems of the n-th flow, as `traffic[n]`."""
 
     flows: tuple[Flow, ...]
     notes: Notes
@@ -35,7 +35,7 @@ class Traffic:
 def read_traffic(values: object, document: Document, hosts: Sequence[str] | None, seed: int) -> Traffic | None:
     """Return the flows from plain values, in the order of the entries.
 
-    None if an entry is no mapping or its hosts are not known. Faults go to the document. The model of the file checks
+    None if an entry is no mapping or its hosts are not known. Problems go to the document. The model of the file checks
     that `traffic` is a list of mappings.
     `hosts`: the hosts of the topology; None if they are not known.
     `seed`: random choices follow from it.
@@ -68,43 +68,45 @@ def owned_metrics(flows: Sequence[Flow]) -> dict[str, Metrics]:
 
 
 def _read_entry(value: Mapping[str, object], n: int, document: Document) -> FlowEntry | None:
-    place: Path = ("traffic", n)
+    position: ValuePath = ("traffic", n)
     if "tool" not in value:
-        document.fault((*place, "tool"), "names no tool: write 'tool: iperf3' or 'tool: ping'")
+        document.refuse((*position, "tool"), "names no tool: write 'tool: iperf3' or 'tool: ping'")
         return None
     name = value["tool"]
     try:
         tool = load(name) if isinstance(name, str) else None
-    except PluginFault as fault:
-        document.fault((*place, "tool"), str(fault))
+    except PluginProblem as problem:
+        document.refuse((*position, "tool"), str(problem))
         return None
     if tool is None:
-        document.fault((*place, "tool"), tell_unknown("tool", name, COLLECTION.list_names()))
+        document.refuse((*position, "tool"), tell_unknown("tool", name, COLLECTION.list_names()))
         return None
-    entry = check(tool.Entry, value, document, place)
-    return None if entry is None else _read_files(entry, place, document)
+    entry = check(tool.Entry, value, document, position)
+    return None if entry is None else _read_files(entry, position, document)
 
 
-def _read_files(entry: FlowEntry, place: Path, document: Document) -> FlowEntry | None:
-    """Return the entry with the files that it names. None after a fault."""
-    found = [document.attach((*place, *path), name, archived) for path, (name, archived) in entry.attachments().items()]
+def _read_files(entry: FlowEntry, position: ValuePath, document: Document) -> FlowEntry | None:
+    """Return the entry with the files that it names. None after a problem."""
+    found = [
+        document.attach((*position, *path), name, archived) for path, (name, archived) in entry.attachments().items()
+    ]
     attached = [one for one in found if one is not None]
     if len(attached) < len(found):
         return None
     for path, word in entry.named_words().items():
-        document.warn_of_hidden((*place, *path), word, [one.name for one in attached])
-    return _read_companions(entry.with_attachments(attached) if attached else entry, place, document)
+        document.warn_of_hidden((*position, *path), word, [one.name for one in attached])
+    return _read_companions(entry.with_attachments(attached) if attached else entry, position, document)
 
 
-def _read_companions(entry: FlowEntry, place: Path, document: Document) -> FlowEntry | None:
+def _read_companions(entry: FlowEntry, position: ValuePath, document: Document) -> FlowEntry | None:
     for field, name in entry.companions().items():
-        found = document.companion((*place, field), name)
+        found = document.companion((*position, field), name)
         if found is None:
             return None
         try:
             entry = entry.with_companion(field, found[1])
         except TraceError as error:
-            document.faults.append(Fault(found[0], error.line, (), str(error)))
+            document.problems.append(InputProblem(found[0], error.line, (), str(error)))
             return None
     return entry
 
@@ -114,13 +116,13 @@ def _name(entries: Sequence[FlowEntry], document: Document) -> list[str]:
     first: dict[str, int] = {}
     for n, entry in enumerate(entries):
         if entry.name in first:
-            line = document.place(("traffic", first[entry.name], "name"))[1]
+            line = document.position(("traffic", first[entry.name], "name"))[1]
             message = f"a second flow '{entry.name}', first on line {line}: give each flow its own name"
-            document.fault(("traffic", n, "name"), message)
+            document.refuse(("traffic", n, "name"), message)
         elif entry.name:
             first[entry.name] = n
         if entry.name == TOTAL:
-            document.fault(("traffic", n, "name"), f"'{TOTAL}' names the sum over flows: rename the flow")
+            document.refuse(("traffic", n, "name"), f"'{TOTAL}' names the sum over flows: rename the flow")
     names = []
     taken = set(first)
     for entry in entries:
@@ -137,10 +139,10 @@ def _name(entries: Sequence[FlowEntry], document: Document) -> list[str]:
 def _expand(
     entry: FlowEntry, name: str, n: int, document: Document, hosts: Sequence[str] | None, seed: int
 ) -> list[Flow]:
-    """The flows of an entry, one for each pair of hosts. Empty after a fault."""
+    """The flows of an entry, one for each pair of hosts. Empty after a problem."""
     if isinstance(entry.source, str) and isinstance(entry.destination, str):
         if entry.pairs is not None:
-            document.fault(("traffic", n, "pairs"), "is for several hosts at both ends: name them, or remove it")
+            document.refuse(("traffic", n, "pairs"), "is for several hosts at both ends: name them, or remove it")
         return [entry.flow(name, entry.source, entry.destination, entry.group)]
     if hosts is None:
         return []
@@ -150,17 +152,17 @@ def _expand(
     are_both = not isinstance(entry.source, str) and not isinstance(entry.destination, str)
     if are_both and entry.pairs is None:
         message = "is missing, as both ends have several hosts: write 'pairs: all-to-all', 'in-order' or 'permutation'"
-        document.fault(("traffic", n, "pairs"), message)
+        document.refuse(("traffic", n, "pairs"), message)
         return []
     pairing = entry.pairs or "all-to-all"
     try:
         pairs = pair_hosts(sources, destinations, pairing, f"{seed} {name}")
     except ValueError as error:
-        document.fault(("traffic", n, "pairs"), str(error))
+        document.refuse(("traffic", n, "pairs"), str(error))
         return []
     if not 1 <= len(pairs) <= MOST_PAIRS:
         message = f"makes {len(pairs)} flows, and 1 to {MOST_PAIRS} are one entry's: name other hosts"
-        document.fault(("traffic", n, "to"), message)
+        document.refuse(("traffic", n, "to"), message)
         return []
     flows = []
     for source, destination in pairs:
@@ -171,7 +173,7 @@ def _expand(
 
 
 def _check_names(flows: Sequence[Flow], notes: Notes) -> None:
-    """Record faults of flows whose names, made from names of hosts or numbers, are taken or not allowed."""
+    """Record problems of flows whose names, made from names of hosts or numbers, are taken or not allowed."""
     holders: dict[str, int] = {}
     for n, flow in enumerate(flows):
         if flow.repetition is None:
@@ -181,14 +183,14 @@ def _check_names(flows: Sequence[Flow], notes: Notes) -> None:
             key = "repeat" if flow.repetition else "name"
             if holders.setdefault(name, n) != n:
                 message = f"gives a flow the name '{name}', which another flow has: rename that flow"
-                notes.fault(("traffic", n, key), message)
+                notes.refuse(("traffic", n, key), message)
             elif len(name) > MOST_NAME:
                 message = f"makes names as long as '{name}', and {MOST_NAME} characters fit: shorten the flow's"
-                notes.fault(("traffic", n, key), message)
+                notes.refuse(("traffic", n, key), message)
 
 
 def _check_groups(flows: Sequence[Flow], notes: Notes) -> None:
-    """Record faults of groups with the name of a flow, or with flows that have different metrics."""
+    """Record problems of groups with the name of a flow, or with flows that have different metrics."""
     names = {name for flow in flows for name in (flow.name, *names_of(flow))}
     first: dict[str, Flow] = {}
     for n, flow in enumerate(flows):
@@ -197,20 +199,20 @@ def _check_groups(flows: Sequence[Flow], notes: Notes) -> None:
         other = first.setdefault(flow.group, flow)
         if flow.group in names or flow.group == TOTAL:
             message = f"'{flow.group}' names a flow too, or the sum over all: rename the group"
-            notes.fault(("traffic", n, "group"), message)
+            notes.refuse(("traffic", n, "group"), message)
         elif (other.tool, other.protocol) != (flow.tool, flow.protocol):
             message = (
                 f"'{flow.group}' holds {other.tool} over {other.protocol} and {flow.tool} over {flow.protocol}, which "
                 "cannot be measured together: make two groups"
             )
-            notes.fault(("traffic", n, "group"), message)
+            notes.refuse(("traffic", n, "group"), message)
         elif metrics_of(other) != metrics_of(flow):
             message = f"'{flow.group}' holds flows with different 'metrics': write the same, or make two groups"
-            notes.fault(("traffic", n, "group"), message)
+            notes.refuse(("traffic", n, "group"), message)
 
 
 def _check_order(flows: Sequence[Flow], notes: Notes) -> None:
-    """Record faults of flows that wait for a flow that does not exist, or for each other."""
+    """Record problems of flows that wait for a flow that does not exist, or for each other."""
     known: dict[str, list[Flow]] = {}
     for flow in flows:
         for name in dict.fromkeys((flow.name, flow.group, *names_of(flow))):
@@ -220,11 +222,11 @@ def _check_order(flows: Sequence[Flow], notes: Notes) -> None:
         if flow.after is not None and flow.after.flow not in known:
             owners = [name for one in flows for name in (one.name, one.group) if name]
             hint = name_nearest(flow.after.flow, owners, "flows")
-            notes.fault(("traffic", n, "start", "after"), f"no flow '{flow.after.flow}'{hint}")
+            notes.refuse(("traffic", n, "start", "after"), f"no flow '{flow.after.flow}'{hint}")
     for n, flow in enumerate(flows):
         if circle := _find_circle(flow, known):
             message = f"flows wait for each other, {' after '.join(circle)}: let one start at a time of its own"
-            notes.fault(("traffic", n, "start", "after"), message)
+            notes.refuse(("traffic", n, "start", "after"), message)
             return
 
 
@@ -244,7 +246,7 @@ def _find_circle(flow: Flow, known: Mapping[str, Sequence[Flow]]) -> list[str]:
 
 
 def _check_ports(flows: Sequence[Flow], notes: Notes) -> None:
-    """Record faults of ports that do not exist, or that two flows use on one host."""
+    """Record problems of ports that do not exist, or that two flows use on one host."""
     taken: dict[tuple[str, int], str] = {}
     for n, flow in enumerate(flows):
         if flow.port is None:
@@ -252,12 +254,12 @@ def _check_ports(flows: Sequence[Flow], notes: Notes) -> None:
         needed = tool_of(flow).PORTS
         if flow.repetition is not None:
             message = "cannot be that of all repetitions: each has a server of its own, remove it"
-            notes.fault(("traffic", n, "port"), message)
+            notes.refuse(("traffic", n, "port"), message)
         elif flow.port + needed - 1 > MOST_PORT:
             message = f"{flow.port} leaves no room: {flow.tool} has {needed} ports, and the last is {MOST_PORT}"
-            notes.fault(("traffic", n, "port"), message)
+            notes.refuse(("traffic", n, "port"), message)
         for port in range(flow.port, flow.port + needed):
             holder = taken.setdefault((flow.destination, port), flow.name)
             if holder != flow.name:
                 message = f"{port} on '{flow.destination}' is taken by flow '{holder}': write another, or none"
-                notes.fault(("traffic", n, "port"), message)
+                notes.refuse(("traffic", n, "port"), message)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from typing import Any
 
 import yaml
@@ -13,6 +13,7 @@ from mprun.inputs.keys.plot import FORMS, TABLE_FORMS
 from mprun.inputs.reader import RESOLVED
 from mprun.inputs.traffic import owned_metrics
 from mprun.model import metric, units
+from mprun.model.discipline import LOSS_MODELS, OPTIONS
 from mprun.model.spec import (
     DEFAULT_MTU,
     AddressChange,
@@ -34,15 +35,15 @@ from mprun.model.spec import (
     Queue,
     Reorder,
     Reseed,
-    Series,
+    SampleKind,
     TopologySpec,
-    place_of_attachment,
+    path_of_attachment,
 )
 from mprun.workloads.tool import tool_of
 
 # The length of a line, and of an entry that stands on one line with its key.
 WIDTH, MOST_ON_A_LINE = 118, 90
-# The writer of a flow's option, by the end of the option's name.
+# The writer of an option, by the end of the name of a flow's option, and by the kind of a discipline's option.
 _RENDERERS: Mapping[str, Callable[[Any], str]] = {
     "_ns": units.TIME.render,
     "_bit_per_s": units.RATE.render,
@@ -220,11 +221,8 @@ def _jitter(jitter: Jitter) -> Any:
 
 def _loss(loss: Loss) -> Any:
     ratio = units.render_ratio
-    if isinstance(loss, GilbertElliott):
-        values = (loss.p, loss.r, loss.bad_loss, loss.good_loss)
-        return {"gemodel": dict(zip(("p", "r", "1-h", "1-k"), map(ratio, values), strict=True))}
-    if isinstance(loss, FourState):
-        return {"state": {name: ratio(value) for name, value in asdict(loss).items()}}
+    if isinstance(loss, GilbertElliott | FourState):
+        return {loss.model: dict(zip(LOSS_MODELS[loss.model], map(ratio, astuple(loss)), strict=True))}
     if loss.correlation:
         return {"random": ratio(loss.probability), "correlation": ratio(loss.correlation)}
     return ratio(loss.probability)
@@ -243,19 +241,8 @@ def _queue(queue: Queue) -> Any:
     limit = units.render_queue(queue)
     if queue.discipline == "fifo":
         return limit
-    return {"limit": limit, "discipline": queue.discipline} | {
-        name: _queue_option(name, value) for name, value in queue.options
-    }
-
-
-def _queue_option(name: str, value: float) -> Any:
-    if name == "ecn":
-        return bool(value)
-    if name == "probability":
-        return units.render_ratio(value)
-    if name in ("flows", "coupling_factor"):
-        return int(value)
-    return (units.SIZE if name in ("min", "max") else units.DELAY).render(int(value))
+    options = {name: _option(one, _RENDERERS.get(f"_{OPTIONS[name].kind}", str)) for name, one in queue.options.items()}
+    return {"limit": limit, "discipline": queue.discipline, **options}
 
 
 def _both(
@@ -300,7 +287,7 @@ def _flow(flow: Flow) -> dict[str, Any]:
         entry["group"] = flow.group
     options: dict[str, Any] = {**flow.options}
     if attached := options.pop("attachments", None):
-        files = [{"name": one["name"], "archive": place_of_attachment(one["sha256"])} for one in attached]
+        files = [{"name": one["name"], "archive": path_of_attachment(one["sha256"])} for one in attached]
         if isinstance(stack := options.get("stack"), Mapping):
             options["stack"] = {**stack, "files": files}
         else:
@@ -327,7 +314,7 @@ def _option(value: Any, render: Callable[[Any], str]) -> Any:
     return value if render is str else render(value)
 
 
-def _samples(samples: Mapping[Series, int]) -> dict[str, Any]:
+def _samples(samples: Mapping[SampleKind, int]) -> dict[str, Any]:
     return {series: units.INTERVAL.render(interval_ns) for series, interval_ns in samples.items()}
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mprun.errors import HostError, SpecError
+from mprun.errors import MachineError, SpecError
 from mprun.kernel.recipe import HERE, asked_options
 
-Kind = Literal["scheduler", "congestion", "coverage"]
+AdditionKind = Literal["scheduler", "congestion", "coverage"]
 TEMPLATES = HERE / "template"
 PROFILES = HERE / "profile"
 
@@ -27,7 +27,7 @@ _VARIABLES: Mapping[str, tuple[str, ...]] = {
     ),
 }
 # The function of the kernel that a file of each kind calls.
-_REGISTERS: Mapping[Kind, str] = {
+_REGISTERS: Mapping[AdditionKind, str] = {
     "scheduler": "mptcp_register_scheduler",
     "congestion": "tcp_register_congestion_control",
     "coverage": "convert_to_gcda",
@@ -64,12 +64,12 @@ _REFUSED: tuple[tuple[str, str], ...] = (
 class OwnFile:
     """A C file of the user or of a profile that becomes a part of net/mptcp. stem: its name without the ending."""
 
-    kind: Kind
+    kind: AdditionKind
     stem: str
     text: str
 
     @property
-    def place(self) -> str:
+    def path(self) -> str:
         """The path in the kernel tree. No file of the tree has this name."""
         return f"{_FOLDER}/own_{self.stem}.c"
 
@@ -108,8 +108,8 @@ class Addition:
         if not self.files:
             return dict(ours)
         makefile = f"{_FOLDER}/Makefile"
-        lines = "".join(f"mptcp-y += {Path(file.place).stem}.o\n" for file in self.files)
-        own = {file.place: file.text.encode() for file in self.files}
+        lines = "".join(f"mptcp-y += {Path(file.path).stem}.o\n" for file in self.files)
+        own = {file.path: file.text.encode() for file in self.files}
         return {**ours, **own, makefile: ours[makefile] + f"\n{lines}".encode()}
 
     def check_options(self, configuration: str) -> None:
@@ -130,7 +130,7 @@ class Addition:
     def check_files(self, symbols: str) -> None:
         """Check that each file registers what it is for. Raises SpecError. symbols: what `nm -A` prints."""
         for file in self.files:
-            made = str(Path(file.place).with_suffix(".o"))
+            made = str(Path(file.path).with_suffix(".o"))
             wanted = _REGISTERS[file.kind]
             if not re.search(rf"^[^:]*:{re.escape(made)}:\s+U {wanted}$", symbols, re.MULTILINE):
                 raise SpecError(
@@ -144,12 +144,12 @@ NOTHING = Addition()
 def read_additions(
     config: Path | None, schedulers: Iterable[Path], congestions: Iterable[Path], profile: str | None = None
 ) -> Addition:
-    """Read a user's options and files. Raises SpecError for a fault in them, HostError if one cannot be read."""
+    """Read a user's options and files. Raises SpecError for a problem in them, MachineError if one cannot be read."""
     lines = _read(PROFILES / f"{profile}.config").splitlines() if profile else []
     options = [line for line in lines if _LINE.fullmatch(line)]
     if config is not None:
         options = _override(options, parse_options(config.name, _read(config)))
-    named: list[tuple[Kind, Path]] = [("scheduler", path) for path in schedulers]
+    named: list[tuple[AdditionKind, Path]] = [("scheduler", path) for path in schedulers]
     named += [("congestion", path) for path in congestions]
     if profile and (own := PROFILES / f"{profile}.c").exists():
         named.append(("coverage", own))
@@ -198,7 +198,7 @@ def _override(options: Iterable[str], by: Iterable[str]) -> list[str]:
     return list({option_of(line): line for line in (*options, *by)}.values())
 
 
-def _read_file(kind: Kind, path: Path) -> OwnFile:
+def _read_file(kind: AdditionKind, path: Path) -> OwnFile:
     if path.suffix != ".c" or not _STEM.fullmatch(path.stem):
         raise SpecError(f"{path}: name the file with small letters, digits and _, and the ending .c")
     return OwnFile(kind, path.stem, _read(path))
@@ -209,11 +209,11 @@ def _read(path: Path) -> str:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise HostError(f"{path} cannot be read: {reason}") from error
+        raise MachineError(f"{path} cannot be read: {reason}") from error
 
 
-def write_template(kind: Kind, path: Path) -> None:
-    """Write a file of the user's own that compiles, named after the file. Raises SpecError or HostError."""
+def write_template(kind: AdditionKind, path: Path) -> None:
+    """Write a file of the user's own that compiles, named after the file. Raises SpecError or MachineError."""
     if path.suffix != ".c" or not _STEM.fullmatch(path.stem):
         raise SpecError(f"{path}: name the file with small letters, digits and _, and the ending .c")
     if len(path.stem) > _MOST_CHARACTERS:
@@ -225,4 +225,4 @@ def write_template(kind: Kind, path: Path) -> None:
     except FileExistsError:
         raise SpecError(f"{path} would be overwritten: choose another name") from None
     except OSError as error:
-        raise HostError(f"{path} cannot be written: {error.strerror}") from error
+        raise MachineError(f"{path} cannot be written: {error.strerror}") from error

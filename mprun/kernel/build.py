@@ -15,20 +15,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
-from mprun.errors import HostError, SpecError
-from mprun.host.cache import Progress, locked
-from mprun.host.scratch import scratch
+from mprun.errors import MachineError, SpecError
 from mprun.kernel.addition import NOTHING, Addition
 from mprun.kernel.fit import check_hooks, check_options, later_names
 from mprun.kernel.line_coverage import keep_notes
 from mprun.kernel.make import make, run
 from mprun.kernel.patch import UnfitTree, our_files
 from mprun.kernel.recipe import (
+    C_SOURCES,
     FRAGMENT,
     GUEST,
     LATER_OPTIONS,
-    SOURCES,
-    Version,
+    KernelVersion,
     asked_options,
     guest_digest,
     recipe_digest,
@@ -51,18 +49,20 @@ from mprun.kernel.store import (
     store,
 )
 from mprun.kernel.symbols import FLAGS, has_symbols, keep_symbols
-from mprun.kernel.tree import NOT_NEEDED, place, read_source, scan
+from mprun.kernel.tree import NOT_NEEDED, put_files, read_source, scan
+from mprun.machine.cache import Progress, locked
+from mprun.machine.scratch import scratch
 from mprun.safety import unchanged_program
 
 # The path on Debian. On other releases the linux-source package of 6.12 or later has another name. The second folder
 # has the source that setup.sh fetches if there is no such package.
-SOURCE_FOLDERS = (Path("/usr/src"), Path("/usr/local/src"))
+KERNEL_SOURCE_FOLDERS = (Path("/usr/src"), Path("/usr/local/src"))
 
 
-DEFAULT_SOURCE = SOURCE_FOLDERS[0] / "linux-source-6.12.tar.xz"
+DEFAULT_KERNEL_SOURCE = KERNEL_SOURCE_FOLDERS[0] / "linux-source-6.12.tar.xz"
 
 
-SOURCE_REMEDY = "apt-get install linux-source-6.12; on Ubuntu, in a checkout: ./setup.sh"
+KERNEL_SOURCE_REMEDY = "apt-get install linux-source-6.12; on Ubuntu, in a checkout: ./setup.sh"
 
 
 OLDEST = (6, 12)
@@ -85,14 +85,14 @@ def default_source() -> Path:
     It is Debian's source of 6.12 if it exists, else the newest installed source from 6.12 on. If there is none, it is
     the path of Debian's source.
     """
-    if DEFAULT_SOURCE.exists():
-        return DEFAULT_SOURCE
+    if DEFAULT_KERNEL_SOURCE.exists():
+        return DEFAULT_KERNEL_SOURCE
     found = []
-    for path in (path for folder in SOURCE_FOLDERS for path in folder.glob("linux-source-*.tar.*")):
+    for path in (path for folder in KERNEL_SOURCE_FOLDERS for path in folder.glob("linux-source-*.tar.*")):
         match = re.match(r"linux-source-(\d+)\.(\d+)", path.name)
         if match and (version := (int(match[1]), int(match[2]))) >= OLDEST:
             found.append((version, path))
-    return max(found, default=((0, 0), DEFAULT_SOURCE))[1]
+    return max(found, default=((0, 0), DEFAULT_KERNEL_SOURCE))[1]
 
 
 def digest_source(source: Path) -> str:
@@ -118,7 +118,7 @@ class _Order:
     """
 
     source: Path
-    version: Version | None
+    version: KernelVersion | None
     added: Addition
     jobs: int
     progress: Progress
@@ -138,7 +138,7 @@ class _Order:
     def our_files(self, tree: Path) -> dict[str, bytes]:
         """Return what the tree gets from us. Raises UnfitTree if it is no Linux or a hook does not fit."""
         _check_version(tree, self.source)
-        return self.added.add_files(our_files(tree, SOURCES))
+        return self.added.add_files(our_files(tree, C_SOURCES))
 
     def is_fulfilled_by(self, target: Path) -> bool:
         """Return whether a folder of the store has the kernel of this order, whose digest the folder's name has."""
@@ -159,8 +159,8 @@ def build(
     compiles only what has changed. If `source` is None and no package's source exists, an existing kernel of this name
     is returned. with_symbols: the kernel gets symbols for gdb, also if it exists already.
 
-    Raises SpecError for an invalid name or addition, HostError for what is missing on this machine, RunError with the
-    end of the log if the build fails.
+    Raises SpecError for an invalid name or addition, MachineError for what is missing on this machine, RunError with
+    the end of the log if the build fails.
     """
     if not NAME_PATTERN.fullmatch(name):
         raise SpecError(
@@ -175,14 +175,18 @@ def build(
         is_usable = not asked and not find_damage(store() / name) and (not with_symbols or has_symbols(store() / name))
         if is_usable and is_current(kernel := find_kernel(name)):
             return kernel, False
-        raise HostError(f"no kernel source at {source}: {'give another --source' if asked else SOURCE_REMEDY}")
+        raise MachineError(
+            f"no kernel source at {source}: {'give another --source' if asked else KERNEL_SOURCE_REMEDY}"
+        )
     if not source.is_file() and not source.is_dir():
-        raise HostError(f"{source} is neither a tarball nor a tree of files")
+        raise MachineError(f"{source} is neither a tarball nor a tree of files")
     missing = [package for tool, package in BUILD_TOOLS.items() if not shutil.which(tool)]
     if missing:
-        raise HostError(f"building a kernel needs {', '.join(missing)}: apt-get install {' '.join(missing)}")
+        raise MachineError(f"building a kernel needs {', '.join(missing)}: apt-get install {' '.join(missing)}")
     if set(" :\t") & set(str(store().absolute())):
-        raise HostError(f"make cannot build a kernel below {store()}, with a space or colon in it: set XDG_CACHE_HOME")
+        raise MachineError(
+            f"make cannot build a kernel below {store()}, with a space or colon in it: set XDG_CACHE_HOME"
+        )
     with locked(store(), lambda: progress("waiting for another build of this user", 0)):
         progress("reading the source", 0)
         order = _Order(source, _find_version(source), added, jobs, progress, with_symbols)
@@ -212,7 +216,7 @@ def _build_archive(order: _Order) -> tuple[Path, bool]:
         order.progress("unpacking the source", 0)
         patterns = (f"*/{folder}/*{ending}" for folder, endings in NOT_NEEDED.items() for ending in endings)
         tree = unpack(order.source, work, [f"--exclude={pattern}" for pattern in patterns])
-        place(tree, order.our_files(tree))
+        put_files(tree, order.our_files(tree))
         with _log() as output:
             _configure(tree, work, output, order)
             _compile(tree, output, order)
@@ -245,7 +249,7 @@ def _build_in_kept(name: str, order: _Order) -> tuple[Path, bool]:
 def _check_room() -> None:
     disk = os.statvfs(store())
     if (free := disk.f_bavail * disk.f_frsize) < _BUILD_BYTES:
-        raise HostError(
+        raise MachineError(
             f"{store()} has {free / 1e9:.1f} GB free, and building one takes {_BUILD_BYTES / 1e9:.1f} GB: "
             "make room there, or set XDG_CACHE_HOME to a folder on another disk"
         )
@@ -312,12 +316,12 @@ def _keep(tree: Path, target: Path, digest: str, order: _Order, started: float) 
         return True
 
 
-def _find_version(source: Path) -> Version | None:
+def _find_version(source: Path) -> KernelVersion | None:
     """Return the version of a source: in its name, else in the Makefile of a tree. None if neither has one."""
     return version_in(source.name) or (_read_version(source) if source.is_dir() else None)
 
 
-def _read_version(tree: Path) -> Version | None:
+def _read_version(tree: Path) -> KernelVersion | None:
     try:
         makefile = read_source(tree, "Makefile")
     except OSError:
@@ -354,10 +358,10 @@ def unpack(source: Path, work: Path, words: Sequence[str]) -> Path:
         said = done.stderr.strip()
         lacking = re.search(r"\(child\): (\w+): Cannot exec", said)
         mend = f"; apt-get install {lacking[1]}" if lacking else ""
-        raise HostError(f"{source}: cannot be unpacked: {said.splitlines()[0] if said else 'tar failed'}{mend}")
+        raise MachineError(f"{source}: cannot be unpacked: {said.splitlines()[0] if said else 'tar failed'}{mend}")
     trees = [path for path in work.iterdir() if path.is_dir()]
     if len(trees) != 1:
-        raise HostError(f"{source}: holds {len(trees)} folders instead of one kernel tree")
+        raise MachineError(f"{source}: holds {len(trees)} folders instead of one kernel tree")
     return trees[0]
 
 

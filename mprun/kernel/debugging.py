@@ -6,20 +6,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mprun.captures.pcapng import read_packet
 from mprun.engines.debugger import Debugger, find_gdb
-from mprun.errors import HostError, RunError, SpecError
-from mprun.host.scratch import scratch
+from mprun.errors import MachineError, RunError, SpecError
 from mprun.kernel.store import find_kernel, list_kernels
 from mprun.kernel.symbols import find_symbols
 from mprun.labs.steps import measured_by
+from mprun.machine.scratch import scratch
 from mprun.metrics.first_time import find_onset_ns
 from mprun.model.engine_name import DEFAULT_ENGINE
 from mprun.model.permission import Consent
 from mprun.model.units import TIME, QuantityError
-from mprun.runs.provenance import name_build
 from mprun.runs.repetition import first_difference, repeat
 from mprun.runs.run_directory import RunDirectory, reading
 from mprun.statements.expression import ExpressionError, parse
@@ -28,7 +26,7 @@ CHUNK_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
-class Moment:
+class StopMoment:
     """A moment at which the kernel of a run stops.
 
     - at_ns: on the agent's monotonic clock.
@@ -41,7 +39,7 @@ class Moment:
     packet: dict[str, str] | None = None
 
 
-def parse_time(run: RunDirectory, text: str) -> Moment:
+def parse_time(run: RunDirectory, text: str) -> StopMoment:
     """Return the moment of a time from time zero. Raises SpecError if the run ended before, RunError in real time."""
     zero_ns, end_ns = _find_span(run)
     try:
@@ -50,10 +48,10 @@ def parse_time(run: RunDirectory, text: str) -> Moment:
         raise SpecError(f"--at: {error}") from None
     if zero_ns + at_ns > end_ns:
         raise SpecError(f"--at {text} is after the end of the run, {(end_ns - zero_ns) / 1e9:.9f} s")
-    return Moment(zero_ns + at_ns)
+    return StopMoment(zero_ns + at_ns)
 
 
-def parse_packet(run: RunDirectory, text: str) -> Moment:
+def parse_packet(run: RunDirectory, text: str) -> StopMoment:
     """Return the moment of a packet, from a text such as `client.pcap:120`. Raises as `parse_time`."""
     _find_span(run)
     name, colon, digits = text.rpartition(":")
@@ -70,10 +68,10 @@ def parse_packet(run: RunDirectory, text: str) -> Moment:
     boot_ns = run.agent_report().boot_ns
     assert boot_ns is not None, "a run with time zero"
     content = {"interface": found.interface, "content": found.network_bytes.hex()}
-    return Moment(found.at_ns - boot_ns, f", packet {digits} of {name}", content)
+    return StopMoment(found.at_ns - boot_ns, f", packet {digits} of {name}", content)
 
 
-def parse_statement(run: RunDirectory, text: str) -> Moment:
+def parse_statement(run: RunDirectory, text: str) -> StopMoment:
     """Return the moment at which a statement is first true of the rows of tables until then. Raises as `parse_time`."""
     zero_ns, _ = _find_span(run)
     try:
@@ -84,18 +82,18 @@ def parse_statement(run: RunDirectory, text: str) -> Moment:
         raise SpecError(f"--fail-if {text}: is true at no time of {run.name}")
     if at_ns < 0:
         raise SpecError(f"--fail-if {text}: is true before time zero, at {at_ns / 1e9:.9f} s")
-    return Moment(zero_ns + at_ns, f", where first {text}")
+    return StopMoment(zero_ns + at_ns, f", where first {text}")
 
 
 def debug(
-    original: RunDirectory, moment: Moment, commands: Sequence[str] | None, kernel: str | None, consent: Consent
+    original: RunDirectory, moment: StopMoment, commands: Sequence[str] | None, kernel: str | None, consent: Consent
 ) -> str | None:
     """Repeat a run with gdb, and return the first difference from the original; None if all bytes are equal.
 
     - commands: commands of gdb. None: the user types them.
     - kernel: the name of the kernel. None: the kernel of the original.
 
-    Raises HostError without gdb, without the kernel or without its symbols, and as `repeat`.
+    Raises MachineError without gdb, without the kernel or without its symbols, and as `repeat`.
     """
     name = kernel or _find_kernel_of(original)
     find_symbols(find_kernel(name))
@@ -110,10 +108,10 @@ def debug(
 
 def _find_span(run: RunDirectory) -> tuple[int, int]:
     """Return time zero and the end of a run on the agent's clock, in ns. Raises RunError without simulated time."""
-    environment: dict[str, Any] = run.read("environment.json")
-    if environment.get("real_time"):
+    environment = run.environment()
+    if environment.real_time:
         raise RunError(
-            f"{run.name} ran in real time ({environment['engine']} engine): gdb can stop only a kernel in simulated "
+            f"{run.name} ran in real time ({environment.engine} engine): gdb can stop only a kernel in simulated "
             "time; run the files again with --engine virtual"
         )
     agent = run.agent_report()
@@ -124,14 +122,14 @@ def _find_span(run: RunDirectory) -> tuple[int, int]:
 
 
 def _find_kernel_of(run: RunDirectory) -> str:
-    """Return the name of the kernel that a run used. Raises HostError if it does not exist any more."""
-    wanted = run.read("environment.json")["kernel"]
+    """Return the name of the kernel that a run used. Raises MachineError if it does not exist any more."""
+    wanted = run.environment().kernel
     kernels = list_kernels()
-    name = next((one.name for one in kernels if one.digest == wanted.get("digest")), None)
+    name = next((one.name for one in kernels if one.digest == wanted.digest), None)
     if name is None:
         built = ", ".join(one.name for one in kernels) or "none"
-        raise HostError(
-            f"the kernel of {run.name}, {name_build(wanted)}, is not built here (built: {built}): build it again from "
-            f"{wanted.get('source', 'its source')}, or take another kernel with --kernel"
+        raise MachineError(
+            f"the kernel of {run.name}, {wanted.label}, is not built here (built: {built}): build it again from "
+            f"{wanted.source or 'its source'}, or take another kernel with --kernel"
         )
     return name

@@ -41,7 +41,7 @@ def check_hooks(symbols: str) -> None:
     """
     found = [match.groupdict() for match in _SYMBOL.finditer(symbols)]
     ours = {one["name"] for one in found if one["kind"] == "T"}
-    files = {str(Path(place).with_suffix(".o")) for place in PLACES.values()}
+    files = {str(Path(path).with_suffix(".o")) for path in PLACES.values()}
     calls = {(one["object"], one["name"]) for one in found if one["kind"] == "U" and one["object"] not in files}
     called = {name for _, name in calls}
     for hook in read_hooks():

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from mprun.errors import RunError
-from mprun.host.scratch import scratch
 from mprun.kernel.addition import COVERED
 from mprun.kernel.make import run
 from mprun.kernel.store import Kernel
+from mprun.machine.scratch import scratch
 
 # The archive with notes and texts in a kernel's folder, and the table of a run.
 NOTES = "coverage.zip"
@@ -30,7 +30,7 @@ _HEAD = re.compile(rb"(\d{1,9}) ([^\n]{1,4096})\n")
 
 def keep_notes(tree: Path, folder: Path) -> None:
     """Keep the compiler's notes and the text of the counted files of a built tree in the folder of its kernel."""
-    notes = sorted(note for place in COVERED for note in (tree / place).rglob("*.gcno"))
+    notes = sorted(note for part in COVERED for note in (tree / part).rglob("*.gcno"))
     with zipfile.ZipFile(folder / NOTES, "w", zipfile.ZIP_DEFLATED) as archive:
         for note in notes:
             for path in (note, note.with_suffix(".c")):
@@ -88,8 +88,8 @@ def _split(counts: bytes) -> Iterator[tuple[str, bytes]]:
 
 def _note_of(path: str, known: set[str]) -> str | None:
     """Return the note for the counters of an object file, whose path begins with that of the tree in the build."""
-    place = re.search(rf"(?:^|/)((?:{'|'.join(COVERED)})/.*)\.gcda$", path)
-    note = f"{place[1]}.gcno" if place else ""
+    part = re.search(rf"(?:^|/)((?:{'|'.join(COVERED)})/.*)\.gcda$", path)
+    note = f"{part[1]}.gcno" if part else ""
     return note if note in known else None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The messages of a kernel: the records of /dev/kmsg, the lines of a console, and the reports of faults in them. Pure.
+"""The messages of a kernel: the records of /dev/kmsg, the lines of a console, and the reports of bugs in them. Pure.
 
 A record has the form of Documentation/ABI/testing/dev-kmsg: `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT`. The console
 has only messages of level `warn` and worse (`mprun.engines.guest`).
@@ -35,13 +35,13 @@ _PANIC = "Kernel panic - not syncing"
 _END, _TRACE = "---[ end ", "Call Trace:"
 # Lines with which the state of the CPU begins, after the message of a report.
 _STATE = re.compile(r"---|Kernel panic|CPU: |Modules linked in|Stack:|Call Trace:|RIP: |Tainted: |\s")
-_PLACES = (
+_POSITIONS = (
     re.compile(r" at (?:\S+:\d+ )?([A-Za-z_][\w.]*)\+0x"),
     re.compile(r" in ([A-Za-z_][\w.]*)\+0x"),
     re.compile(r" at \S+/([A-Za-z_]\w*)\(\)!"),
 )
 _FRAME = re.compile(r"\s+(?:\[<[0-9a-f]+>\] )?(?:\? )?([A-Za-z_][\w.]*)\+0x[0-9a-f]+/0x")
-# Functions that report a fault and are not its place.
+# Functions that report a bug and are not its place.
 _REPORTERS = re.compile(
     r"dump_stack|show_stack|_?printk|__?warn|warn_slowpath|refcount_warn_saturate|print_|kasan_|__asan_|check_|mark_lock|"
     r"__?lock_acquire|lock_acquire|validate_chain|lockdep_|__might_|um_set_signals|(?:un)?block_signals|report_bug"
@@ -49,7 +49,7 @@ _REPORTERS = re.compile(
 
 
 @dataclass(frozen=True)
-class Message:
+class KernelMessage:
     """A message of a kernel's log.
 
     - at_us: the time since boot, in ticks of the kernel's clock (10 ms in an experiment kernel); None if unknown.
@@ -66,8 +66,8 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Report:
-    """A report of a fault: its first line, the time of this line, and the function. `detail`: the line that follows."""
+class KernelReport:
+    """A report of a bug: its first line, the time of this line, and the function. `detail`: the line that follows."""
 
     at_us: int | None
     text: str
@@ -80,7 +80,7 @@ class Report:
         return f'"{self.text}{f": {self.detail}" if self.detail else ""}"{where}'
 
 
-def read_records(records: bytes) -> list[Message]:
+def read_records(records: bytes) -> list[KernelMessage]:
     """Return the messages of records of /dev/kmsg. A text of several lines has a message for each line.
 
     Raises ValueError for a text that is no record.
@@ -98,27 +98,29 @@ def read_records(records: bytes) -> list[Message]:
         text = _ESCAPE.sub(lambda code: bytes([int(code[1], 16)]), escaped).decode(errors="replace")
         # only the kernel itself can write with facility 0
         origin: Origin = "program" if priority >> 3 else "kernel"
-        found += [Message(at_us, part, LEVELS[priority & 7], origin, sequence) for part in printable(text).split("\n")]
+        found += [
+            KernelMessage(at_us, part, LEVELS[priority & 7], origin, sequence) for part in printable(text).split("\n")
+        ]
     return found
 
 
-def read_console(text: str) -> list[Message]:
+def read_console(text: str) -> list[KernelMessage]:
     """Return the lines of a console. Lines of the kernel have a time (printk.time), and other lines have none."""
     found = []
     for line in printable(text).removesuffix("\n").split("\n"):
         match = _CONSOLE_LINE.match(line)
         at_us = int(match[1]) * 1_000_000 + int(match[2]) if match else None
-        found.append(Message(at_us, match[3] if match else line))
+        found.append(KernelMessage(at_us, match[3] if match else line))
     return found
 
 
-def count_lost(records: Sequence[Message]) -> int:
+def count_lost(records: Sequence[KernelMessage]) -> int:
     """Return the number of records that the kernel had overwritten before the log was read."""
     numbers = {record.sequence for record in records if record.sequence is not None}
     return max(numbers) + 1 - len(numbers) if numbers else 0
 
 
-def complete(records: Sequence[Message], console: Iterable[Message]) -> list[Message]:
+def complete(records: Sequence[KernelMessage], console: Iterable[KernelMessage]) -> list[KernelMessage]:
     """Return a log with the messages that only the console has: overwritten ones, and those after the log was read."""
     known = Counter((record.at_us, record.text) for record in records)
     others = []
@@ -134,15 +136,15 @@ def complete(records: Sequence[Message], console: Iterable[Message]) -> list[Mes
     return [*early, *records, *(line for line, first in zip(others, is_early, strict=True) if not first)]
 
 
-def find_reports(messages: Iterable[Message]) -> list[Report]:
-    """Return the reports of a log in their order: warnings, bugs, faults of locks and of memory, stalls.
+def find_reports(messages: Iterable[KernelMessage]) -> list[KernelReport]:
+    """Return the reports of a log in their order: warnings, bugs, bugs of locks and of memory, stalls.
 
     Messages that programs wrote are no reports.
     """
     return [_read_report(part) for is_report, part in _split(messages) if is_report]
 
 
-def find_traces(messages: Iterable[Message]) -> list[str]:
+def find_traces(messages: Iterable[KernelMessage]) -> list[str]:
     """Return the message before each stack trace that belongs to no report, such as that of a lack of memory."""
     found = []
     cause = _TRACE
@@ -156,12 +158,12 @@ def find_traces(messages: Iterable[Message]) -> list[str]:
     return found
 
 
-def _split(messages: Iterable[Message]) -> Iterator[tuple[bool, list[Message]]]:
+def _split(messages: Iterable[KernelMessage]) -> Iterator[tuple[bool, list[KernelMessage]]]:
     """Yield the kernel's own messages in parts: each report whole, and each other message alone.
 
     A report ends with its end mark, or with its first stack trace.
     """
-    part: list[Message] = []
+    part: list[KernelMessage] = []
     is_traced = has_reported = False
     for message in messages:
         text = message.text
@@ -185,22 +187,22 @@ def _split(messages: Iterable[Message]) -> Iterator[tuple[bool, list[Message]]]:
         yield True, part
 
 
-def _is_prefix(part: Sequence[Message]) -> bool:
+def _is_prefix(part: Sequence[KernelMessage]) -> bool:
     """Return True if a part is only the text of a warning whose line with the place comes next."""
     return len(part) == 1 and _LATER.match(part[0].text) is not None
 
 
-def _read_report(part: Sequence[Message]) -> Report:
+def _read_report(part: Sequence[KernelMessage]) -> KernelReport:
     first = next((message for message in part[:2] if _FIRST.match(message.text)), part[0])
     other = next((message for message in part[:2] if message is not first and message.at_us == first.at_us), None)
     has_detail = other is not None and _WITH_DETAIL.match(first.text) and not _STATE.match(other.text)
     detail = other.text.strip() if other and has_detail else None
-    return Report(first.at_us, first.text.strip(), _find_function(first.text, part), detail)
+    return KernelReport(first.at_us, first.text.strip(), _find_function(first.text, part), detail)
 
 
-def _find_function(text: str, part: Sequence[Message]) -> str | None:
-    """Return the function in the first line of a report, or the first one in its stack trace that reports no fault."""
-    named = next((match[1] for place in _PLACES if (match := place.search(text))), None)
+def _find_function(text: str, part: Sequence[KernelMessage]) -> str | None:
+    """Return the function in the first line of a report, or the first one in its stack trace that reports no bug."""
+    named = next((match[1] for position in _POSITIONS if (match := position.search(text))), None)
     if named is not None and not _REPORTERS.match(named):
         return named
     texts = [message.text for message in part]

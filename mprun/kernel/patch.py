@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from mprun.errors import HostError
+from mprun.errors import MachineError
 from mprun.kernel.tree import read_source
 
 PATCHES = Path(__file__).parent / "patches"
 
 
-class UnfitTree(HostError):
+class UnfitTree(MachineError):
     """A kernel tree that cannot become an experiment kernel, although this machine could build it."""
 
 

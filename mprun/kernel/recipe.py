@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mprun.kernel.patch import COLD, COLD_LINE, PATCHES, PLACES
+from mprun.model.discipline import DISCIPLINES
 
 HERE = Path(__file__).parent
 
 
-SOURCES = HERE / "src"
+C_SOURCES = HERE / "src"
 
 
 GUEST = HERE / "guest"
@@ -23,21 +24,23 @@ GUEST = HERE / "guest"
 FRAGMENT = HERE / "config.fragment"
 
 
-Version = tuple[int, int]
+KernelVersion = tuple[int, int]
 
 
 # Options that trees have only from a version on. They are no part of the recipe for earlier trees.
-LATER_OPTIONS: Mapping[str, Version] = {"CONFIG_NET_SCH_DUALPI2=y": (6, 17)}
+LATER_OPTIONS: Mapping[str, KernelVersion] = {
+    f"{one.kernel_option}=y": one.since for one in DISCIPLINES.values() if one.since
+}
 
 
-def recipe_digest(version: Version | None = None) -> str:
+def recipe_digest(version: KernelVersion | None = None) -> str:
     """Return the SHA-256 of the kernel's recipe: configuration, patches and our files, without its source.
 
     version: of the source; None if it is not known.
     """
     options = "\n".join(asked_options(version))
     parts = {"options": options.encode(), "places": places().encode()}
-    return _digest(parts | contents_of(PATCHES, "*.patch") | contents_of(SOURCES, "*.[ch]"))
+    return _digest(parts | contents_of(PATCHES, "*.patch") | contents_of(C_SOURCES, "*.[ch]"))
 
 
 def places() -> str:
@@ -61,13 +64,13 @@ def _digest(parts: Mapping[str, bytes]) -> str:
     return total.hexdigest()
 
 
-def asked_options(version: Version | None = None) -> list[str]:
+def asked_options(version: KernelVersion | None = None) -> list[str]:
     """Return the configuration's lines that set an option in a tree of this version."""
     always = [line for line in FRAGMENT.read_text().splitlines() if line.startswith("CONFIG_")]
     return always + [option for option, since in LATER_OPTIONS.items() if version is not None and version >= since]
 
 
-def version_in(text: str) -> Version | None:
+def version_in(text: str) -> KernelVersion | None:
     """Return the first version in a name such as `linux-source-6.12.tar.xz` or `7.3.4-mprun`; None if it has none."""
     found = re.search(r"(\d+)\.(\d+)", text)
     return (int(found[1]), int(found[2])) if found else None

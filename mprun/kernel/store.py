@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mprun.errors import HostError, SpecError
-from mprun.host import invoking_user
-from mprun.host.cache import cache, locked
+from mprun.errors import MachineError, SpecError
 from mprun.kernel.patch import PATCHES
-from mprun.kernel.recipe import FRAGMENT, GUEST, SOURCES, contents_of, guest_digest, places, recipe_digest, version_in
+from mprun.kernel.recipe import C_SOURCES, FRAGMENT, GUEST, contents_of, guest_digest, places, recipe_digest, version_in
 from mprun.kernel.tree import KeptTree
+from mprun.machine import invoking_user
+from mprun.machine.cache import cache, locked
 from mprun.safety import unchanged_program
 
 DEFAULT_NAME = "default"
@@ -79,8 +79,8 @@ def list_kernels() -> list[Kernel]:
         return []
     whole = [path for path in sorted(store().iterdir()) if not find_damage(path, ())]
     named = [path for path in whole if path.is_symlink()]
-    places = {path.resolve() for path in named}
-    return [_load(path) for path in (*named, *(path for path in whole if path.resolve() not in places))]
+    paths = {path.resolve() for path in named}
+    return [_load(path) for path in (*named, *(path for path in whole if path.resolve() not in paths))]
 
 
 def size_bytes(kernel: Kernel) -> int:
@@ -123,8 +123,8 @@ def remove(kernel: Kernel) -> None:
 def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
     """Return a built kernel, by name or digest.
 
-    Raises HostError, with the command that builds it, if the kernel does not exist, if its files have changed since the
-    build, or if another user could replace them.
+    Raises MachineError, with the command that builds it, if the kernel does not exist, if its files have changed since
+    the build, or if another user could replace them.
     """
     link = store() / name
     what, how = "experiment kernel", "mprun kernel build"
@@ -134,12 +134,12 @@ def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
         kernels = list_kernels()
         if len(found := _of_digest(kernels, name)) != 1:
             others = ", ".join(kernel.name for kernel in kernels) or "none"
-            raise HostError(f"no {what} is built for this user (built: {others}); run `{how}`")
+            raise MachineError(f"no {what} is built for this user (built: {others}); run `{how}`")
         link = store() / found[0].name
     if damage := find_damage(link):
-        raise HostError(f"the {what} is damaged ({damage}); run `{how}`")
+        raise MachineError(f"the {what} is damaged ({damage}); run `{how}`")
     if strange := unchanged_program.find_stranger(link, PROGRAMS, (0, invoking_user.user())):
-        raise HostError(f"{strange}: remove {link.resolve()} and run `{how}`")
+        raise MachineError(f"{strange}: remove {link.resolve()} and run `{how}`")
     return _load(link)
 
 
@@ -211,7 +211,7 @@ def describe_recipe(digest: str) -> dict[str, bytes]:
         files[f"{folder}/recipe/places.json"] = f"{places()}\n".encode()
         for part, sources, pattern in (
             ("patches", PATCHES, "*.patch"),
-            ("src", SOURCES, "*.[ch]"),
+            ("src", C_SOURCES, "*.[ch]"),
             ("guest", GUEST, "*.c"),
         ):
             contents = contents_of(sources, pattern)

@@ -13,10 +13,10 @@ import re
 import shutil
 from pathlib import Path
 
-from mprun.errors import HostError, RunError
-from mprun.host import invoking_user
+from mprun.errors import MachineError, RunError
 from mprun.kernel.make import run
 from mprun.kernel.store import ADDED, DEFAULT_NAME, SYMBOLS, Kernel
+from mprun.machine import invoking_user
 from mprun.safety import unchanged_program
 
 # What make(1) adds to each call of the compiler.
@@ -34,7 +34,7 @@ def has_symbols(folder: Path) -> bool:
 def find_symbols(kernel: Kernel) -> Path:
     """Return the file with the symbols of a kernel.
 
-    Raises HostError, with the command that makes it, if it does not exist or if another user could replace it.
+    Raises MachineError, with the command that makes it, if it does not exist or if another user could replace it.
     """
     path = kernel.directory / SYMBOLS
     command = "mprun kernel build --symbols"
@@ -42,9 +42,9 @@ def find_symbols(kernel: Kernel) -> Path:
         command += f" --source {kernel.source} --name {kernel.name}"
     if not path.is_file():
         more = ", with the options and files of its first build" if (kernel.directory / ADDED).exists() else ""
-        raise HostError(f"kernel '{kernel.name}' has no symbols, which gdb needs: run `{command}`{more}")
+        raise MachineError(f"kernel '{kernel.name}' has no symbols, which gdb needs: run `{command}`{more}")
     if strange := unchanged_program.find_stranger(kernel.directory, (SYMBOLS,), (0, invoking_user.user())):
-        raise HostError(f"{strange}: remove {path} and run `{command}`")
+        raise MachineError(f"{strange}: remove {path} and run `{command}`")
     return path
 
 

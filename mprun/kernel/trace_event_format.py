@@ -16,8 +16,8 @@ from typing import Literal
 
 from mprun.agent.mptcp_event import spell_address
 
-Kind = Literal["whole", "natural", "text"]
-Value = int | str | None
+FieldKind = Literal["whole", "natural", "text"]
+FieldValue = int | str | None
 
 _FIELD = re.compile(
     r"\tfield:(?P<type>[^;]{1,200});\toffset:(?P<at>\d{1,6});\tsize:(?P<size>\d{1,6});\tsigned:(?P<signed>[01]);"
@@ -49,11 +49,11 @@ CODE = frozenset(("location", "function", "func", "caller", "call_site", "ip", "
 # The columns that each table of events may have before those of its fields.
 TIME, HOST = "time_ns", "host"
 
-Read = Callable[[bytes], Value]
+ReadField = Callable[[bytes], FieldValue]
 
 
 @dataclass(frozen=True)
-class Format:
+class EventFormat:
     """The format of an event.
 
     - event: its system and name, as `tcp:tcp_probe`.
@@ -65,11 +65,11 @@ class Format:
 
     event: str
     number: int
-    columns: Mapping[str, Kind]
-    readers: Sequence[Read] = field(repr=False)
+    columns: Mapping[str, FieldKind]
+    readers: Sequence[ReadField] = field(repr=False)
     objects: frozenset[str] = frozenset()
 
-    def read(self, record: bytes) -> list[Value]:
+    def read(self, record: bytes) -> list[FieldValue]:
         """Return the values of a record, by columns. Raises ValueError for a record that is too short."""
         try:
             return [read(record) for read in self.readers]
@@ -77,7 +77,7 @@ class Format:
             raise ValueError(f"a record of {self.event} is too short") from None
 
 
-def read_format(event: str, text: str) -> Format:
+def read_format(event: str, text: str) -> EventFormat:
     """Return the format that a text describes. event: its system and name. Raises ValueError."""
     number = _NUMBER.search(text)
     if number is None:
@@ -86,8 +86,8 @@ def read_format(event: str, text: str) -> Format:
         name: {int(value, 0): title for value, title in _SYMBOL.findall(entries)}
         for name, entries in _SYMBOLIC.findall(text)
     }
-    columns: dict[str, Kind] = {}
-    readers: list[Read] = []
+    columns: dict[str, FieldKind] = {}
+    readers: list[ReadField] = []
     objects = set()
     for found in _FIELD.finditer(text):
         kind, at, size = found["type"].strip(), int(found["at"]), int(found["size"])
@@ -104,10 +104,12 @@ def read_format(event: str, text: str) -> Format:
         readers.append(reader)
         if column == "natural" and "*" in words and name not in CODE:
             objects.add(name)
-    return _with_addresses(Format(event, int(number[1]), columns, readers, frozenset(objects)))
+    return _with_addresses(EventFormat(event, int(number[1]), columns, readers, frozenset(objects)))
 
 
-def _reader(words: Sequence[str], name: str, is_array: bool, at: int, size: int, is_signed: bool) -> tuple[Kind, Read]:
+def _reader(
+    words: Sequence[str], name: str, is_array: bool, at: int, size: int, is_signed: bool
+) -> tuple[FieldKind, ReadField]:
     """Return the kind of a field and the function that reads it. words: of its type."""
     if words and words[0] in ("__data_loc", "__rel_loc"):
         after = at + 4 if words[0] == "__rel_loc" else 0
@@ -131,9 +133,9 @@ def _reader(words: Sequence[str], name: str, is_array: bool, at: int, size: int,
 
 def _read_dynamic(record: bytes, at: int, after: int, is_text: bool) -> str:
     """Return the value of a field whose place is in the record: 16 bits of its offset, then 16 bits of its length."""
-    place = _WORD.unpack_from(record, at)[0]
-    begin = (place & 0xFFFF) + after
-    content = record[begin : begin + (place >> 16)]
+    location = _WORD.unpack_from(record, at)[0]
+    begin = (location & 0xFFFF) + after
+    content = record[begin : begin + (location >> 16)]
     return _read_text(content) if is_text else content.hex()
 
 
@@ -151,7 +153,7 @@ def _read_address(content: bytes) -> str | None:
     return spell_address(content[begin : begin + size]) if size and len(content) >= begin + size else None
 
 
-def _with_symbols(reader: Read, names: Mapping[int, str]) -> Read:
+def _with_symbols(reader: ReadField, names: Mapping[int, str]) -> ReadField:
     def read(record: bytes) -> str:
         value = reader(record)
         return names.get(value, str(value)) if isinstance(value, int) else str(value)
@@ -159,7 +161,7 @@ def _with_symbols(reader: Read, names: Mapping[int, str]) -> Read:
     return read
 
 
-def _with_addresses(found: Format) -> Format:
+def _with_addresses(found: EventFormat) -> EventFormat:
     """Leave the address of the family out where the address for both families, such as `saddr_v6`, says the same."""
     readers = dict(zip(found.columns, found.readers, strict=True))
     for name, _ in ENDS:

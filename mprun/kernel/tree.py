@@ -58,10 +58,10 @@ _FILES, _OPTIONS, _SYMBOLS, _UNFINISHED = "files.json", "options", "symbols", "u
 
 
 # Size, time of the last change of content, and of status (ns).
-State = tuple[int, int, int]
+TreeState = tuple[int, int, int]
 
 
-def scan(source: Path) -> dict[str, State]:
+def scan(source: Path) -> dict[str, TreeState]:
     """Return the state of each source file of a tree by its path in the tree.
 
     Products of a build, editors' files and the files of git are left out.
@@ -86,11 +86,11 @@ def scan(source: Path) -> dict[str, State]:
 
 
 @dataclass(frozen=True)
-class _Record:
+class _Marker:
     """The files in a kept tree: the source's, with state and SHA-256, and the paths of ours. source: its path."""
 
     source: str = ""
-    files: Mapping[str, tuple[State, str]] = field(default_factory=dict)
+    files: Mapping[str, tuple[TreeState, str]] = field(default_factory=dict)
     ours: frozenset[str] = frozenset()
 
 
@@ -158,7 +158,7 @@ class KeptTree:
         if not record.files:
             shutil.rmtree(self.tree, ignore_errors=True)
         is_known = record.source == str(source.absolute())
-        files: dict[str, tuple[State, str]] = {}
+        files: dict[str, tuple[TreeState, str]] = {}
         states = scan(source)
         # first, because a link may have become a folder
         self._remove((record.files.keys() | record.ours) - states.keys() - ours.keys())
@@ -175,8 +175,8 @@ class KeptTree:
                 progress(number / len(states))
         # files that vanished while the others were copied
         self._remove(states.keys() - files.keys() - ours.keys())
-        place(self.tree, ours)
-        self._write_record(_Record(str(source.absolute()), files, frozenset(ours)))
+        put_files(self.tree, ours)
+        self._write_record(_Marker(str(source.absolute()), files, frozenset(ours)))
         total = hashlib.sha256()
         for name, (_, digest) in sorted(files.items()):
             total.update(f"{name} {digest}\n".encode())
@@ -186,15 +186,15 @@ class KeptTree:
         for name in names:
             _clear(self.tree, name).unlink(missing_ok=True)
 
-    def _record(self) -> _Record:
+    def _record(self) -> _Marker:
         try:
             read = json.loads((self.folder / _FILES).read_text())
         except (OSError, ValueError):
-            return _Record()
+            return _Marker()
         files = {name: ((state[0], state[1], state[2]), digest) for name, (state, digest) in read["files"].items()}
-        return _Record(read["source"], files, frozenset(read["ours"]))
+        return _Marker(read["source"], files, frozenset(read["ours"]))
 
-    def _write_record(self, record: _Record) -> None:
+    def _write_record(self, record: _Marker) -> None:
         text = json.dumps({"source": record.source, "files": record.files, "ours": sorted(record.ours)})
         partial = self.folder / f".{_FILES}.new"
         partial.write_text(text)
@@ -207,7 +207,7 @@ def read_source(tree: Path, name: str) -> str:
         return file.read().decode(errors="replace")
 
 
-def place(tree: Path, files: Mapping[str, bytes]) -> None:
+def put_files(tree: Path, files: Mapping[str, bytes]) -> None:
     """Write files into a tree, by their paths in it. Files that have their content are not written."""
     for name, content in files.items():
         _write(_clear(tree, name), content)

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from mprun.kernel.tree import State, scan
+from mprun.kernel.tree import TreeState, scan
 
 # Reading the states of a whole tree takes 0.3 s of CPU time.
 PAUSE_S = 1.2
 
 
-def states(source: Path, files: Iterable[Path]) -> dict[str, State]:
+def states(source: Path, files: Iterable[Path]) -> dict[str, TreeState]:
     """Return the states of a tree's source files and of other files. A missing file has none."""
     found = scan(source) if source.is_dir() else {}
     for path in (source, *files):
@@ -24,8 +24,8 @@ def states(source: Path, files: Iterable[Path]) -> dict[str, State]:
 
 
 def wait_for_change(
-    before: Mapping[str, State],
-    look: Callable[[], Mapping[str, State]],
+    before: Mapping[str, TreeState],
+    look: Callable[[], Mapping[str, TreeState]],
     pause: Callable[[float], None] = time.sleep,
 ) -> list[str]:
     """Wait until files differ from `before` and have settled. Return their paths, sorted.

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mprun.errors import MprunError, SpecError
-from mprun.host.packaged import find_labs
 from mprun.inputs.json_schema import SCHEMAS, render
 from mprun.labs.definition import FILE, Lab, read_lab
-from mprun.model.fault import tell_unknown
+from mprun.machine.packaged import find_labs
+from mprun.model.problem import tell_unknown
 from mprun.safety.folder import Folder
 
 ANSWERS = "ANSWERS.md"
@@ -142,13 +142,13 @@ def _with_links(page: Path, original: Path, is_of_course: bool) -> str:
     """
 
     def follow(link: re.Match[str]) -> str:
-        text, target, place = link.groups(default="")
+        text, target, anchor = link.groups(default="")
         if "://" in target or (page.parent / target).exists():
             return link[0]
         outside = original.parent / target
         if is_of_course or not outside.exists() or outside.name == ANSWERS or outside.parent.name == SOLUTION:
             return text
         way = Path(os.path.relpath(outside.resolve(), page.parent.resolve())).as_posix()
-        return f"[{text}]({way}{place})"
+        return f"[{text}]({way}{anchor})"
 
     return _PAGE_LINK.sub(follow, page.read_text(encoding="utf-8"))

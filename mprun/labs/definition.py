@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file of a lab: its steps, its claims, and its questions for students.
 
-`read_lab` checks the file and reports all faults. `check_claims` also reads the files of the steps, and checks that
+`read_lab` checks the file and reports all problems. `check_claims` also reads the files of the steps, and checks that
 they will measure what the claims name, in the same units. Nothing is run here.
 """
 
@@ -14,16 +14,15 @@ from pathlib import Path
 from mprun.inputs import Loaded, load, load_cells
 from mprun.inputs.document import Document
 from mprun.inputs.keys.file_model import check
-from mprun.inputs.keys.lab_definition import PROFILES, LabFile, Profile, StepEntry, SweepEntry
-from mprun.inputs.parameter import Parameters
+from mprun.inputs.keys.lab_definition import PROFILES, LabFile, LabProfile, StepEntry, SweepEntry
+from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import SUFFIXES, is_outside, read
 from mprun.inputs.traffic import owned_metrics
 from mprun.labs.published_values import read_published
-from mprun.labs.study_figure import HERE, PUBLISHED, Figure, check_figure, make_figure
+from mprun.labs.study_figure import HERE, PUBLISHED, StudyFigure, check_figure, make_figure
 from mprun.model import metric
-from mprun.model.fault import Fault, InputError, name_nearest
-from mprun.model.fault import Path as Keys
 from mprun.model.metric import Metric, Metrics, Unit
+from mprun.model.problem import InputError, InputProblem, ValuePath, name_nearest
 from mprun.model.scalar import read_scalar, spell_scalar
 from mprun.safety.folder import Folder
 from mprun.statements.claim import Claim, column_unit, split_table
@@ -46,7 +45,7 @@ class Step:
     topology: Path
     experiment: Path
     parameters: Mapping[str, str]
-    profile: Profile | None
+    profile: LabProfile | None
     kernel: str | None = None
 
     def load(self, seed: int | None = None) -> Loaded:
@@ -117,7 +116,7 @@ class Lab:
     questions: tuple[Question, ...]
     defaults: Mapping[str, str]
     sweeps: tuple[LabSweep, ...] = ()
-    figures: tuple[Figure, ...] = ()
+    figures: tuple[StudyFigure, ...] = ()
     kernel: OwnKernel | None = None
 
     @property
@@ -128,25 +127,25 @@ class Lab:
     def number(self) -> str:
         return self.name.split("_")[0]
 
-    def steps_of(self, profile: Profile) -> tuple[Step, ...]:
+    def steps_of(self, profile: LabProfile) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if step.profile in (None, profile))
 
-    def sweeps_of(self, profile: Profile) -> tuple[LabSweep, ...]:
+    def sweeps_of(self, profile: LabProfile) -> tuple[LabSweep, ...]:
         return self.sweeps if profile == "published" else ()
 
-    def names_of(self, profile: Profile) -> set[str]:
+    def names_of(self, profile: LabProfile) -> set[str]:
         """Return the names of the steps and sweeps of a profile."""
         steps, sweeps = self.steps_of(profile), self.sweeps_of(profile)
         return {step.name for step in steps} | {sweep.name for sweep in sweeps}
 
-    def claims_of(self, profile: Profile) -> tuple[Claim, ...]:
+    def claims_of(self, profile: LabProfile) -> tuple[Claim, ...]:
         """Return the claims that need only steps of this profile."""
         names = self.names_of(profile)
         return tuple(claim for claim in self.claims if names.issuperset(claim.steps))
 
 
 def read_lab(folder: Path, parameters: Mapping[str, str] = {}) -> Lab:
-    """Return the lab in a folder. Raises InputError with every fault of its file.
+    """Return the lab in a folder. Raises InputError with every problem of its file.
 
     parameters: values that replace those of the lab, as with -p, in claims and in all steps.
     """
@@ -154,17 +153,17 @@ def read_lab(folder: Path, parameters: Mapping[str, str] = {}) -> Lab:
     own = document.parameters()
     for name in sorted(parameters.keys() - own.keys()):
         message = f"no parameter '{name}' in {folder.name}{name_nearest(name, own, 'parameters')}"
-        document.faults.append(Fault(f"-p {name}", None, (), message))
-    values = document.plain(Parameters({**own, **{name: read_scalar(text) for name, text in parameters.items()}}))
+        document.problems.append(InputProblem(f"-p {name}", None, (), message))
+    values = document.plain(FileParameters({**own, **{name: read_scalar(text) for name, text in parameters.items()}}))
     file = None if values is None else check(LabFile, values, document)
     defaults = {name: spell_scalar(value) for name, value in own.items()}
     lab = None if file is None else _lab(folder, file, defaults, parameters)
     if lab is not None and file is not None:
         lab = _add_figures(lab, file, document)
-        _check_places(lab, document)
+        _check_folders(lab, document)
         _check_names(lab, document)
-    if document.faults or lab is None:
-        raise InputError(document.faults)
+    if document.problems or lab is None:
+        raise InputError(document.problems)
     return lab
 
 
@@ -185,17 +184,17 @@ def _lab(folder: Path, file: LabFile, defaults: Mapping[str, str], given: Mappin
 
 
 def _add_figures(lab: Lab, file: LabFile, document: Document) -> Lab:
-    """Return the lab with its figures. Raises SpecError for a fault in the file of published values."""
+    """Return the lab with its figures. Raises SpecError for a problem in the file of published values."""
     if not file.figures:
         return lab
     rows = read_published(Folder(lab.folder))
     figures = []
     for n, entry in enumerate(file.figures):
 
-        def fault(path: Keys, message: str, n: int = n) -> None:
-            document.fault(("figures", n, *path), message)
+        def problem(path: ValuePath, message: str, n: int = n) -> None:
+            document.refuse(("figures", n, *path), message)
 
-        figures.append(make_figure(entry, rows, fault))
+        figures.append(make_figure(entry, rows, problem))
     return replace(lab, figures=tuple(figures))
 
 
@@ -211,60 +210,64 @@ def _step(folder: Path, entry: StepEntry, given: Mapping[str, str], kernel: OwnK
     return Step(name, *files, parameters, entry.profile, kernel.name if kernel else None)
 
 
-def _check_places(lab: Lab, document: Document) -> None:
-    """Add a fault for each step whose files are outside the folder: a lab may come from a stranger."""
+def _check_folders(lab: Lab, document: Document) -> None:
+    """Add a problem for each step whose files are outside the folder: a lab may come from a stranger."""
     lab_file = str(lab.folder / FILE)
-    places = [("steps", n, step.topology, step.experiment) for n, step in enumerate(lab.steps)]
-    places += [("sweeps", n, sweep.topology, sweep.experiment) for n, sweep in enumerate(lab.sweeps)]
-    for where, n, topology, experiment in places:
+    positions = [("steps", n, step.topology, step.experiment) for n, step in enumerate(lab.steps)]
+    positions += [("sweeps", n, sweep.topology, sweep.experiment) for n, sweep in enumerate(lab.sweeps)]
+    for where, n, topology, experiment in positions:
         for key, file in (("topology", topology), ("experiment", experiment)):
             if any(is_outside(file.with_name(f"{file.name}{suffix}"), lab_file) for suffix in ("", *SUFFIXES)):
-                document.fault((where, n, key), "lies outside the folder of the lab: copy the file there")
+                document.refuse((where, n, key), "lies outside the folder of the lab: copy the file there")
 
 
 def _check_names(lab: Lab, document: Document) -> None:
-    """Add faults for steps with the same name, and for claims about steps that are missing or in no common profile."""
-    first: dict[str, Keys] = {}
-    places: list[tuple[Keys, str]] = [(("steps", n), step.name) for n, step in enumerate(lab.steps)]
-    places += [(("sweeps", n), sweep.name) for n, sweep in enumerate(lab.sweeps)]
-    for place, name in places:
+    """Add problems for steps with the same name, and for claims about steps that are missing or in no common
+    profile.
+    """
+    first: dict[str, ValuePath] = {}
+    positions: list[tuple[ValuePath, str]] = [(("steps", n), step.name) for n, step in enumerate(lab.steps)]
+    positions += [(("sweeps", n), sweep.name) for n, sweep in enumerate(lab.sweeps)]
+    for position, name in positions:
         if name in first:
-            line = document.place(first[name])[1]
-            document.fault(place, f"a second step '{name}', first on line {line}: give it a 'name'")
-        first.setdefault(name, place)
+            line = document.position(first[name])[1]
+            document.refuse(position, f"a second step '{name}', first on line {line}: give it a 'name'")
+        first.setdefault(name, position)
     _check_figure_names(lab, first, document)
     together = [lab.names_of(profile) for profile in PROFILES]
     for n, claim in enumerate(lab.claims):
-        place = ("claims", n, "holds")
+        position = ("claims", n, "holds")
         unknown = next((name for name in claim.steps if name not in first), None)
         if unknown is not None:
-            document.fault(place, f"no step '{unknown}'{name_nearest(unknown, first, 'steps')}")
+            document.refuse(position, f"no step '{unknown}'{name_nearest(unknown, first, 'steps')}")
         elif not claim.steps:
-            document.fault(place, "is about no step: name one, as in 'xp_tcp.bulk.goodput >= 18mbit'")
+            document.refuse(position, "is about no step: name one, as in 'xp_tcp.bulk.goodput >= 18mbit'")
         elif not any(names.issuperset(claim.steps) for names in together):
-            document.fault(place, "is about steps that no profile runs together: split it")
+            document.refuse(position, "is about steps that no profile runs together: split it")
 
 
-def _check_figure_names(lab: Lab, known: Mapping[str, Keys], document: Document) -> None:
-    """Add faults for figures with the same name, and for figures of steps that the profile `published` does not run."""
+def _check_figure_names(lab: Lab, known: Mapping[str, ValuePath], document: Document) -> None:
+    """Add problems for figures with the same name, and for figures of steps that the profile `published` does not
+    run.
+    """
     published = lab.names_of("published")
     names: dict[str, int] = {}
     for n, figure in enumerate(lab.figures):
         if names.setdefault(figure.name, n) != n:
-            document.fault(("figures", n, "name"), f"a second figure '{figure.name}': give it another name")
+            document.refuse(("figures", n, "name"), f"a second figure '{figure.name}': give it another name")
         for step in figure.steps:
             if step not in known:
-                document.fault(("figures", n), f"no step '{step}'{name_nearest(step, known, 'steps')}")
+                document.refuse(("figures", n), f"no step '{step}'{name_nearest(step, known, 'steps')}")
             elif step not in published:
                 message = f"the profile 'published' does not run step '{step}': remove its 'profile'"
-                document.fault(("figures", n), message)
+                document.refuse(("figures", n), message)
         for name, step in figure.drawn_runs:
             if step in {sweep.name for sweep in lab.sweeps}:
                 message = f"'{name}: {step}' names a sweep, not a run: write the name of a step"
-                document.fault(("figures", n), message)
+                document.refuse(("figures", n), message)
     for name in (PUBLISHED, HERE) if lab.figures else ():
         if name in known:
-            document.fault(known[name], f"'{name}' names the values of figures: give it another name")
+            document.refuse(known[name], f"'{name}' names the values of figures: give it another name")
 
 
 def check_claims(lab: Lab) -> None:
@@ -276,20 +279,20 @@ def check_claims(lab: Lab) -> None:
         try:
             check_units(claim.holds, lambda reference: _unit_of(reference, loaded, swept))
         except ExpressionError as error:
-            document.fault(("claims", n, "holds"), str(error))
+            document.refuse(("claims", n, "holds"), str(error))
     for n, figure in enumerate(lab.figures):
         for path, message in check_figure(figure, lambda reference: _unit_of(reference, loaded, swept)):
-            document.fault(("figures", n, *path), message)
+            document.refuse(("figures", n, *path), message)
     for n, step in enumerate(lab.steps):
         explicit = replace(step, parameters={**lab.defaults, **step.parameters})
         if explicit.load().spec != loaded[step.name].spec:
-            document.fault(("steps", n), "has another default for a parameter of the lab: give both the same")
+            document.refuse(("steps", n), "has another default for a parameter of the lab: give both the same")
     measured = [_owned(one) for one in loaded.values()]
     for n, name in enumerate(lab.show):
         if not any(_find_metric(name, owned) for owned in measured):
-            document.fault(("show", n), f"no step has a metric '{name}'")
-    if document.faults:
-        raise InputError(document.faults)
+            document.refuse(("show", n), f"no step has a metric '{name}'")
+    if document.problems:
+        raise InputError(document.problems)
 
 
 def _owned(loaded: Loaded) -> Mapping[str, Metrics]:

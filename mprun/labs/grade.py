@@ -13,10 +13,10 @@ from pathlib import Path
 
 from mprun.compile import allocate, compile_plan
 from mprun.errors import MprunError, SpecError
-from mprun.inputs.keys.lab_definition import Profile
+from mprun.inputs.keys.lab_definition import LabProfile
 from mprun.labs.definition import Lab, Step
 from mprun.labs.steps import measured_by
-from mprun.metrics.claim_check import Judgement, judge
+from mprun.metrics.claim_check import JudgedClaim, judge
 from mprun.runs import run_directory
 from mprun.runs.run_directory import RunDirectory
 
@@ -34,7 +34,7 @@ class Grade:
     folder: Path
     runs: Mapping[str, RunDirectory]
     left: tuple[tuple[Step, str], ...]
-    judgements: tuple[Judgement, ...]
+    judgements: tuple[JudgedClaim, ...]
 
     @property
     def held(self) -> int:
@@ -42,12 +42,12 @@ class Grade:
         return sum(judgement.verdict == "held" for judgement in self.judgements)
 
 
-def digests_of(lab: Lab, profile: Profile) -> Mapping[str, str]:
+def digests_of(lab: Lab, profile: LabProfile) -> Mapping[str, str]:
     """Return the digest of each step's plan, by the step's name."""
     return {step.name: digest_of_step(step) for step in lab.steps_of(profile)}
 
 
-def grade(lab: Lab, profile: Profile, digests: Mapping[str, str], folder: Path) -> Grade:
+def grade(lab: Lab, profile: LabProfile, digests: Mapping[str, str], folder: Path) -> Grade:
     """Grade the runs in a folder, in its `runs`, and in the `runs` of its subfolders.
 
     Raises SpecError if it does not exist.
@@ -78,16 +78,17 @@ def digest_of_step(step: Step) -> str:
 
 def _find_runs(folder: Path) -> list[RunDirectory]:
     """Return all runs of the folders, oldest first."""
-    places = (folder, folder / "runs", *folder.glob("*/runs"))
+    parents = (folder, folder / "runs", *folder.glob("*/runs"))
     return sorted(
-        (run for place in places for run in run_directory.list_runs(place)), key=lambda run: run_directory.age(run.path)
+        (run for parent in parents for run in run_directory.list_runs(parent)),
+        key=lambda run: run_directory.age(run.path),
     )
 
 
 def _digest_of(run: RunDirectory) -> str | None:
     """The digest of a run that can be graded; None for one whose files are missing or damaged."""
     try:
-        run.read("summary.json")
+        run.summary()
         return run.digest
     except MprunError:
         return None

@@ -34,7 +34,7 @@ _FACTORS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class PublishedValue:
     """A row of the file. line: its number in the file."""
 
     figure: str
@@ -62,7 +62,7 @@ class Row:
             return None
 
 
-def read_published(folder: Folder) -> tuple[Row, ...]:
+def read_published(folder: Folder) -> tuple[PublishedValue, ...]:
     """Return the rows of a lab's file. Raises SpecError if the file is missing or a row is faulty."""
     shown = folder.path / FILE
     try:
@@ -76,7 +76,7 @@ def read_published(folder: Folder) -> tuple[Row, ...]:
         if len(cells) != len(COLUMNS):
             raise SpecError(f"{shown}:{number}: has {len(cells)} columns: write {len(COLUMNS)}")
         figure, series, x, x_unit, y, y_unit, kind, source = cells
-        row = Row(figure, series, x, x_unit, y, y_unit, kind, source, number)
+        row = PublishedValue(figure, series, x, x_unit, y, y_unit, kind, source, number)
         if row.kind not in KINDS:
             raise SpecError(f"{shown}:{number}: kind '{row.kind}': allowed kinds: {', '.join(KINDS)}")
         if not row.source:
@@ -85,7 +85,7 @@ def read_published(folder: Folder) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def find_rows(rows: Sequence[Row], figure: str, series: str, x: str | None) -> list[Row]:
+def find_rows(rows: Sequence[PublishedValue], figure: str, series: str, x: str | None) -> list[PublishedValue]:
     """Return the rows with a value of a series in a figure. x: None for any."""
     found = [row for row in rows if row.kind == "value" and (row.figure, row.series) == (figure, series)]
     return [row for row in found if x is None or row.x == x]

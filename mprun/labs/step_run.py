@@ -9,7 +9,7 @@ from mprun.errors import SpecError
 from mprun.labs.catalog import open_lab
 from mprun.labs.definition import FILE, Lab, Step, read_lab
 from mprun.labs.grade import digest_of_step
-from mprun.model.fault import name_nearest
+from mprun.model.problem import name_nearest
 from mprun.runs import run_directory
 from mprun.runs.run_directory import RunDirectory
 

@@ -13,33 +13,34 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from mprun.compile import allocate
 from mprun.engines.registry import ENGINES
-from mprun.errors import HostError, Interrupted, MprunError, SpecError
-from mprun.host.version import code_digest, code_of
-from mprun.inputs.keys.lab_definition import Profile
+from mprun.errors import Interrupted, MachineError, MprunError, SpecError
+from mprun.inputs.keys.lab_definition import LabProfile
 from mprun.labs.definition import Lab, LabSweep, Step
-from mprun.labs.study_figure import Figure, JudgedFigure, judge_figure
+from mprun.labs.study_figure import JudgedFigure, StudyFigure, judge_figure
 from mprun.labs.sweep_run import measured_by_sweep, run_sweep, wall_s_of
-from mprun.metrics.claim_check import Columns, Judgement, Measured, Swept, judge
+from mprun.machine.version import code_digest
+from mprun.metrics.claim_check import JudgedClaim, MeasuredRun, Swept, TableColumns, judge
 from mprun.metrics.lateness import find_exchange_allowance
-from mprun.model.fault import tell_unknown
 from mprun.model.permission import NO_COMMANDS, Consent
+from mprun.model.problem import tell_unknown
+from mprun.model.run_summary import Summary
 from mprun.runs import runner
 from mprun.runs.place import Place
 from mprun.runs.run_directory import RunDirectory, list_runs, short_digest_of
 from mprun.statements.claim import Claim
 from mprun.sweeps import signature
-from mprun.sweeps.execution import Tell
+from mprun.sweeps.execution import TellProgress
 from mprun.sweeps.executor import run_all
 from mprun.sweeps.local import LocalExecutor
 from mprun.sweeps.sweep_directory import SweepDirectory
-from mprun.sweeps.worker import Job, Outcome
+from mprun.sweeps.worker import Job, RunOutcome
 
 # ran: there is a summary. broken: the run ended with an error. impossible: this machine lacks something.
-State = Literal["ran", "broken", "impossible"]
+StepState = Literal["ran", "broken", "impossible"]
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,10 @@ class Done:
     """
 
     step: Step
-    state: State
+    state: StepState
     wall_s: float
     directory: Path | None = None
-    summary: Mapping[str, Any] | None = None
+    summary: Summary | None = None
     error: str = ""
     is_earlier: bool = False
 
@@ -70,7 +71,7 @@ class LabRun:
 
     lab: Lab
     done: tuple[Done, ...]
-    judgements: tuple[Judgement, ...]
+    judgements: tuple[JudgedClaim, ...]
     figures: tuple[JudgedFigure, ...]
     results: Mapping[str, RunDirectory | SweepDirectory]
     walls_s: Mapping[str, float]
@@ -85,11 +86,11 @@ class Scope:
     - keeps: True to use runs of the same files, engine and kernel that exist already.
     """
 
-    profile: Profile
+    profile: LabProfile
     figures: tuple[str, ...] = ()
     keeps: bool = False
 
-    def figures_of(self, lab: Lab) -> tuple[Figure, ...]:
+    def figures_of(self, lab: Lab) -> tuple[StudyFigure, ...]:
         """Return the figures to judge. Raises SpecError for a name that the lab does not have."""
         names = [figure.name for figure in lab.figures]
         for name in self.figures:
@@ -121,7 +122,7 @@ def run_labs(
     look: Callable[[], None],
     consent: Consent = NO_COMMANDS,
     seed: int | None = None,
-    tell: Tell = lambda _: None,
+    tell: TellProgress = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Iterator[LabRun]:
     """Run the steps and then the sweeps of all labs. Yield each lab with its judged claims, in order, when it is over.
@@ -168,7 +169,7 @@ def _judge_lab(
 ) -> LabRun:
     done = tuple(sorted(over, key=lambda one: lab.steps.index(one.step)))
     found = {one.step.name: RunDirectory(one.directory) for one in done if one.directory is not None}
-    runs: dict[str, Measured | Swept] = {name: measured_by(run) for name, run in found.items()}
+    runs: dict[str, MeasuredRun | Swept] = {name: measured_by(run) for name, run in found.items()}
     runs |= {name: measured_by_sweep(sweep) for name, sweep in sweeps.items()}
     absent = {**missing, **{one.step.name: one.error for one in done if one.directory is None}}
     walls_s = {one.step.name: one.wall_s for one in done} | {name: wall_s_of(one) for name, one in sweeps.items()}
@@ -177,24 +178,24 @@ def _judge_lab(
     return LabRun(lab, done, judgements, figures, {**found, **sweeps}, walls_s, absent)
 
 
-def measured_by(run: RunDirectory) -> Measured:
+def measured_by(run: RunDirectory) -> MeasuredRun:
     """Return the metrics of a run. Its tables are read when they are needed."""
 
-    def table(name: str) -> Columns | None:
+    def table(name: str) -> TableColumns | None:
         tables = (table for title, table in run.tables() if title == name)
         return next((table.collect().to_dict(as_series=False) for table in tables), None)
 
-    summary = run.read("summary.json")
-    engine = ENGINES.get(summary.get("engine"))
+    summary = run.summary()
+    engine = next((engine for name, engine in ENGINES.items() if name == summary.engine), None)
     allowance = None
     if engine is not None and not engine.IS_SIMULATED:
         allowance = find_exchange_allowance(run.plan().intent, run.agent_report().host)
-    return Measured(summary["metrics"], table, allowance)
+    return MeasuredRun(summary.metrics, table, allowance)
 
 
 def wall_s_of_run(run: RunDirectory) -> float:
     """Return the real time of a run, in seconds, without the start of its process."""
-    return float(run.read("wall.json")[-1]["wall_s"]) if run.has("wall.json") else 0.0
+    return run.wall_s()
 
 
 def _run_steps(
@@ -207,7 +208,7 @@ def _run_steps(
     keeps: bool,
 ) -> Generator[tuple[int, Done], None, None]:
     """Yield each step, with the number of its lab, when it is over."""
-    places = len(os.sched_getaffinity(0)) if place.engine.IS_SIMULATED else 1
+    slots = len(os.sched_getaffinity(0)) if place.engine.IS_SIMULATED else 1
     left = list(steps)
     running: dict[str, tuple[int, Step, Path]] = {}
     refused: list[tuple[int, Done]] = []
@@ -222,7 +223,7 @@ def _run_steps(
             refused.append((n, job))
         return None
 
-    with closing(LocalExecutor(places)) as executor:
+    with closing(LocalExecutor(slots)) as executor:
         for name, outcome in run_all(executor, begin, look):
             n, step, directory = running.pop(name)
             yield n, _end(step, directory, outcome)
@@ -237,13 +238,13 @@ def _prepare(step: Step, place: Place, parent: Path, consent: Consent, seed: int
         loaded = step.load(seed)
         plan, _ = runner.compile_for(loaded.spec, allocate(loaded.spec), place)
         inputs = runner.read_inputs(loaded.sources)
-    except HostError as error:
+    except MachineError as error:
         return Done(step, "impossible", 0.0, error=f"cannot run here: {error}")
     except MprunError as error:
         return Done(step, "broken", 0.0, error=str(error))
     earlier = _find_earlier(parent, plan.digest, place) if keeps else None
     if earlier is not None:
-        summary = earlier.read("summary.json")
+        summary = earlier.summary()
         return Done(step, "ran", wall_s_of_run(earlier), earlier.path, summary, is_earlier=True)
     directory = RunDirectory.reserve(parent, runner.title_of(loaded.spec), plan.digest)
     kernel = place.kernel.name if place.kernel else "default"
@@ -251,12 +252,12 @@ def _prepare(step: Step, place: Place, parent: Path, consent: Consent, seed: int
     return Job(loaded.spec, loaded.warnings, *runs_in, "pcaps", consent, inputs, loaded.parameters)
 
 
-def _end(step: Step, directory: Path, outcome: Outcome) -> Done:
+def _end(step: Step, directory: Path, outcome: RunOutcome) -> Done:
     if outcome.status == "error":
         return Done(step, "broken", outcome.wall_s, error=f"{directory}: {outcome.error}")
     run = RunDirectory(directory)
     signature.sign(run.folder)
-    return Done(step, "ran", outcome.wall_s, directory, run.read("summary.json"))
+    return Done(step, "ran", outcome.wall_s, directory, run.summary())
 
 
 def _find_earlier(parent: Path, digest: str, place: Place) -> RunDirectory | None:
@@ -265,8 +266,8 @@ def _find_earlier(parent: Path, digest: str, place: Place) -> RunDirectory | Non
         if short_digest_of(run.name) != digest[:8]:
             continue
         with contextlib.suppress(MprunError):
-            environment = run.read("environment.json")
-            made = environment["engine"], environment["kernel"].get("digest"), code_of(environment)
+            environment = run.environment()
+            made = environment.engine, environment.kernel.digest or None, environment.code
             wanted = place.name, place.kernel.digest if place.kernel else None, code_digest()
             if run.is_complete and run.digest == digest and made == wanted and signature.is_ours(run.folder):
                 return run

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mprun.inputs.keys.lab_definition import BinnedEntry, FigureEntry, TogetherEntry
-from mprun.labs.published_values import Row, find_rows
-from mprun.metrics.claim_check import Measured, Swept, find_value
-from mprun.model.fault import Path, name_nearest
+from mprun.labs.published_values import PublishedValue, find_rows
+from mprun.metrics.claim_check import MeasuredRun, Swept, find_value
 from mprun.model.metric import SYMBOLS, Unit
+from mprun.model.problem import ValuePath, name_nearest
 from mprun.model.units import format_measured
 from mprun.reports.binned import Binning
-from mprun.statements.evaluation import Comparison, Outcome, compute, evaluate
+from mprun.statements.evaluation import Comparison, Evaluation, compute, evaluate
 from mprun.statements.evaluation import check as check_units
 from mprun.statements.expression import Expression, ExpressionError, Reference, UnknownName, Value
 
-Verdict = Literal["agrees", "differs", "not comparable", "not measured here"]
+Agreement = Literal["agrees", "differs", "not comparable", "not measured here"]
 # The first part of the name of a value in a check.
 PUBLISHED, HERE = "published", "here"
 _WORDS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than", "==": "equal to"}
@@ -33,12 +33,12 @@ class FigureValue:
 
     name: str
     label: str
-    row: Row | None
+    row: PublishedValue | None
     here: Expression | None
 
 
 @dataclass(frozen=True)
-class Check:
+class StudyCheck:
     """A published result in words, and the statement that tests it.
 
     - why: the reason for the tolerance.
@@ -82,7 +82,7 @@ class Classes:
 
 
 @dataclass(frozen=True)
-class Figure:
+class StudyFigure:
     """A published figure or table.
 
     - picture: a run or sweep, and the name of a figure in its report.
@@ -101,8 +101,8 @@ class Figure:
     quantity: str
     values: tuple[FigureValue, ...]
     picture: tuple[str, str] | None
-    checks: tuple[Check, ...]
-    verdict: Verdict | None
+    checks: tuple[StudyCheck, ...]
+    verdict: Agreement | None
     reason: str
     says: str
     together: Together | None = None
@@ -146,7 +146,7 @@ class Finding:
 
     said: str
     measured: str
-    verdict: Verdict
+    verdict: Agreement
     reason: str
     is_explained: bool = True
 
@@ -164,37 +164,39 @@ class Drawn:
 class JudgedFigure:
     """A figure with its values and findings."""
 
-    figure: Figure
+    figure: StudyFigure
     values: tuple[Drawn, ...]
     findings: tuple[Finding, ...]
 
 
-def make_figure(entry: FigureEntry, rows: Sequence[Row], fault: Callable[[Path, str], None]) -> Figure:
-    """Return a figure of the lab's file. fault: gets each key without a row in `published.csv`."""
+def make_figure(
+    entry: FigureEntry, rows: Sequence[PublishedValue], problem: Callable[[ValuePath, str], None]
+) -> StudyFigure:
+    """Return a figure of the lab's file. problem: gets each key without a row in `published.csv`."""
     named = [row for row in rows if row.figure == entry.published]
     if not named:
         known = dict.fromkeys(row.figure for row in rows)
         message = f"no '{entry.published}' in published.csv{name_nearest(entry.published, known, 'it has')}"
-        fault(("published",), message)
+        problem(("published",), message)
     values = []
     for n, value in enumerate(entry.values):
         found = find_rows(rows, entry.published, value.series, value.x) if value.series is not None else []
         if value.series is not None and len(found) != 1 and named:
             what = f"{len(found)} rows" if found else "no row"
             message = f"{what} of {entry.published} in published.csv: write 'series' and 'x' of one"
-            fault(("values", n, "series"), message)
+            problem(("values", n, "series"), message)
         values.append(FigureValue(value.name, value.label or value.name, found[0] if found else None, value.here))
     step, dot, picture = (entry.picture or "").partition(".")
     if entry.picture and not dot:
-        fault(("picture",), "names no figure of a run: write STEP.FIGURE")
-    return Figure(
+        problem(("picture",), "names no figure of a run: write STEP.FIGURE")
+    return StudyFigure(
         entry.name,
         entry.published,
         entry.title,
         entry.quantity,
         tuple(values),
         (step, picture) if dot else None,
-        tuple(Check(one.says, one.holds, one.why.strip(), one.differs.strip()) for one in entry.checks),
+        tuple(StudyCheck(one.says, one.holds, one.why.strip(), one.differs.strip()) for one in entry.checks),
         "not comparable" if entry.not_comparable else "not measured here" if entry.not_measured else None,
         (entry.not_comparable or entry.not_measured).strip(),
         entry.says or "; ".join(_say_published(values, named)),
@@ -213,8 +215,8 @@ def _read_binned(entry: BinnedEntry) -> Binned:
     return Binned(Binning(entry.table, entry.over, entry.of, entry.bins), tuple(entry.runs.items()))
 
 
-def check_figure(figure: Figure, unit_of: Callable[[Reference], Unit]) -> Iterator[tuple[Path, str]]:
-    """Yield a fault for each value or check whose names or units are wrong. unit_of: may raise UnknownName."""
+def check_figure(figure: StudyFigure, unit_of: Callable[[Reference], Unit]) -> Iterator[tuple[ValuePath, str]]:
+    """Yield a problem for each value or check whose names or units are wrong. unit_of: may raise UnknownName."""
     units: dict[str, Unit] = {}
     for n, value in enumerate(figure.values):
         of_row = value.row.value if value.row else None
@@ -246,7 +248,9 @@ def check_figure(figure: Figure, unit_of: Callable[[Reference], Unit]) -> Iterat
             yield ("checks", n, "holds"), str(error)
 
 
-def judge_figure(figure: Figure, runs: Mapping[str, Measured | Swept], missing: Mapping[str, str]) -> JudgedFigure:
+def judge_figure(
+    figure: StudyFigure, runs: Mapping[str, MeasuredRun | Swept], missing: Mapping[str, str]
+) -> JudgedFigure:
     """Return the figure with its values and verdicts. missing: the reason why a run of a name does not exist."""
     known: dict[str, Value] = {}
     values = []
@@ -272,7 +276,7 @@ def judge_figure(figure: Figure, runs: Mapping[str, Measured | Swept], missing: 
     return JudgedFigure(figure, tuple(values), tuple(findings))
 
 
-def _measure(expression: Expression | None, runs: Mapping[str, Measured | Swept]) -> Value | None:
+def _measure(expression: Expression | None, runs: Mapping[str, MeasuredRun | Swept]) -> Value | None:
     """Return the value of an expression; None if a run is missing or did not measure a name."""
     if expression is None or any(reference.segments[0].name not in runs for reference in expression.references()):
         return None
@@ -283,7 +287,7 @@ def _measure(expression: Expression | None, runs: Mapping[str, Measured | Swept]
 
 
 def _judge(
-    check: Check, absent: Sequence[str], resolve: Callable[[Reference], Value], label_of: Callable[[str], str]
+    check: StudyCheck, absent: Sequence[str], resolve: Callable[[Reference], Value], label_of: Callable[[str], str]
 ) -> Finding:
     if absent:
         return Finding(check.says, "", "not measured here", "; ".join(absent), False)
@@ -299,7 +303,7 @@ def _judge(
     return Finding(check.says, measured, "differs", reason, bool(check.differs))
 
 
-def _say_measured(outcome: Outcome, label_of: Callable[[str], str]) -> str:
+def _say_measured(outcome: Evaluation, label_of: Callable[[str], str]) -> str:
     """Return the measured values of a check. For many runs without labels, return the sides of its comparisons."""
     names = [(name, value) for name, value in outcome.measured if not name.startswith(f"{PUBLISHED}.")]
     labelled = [(name, value) for name, value in names if name.startswith(f"{HERE}.")]
@@ -314,12 +318,12 @@ def say_sides(comparison: Comparison) -> str:
     return f"{left}, {'' if comparison.is_true else 'not '}{_WORDS.get(operator, operator)} {right}"
 
 
-def _label_of(figure: Figure) -> Callable[[str], str]:
+def _label_of(figure: StudyFigure) -> Callable[[str], str]:
     labels = {f"{HERE}.{value.name}": value.label for value in figure.values}
     return lambda name: labels.get(name, name)
 
 
-def _say_published(values: Sequence[FigureValue], rows: Sequence[Row]) -> list[str]:
+def _say_published(values: Sequence[FigureValue], rows: Sequence[PublishedValue]) -> list[str]:
     """Return the published numbers of a figure's values, or else what was published in words."""
     numbers = [f"{value.label}: {value.row.text}" for value in values if value.row]
     return numbers or list(dict.fromkeys(row.y for row in rows if row.kind == "statement"))

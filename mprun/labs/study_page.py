@@ -15,9 +15,9 @@ from textwrap import fill
 
 from mprun.captures.dissection import dissect
 from mprun.errors import MprunError
-from mprun.host import invoking_user
 from mprun.labs.definition import Lab
-from mprun.labs.study_figure import Drawn, Figure, Finding, JudgedFigure, spell
+from mprun.labs.study_figure import Drawn, Finding, JudgedFigure, StudyFigure, spell
+from mprun.machine import invoking_user
 from mprun.model.metric import SYMBOLS
 from mprun.model.units import NS_PER_S
 from mprun.reports.binned import draw_binned
@@ -26,7 +26,7 @@ from mprun.reports.classes import draw_classes
 from mprun.reports.comparison_page import read_subjects
 from mprun.reports.figure import Chart, to_csv
 from mprun.reports.overlay import average_steps, overlay
-from mprun.reports.published_figure import Pair, draw_pairs
+from mprun.reports.published_figure import PublishedPair, draw_pairs
 from mprun.reports.run_page import charts_of
 from mprun.reports.sweep_page import charts_of as charts_of_sweep
 from mprun.runs.run_directory import PAGE_PREFIX, RunDirectory
@@ -37,7 +37,7 @@ from mprun.sweeps.sweep_directory import SweepDirectory
 
 HEAD = ("figure", "published", "here", "verdict", "command")
 COLUMNS = 110
-Result = RunDirectory | SweepDirectory
+ResultDirectory = RunDirectory | SweepDirectory
 
 
 def name_folder(lab: Lab) -> str:
@@ -46,7 +46,11 @@ def name_folder(lab: Lab) -> str:
 
 
 def write_page(
-    parent: Path, lab: Lab, judged: Sequence[JudgedFigure], results: Mapping[str, Result], walls_s: Mapping[str, float]
+    parent: Path,
+    lab: Lab,
+    judged: Sequence[JudgedFigure],
+    results: Mapping[str, ResultDirectory],
+    walls_s: Mapping[str, float],
 ) -> Path:
     """Write the page of a lab's figures below `parent` and return its path.
 
@@ -75,7 +79,7 @@ def write_page(
     return folder.path / "README.md"
 
 
-def draw(judged: JudgedFigure, results: Mapping[str, Result]) -> list[Chart]:
+def draw(judged: JudgedFigure, results: Mapping[str, ResultDirectory]) -> list[Chart]:
     """Return the pictures of a figure: its values, the figure of a run's report, and the curves of several runs."""
     figure = judged.figure
     charts = []
@@ -92,7 +96,7 @@ def draw(judged: JudgedFigure, results: Mapping[str, Result]) -> list[Chart]:
     return charts + [chart for chart in (_draw_binned(judged, results), _draw_classes(judged, results)) if chart]
 
 
-def _draw_classes(judged: JudgedFigure, results: Mapping[str, Result]) -> Chart | None:
+def _draw_classes(judged: JudgedFigure, results: Mapping[str, ResultDirectory]) -> Chart | None:
     """Return the figure of the packets of one flow of each class; None if its run was not made."""
     wanted = judged.figure.sequence
     run = results.get(wanted.run) if wanted else None
@@ -106,7 +110,7 @@ def _draw_classes(judged: JudgedFigure, results: Mapping[str, Result]) -> Chart 
     )
 
 
-def _draw_binned(judged: JudgedFigure, results: Mapping[str, Result]) -> Chart | None:
+def _draw_binned(judged: JudgedFigure, results: Mapping[str, ResultDirectory]) -> Chart | None:
     """Return the figure of means in bins; None if none of its runs was made."""
     binned = judged.figure.binned
     if binned is None:
@@ -125,7 +129,7 @@ def _draw_binned(judged: JudgedFigure, results: Mapping[str, Result]) -> Chart |
     return draw_binned(f"{judged.figure.name}-bins", _title(judged), binned.binning, runs)
 
 
-def _draw_together(figure: Figure, results: Mapping[str, Result]) -> list[Chart]:
+def _draw_together(figure: StudyFigure, results: Mapping[str, ResultDirectory]) -> list[Chart]:
     """Return the figure with the curves of several runs; none if fewer than two of them were made."""
     if figure.together is None:
         return []
@@ -152,15 +156,15 @@ def _average(chart: Chart, interval_s: float) -> Chart:
     return replace(chart, panels=tuple(panels))
 
 
-def _pair(drawn: Drawn) -> Pair:
-    return Pair(
+def _pair(drawn: Drawn) -> PublishedPair:
+    return PublishedPair(
         drawn.label,
         drawn.published.amount if drawn.published else None,
         drawn.here.amount if drawn.here else None,
     )
 
 
-def _charts(result: Result, name: str) -> list[Chart]:
+def _charts(result: ResultDirectory, name: str) -> list[Chart]:
     """Return the figure of a report with this name. Raises MprunError if it does not exist."""
     charts = charts_of_sweep(result) if isinstance(result, SweepDirectory) else charts_of(result)
     found = [chart for chart in charts if chart.name == name]

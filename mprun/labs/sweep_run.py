@@ -29,7 +29,7 @@ def run_sweep(
     consent: Consent,
     seed: int | None,
     keeps: bool,
-    tell: execution.Tell,
+    tell: execution.TellProgress,
     say: Callable[[str], None],
 ) -> SweepDirectory:
     """Return the finished sweep in `parent` that was made of the lab's files, or run or resume it. Keep no captures.
@@ -44,10 +44,10 @@ def run_sweep(
     if finished is not None and not finished.strange():
         return finished
     loaded = sweep.load(seed)
-    cells, kernels = _place(loaded, place, consent)
-    places = execution.places_for({cell.runs_in for cell in cells}, None, len(os.sched_getaffinity(0)))
+    cells, kernels = _place_cells(loaded, place, consent)
+    slots = execution.slots_for({cell.runs_in for cell in cells}, None, len(os.sched_getaffinity(0)))
     found, _ = execution.find_or_create(parent, cells, kernels, runner.read_inputs(loaded[0].sources), not keeps)
-    with found.held(), closing(LocalExecutor(places)) as executor:
+    with found.held(), closing(LocalExecutor(slots)) as executor:
         execution.Execution(found, cells, "none", consent=consent).run(executor, tell, say)
     return found
 
@@ -56,10 +56,10 @@ def find_sweep(
     sweep: LabSweep, place: Place, parent: Path, consent: Consent, seed: int | None
 ) -> SweepDirectory | None:
     """Return the newest finished sweep in `parent` that was made of the lab's files; None if there is none."""
-    return execution.find_finished(parent, *_place(sweep.load(seed), place, consent))
+    return execution.find_finished(parent, *_place_cells(sweep.load(seed), place, consent))
 
 
-def _place(
+def _place_cells(
     loaded: Sequence[Loaded], place: Place, consent: Consent
 ) -> tuple[tuple[study.Cell, ...], Mapping[str, Any]]:
     kernel = place.kernel.name if place.kernel else DEFAULT_NAME
@@ -68,9 +68,9 @@ def _place(
 
 def measured_by_sweep(sweep: SweepDirectory) -> Swept:
     """Return the metrics of the runs of a sweep, by cell."""
-    return Swept(sweep.record["cells"], list(read_rows(sweep)))
+    return Swept(sweep.record.cells, list(read_rows(sweep)))
 
 
 def wall_s_of(sweep: SweepDirectory) -> float:
     """Return the real time in which the sweep was run, in seconds, with all its sessions."""
-    return float(sum(session["wall_s"] for session in sweep.read("wall.json"))) if sweep.has("wall.json") else 0.0
+    return sum(session.wall_s for session in sweep.sessions())

@@ -10,7 +10,7 @@ from mprun.labs.steps import Scope
 
 
 @dataclass(frozen=True)
-class Work:
+class LabWork:
     """A step or sweep to run: the command that runs it alone in the lab's folder, and its number of runs.
 
     A cell of a sweep that repeats until an interval is narrow counts as often as it may run at most.
@@ -21,11 +21,11 @@ class Work:
     runs: int
 
 
-def work_of(lab: Lab, scope: Scope) -> tuple[Work, ...]:
+def work_of(lab: Lab, scope: Scope) -> tuple[LabWork, ...]:
     """Return the steps and sweeps of a lab in their order. Raises InputError for wrong files."""
-    steps = [Work(step.name, step.command(lab.folder), 1) for step in scope.steps_of(lab)]
+    steps = [LabWork(step.name, step.command(lab.folder), 1) for step in scope.steps_of(lab)]
     sweeps = [
-        Work(sweep.name, sweep.command(lab.folder), sum(cell.spec.experiment.repeat.most for cell in sweep.load()))
+        LabWork(sweep.name, sweep.command(lab.folder), sum(cell.spec.experiment.repeat.most for cell in sweep.load()))
         for sweep in scope.sweeps_of(lab)
     ]
     return (*steps, *sweeps)

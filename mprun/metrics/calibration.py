@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
-from mprun.metrics.findings import Findings
+from mprun.metrics.readings import Readings
+from mprun.model.agent_report import Arrivals
 from mprun.model.correlation import burstiness, inflation
 from mprun.model.distribution import SHAPES
 from mprun.model.network import Link, Network
 from mprun.model.plan import Train
 from mprun.model.spec import Direction
-from mprun.runs.agent_report import Arrivals
 
 # How a person says what a calibration measured in base units.
 _SPOKEN = {"bit/s": (1e-6, "Mbit/s"), "s": (1e3, "ms"), "share": (100, "%")}
@@ -35,7 +35,7 @@ REAL_DELAY_NS, REAL_DELAY_SHARE = 100_000, 0.01
 
 
 @dataclass(frozen=True)
-class Row:
+class CalibratedQuantity:
     """A quantity of one direction, in base units: bit/s, s, share, packets. Its bounds are inclusive.
 
     `got` None: nothing was measured, and `note` gives the reason. `held` None: the quantity cannot be judged.
@@ -59,7 +59,7 @@ class Row:
 class Calibration:
     """The rows of all directions of all links."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[CalibratedQuantity, ...]
 
     @property
     def passed(self) -> bool:
@@ -74,7 +74,7 @@ class Calibration:
 def judge(network: Network, trains: Sequence[Train], measured: Sequence[Arrivals], is_simulated: bool) -> Calibration:
     """Make a row for each quantity that a train shows."""
     links = {link.name: link for link in network.links}
-    rows: list[Row] = []
+    rows: list[CalibratedQuantity] = []
     for train, found in zip(trains, measured, strict=True):
         link = links[train.link]
         way = link.forward if train.direction == "forward" else link.reverse
@@ -82,20 +82,20 @@ def judge(network: Network, trains: Sequence[Train], measured: Sequence[Arrivals
     return Calibration(tuple(rows))
 
 
-def tell(rows: Sequence[Row]) -> Findings:
+def tell(rows: Sequence[CalibratedQuantity]) -> Readings:
     """Report each quantity that is out of its bounds as a failure, and each that could not be measured as a warning."""
     where = [(f"calibration of {row.link} {row.direction}", row) for row in rows]
-    return Findings(
-        failures=tuple(f"{place}: {say_row(row)}" for place, row in where if row.held is False),
+    return Readings(
+        failures=tuple(f"{subject}: {say_row(row)}" for subject, row in where if row.held is False),
         warnings=tuple(
-            f"{place}, {row.quantity}: {row.note}"
-            for place, row in where
+            f"{subject}, {row.quantity}: {row.note}"
+            for subject, row in where
             if row.held is None or (row.held and row.note)
         ),
     )
 
 
-def say_row(row: Row) -> str:
+def say_row(row: CalibratedQuantity) -> str:
     """Say a row, such as `rate: asked 20 Mbit/s, got 19.1 (19.8 to 20.2 is allowed)`."""
     factor, unit = _SPOKEN.get(row.unit, (1, row.unit))
     basis = f" ({row.basis})" if row.basis else ""
@@ -111,13 +111,17 @@ class _MakeRow(Protocol):
 
     def __call__(
         self, quantity: str, unit: str, asked: float, got: float | None, low: float, high: float, note: str = ""
-    ) -> Row: ...
+    ) -> CalibratedQuantity: ...
 
 
-def _rows(train: Train, found: Arrivals, link: Link, way: Direction, is_simulated: bool) -> Iterator[Row]:
-    def row(quantity: str, unit: str, asked: float, got: float | None, low: float, high: float, note: str = "") -> Row:
+def _rows(
+    train: Train, found: Arrivals, link: Link, way: Direction, is_simulated: bool
+) -> Iterator[CalibratedQuantity]:
+    def row(
+        quantity: str, unit: str, asked: float, got: float | None, low: float, high: float, note: str = ""
+    ) -> CalibratedQuantity:
         held = None if got is None else low <= got <= high
-        return Row(link.name, train.direction, quantity, unit, asked, got, low, high, held, note)
+        return CalibratedQuantity(link.name, train.direction, quantity, unit, asked, got, low, high, held, note)
 
     if found.unseen:
         yield row(train.kind, "", 0, None, 0, 0, f"{found.unseen} frames came too fast to be counted")
@@ -138,7 +142,7 @@ def _rows(train: Train, found: Arrivals, link: Link, way: Direction, is_simulate
         yield _queue_row(train, found, way, is_simulated, row)
 
 
-def _rate_row(train: Train, found: Arrivals, way: Direction, row: _MakeRow) -> Row:
+def _rate_row(train: Train, found: Arrivals, way: Direction, row: _MakeRow) -> CalibratedQuantity:
     asked = float(way.rate_bit_per_s or 0)
     bounds = asked * (1 - RATE_TOLERANCE), asked * (1 + RATE_TOLERANCE)
     arriving = 1 - way.loss.mean if way.loss else 1.0
@@ -152,14 +156,14 @@ def _rate_row(train: Train, found: Arrivals, way: Direction, row: _MakeRow) -> R
     return row("rate", "bit/s", asked, got, *bounds)
 
 
-def _queue_row(train: Train, found: Arrivals, way: Direction, is_simulated: bool, row: _MakeRow) -> Row:
+def _queue_row(train: Train, found: Arrivals, way: Direction, is_simulated: bool, row: _MakeRow) -> CalibratedQuantity:
     """Return the number of frames of a burst that waited.
 
     All that came waited, but for the first, which was sent at once, and for those that left while others were still
     being sent. In real time the number of these is not known.
     """
     assert way.queue is not None
-    asked = way.queue.amount if way.queue.unit == "packets" else float(way.queue.amount // train.frame_bytes)
+    asked = float(way.queue.size_bytes(train.frame_bytes) // train.frame_bytes)
     left = math.floor(found.took_ns * (way.rate_bit_per_s or 0) / 8e9 / train.frame_bytes)
     most = found.received - 1
     got = most - left
@@ -172,7 +176,9 @@ def _queue_row(train: Train, found: Arrivals, way: Direction, is_simulated: bool
     return row("queue", "packets", asked, nearest, asked - 1, asked + 1)
 
 
-def _delay_rows(found: Arrivals, way: Direction, sending_ns: float, is_simulated: bool, row: _MakeRow) -> Iterator[Row]:
+def _delay_rows(
+    found: Arrivals, way: Direction, sending_ns: float, is_simulated: bool, row: _MakeRow
+) -> Iterator[CalibratedQuantity]:
     """Return the delay of the link alone: the measured delay less the time that a frame takes to be sent."""
     asked_ns = float(way.delay_ns)
     slack_ns = SIMULATED_DELAY_NS if is_simulated else max(REAL_DELAY_NS, REAL_DELAY_SHARE * asked_ns)

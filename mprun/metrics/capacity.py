@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from mprun.model.intent import FlowPath, Intent, PlacedFlow
+from mprun.model.intent import AddressedFlow, FlowPath, Intent
 from mprun.model.network import Link
 from mprun.model.spec import Direction
 
 
 @dataclass(frozen=True)
-class Crossing:
+class LinkCrossing:
     """A direction of a link, as packets cross it. `way`: its properties at the start."""
 
     link: Link
@@ -33,7 +33,7 @@ class Capacity:
     best_paths: tuple[str, ...]
 
 
-def find_capacity(intent: Intent, flow: PlacedFlow, is_forward: bool) -> Capacity | None:
+def find_capacity(intent: Intent, flow: AddressedFlow, is_forward: bool) -> Capacity | None:
     """Return what a flow's paths carry in one direction; None where a path has no rate, or one that changes.
 
     is_forward: from the flow's source to its destination.
@@ -59,7 +59,7 @@ def find_capacity(intent: Intent, flow: PlacedFlow, is_forward: bool) -> Capacit
     return Capacity(sum(slowest.values()), best, tuple(name for name, rate in of_path.items() if rate == best))
 
 
-def cross(intent: Intent, flow: PlacedFlow, path: FlowPath, is_forward: bool) -> Iterator[Crossing]:
+def cross(intent: Intent, flow: AddressedFlow, path: FlowPath, is_forward: bool) -> Iterator[LinkCrossing]:
     """Yield the directions of links that packets cross on a path, from the source's link on.
 
     is_forward: from the flow's source to its destination.
@@ -72,6 +72,6 @@ def cross(intent: Intent, flow: PlacedFlow, path: FlowPath, is_forward: bool) ->
         along = node == ends[0]
         node = ends[1] if along else ends[0]
         if along == is_forward:
-            yield Crossing(link, "forward", link.forward)
+            yield LinkCrossing(link, "forward", link.forward)
         else:
-            yield Crossing(link, "reverse", link.reverse)
+            yield LinkCrossing(link, "reverse", link.reverse)

@@ -3,34 +3,16 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
-from mprun.captures.pcapng import Captured
+from mprun.captures.pcapng import CaptureContent
 from mprun.metrics.evidence import Evidence
-from mprun.metrics.findings import Findings, join
+from mprun.metrics.readings import Readings, join
+from mprun.model import agent_report
+from mprun.model.run_summary import CaptureFacts
 from mprun.model.spec import Capture
-from mprun.runs import agent_report
 from mprun.workloads import tcpdump
 
 
-class CaptureFacts(TypedDict):
-    """A capture in `summary.json`.
-
-    `ready_s`, `first_s`: when it was live, and its first packet, from time zero.
-    `packets`: in its file. `passed`: read by tcpdump; a file with a size may not hold all of them.
-    `lost`: not read by tcpdump.
-    """
-
-    node: str
-    link: str | None
-    ready_s: float | None
-    first_s: float | None
-    packets: int
-    passed: int | None
-    lost: int | None
-
-
-def read_captures(evidence: Evidence) -> tuple[dict[str, CaptureFacts], Findings]:
+def read_captures(evidence: Evidence) -> tuple[dict[str, CaptureFacts], Readings]:
     """Return the facts of each capture by its name, and what the captures lack."""
     told: dict[str, CaptureFacts] = {}
     found = []
@@ -41,33 +23,33 @@ def read_captures(evidence: Evidence) -> tuple[dict[str, CaptureFacts], Findings
         if seen is None or held is None:
             continue
         log = evidence.logs(process, "err")
-        facts: CaptureFacts = {
-            "node": wanted.node,
-            "link": wanted.link,
+        facts = CaptureFacts(
+            node=wanted.node,
+            link=wanted.link,
             # to the millisecond, as steps before time zero are in simulated time
-            "ready_s": None if zero_ns is None else round((seen.ready_ns - zero_ns) / 1e9, 3),
-            "first_s": None if held.first_ns is None else held.first_ns / 1e9,
-            "packets": held.packets,
-            "passed": tcpdump.passed(log),
-            "lost": tcpdump.lost(log),
-        }
+            ready_s=None if zero_ns is None else round((seen.ready_ns - zero_ns) / 1e9, 3),
+            first_s=None if held.first_ns is None else held.first_ns / 1e9,
+            packets=held.packets,
+            passed=tcpdump.passed(log),
+            lost=tcpdump.lost(log),
+        )
         told[wanted.name] = facts
         found.append(_judge_capture(wanted, seen, held, facts, zero_ns or 0))
     return told, join(found)
 
 
 def _judge_capture(
-    wanted: Capture, seen: agent_report.Captured, held: Captured, facts: CaptureFacts, zero_ns: int
-) -> Findings:
+    wanted: Capture, seen: agent_report.Captured, held: CaptureContent, facts: CaptureFacts, zero_ns: int
+) -> Readings:
     """Report what a capture lacks."""
     where = f"capture of {wanted.name}"
-    passed, lost = facts["passed"], facts["lost"]
+    passed, lost = facts.passed, facts.lost
     failures, warnings = [], []
     if held.problem:
         warnings.append(f"{where}: {held.problem}")
     if lost is None or passed is None:
         warnings.append(f"{where}: tcpdump did not report how many packets it lost")
-        return Findings(warnings=warnings)
+        return Readings(warnings=warnings)
     if lost:
         missing = "1 packet that passed is" if lost == 1 else f"{lost} packets that passed are"
         warnings.append(f"{where}: {missing} not in it")
@@ -79,4 +61,4 @@ def _judge_capture(
         warnings.append(f"{where}: reached its size, and holds the {which}")
     elif held.packets < passed and not held.problem:
         failures.append(f"{where}: holds {held.packets} of {passed} packets: the disk was full")
-    return Findings(failures=failures, warnings=warnings)
+    return Readings(failures=failures, warnings=warnings)

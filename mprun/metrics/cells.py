@@ -4,42 +4,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from statistics import fmean, median
+from typing import Any, Literal
 
-from mprun.metrics.statistics import LEAST_BOOTSTRAP, summarize
+from mprun.metrics.statistics import CONFIDENCES, LEAST_BOOTSTRAP, QUANTILES, bootstrap_interval, stdev, t_interval
 from mprun.model.metric import SUFFIXES
-from mprun.model.scalar import Scalar
-
-if TYPE_CHECKING:
-    from mprun.metrics.summary import RunSummary
+from mprun.model.run_summary import KINDS, Kind, Summary, Symbol
+from mprun.model.sweep_files import CellRepeat, CellSummary, CellVerdict, Messages, RunCounts, Statistic, SweepCell
+from mprun.workloads.tool import percentile
 
 # The status of a sweep that has not all its runs.
-INCOMPLETE = "incomplete"
-Kind = Literal["errors", "failures", "warnings"]
-TEXTS: tuple[Kind, ...] = ("errors", "failures", "warnings")
-
-
-class Cell(TypedDict):
-    """A cell of `sweep.json`, as far as its runs are summed up. `values`: of its axes."""
-
-    values: Mapping[str, Scalar]
-    folder: str
+INCOMPLETE: Literal["incomplete"] = "incomplete"
 
 
 @dataclass(frozen=True)
-class Row:
+class CellRun:
     """A run: the number of its cell and of the repetition, and its summary. directory: below that of the sweep."""
 
     cell: int
     number: int
     directory: str
-    summary: RunSummary
+    summary: Summary
 
     def value(self, metric: str) -> float | None:
-        found = self.summary["metrics"].get(metric)
-        return None if found is None else float(found["value"])
+        found = self.summary.metrics.get(metric)
+        return None if found is None else float(found.value)
 
 
 def column_of(metric: str, symbol: str) -> str:
@@ -48,84 +39,93 @@ def column_of(metric: str, symbol: str) -> str:
     return metric if re.split(r"[._]", metric)[-1] == suffix[1:] else metric + suffix
 
 
-def tabulate(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, list[Any]]:
+def tabulate(cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> dict[str, list[Any]]:
     """Columns: the axes, `run`, `seed`, `status`, `directory`, then the metrics. cells: as in `sweep.json`."""
-    axes = list(dict.fromkeys(name for cell in cells for name in cell["values"]))
-    columns: dict[str, list[Any]] = {name: [cells[row.cell]["values"].get(name) for row in rows] for name in axes}
+    axes = list(dict.fromkeys(name for cell in cells for name in cell.values))
+    columns: dict[str, list[Any]] = {name: [cells[row.cell].values.get(name) for row in rows] for name in axes}
     columns |= {
         "run": [row.number for row in rows],
-        "seed": [row.summary["seed"] for row in rows],
-        "status": [row.summary["status"] for row in rows],
+        "seed": [row.summary.seed for row in rows],
+        "status": [row.summary.status for row in rows],
         "directory": [row.directory for row in rows],
     }
     for metric, symbol in metrics_of(rows).items():
-        found = (row.summary["metrics"].get(metric) for row in rows)
-        columns[column_of(metric, symbol)] = [None if one is None else one["value"] for one in found]
+        found = (row.summary.metrics.get(metric) for row in rows)
+        columns[column_of(metric, symbol)] = [None if one is None else one.value for one in found]
     return columns
 
 
-def metrics_of(rows: Iterable[Row]) -> dict[str, str]:
+def metrics_of(rows: Iterable[CellRun]) -> dict[str, Symbol]:
     """The symbol of each metric that any run has, in the order of the first that has it."""
-    found: dict[str, str] = {}
+    found: dict[str, Symbol] = {}
     for row in rows:
-        for name, metric in row.summary["metrics"].items():
-            found.setdefault(name, metric["unit"])
+        for name, metric in row.summary.metrics.items():
+            found.setdefault(name, metric.unit)
     return found
 
 
-def sum_up(cells: Sequence[Cell], rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """For each cell: its values, how its runs ended and what they told of themselves, statistics of its metrics without
-    those of runs that ended with an error, and how often expectations held."""
+def sum_up(cells: Sequence[SweepCell], rows: Sequence[CellRun], needed: Sequence[int]) -> list[CellSummary]:
+    """Return the results of each cell.
+
+    Statistics leave out runs that ended with an error. needed: the number of runs that each cell needs.
+    """
     found = []
     for n, cell in enumerate(cells):
         own = [row for row in rows if row.cell == n]
-        statuses = [row.summary["status"] for row in own]
-        whole = [row for row in own if row.summary["status"] != "error"]
+        statuses = [row.summary.status for row in own]
+        whole = [row for row in own if row.summary.status != "error"]
         metrics = {}
         for metric, symbol in metrics_of(whole).items():
             values = [value for row in whole if (value := row.value(metric)) is not None]
-            metrics[metric] = {"unit": symbol, **summarize(values).to_json()}
+            metrics[metric] = summarize(values, symbol)
         found.append(
-            {
-                "values": cell["values"],
-                "folder": cell["folder"],
-                "runs": {status: statuses.count(status) for status in ("passed", "failed", "error")},
-                "metrics": metrics,
-                "expectations": _count_held(own),
-                "told": {kind: _count_texts(own, kind) for kind in TEXTS},
-            }
+            CellSummary(
+                values=cell.values,
+                folder=cell.folder,
+                runs=RunCounts(*(statuses.count(status) for status in ("passed", "failed", "error"))),
+                needed=needed[n],
+                metrics=metrics,
+                expectations=tuple(_count_held(own)),
+                told=Messages(**{kind: _count_texts(own, kind) for kind in KINDS}),
+            )
         )
     return found
 
 
-def _count_texts(rows: Sequence[Row], kind: Kind) -> dict[str, int]:
+def summarize(values: Sequence[float], unit: Symbol) -> Statistic:
+    """Return the statistics of at least one value. Quantiles are computed as numpy does by default."""
+    ordered, is_one = sorted(values), len(values) == 1
+    more: dict[str, Any] = {f"p{share * 100:.0f}": percentile(ordered, share) for share in QUANTILES}
+    for confidence in () if is_one else CONFIDENCES:
+        for one in (t_interval(values, confidence), bootstrap_interval(values, confidence)):
+            more[f"{one.method}{confidence * 100:.0f}"] = (one.low, one.high)
+    middle = (fmean(values), median(values), None if is_one else stdev(tuple(values)))
+    return Statistic(unit, len(values), *middle, ordered[0], ordered[-1], **more)
+
+
+def _count_texts(rows: Sequence[CellRun], kind: Kind) -> dict[str, int]:
     """In how many runs each error, failure or warning stands."""
-    texts = [text for row in rows for text in dict.fromkeys(row.summary[kind])]
+    texts = [text for row in rows for text in dict.fromkeys(row.summary.messages(kind))]
     return {text: texts.count(text) for text in dict.fromkeys(texts)}
 
 
-def _count_held(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Each expectation of a cell, and in how many of its runs it held."""
-    if not rows:
-        return []
-    counted = []
-    for n, expectation in enumerate(rows[0].summary["expectations"]):
-        verdicts = [row.summary["expectations"][n] for row in rows if len(row.summary["expectations"]) > n]
-        bounds = {key: value for key, value in expectation.items() if key not in ("value", "held")}
-        counted.append({**bounds, "held": sum(verdict["held"] for verdict in verdicts), "of": len(rows)})
-    return counted
+def _count_held(rows: Sequence[CellRun]) -> Iterator[CellVerdict]:
+    """Yield each expectation of a cell, and in how many of its runs it held."""
+    for n, expectation in enumerate(rows[0].summary.expectations if rows else ()):
+        verdicts = [row.summary.expectations[n] for row in rows if len(row.summary.expectations) > n]
+        yield CellVerdict(**expectation.bounds, held=sum(one.held for one in verdicts), of=len(rows))
 
 
-def doubt(cells: Sequence[Mapping[str, Any]], repeats: Sequence[Mapping[str, Any]]) -> list[str]:
+def doubt(cells: Sequence[CellSummary], repeats: Sequence[CellRepeat]) -> list[str]:
     """Warn of the intervals. cells: the result of `sum_up`. repeats: of `sweep.json`."""
     warnings = []
-    counts = {count for cell in cells if (count := sum(cell["runs"].values())) > 1}
+    counts = {cell.runs.total for cell in cells if cell.runs.total > 1}
     if counts and min(counts) < LEAST_BOOTSTRAP:
         warnings.append(
             f"with {min(counts)} runs of each cell, bootstrap intervals cover less than stated (of 95 %: 84 % at "
             "5 runs); use the t intervals"
         )
-    if any(repeat["until"] for repeat in repeats):
+    if any(repeat.until for repeat in repeats):
         text = "repeated until the interval was narrow: such intervals cover less than stated"
         warnings.append(f"{text} (of 95 %: 92 % at worst from 5 runs on, 90 % from 3)")
     return warnings

@@ -9,19 +9,20 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from mprun.metrics.across import find_in_cells
-from mprun.metrics.cells import Cell, Row
+from mprun.metrics.cells import CellRun
 from mprun.metrics.lateness import Allowance
-from mprun.model.fault import name_nearest
 from mprun.model.metric import UNITS
+from mprun.model.problem import name_nearest
+from mprun.model.sweep_files import SweepCell
 from mprun.statements.claim import Claim, column_unit, split_table
-from mprun.statements.evaluation import Outcome, evaluate
+from mprun.statements.evaluation import Evaluation, evaluate
 from mprun.statements.expression import (
-    Compared,
+    ComparisonChain,
     Condition,
     ExpressionError,
     Junction,
-    Node,
     Reference,
+    SyntaxNode,
     UnknownName,
     Value,
     parse_amount,
@@ -29,14 +30,14 @@ from mprun.statements.expression import (
 )
 
 if TYPE_CHECKING:
-    from mprun.metrics.findings import Metrics
+    from mprun.metrics.readings import SummaryMetrics
 
 Verdict = Literal["held", "failed", "open"]
-Columns = Mapping[str, Sequence[Any]]
+TableColumns = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRun:
     """The measurements of one run.
 
     metrics: of its summary.
@@ -44,8 +45,8 @@ class Measured:
     allowance: the time by which late timers may lengthen one request and its answer; None in simulated time.
     """
 
-    metrics: Metrics
-    table: Callable[[str], Columns | None]
+    metrics: SummaryMetrics
+    table: Callable[[str], TableColumns | None]
     allowance: Allowance | None = None
 
 
@@ -53,13 +54,13 @@ class Measured:
 class Swept:
     """The measurements of a sweep. cells: as in `sweep.json`. rows: the runs that have ended."""
 
-    cells: Sequence[Cell]
-    rows: Sequence[Row]
+    cells: Sequence[SweepCell]
+    rows: Sequence[CellRun]
     allowance: None = None
 
 
 @dataclass(frozen=True)
-class Judgement:
+class JudgedClaim:
     """A claim, whether it held, and what it came to.
 
     reason: why nothing can be said of an open claim, or which late timers explain a time above its bound.
@@ -67,11 +68,13 @@ class Judgement:
 
     claim: Claim
     verdict: Verdict
-    outcome: Outcome | None = None
+    evaluation: Evaluation | None = None
     reason: str = ""
 
 
-def judge(claims: Iterable[Claim], runs: Mapping[str, Measured | Swept], missing: Mapping[str, str]) -> list[Judgement]:
+def judge(
+    claims: Iterable[Claim], runs: Mapping[str, MeasuredRun | Swept], missing: Mapping[str, str]
+) -> list[JudgedClaim]:
     """Each claim held against the runs, by name. missing: why there is no run of a name.
 
     What a run did not measure leaves a claim open; a claim that nobody can decide is not held.
@@ -79,30 +82,30 @@ def judge(claims: Iterable[Claim], runs: Mapping[str, Measured | Swept], missing
     return [_judge(claim, runs, missing) for claim in claims]
 
 
-def _judge(claim: Claim, runs: Mapping[str, Measured | Swept], missing: Mapping[str, str]) -> Judgement:
+def _judge(claim: Claim, runs: Mapping[str, MeasuredRun | Swept], missing: Mapping[str, str]) -> JudgedClaim:
     absent = [f"{step}: {missing.get(step, 'was not run')}" for step in claim.steps if step not in runs]
     if absent:
-        return Judgement(claim, "open", reason="; ".join(absent))
+        return JudgedClaim(claim, "open", reason="; ".join(absent))
     try:
-        outcome = evaluate(claim.holds, lambda reference: find_value(reference, runs))
+        evaluation = evaluate(claim.holds, lambda reference: find_value(reference, runs))
     except ExpressionError as error:
-        return Judgement(claim, "open", reason=str(error))
-    if outcome.is_true:
-        return Judgement(claim, "held", outcome)
-    explained = _explain(claim, outcome, runs)
-    return Judgement(claim, "held" if explained else "failed", outcome, "; ".join(explained))
+        return JudgedClaim(claim, "open", reason=str(error))
+    if evaluation.is_true:
+        return JudgedClaim(claim, "held", evaluation)
+    explained = _explain(claim, evaluation, runs)
+    return JudgedClaim(claim, "held" if explained else "failed", evaluation, "; ".join(explained))
 
 
-def _explain(claim: Claim, outcome: Outcome, runs: Mapping[str, Measured | Swept]) -> list[str]:
+def _explain(claim: Claim, evaluation: Evaluation, runs: Mapping[str, MeasuredRun | Swept]) -> list[str]:
     """Say how late timers explain each comparison that is false; nothing if they do not explain all of them.
 
     Late timers only lengthen times. They explain a time above a bound that no run measured, and no ratio or share.
     """
     pairs = _find_pairs(claim.holds.root)
-    if len(pairs) != len(outcome.comparisons):
+    if len(pairs) != len(evaluation.comparisons):
         return []
     explained = []
-    for (left, right), comparison in zip(pairs, outcome.comparisons, strict=True):
+    for (left, right), comparison in zip(pairs, evaluation.comparisons, strict=True):
         if comparison.is_true:
             continue
         names = {reference.segments[0].name for reference in references_of(left)}
@@ -115,9 +118,9 @@ def _explain(claim: Claim, outcome: Outcome, runs: Mapping[str, Measured | Swept
     return explained
 
 
-def _find_pairs(node: Node) -> list[tuple[Node, Node]]:
+def _find_pairs(node: SyntaxNode) -> list[tuple[SyntaxNode, SyntaxNode]]:
     """The two sides of each comparison that must be true, in order; none if one may be false."""
-    if isinstance(node, Compared):
+    if isinstance(node, ComparisonChain):
         return list(pairwise(node.operands))
     if isinstance(node, Junction) and node.word == "and":
         inner = [_find_pairs(operand) for operand in node.operands]
@@ -125,7 +128,7 @@ def _find_pairs(node: Node) -> list[tuple[Node, Node]]:
     return []
 
 
-def find_value(reference: Reference, runs: Mapping[str, Measured | Swept]) -> Value:
+def find_value(reference: Reference, runs: Mapping[str, MeasuredRun | Swept]) -> Value:
     """Return the value of a name. Raises UnknownName.
 
     The name is `RUN.METRIC`, `RUN.TABLE[conditions].COLUMN`, or `SWEEP[conditions].METRIC`.
@@ -140,18 +143,18 @@ def find_value(reference: Reference, runs: Mapping[str, Measured | Swept]) -> Va
     found = run.metrics.get(name)
     if found is None:
         raise UnknownName(f"the run measured no '{name}'{name_nearest(name, run.metrics, 'it measured')}")
-    return Value((float(found["value"]),), UNITS[found["unit"]])
+    return Value((float(found.value),), UNITS[found.unit])
 
 
-def _read_column(run: Measured, name: str, column: str, conditions: Sequence[Condition]) -> Value:
+def _read_column(run: MeasuredRun, name: str, column: str, conditions: Sequence[Condition]) -> Value:
     columns, rows = select_rows(run, name, column, conditions)
     unit, scale = column_unit(column)
     return Value(tuple(float(columns[column][row]) * scale for row in rows), unit)
 
 
 def select_rows(
-    run: Measured, name: str, column: str, conditions: Sequence[Condition]
-) -> tuple[Columns, tuple[int, ...]]:
+    run: MeasuredRun, name: str, column: str, conditions: Sequence[Condition]
+) -> tuple[TableColumns, tuple[int, ...]]:
     """Return a table, and the rows that meet all conditions and have a value in a column. Raises UnknownName."""
     columns = run.table(name)
     if columns is None:

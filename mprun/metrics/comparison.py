@@ -13,18 +13,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from mprun.metrics.statistics import CONFIDENCE, Difference, Ratio, difference, paired_difference, paired_ratio, ratio
+from mprun.metrics.statistics import (
+    CONFIDENCE,
+    MeanDifference,
+    MeanRatio,
+    difference,
+    paired_difference,
+    paired_ratio,
+    ratio,
+)
 from mprun.model.scalar import Scalar
 
 if TYPE_CHECKING:
-    from mprun.metrics.summary import RunSummary
+    from mprun.model.run_summary import Summary
 
 # In place of a metric's name, which always has a dot.
 RUNS = "runs"
 
 # A metric and its bounds, or a statement across cells.
-Bounds = Mapping[str, object]
-Verdict = Literal["same", "higher", "lower", "unclear", "unknown"]
+MetricBounds = Mapping[str, object]
+Tendency = Literal["same", "higher", "lower", "unclear", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -32,21 +40,21 @@ class Side:
     """A cell of one side: the summaries of its runs by their number. errors: runs beside those that ended with one."""
 
     values: Mapping[str, Scalar]
-    runs: Mapping[int, RunSummary]
+    runs: Mapping[int, Summary]
     errors: int = 0
 
     def metrics(self) -> dict[str, str]:
         """The symbol of each metric that any of its runs has."""
-        return {name: m["unit"] for run in self.runs.values() for name, m in run["metrics"].items()}
+        return {name: m.unit for run in self.runs.values() for name, m in run.metrics.items()}
 
     def numbers(self, metric: str) -> dict[int, float]:
         """Its values by the number of the run."""
-        found = {n: run["metrics"].get(metric) for n, run in self.runs.items()}
-        return {n: float(one["value"]) for n, one in found.items() if one is not None}
+        found = {n: run.metrics.get(metric) for n, run in self.runs.items()}
+        return {n: float(one.value) for n, one in found.items() if one is not None}
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedMetric:
     """A metric of a cell on both sides: means and counts of the runs that are compared, and what the second has more.
 
     left_out: runs of each side that have the metric and no partner, where others do.
@@ -58,12 +66,12 @@ class Compared:
     first: float | None
     second: float | None
     counts: tuple[int, int]
-    difference: Difference | None
-    ratio: Ratio | None
+    difference: MeanDifference | None
+    ratio: MeanRatio | None
     left_out: tuple[int, int] = (0, 0)
 
     @property
-    def verdict(self) -> Verdict:
+    def tendency(self) -> Tendency:
         """higher, lower: the interval of the difference leaves zero out; unclear: it does not; unknown: there is no
         interval."""
         if self.first is None or self.second is None:
@@ -93,7 +101,7 @@ class Compared:
             "second": self.second,
             "runs": list(self.counts),
             "left_out": list(self.left_out),
-            "verdict": self.verdict,
+            "verdict": self.tendency,
             "difference": None
             if gap is None
             else {
@@ -109,7 +117,7 @@ class Compared:
         }
 
 
-def compare(first: Sequence[Side], second: Sequence[Side], confidence: float = CONFIDENCE) -> Iterator[Compared]:
+def compare(first: Sequence[Side], second: Sequence[Side], confidence: float = CONFIDENCE) -> Iterator[ComparedMetric]:
     """Each metric of each cell that both sides have, in the order of the first."""
     others = {_key(side.values): side for side in second}
     for side in first:
@@ -131,9 +139,9 @@ def _key(values: Mapping[str, Scalar]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, str(value)) for name, value in values.items()))
 
 
-def _compare(one: Side, other: Side, metric: str, symbol: str, confidence: float) -> Compared:
+def _compare(one: Side, other: Side, metric: str, symbol: str, confidence: float) -> ComparedMetric:
     a, b = one.numbers(metric), other.numbers(metric)
-    pairs = [n for n in a if n in b and one.runs[n]["seed"] == other.runs[n]["seed"]]
+    pairs = [n for n in a if n in b and one.runs[n].seed == other.runs[n].seed]
     is_paired = len(pairs) > 1
     ours, theirs = ([side[n] for n in (pairs if is_paired else side)] for side in (a, b))
     gap, share = None, None
@@ -142,7 +150,7 @@ def _compare(one: Side, other: Side, metric: str, symbol: str, confidence: float
         share = (paired_ratio if is_paired else ratio)(ours, theirs, confidence)
     counts = (len(ours), len(theirs))
     left_out = (len(a) - counts[0], len(b) - counts[1])
-    return Compared(one.values, metric, symbol, _mean(ours), _mean(theirs), counts, gap, share, left_out)
+    return ComparedMetric(one.values, metric, symbol, _mean(ours), _mean(theirs), counts, gap, share, left_out)
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -159,7 +167,7 @@ class Expected:
     """
 
     values: Mapping[str, Scalar]
-    expectation: Bounds
+    expectation: MetricBounds
     first: tuple[int, int] | None
     second: tuple[int, int] | None
 
@@ -207,15 +215,15 @@ def compare_statements(
         yield Expected({}, {"holds": text}, one, other)
 
 
-def _verdicts(side: Side) -> dict[str, tuple[Bounds, tuple[int, int]]]:
-    good = sum(not run["failures"] for run in side.runs.values())
-    bounds: Bounds = {"metric": RUNS, "minimum": None, "maximum": None, "equals": None}
-    found: dict[str, tuple[Bounds, tuple[int, int]]] = {RUNS: (bounds, (good, len(side.runs) + side.errors))}
+def _verdicts(side: Side) -> dict[str, tuple[MetricBounds, tuple[int, int]]]:
+    good = sum(not run.failures for run in side.runs.values())
+    bounds: MetricBounds = {"metric": RUNS, "minimum": None, "maximum": None, "equals": None}
+    found: dict[str, tuple[MetricBounds, tuple[int, int]]] = {RUNS: (bounds, (good, len(side.runs) + side.errors))}
     for run in side.runs.values():
-        for verdict in run["expectations"]:
-            bounds = {name: value for name, value in verdict.items() if name not in ("value", "held")}
+        for verdict in run.expectations:
+            bounds = verdict.bounds
             before = found.get(str(bounds), (bounds, (0, 0)))[1]
-            found[str(bounds)] = (bounds, (before[0] + bool(verdict["held"]), before[1] + 1))
+            found[str(bounds)] = (bounds, (before[0] + verdict.held, before[1] + 1))
     return found
 
 

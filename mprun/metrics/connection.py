@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from mprun.metrics.observation import Event, Host, SocketState, Tuple4
+from mprun.metrics.observation import Host, PathManagerEvent, SocketState, Tuple4
 from mprun.model.intent import FlowPath
 
 # A further subflow takes the connection's handshake, the first data and its acknowledgement, and a handshake of its
@@ -92,7 +92,7 @@ def find_connections(
     seen = {path.ends: path.seen_from for path in paths}
     totals = observed.sockets
     peers = {(b, q, a, p): state for (a, p, b, q), state in peer.sockets.items()}
-    joined: dict[int, list[Event]] = {}
+    joined: dict[int, list[PathManagerEvent]] = {}
     ended: dict[int, int] = {}
     for event in observed.events:
         if event["event"] == "subflow established" and _as_seen(_addresses(event), seen) in accepted:
@@ -113,7 +113,7 @@ def find_connections(
         if addresses[1] in wanted:
             local, local_port, remote, remote_port = addresses
             ends = {"local": local, "local_port": local_port, "remote": remote, "remote_port": remote_port}
-            plain = cast(Event, {"at_ns": 0, "event": "created", **ends})
+            plain = cast(PathManagerEvent, {"at_ns": 0, "event": "created", **ends})
             connections.append(Connection(None, (_subflow(plain, True, totals, peers, names),)))
             wanted.discard(addresses[1])
     return tuple(connections)
@@ -170,7 +170,7 @@ def ports_towards(observed: Host, server_ports: Iterable[int]) -> tuple[int, ...
 
 
 def _subflow(
-    event: Event,
+    event: PathManagerEvent,
     is_initial: bool,
     totals: Mapping[Tuple4, SocketState],
     peers: Mapping[Tuple4, SocketState],
@@ -199,7 +199,7 @@ def _sending_end(state: SocketState | None) -> SendingEnd:
     return SendingEnd(state.get("rtt_us"), state.get("retransmits_packets"), state.get("bytes_retransmitted"))
 
 
-def _addresses(event: Event) -> Tuple4:
+def _addresses(event: PathManagerEvent) -> Tuple4:
     return event["local"], event["local_port"], event["remote"], event["remote_port"]
 
 

@@ -7,17 +7,17 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from mprun.agent.message import find_attribute
-from mprun.metrics.rows import Kind, Rows
-from mprun.metrics.sample_source import Source
+from mprun.metrics.rows import ColumnKind, Rows
+from mprun.metrics.sample_source import SampleSource
 from mprun.model.network import Link
 
-OF_INTERFACES: Mapping[str, Kind] = {
+OF_INTERFACES: Mapping[str, ColumnKind] = {
     **{"time_ns": "whole", "node": "text", "interface": "text", "link": "text"},
     **dict.fromkeys(("rx_bytes", "rx_packets", "tx_bytes", "tx_packets", "rx_drops", "tx_drops"), "whole"),
 }
 # backlog: what waits at that moment. drops: what the queue or its discipline dropped. lost: what the stage before it
 # lost because it was asked to.
-OF_QUEUES: Mapping[str, Kind] = {
+OF_QUEUES: Mapping[str, ColumnKind] = {
     **{"time_ns": "whole", "link": "text", "direction": "text"},
     **dict.fromkeys(("backlog_bytes", "backlog_packets", "drops_packets", "lost_packets"), "whole"),
 }
@@ -60,7 +60,7 @@ class Counters:
         self._lost: dict[tuple[str, ...], int] = {}
         self._held: dict[tuple[str, ...], int] = {}
 
-    def add(self, source: int, facts: Source) -> None:
+    def add(self, source: int, facts: SampleSource) -> None:
         """A source of samples: the nodes that share its namespace, and the numbers of its interfaces by name."""
         for interface, index in facts["indices"].items():
             if interface in self._ways:
@@ -79,8 +79,8 @@ class Counters:
                 break
             names = self._names.get((source, index)) if kind == RTM_NEWSTATS else None
             if names is not None:
-                place, _ = find_attribute(datagrams, at + _STATS_BYTES, at + length, IFLA_STATS_LINK_64)
-                rx, tx, rx_bytes, tx_bytes, _, _, rx_drops, tx_drops = _COUNTERS.unpack_from(datagrams, place)
+                start, _ = find_attribute(datagrams, at + _STATS_BYTES, at + length, IFLA_STATS_LINK_64)
+                rx, tx, rx_bytes, tx_bytes, _, _, rx_drops, tx_drops = _COUNTERS.unpack_from(datagrams, start)
                 counts = (rx_bytes, rx, tx_bytes, tx, rx_drops, tx_drops)
                 values = self._since_first(("interface", *names), counts)
                 self._untaken[names] = values[-1]
@@ -97,8 +97,8 @@ class Counters:
             if length < _QDISC_BYTES:
                 break
             if kind == RTM_NEWQDISC and handle in (LOSS_STAGE, RATE_STAGE) and (source, index) in self._names:
-                place, _ = find_attribute(datagrams, at + _QDISC_BYTES, at + length, TCA_STATS)
-                stages.setdefault(self._names[source, index], {})[handle] = _STATS.unpack_from(datagrams, place)
+                start, _ = find_attribute(datagrams, at + _QDISC_BYTES, at + length, TCA_STATS)
+                stages.setdefault(self._names[source, index], {})[handle] = _STATS.unpack_from(datagrams, start)
             at += (length + 3) & ~3
         for names, found in stages.items():
             rate, loss = found.get(RATE_STAGE), found.get(LOSS_STAGE)

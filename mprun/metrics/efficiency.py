@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 from mprun.metrics.capacity import find_capacity
 from mprun.metrics.connection import addresses_at, goes_forward
 from mprun.metrics.evidence import Evidence
-from mprun.metrics.findings import Findings, Metric, measured
-from mprun.metrics.limitation import GOOD, Limits, Sample, SubflowState, explain_rate
+from mprun.metrics.limitation import GOOD, LimitedFlow, Sample, SubflowState, explain_rate
 from mprun.metrics.observation import ENDS, Observation
 from mprun.metrics.preference import carry, find_flapping, share_deviations
+from mprun.metrics.readings import Readings, measured
 from mprun.metrics.series import FlowConnections
 from mprun.model.metric import OF_CONNECTIONS
+from mprun.model.run_summary import MetricValue
 
 if TYPE_CHECKING:
     import polars
 
 
-def measure_preference(one: FlowConnections, sockets: polars.DataFrame) -> Findings:
+def measure_preference(one: FlowConnections, sockets: polars.DataFrame) -> Readings:
     """Return flapping and share.stdev, of the flow's time without what it omits."""
     flow = one.flow
     began_ns, ended_ns = _find_span(one)
@@ -34,34 +35,34 @@ def measure_preference(one: FlowConnections, sockets: polars.DataFrame) -> Findi
         metrics[f"{flow.name}.flapping"] = measured(flapping, OF_CONNECTIONS["flapping"].unit)
     for path, deviation in share_deviations(of_paths, [path.name for path in flow.paths]).items():
         metrics[f"{flow.name}.share.stdev.{path}"] = measured(deviation, OF_CONNECTIONS["share.stdev"].unit)
-    return Findings(metrics)
+    return Readings(metrics)
 
 
 def explain_efficiency(
-    one: FlowConnections, sockets: polars.DataFrame, efficiency: Metric | None, evidence: Evidence
-) -> Findings:
+    one: FlowConnections, sockets: polars.DataFrame, efficiency: MetricValue | None, evidence: Evidence
+) -> Readings:
     """Explain why a flow of MPTCP got less than its best path gives: a warning if a cause is known, else a note.
 
     efficiency: the flow's efficiency.best; None if it has none.
     """
     flow, is_forward = one.flow, _is_forward(one)
     capacity = find_capacity(evidence.intent, flow, is_forward)
-    if efficiency is None or efficiency["value"] >= GOOD or capacity is None:
-        return Findings()
+    if efficiency is None or efficiency.value >= GOOD or capacity is None:
+        return Readings()
     sender, receiver = (flow.source, flow.destination)[:: 1 if is_forward else -1]
-    limits = Limits(
+    limits = LimitedFlow(
         sender,
         receiver,
         evidence.intent.mptcp_of(sender).scheduler,
         sum(evidence.agent.counters_of(host).get("TcpExtTCPMemoryPressures", 0) for host in (sender, receiver)),
     )
     samples = list(_find_samples(one, sockets, evidence.observation))
-    text, is_known = explain_rate(efficiency["value"], samples, capacity.best_paths, limits)
-    told = f"{flow.name}: {efficiency['value']:.1%} of its best path's rate".replace("%", " %")
+    text, is_known = explain_rate(efficiency.value, samples, capacity.best_paths, limits)
+    told = f"{flow.name}: {efficiency.value:.1%} of its best path's rate".replace("%", " %")
     if is_known:
-        return Findings(warnings=(f"{told}: {text}",))
+        return Readings(warnings=(f"{told}: {text}",))
     # notes on the members of a group, of which there may be hundreds, are not read
-    return Findings(notes=(f"{told}: {text}",) if flow.group is None else ())
+    return Readings(notes=(f"{told}: {text}",) if flow.group is None else ())
 
 
 def _find_span(one: FlowConnections) -> tuple[int, int]:

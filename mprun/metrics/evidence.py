@@ -6,17 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mprun.captures.pcapng import Captured
+from mprun.captures.pcapng import CaptureContent
 from mprun.metrics.calibration import Calibration
 from mprun.metrics.observation import Observation
+from mprun.model.agent_report import AgentReport
 from mprun.model.intent import Intent
 from mprun.model.spec import Expectation
-from mprun.runs.agent_report import AgentReport
 
 # Output of a process by its name and stream ("out", "err").
 Logs = Callable[[str, str], str]
 # A file that a flow left, by the flow's name and its own.
-Files = Callable[[str, str], bytes | None]
+ReadOutput = Callable[[str, str], bytes | None]
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class Evidence:
     agent: AgentReport
     observation: Observation
     logs: Logs
-    files: Files = lambda flow, name: None
+    files: ReadOutput = lambda flow, name: None
     engine: str = ""
     is_simulated: bool = True
     expectations: Sequence[Expectation] = ()
     warnings: Sequence[str] = ()
     calibration: Calibration | None = None
-    captured: Mapping[str, Captured] = field(default_factory=dict)
+    captured: Mapping[str, CaptureContent] = field(default_factory=dict)

@@ -4,32 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypedDict
 
 from mprun.metrics.diagnosis import explain_settings
-from mprun.metrics.findings import Metrics
 from mprun.metrics.lateness import Allowance
+from mprun.metrics.readings import SummaryMetrics
 from mprun.model.intent import Intent
+from mprun.model.run_summary import ExpectationVerdict
 from mprun.model.spec import Expectation
 
 
-class Verdict(TypedDict):
-    """An expectation in `summary.json`: its bounds, the value, and whether it held. `value` None: not measured."""
-
-    metric: str
-    minimum: float | None
-    maximum: float | None
-    equals: float | None
-    value: float | None
-    held: bool
-
-
-def judge(expectation: Expectation, metrics: Metrics, allowance: Allowance | None) -> tuple[Verdict, str | None]:
+def judge(
+    expectation: Expectation, metrics: SummaryMetrics, allowance: Allowance | None
+) -> tuple[ExpectationVerdict, str | None]:
     """Hold an expectation against what was measured; return a warning too if late timers decided.
 
     allowance: by how much late timers may lengthen this metric.
     """
-    value = metrics[expectation.metric]["value"] if expectation.metric in metrics else None
+    value = metrics[expectation.metric].value if expectation.metric in metrics else None
     held, warning = value is not None, None
     if value is not None:
         if expectation.minimum is not None:
@@ -40,32 +31,32 @@ def judge(expectation: Expectation, metrics: Metrics, allowance: Allowance | Non
                 warning = allowance.explain(expectation.metric, value, expectation.maximum)
         if expectation.equals is not None:
             held &= value == expectation.equals
-    verdict: Verdict = {
-        "metric": expectation.metric,
-        "minimum": expectation.minimum,
-        "maximum": expectation.maximum,
-        "equals": expectation.equals,
-        "value": value,
-        "held": held,
-    }
+    verdict = ExpectationVerdict(
+        metric=expectation.metric,
+        minimum=expectation.minimum,
+        maximum=expectation.maximum,
+        equals=expectation.equals,
+        value=value,
+        held=held,
+    )
     return verdict, warning
 
 
 def judge_all(
-    expectations: Sequence[Expectation], metrics: Metrics, allowances: Mapping[str, Allowance]
-) -> tuple[list[Verdict], list[str]]:
+    expectations: Sequence[Expectation], metrics: SummaryMetrics, allowances: Mapping[str, Allowance]
+) -> tuple[tuple[ExpectationVerdict, ...], list[str]]:
     """Return the verdict on each expectation, and warnings of late timers that decided."""
     judged = [judge(one, metrics, allowances.get(one.metric)) for one in expectations]
-    return [verdict for verdict, _ in judged], [warning for _, warning in judged if warning is not None]
+    return tuple(verdict for verdict, _ in judged), [warning for _, warning in judged if warning is not None]
 
 
-def explain_expected(verdicts: Sequence[Verdict], intent: Intent) -> Iterator[str]:
+def explain_expected(verdicts: Sequence[ExpectationVerdict], intent: Intent) -> Iterator[str]:
     """Say why a flow has fewer subflows than expected, where it has all that its hosts were set to open."""
     for flow in intent.traffic:
         for verdict in verdicts:
-            bounds = [bound for bound in (verdict["equals"], verdict["minimum"]) if bound is not None]
-            value = verdict["value"]
-            if verdict["metric"] != f"{flow.name}.subflows" or value is None or not bounds:
+            bounds = [bound for bound in (verdict.equals, verdict.minimum) if bound is not None]
+            value = verdict.value
+            if verdict.metric != f"{flow.name}.subflows" or value is None or not bounds:
                 continue
             if flow.subflows <= value < max(bounds):
                 client, server = (intent.mptcp_of(host) for host in (flow.source, flow.destination))

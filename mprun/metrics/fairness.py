@@ -14,7 +14,7 @@ from mprun.metrics.statistics import jain
 from mprun.workloads.tool import Portion
 
 # From and until, ns from time zero.
-Interval = tuple[int, int]
+TimeInterval = tuple[int, int]
 
 
 def find_rate(flows: Sequence[Sequence[Portion]]) -> float | None:
@@ -35,12 +35,12 @@ def find_fairness(flows: Sequence[Sequence[Portion]]) -> float | None:
     got: list[dict[int, float]] = [{} for _ in moments]
     for flow, portions in enumerate(flows):
         for portion in portions:
-            for place, size_bytes in _divide(portion, moments):
-                got[place][flow] = got[place].get(flow, 0.0) + size_bytes
+            for number, size_bytes in _divide(portion, moments):
+                got[number][flow] = got[number].get(flow, 0.0) + size_bytes
     index, shared_ns = 0.0, 0
-    for place, sizes in enumerate(got):
+    for number, sizes in enumerate(got):
         if len(sizes) > 1 and any(sizes.values()):
-            length_ns = moments[place + 1] - moments[place]
+            length_ns = moments[number + 1] - moments[number]
             index += length_ns * jain(list(sizes.values()))
             shared_ns += length_ns
     return index / shared_ns if shared_ns else None
@@ -48,21 +48,21 @@ def find_fairness(flows: Sequence[Sequence[Portion]]) -> float | None:
 
 def _divide(portion: Portion, moments: Sequence[int]) -> Iterator[tuple[int, float]]:
     """The places of the times between moments that a portion lies in, and its bytes there: constant over its time."""
-    place = bisect_right(moments, portion.begin_ns) - 1
+    number = bisect_right(moments, portion.begin_ns) - 1
     begin_ns = portion.begin_ns
     while begin_ns < portion.end_ns:
-        end_ns = min(portion.end_ns, moments[place + 1])
-        yield place, portion.size_bytes * (end_ns - begin_ns) / (portion.end_ns - portion.begin_ns)
-        begin_ns, place = end_ns, place + 1
+        end_ns = min(portion.end_ns, moments[number + 1])
+        yield number, portion.size_bytes * (end_ns - begin_ns) / (portion.end_ns - portion.begin_ns)
+        begin_ns, number = end_ns, number + 1
 
 
-def _intervals(portions: Sequence[Portion]) -> list[Interval]:
+def _intervals(portions: Sequence[Portion]) -> list[TimeInterval]:
     return [(portion.begin_ns, portion.end_ns) for portion in portions if portion.begin_ns < portion.end_ns]
 
 
-def _join(intervals: Sequence[Interval]) -> list[Interval]:
+def _join(intervals: Sequence[TimeInterval]) -> list[TimeInterval]:
     """The same time in as few intervals as possible, in order."""
-    joined: list[Interval] = []
+    joined: list[TimeInterval] = []
     for begin_ns, end_ns in sorted(intervals):
         if joined and begin_ns <= joined[-1][1]:
             joined[-1] = joined[-1][0], max(joined[-1][1], end_ns)
@@ -71,5 +71,5 @@ def _join(intervals: Sequence[Interval]) -> list[Interval]:
     return joined
 
 
-def _length(intervals: Sequence[Interval]) -> int:
+def _length(intervals: Sequence[TimeInterval]) -> int:
     return sum(end_ns - begin_ns for begin_ns, end_ns in intervals)

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import partial
 
-from mprun.metrics.claim_check import Columns, Measured, select_rows
+from mprun.metrics.claim_check import MeasuredRun, TableColumns, select_rows
 from mprun.model.metric import Unit
 from mprun.statements.claim import column_unit, split_table
 from mprun.statements.evaluation import evaluate
@@ -30,7 +30,7 @@ class _Series:
         return Value(self.amounts[: bisect_right(self.times_ns, at_ns)], self.unit)
 
 
-def find_onset_ns(statement: Expression, run: Measured) -> int | None:
+def find_onset_ns(statement: Expression, run: MeasuredRun) -> int | None:
     """Return the first time, in ns from time zero, at which a statement is true of all rows until then.
 
     A name of the statement is `TABLE[conditions].COLUMN`. A row counts from its `time_ns` on, or from its end on, and
@@ -59,7 +59,7 @@ def find_onset_ns(statement: Expression, run: Measured) -> int | None:
     )
 
 
-def _read(reference: Reference, run: Measured) -> _Series:
+def _read(reference: Reference, run: MeasuredRun) -> _Series:
     """Return the values of a name. Raises UnknownName."""
     table = split_table(Reference((Segment("run"), *reference.segments), reference.text))
     if table is None:
@@ -72,7 +72,7 @@ def _read(reference: Reference, run: Measured) -> _Series:
     return _Series(tuple(at_ns for at_ns, _ in found), tuple(amount for _, amount in found), unit)
 
 
-def _times_ns(name: str, columns: Columns) -> list[int | None]:
+def _times_ns(name: str, columns: TableColumns) -> list[int | None]:
     """Return the time from which on each row is known. Raises UnknownName for a table without times."""
     for column, factor in (("time_ns", 1), ("end_ns", 1), ("end_s", _NS_PER_S)):
         if column in columns:

@@ -11,16 +11,16 @@ from mprun.metrics.diagnosis import explain_refusal
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.failover import measure_handover, tell_handovers_seen
 from mprun.metrics.fairness import find_fairness, find_rate
-from mprun.metrics.findings import Findings, join, measured
 from mprun.metrics.interference import on_paths
 from mprun.metrics.outputs import FlowOutputs, parse
 from mprun.metrics.path_use import carried, judge_paths, tell_paths
 from mprun.metrics.qlog_tables import read_qlogs
+from mprun.metrics.readings import Readings, join, measured
 from mprun.metrics.series import FlowConnections
 from mprun.metrics.subflow import count_reinjected, count_subflows
-from mprun.model.intent import PlacedFlow
+from mprun.model.agent_report import Ended
+from mprun.model.intent import AddressedFlow
 from mprun.model.metric import OF_TOTAL, TOTAL
-from mprun.runs.agent_report import Ended
 from mprun.workloads.tool import Result, Tool, metrics_of, summarize_delays, tool_of
 
 
@@ -32,17 +32,17 @@ class FlowReading:
     `connections`: its data connections; None if the kernel observed none of its hosts.
     """
 
-    findings: Findings
+    readings: Readings
     result: Result | None = None
     connections: FlowConnections | None = None
 
 
-def read_flow(flow: PlacedFlow, evidence: Evidence) -> FlowReading:
+def read_flow(flow: AddressedFlow, evidence: Evidence) -> FlowReading:
     """Return what is known of a flow, and what is wrong with it."""
     processes = evidence.agent.ended("flow", flow.name)
     if not processes:
         is_told = bool(evidence.agent.error)
-        return FlowReading(Findings(errors=() if is_told else (f"{flow.name}: never started",)))
+        return FlowReading(Readings(errors=() if is_told else (f"{flow.name}: never started",)))
     outputs = FlowOutputs(flow.name, evidence)
     tool = tool_of(flow)
     began_ns = min(ended.started_ns for ended in processes.values()) - outputs.zero_ns
@@ -52,7 +52,7 @@ def read_flow(flow: PlacedFlow, evidence: Evidence) -> FlowReading:
     culprit = explain_refusal(on_paths(flow, evidence.agent.filtered))
     because = f"; {culprit}" if culprit else ""
     found = [
-        Findings(errors=tuple(_find_errors(flow, processes, result, outputs, because))),
+        Readings(errors=tuple(_find_errors(flow, processes, result, outputs, because))),
         _tell_result(flow, result),
         *_tell_paths_and_handovers(flow, tool, result, because, evidence),
         read_qlogs(flow, outputs, evidence.intent),
@@ -67,7 +67,7 @@ def read_flow(flow: PlacedFlow, evidence: Evidence) -> FlowReading:
 
 
 def _find_errors(
-    flow: PlacedFlow, processes: Mapping[str, Ended], result: Result, outputs: FlowOutputs, because: str
+    flow: AddressedFlow, processes: Mapping[str, Ended], result: Result, outputs: FlowOutputs, because: str
 ) -> Iterator[str]:
     """Say why a flow's processes failed, if one did. because: the middlebox that may have caused it."""
     failed = next((name for name, ended in processes.items() if ended.status), None)
@@ -80,12 +80,12 @@ def _find_errors(
         yield f"{flow.name}: {flow.tool} ended with status {status}: {said}{because}"
 
 
-def _tell_result(flow: PlacedFlow, result: Result) -> Findings:
+def _tell_result(flow: AddressedFlow, result: Result) -> Readings:
     values = dict(result.values)
     for what, delays_ns in result.delays_ns.items():
         values |= summarize_delays(what, delays_ns)
     metrics = metrics_of(flow)
-    return Findings(
+    return Readings(
         metrics={f"{flow.name}.{name}": measured(value, metrics[name].unit) for name, value in values.items()},
         tables=tuple((title, flow.name, table) for title, table in result.tables.items()),
         accounts=result.accounts,
@@ -94,8 +94,8 @@ def _tell_result(flow: PlacedFlow, result: Result) -> Findings:
 
 
 def _tell_paths_and_handovers(
-    flow: PlacedFlow, tool: Tool, result: Result, because: str, evidence: Evidence
-) -> Iterator[Findings]:
+    flow: AddressedFlow, tool: Tool, result: Result, because: str, evidence: Evidence
+) -> Iterator[Readings]:
     """Tell what a tool itself knows of its paths and of their failures."""
     if result.paths:
         yield judge_paths(flow, result.paths, because)
@@ -105,30 +105,30 @@ def _tell_paths_and_handovers(
         yield tell_handovers_seen(flow, evidence.intent, result.movement)
 
 
-def _read_connections(one: FlowConnections, tool: Tool, result: Result, evidence: Evidence) -> Iterator[Findings]:
+def _read_connections(one: FlowConnections, tool: Tool, result: Result, evidence: Evidence) -> Iterator[Readings]:
     """Tell what the kernel knows of a flow's connections."""
     flow, connections = one.flow, one.connections
     if result.server_ports and connections:
         lost = sum(subflow.client.resent for connection in connections for subflow in connection.subflows)
-        yield Findings({f"{flow.name}.retransmits": measured(lost, "count")})
+        yield Readings({f"{flow.name}.retransmits": measured(lost, "count")})
     yield count_subflows(flow, connections, evidence)
     if flow.protocol == "mptcp":
         uses = carried(flow, connections, one.began_ns)
         resent = [use.resent for use in uses.values() if use.resent is not None]
         if resent and "retransmits" in tool.METRICS:
             # what the tool asks of its socket is told of the first subflow alone
-            yield Findings({f"{flow.name}.retransmits": measured(sum(resent), "count")})
+            yield Readings({f"{flow.name}.retransmits": measured(sum(resent), "count")})
         yield tell_paths(flow, evidence.intent, uses, tool.METRICS, result.values.get("goodput"))
         yield count_reinjected(flow, evidence)
         yield measure_handover(flow, connections, evidence)
 
 
-def sum_up(flows: Sequence[PlacedFlow], results: Mapping[str, Result]) -> Findings:
+def sum_up(flows: Sequence[AddressedFlow], results: Mapping[str, Result]) -> Readings:
     """Return goodput and fairness of the flows that are not in the background, where two of them ran at one time."""
     names = [flow.name for flow in flows if not flow.background and flow.name in results]
     portions = [results[name].portions["goodput"] for name in names if "goodput" in results[name].values]
     together = {"goodput": find_rate(portions), "fairness": find_fairness(portions)}
-    return Findings(
+    return Readings(
         {
             f"{TOTAL}.{metric}": measured(value, OF_TOTAL[metric].unit)
             for metric, value in together.items()

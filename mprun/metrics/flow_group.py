@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from mprun.metrics.fairness import find_fairness, find_rate
-from mprun.metrics.findings import Metrics
+from mprun.metrics.readings import SummaryMetrics
 from mprun.model.metric import FAIRNESS, Unit, group_metrics
 from mprun.model.spec import Flow
 from mprun.workloads.tool import Result, Table, metrics_of, summarize_delays, tool_of
 
-Values = dict[str, tuple[float, Unit]]
+GroupValues = dict[str, tuple[float, Unit]]
 
 
 def measure_groups(
-    flows: Sequence[Flow], results: Mapping[str, Result], measured: Metrics
-) -> Iterator[tuple[str, Values, Mapping[str, Table]]]:
+    flows: Sequence[Flow], results: Mapping[str, Result], measured: SummaryMetrics
+) -> Iterator[tuple[str, GroupValues, Mapping[str, Table]]]:
     """(group, values by the names of metrics, tables) of each group, all of whose flows have a result.
 
     results: by flow. measured: the metrics of flows, by their whole names.
@@ -48,11 +48,11 @@ def _pool_delays(flows: Sequence[Flow], results: Sequence[Result]) -> Result:
     return Result(delays_ns={n: [ns for r in results for ns in r.delays_ns.get(n, ())] for n in names})
 
 
-def _over(flows: Sequence[Flow], results: Mapping[str, Result], measured: Metrics) -> Values:
+def _over(flows: Sequence[Flow], results: Mapping[str, Result], measured: SummaryMetrics) -> GroupValues:
     """Sums and leasts of what all flows have, and their rates together (`mprun.metrics.fairness`)."""
-    values: Values = {}
+    values: GroupValues = {}
     for name, metric in group_metrics(metrics_of(flows[0])).items():
-        found = [measured[key]["value"] for flow in flows if (key := f"{flow.name}.{name}") in measured]
+        found = [measured[key].value for flow in flows if (key := f"{flow.name}.{name}") in measured]
         if len(found) < len(flows):
             continue
         if metric.over == "least":

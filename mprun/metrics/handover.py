@@ -20,7 +20,7 @@ TIMEOUT_NS = 200_000_000
 
 
 @dataclass(frozen=True)
-class Progress:
+class DataProgress:
     """An end of a connection at a moment from time zero. expected: the data sequence number that it expects next.
 
     is_waiting: whether the other end lacks some of its data.
@@ -43,9 +43,11 @@ class Handover:
     is_over: bool
 
 
-def find_handover(one: Sequence[Progress], other: Sequence[Progress], begin_ns: int, end_ns: int) -> Handover | None:
+def find_handover(
+    one: Sequence[DataProgress], other: Sequence[DataProgress], begin_ns: int, end_ns: int
+) -> Handover | None:
     """Return the hand-over between the two ends in the span from a failure on; None without two samples."""
-    inside: dict[int, list[Progress]] = {}
+    inside: dict[int, list[DataProgress]] = {}
     for state in (*one, *other):
         if begin_ns <= state.at_ns <= end_ns:
             inside.setdefault(state.at_ns, []).append(state)
@@ -76,7 +78,7 @@ def _judge(stood: Sequence[tuple[int, int]], begin_ns: int, looked_until_ns: int
     return Handover(gap_ns, (resumed_ns or begin_ns) - begin_ns, resumed_ns is None or resumed_ns < looked_until_ns)
 
 
-def _standstills(inside: Mapping[int, Sequence[Progress]], begin_ns: int) -> Iterator[tuple[int, int]]:
+def _standstills(inside: Mapping[int, Sequence[DataProgress]], begin_ns: int) -> Iterator[tuple[int, int]]:
     """From when to when nothing arrived while an end waited; the last may have no end but that of the samples."""
     since_ns, last, is_waiting = begin_ns, None, False
     for at_ns, states in sorted(inside.items()):

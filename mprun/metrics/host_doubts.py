@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from mprun.metrics.diagnosis import explain_dropped_data, explain_full_sockets, explain_memory_pressure
 from mprun.metrics.interference import Interference
 from mprun.metrics.observation import Host, Observation
+from mprun.model.agent_report import AgentReport, Ended, MachineLoad
 from mprun.model.intent import Intent
 from mprun.model.span import find_spans
 from mprun.model.spec import LinkChange
 from mprun.model.units import TIME
-from mprun.runs.agent_report import AgentReport, Ended, HostLoad
 
 # Beyond these a run in real time is marked: a timer this late holds back what a link at 10 Mbit/s sends in it,
 # and a program that waits for a CPU may be the one that sends or receives.
@@ -21,7 +21,7 @@ MOST_STEAL = 0.02
 MOST_PRESSURE = 0.3
 
 
-def doubt_host(load: HostLoad | None) -> Iterator[str]:
+def doubt_machine(load: MachineLoad | None) -> Iterator[str]:
     """Say why a run in real time may show its machine rather than its network."""
     if load is None:
         return

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from mprun.model.intent import PlacedFlow
+from mprun.model.intent import AddressedFlow
 
 # What a rule of a middlebox did to each packet that it counted; the words stand after the box's name.
 _WORDS = {
@@ -51,7 +51,7 @@ class Interference:
 NONE = Interference({})
 
 
-def on_paths(flow: PlacedFlow, filtered: Mapping[str, Mapping[str, int]]) -> Interference:
+def on_paths(flow: AddressedFlow, filtered: Mapping[str, Mapping[str, int]]) -> Interference:
     """Return what the middleboxes on a flow's paths did. filtered: the counts of all, as the agent reports them."""
     names = {name for path in flow.paths for name in path.middleboxes}
     return Interference({name: counted for name, counted in filtered.items() if name in names})

@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of a run's experiment kernel: its faults, and its messages as a table. Pure."""
+"""The log of a run's experiment kernel: its bugs, and its messages as a table. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mprun.kernel.log import Message, complete, count_lost, find_reports, find_traces, read_console
-from mprun.metrics.findings import Findings
-from mprun.metrics.rows import Kind, Rows
+from mprun.kernel.log import KernelMessage, complete, count_lost, find_reports, find_traces, read_console
+from mprun.metrics.readings import Readings
+from mprun.metrics.rows import ColumnKind, Rows
 
 if TYPE_CHECKING:
     import polars
 
 TABLE = "kernel_log"
 COMMAND = "`mprun show --kernel-log`"
-OF_LOG: Mapping[str, Kind] = {
+OF_LOG: Mapping[str, ColumnKind] = {
     **{"time_ns": "whole", "sequence": "whole", "level": "text"},
     **{"origin": "text", "text": "text"},
 }
 
 
-def join_log(records: Sequence[Message], console: str) -> list[Message]:
+def join_log(records: Sequence[KernelMessage], console: str) -> list[KernelMessage]:
     """Return the whole log of an experiment kernel; empty for another kernel.
 
     records: of /dev/kmsg. console: the text of its console.
@@ -29,16 +29,16 @@ def join_log(records: Sequence[Message], console: str) -> list[Message]:
     return complete(records, read_console(console))
 
 
-def judge_log(messages: Sequence[Message], zero_ns: int | None) -> Findings:
-    """Return the failure of a run whose kernel reported a fault, and warnings about its log.
+def judge_log(messages: Sequence[KernelMessage], zero_ns: int | None) -> Readings:
+    """Return the failure of a run whose kernel reported a bug, and warnings about its log.
 
     zero_ns: time zero, from the kernel's boot; None if the run did not come so far.
     """
-    return Findings(failures=tuple(_tell_reports(messages, zero_ns)), warnings=tuple(_doubt_log(messages)))
+    return Readings(failures=tuple(_tell_reports(messages, zero_ns)), warnings=tuple(_doubt_log(messages)))
 
 
-def _tell_reports(messages: Sequence[Message], zero_ns: int | None) -> Iterator[str]:
-    """Say which faults the kernel reported.
+def _tell_reports(messages: Sequence[KernelMessage], zero_ns: int | None) -> Iterator[str]:
+    """Say which bugs the kernel reported.
 
     Programs can write to the console too. So its lines count only if the kernel overwrote a part of its log.
     """
@@ -53,7 +53,7 @@ def _tell_reports(messages: Sequence[Message], zero_ns: int | None) -> Iterator[
     yield f"the kernel reported {count}{at}: {first.describe()}; see {COMMAND}"
 
 
-def _doubt_log(messages: Sequence[Message]) -> Iterator[str]:
+def _doubt_log(messages: Sequence[KernelMessage]) -> Iterator[str]:
     late = [message for message in messages if message.sequence is None]
     if not count_lost(messages) and (reports := find_reports(late)):
         yield f"only the kernel's console, to which programs can write too, has {reports[0].describe()}; see {COMMAND}"
@@ -75,7 +75,7 @@ def spell_time(at_us: int, zero_ns: int | None) -> str:
     return f"{(at_us * 1000 - zero_ns) / 1e9:.2f} s"
 
 
-def tabulate_log(messages: Iterable[Message], zero_ns: int | None) -> dict[str, polars.DataFrame]:
+def tabulate_log(messages: Iterable[KernelMessage], zero_ns: int | None) -> dict[str, polars.DataFrame]:
     """Return the table of a log; none without messages."""
     rows = Rows(OF_LOG)
     for one in messages:

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mprun.model.agent_report import MachineLoad
 from mprun.model.intent import FlowPath, Intent
 from mprun.model.network import Link
 from mprun.model.units import NS_PER_S
-from mprun.runs.agent_report import HostLoad
 
 # The metric that `spec.metric.OF_PATH` names.
 ROUND_TRIP = "rtt"
@@ -54,7 +54,7 @@ class Allowance:
         )
 
 
-def find_allowances(intent: Intent, idle: HostLoad | None) -> Mapping[str, Allowance]:
+def find_allowances(intent: Intent, idle: MachineLoad | None) -> Mapping[str, Allowance]:
     """Return the allowance of each path's round trip, by the metric's name.
 
     idle: how the host kept up while idle paths were measured; None in simulated time, where no timer is late.
@@ -70,7 +70,7 @@ def find_allowances(intent: Intent, idle: HostLoad | None) -> Mapping[str, Allow
     return found
 
 
-def find_exchange_allowance(intent: Intent, traffic: HostLoad | None) -> Allowance | None:
+def find_exchange_allowance(intent: Intent, traffic: MachineLoad | None) -> Allowance | None:
     """Return the allowance of one request and its answer, over the path with the most delay stages.
 
     traffic: how the host kept up while there was traffic; None in simulated time, where no timer is late.

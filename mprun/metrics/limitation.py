@@ -84,7 +84,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Limits:
+class LimitedFlow:
     """The names that the sentence needs of a flow: its sender, its receiver, the sender's scheduler; how often TCP
     came under memory pressure at either."""
 
@@ -113,7 +113,9 @@ def find_cause(sample: Sample, best: Collection[str]) -> Cause | None:
     return "scheduler" if state.flying_bytes + PACKET_BYTES <= min(windows) else "unknown"
 
 
-def explain_rate(efficiency: float, samples: Sequence[Sample], best: Sequence[str], limits: Limits) -> tuple[str, bool]:
+def explain_rate(
+    efficiency: float, samples: Sequence[Sample], best: Sequence[str], limits: LimitedFlow
+) -> tuple[str, bool]:
     """Why a connection got so little, as a sentence, and whether one of the four causes was found.
 
     The causes are a send buffer, the receive window, memory and the scheduler. efficiency: the connection's rate

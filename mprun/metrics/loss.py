@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from mprun.metrics.diagnosis import count_full_sockets
 from mprun.metrics.interference import Interference
 from mprun.metrics.observation import Observation
+from mprun.model.agent_report import AgentReport
 from mprun.model.intent import Intent
 from mprun.model.network import Link
 from mprun.model.spec import LinkChange
-from mprun.runs.agent_report import AgentReport
 from mprun.workloads.tool import Result
 
 # A host's counters of packets that it did not deliver (nstat(8)), and their meaning. Full sockets have a warning of
@@ -45,21 +45,21 @@ def account_for_losses(
     if rest <= 0 or not agent.complete or any(one.forward.corrupt or one.reverse.corrupt for one in states):
         return
     held = counters.count_held()
-    places = [f"{held} still under way at the end"] if held else []
+    parts = [f"{held} still under way at the end"] if held else []
     rest -= held
     for name, counted in agent.counters.items():
         for meaning in dict.fromkeys(HOST_LOSSES.values()):
             packets = sum(value for counter, value in counted.items() if HOST_LOSSES.get(counter) == meaning)
             if packets > 0:
-                places.append(f"{packets} {meaning} at '{name}'")
+                parts.append(f"{packets} {meaning} at '{name}'")
                 rest -= packets
     if box := Interference(agent.filtered).blame("firewall.refused", "nat.unsolicited"):
-        places.append(box)
+        parts.append(box)
         rest = 0
     if any(isinstance(change, LinkChange) and not change.is_up for change in intent.changes) and rest > 0:
-        places.append(f"{rest} while a link was down")
+        parts.append(f"{rest} while a link was down")
         rest = 0
     if rest > 0:
-        places.append(f"{rest} that nothing counts")
+        parts.append(f"{rest} that nothing counts")
     flows = ", ".join(f"{name} ({packets})" for name, packets in missing.items())
-    yield f"packets did not arrive that no link dropped: of {flows}: {'; '.join(places)}"
+    yield f"packets did not arrive that no link dropped: of {flows}: {'; '.join(parts)}"

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mprun.metrics.rows import Rows
+from mprun.model.run_files import StepRecord
 
 if TYPE_CHECKING:
     import polars
 
 
-def tabulate_changes(steps: Iterable[Mapping[str, Any]]) -> polars.DataFrame:
+def tabulate_changes(steps: Iterable[StepRecord]) -> polars.DataFrame:
     """A row for each property that became another; a link has a direction, an address a host.
 
     value: as JSON, since properties differ in kind; the name of one ends in its unit.
@@ -21,16 +22,16 @@ def tabulate_changes(steps: Iterable[Mapping[str, Any]]) -> polars.DataFrame:
     kinds = ("host", "link", "direction", "property", "value")
     rows = Rows({"time_ns": "whole", **dict.fromkeys(kinds, "text")})
     for step in steps:
-        if step["step"] == "change":
-            host, _, link = step["name"].rpartition(".")
-            for direction, name, value in _properties(step["values"]):
-                rows.add((step["actual_ns"], host or None, link, direction, name, json.dumps(value, sort_keys=True)))
+        if step.step == "change":
+            host, _, link = (step.name or "").rpartition(".")
+            for direction, name, value in _properties(step.values or {}):
+                rows.add((step.actual_ns, host or None, link, direction, name, json.dumps(value, sort_keys=True)))
     return rows.frame()
 
 
 def _properties(values: Mapping[str, Any]) -> Iterator[tuple[str | None, str, Any]]:
     for key, value in values.items():
-        if key in ("forward", "reverse"):
+        if key in ("forward", "reverse") and isinstance(value, Mapping):
             for name, one in value.items():
                 yield key, name, one
         else:

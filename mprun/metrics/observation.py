@@ -39,14 +39,14 @@ from mprun.agent.record import (
     TRACE,
     read_entries,
 )
-from mprun.kernel.log import Message, read_records
+from mprun.kernel.log import KernelMessage, read_records
 from mprun.metrics.counter import Counters
-from mprun.metrics.handover import Progress
+from mprun.metrics.handover import DataProgress
 from mprun.metrics.limitation import ConnectionState
 from mprun.metrics.processor import Processors
-from mprun.metrics.rows import Kind, Rows
-from mprun.metrics.sample_source import Source
-from mprun.metrics.trace_event_tables import Trace
+from mprun.metrics.rows import ColumnKind, Rows
+from mprun.metrics.sample_source import SampleSource
+from mprun.metrics.trace_event_tables import RecordedEvents
 from mprun.model.network import Link
 from mprun.workloads.tool import SocketSample
 
@@ -88,8 +88,8 @@ UNSET = {
     "pacing_bytes_per_s": (1 << 64) - 1,
 }
 # The two ends of a socket, as columns.
-ENDS: Mapping[str, Kind] = {"local": "text", "local_port": "whole", "remote": "text", "remote_port": "whole"}
-OF_SOCKETS: Mapping[str, Kind] = {"time_ns": "whole", "host": "text", **ENDS, **dict.fromkeys(NAMES, "whole")}
+ENDS: Mapping[str, ColumnKind] = {"local": "text", "local_port": "whole", "remote": "text", "remote_port": "whole"}
+OF_SOCKETS: Mapping[str, ColumnKind] = {"time_ns": "whole", "host": "text", **ENDS, **dict.fromkeys(NAMES, "whole")}
 _MOVED = ("bytes_sent", "bytes_retransmitted", "bytes_received", "last_sent_ms", "last_received_ms")
 _LIMITS = [(NAMES.index(name), value) for name, value in UNSET.items()]
 AF_INET = 2
@@ -104,7 +104,7 @@ _SNDBUF, _MEMORY = 12, struct.Struct("=I4xI")
 _PORTS = struct.Struct("!HH")
 
 
-class Event(TypedDict):
+class PathManagerEvent(TypedDict):
     """An event of a path manager (`mprun.agent.mptcp_event`). `at_ns`: from time zero."""
 
     at_ns: int
@@ -128,7 +128,7 @@ class Host:
     `has_lost_sockets`: more sockets closed at once than the kernel could report.
     """
 
-    events: list[Event] = field(default_factory=list)
+    events: list[PathManagerEvent] = field(default_factory=list)
     sockets: dict[Tuple4, SocketState] = field(default_factory=dict)
     has_lost_sockets: bool = False
 
@@ -163,12 +163,12 @@ class Observation:
 
     hosts: dict[str, Host] = field(default_factory=dict)
     sockets: Rows = field(default_factory=lambda: Rows(OF_SOCKETS))
-    progress: dict[tuple[str, Tuple4], list[Progress]] = field(default_factory=dict)
+    progress: dict[tuple[str, Tuple4], list[DataProgress]] = field(default_factory=dict)
     states: dict[tuple[str, Tuple4], list[ConnectionState]] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
     processors: Processors = field(default_factory=Processors)
-    kernel_log: list[Message] = field(default_factory=list)
-    trace: Trace = field(default_factory=Trace)
+    kernel_log: list[KernelMessage] = field(default_factory=list)
+    trace: RecordedEvents = field(default_factory=RecordedEvents)
 
     def sample_sockets(self, host: str, port: int) -> Iterator[tuple[int, list[SocketSample]]]:
         """The samples of a host's sockets with this port at either end, by their moments (`Outputs.sockets`)."""
@@ -191,7 +191,7 @@ class Observation:
 def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Link]) -> Observation:
     """Read a record. zero_ns: time zero on its clock; links: those of the intent."""
     found = Observation(counters=Counters(links))
-    sources: dict[int, Source] = {}
+    sources: dict[int, SampleSource] = {}
     for kind, number, moment_ns, content in read_entries(chunks):
         at_ns = moment_ns - zero_ns
         if kind == SOURCE:
@@ -230,7 +230,9 @@ def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Link]) -> Obs
 def _read_host(kind: int, content: bytes, at_ns: int, host: str, found: Observation) -> None:
     """Take in what was recorded of a host's connections."""
     if kind == EVENTS:
-        found.hosts[host].events += [cast(Event, {"at_ns": at_ns, **event}) for event in read_events(content)]
+        found.hosts[host].events += [
+            cast(PathManagerEvent, {"at_ns": at_ns, **event}) for event in read_events(content)
+        ]
         return
     if kind == LOST:
         found.hosts[host].has_lost_sockets = True
@@ -254,11 +256,11 @@ def _read_connections(datagrams: bytes) -> Iterator[tuple[Tuple4, Mapping[int, b
             yield _read_ends(body[:_ENDS_BYTES]), found, info
 
 
-def _read_progress(datagrams: bytes, at_ns: int) -> Iterator[tuple[Tuple4, Progress]]:
+def _read_progress(datagrams: bytes, at_ns: int) -> Iterator[tuple[Tuple4, DataProgress]]:
     """Addresses of each MPTCP connection, and how far its data is."""
     for addresses, _, info in _read_connections(datagrams):
         written, acknowledged, expected = _SEQUENCES.unpack_from(info, _WRITE_SEQ)
-        yield addresses, Progress(at_ns, expected, written != acknowledged)
+        yield addresses, DataProgress(at_ns, expected, written != acknowledged)
 
 
 def _read_states(datagrams: bytes, at_ns: int) -> Iterator[tuple[Tuple4, ConnectionState]]:
@@ -311,7 +313,7 @@ def _read_tcp_info(info: bytes) -> tuple[int | None, ...]:
     values: list[int | None]
     if len(info) >= _WHOLE.size:
         read = _WHOLE.unpack_from(info)
-        values = [read[place] for place in _ORDER]
+        values = [read[number] for number in _ORDER]
     else:
         values = [
             struct.unpack_from("=" + form, info, offset)[0]
@@ -319,9 +321,9 @@ def _read_tcp_info(info: bytes) -> tuple[int | None, ...]:
             else None
             for _, offset, form in TCP_INFO
         ]
-    for place, unset in _LIMITS:
-        if values[place] == unset:
-            values[place] = None
+    for number, unset in _LIMITS:
+        if values[number] == unset:
+            values[number] = None
     return tuple(values)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from mprun.metrics.capacity import find_capacity
 from mprun.metrics.connection import Connection, goes_forward
 from mprun.metrics.evidence import Logs
-from mprun.metrics.findings import Findings, measured
-from mprun.model.intent import Intent, PlacedFlow
+from mprun.metrics.readings import Readings, measured
+from mprun.model.agent_report import Ended
+from mprun.model.intent import AddressedFlow, Intent
 from mprun.model.metric import OF_PATHS, Metrics
-from mprun.runs.agent_report import Ended
 from mprun.workloads import probe
 from mprun.workloads.tool import PathUse
 
@@ -19,7 +19,7 @@ from mprun.workloads.tool import PathUse
 Uses = Mapping[tuple[str, str], PathUse]
 
 
-def read_probes(processes: Mapping[str, Ended], logs: Logs) -> Findings:
+def read_probes(processes: Mapping[str, Ended], logs: Logs) -> Readings:
     """Return the idle round-trip time of each path, as its probe measured it."""
     metrics = {}
     for name, ended in processes.items():
@@ -27,10 +27,10 @@ def read_probes(processes: Mapping[str, Ended], logs: Logs) -> Findings:
             values = probe.read_statistics(logs(name, "out"))
             if "rtt" in values:
                 metrics[f"{name.removeprefix('probe.')}.rtt"] = measured(values["rtt"], "time")
-    return Findings(metrics)
+    return Readings(metrics)
 
 
-def carried(flow: PlacedFlow, connections: Sequence[Connection], began_ns: int) -> Uses:
+def carried(flow: AddressedFlow, connections: Sequence[Connection], began_ns: int) -> Uses:
     """Return what each path carried: the payload of its subflows. began_ns: when the flow did, from time zero."""
     every = [subflow for connection in connections for subflow in connection.subflows]
     is_forward = goes_forward(every)
@@ -51,17 +51,17 @@ def carried(flow: PlacedFlow, connections: Sequence[Connection], began_ns: int) 
     return uses
 
 
-def judge_paths(flow: PlacedFlow, uses: Sequence[PathUse], because: str) -> Findings:
+def judge_paths(flow: AddressedFlow, uses: Sequence[PathUse], because: str) -> Readings:
     """Report each path that was not used as asked. because: the middlebox that may have prevented it."""
     names = {path.ends: path.name for path in flow.paths}
     where = [(f"{flow.name}: path {names[use.source, use.destination]}", use) for use in uses]
-    return Findings(
-        failures=tuple(f"{place}: {use.failure}{because}" for place, use in where if use.failure),
-        warnings=tuple(f"{place}: {use.warning}" for place, use in where if use.warning),
+    return Readings(
+        failures=tuple(f"{subject}: {use.failure}{because}" for subject, use in where if use.failure),
+        warnings=tuple(f"{subject}: {use.warning}" for subject, use in where if use.warning),
     )
 
 
-def tell_paths(flow: PlacedFlow, intent: Intent, uses: Uses, metrics: Metrics, goodput: float | None) -> Findings:
+def tell_paths(flow: AddressedFlow, intent: Intent, uses: Uses, metrics: Metrics, goodput: float | None) -> Readings:
     """Return the metrics of each path, and how much of the paths' rates the flow used.
 
     share.<path> is of the payload bytes of all paths, in the direction that carried more; of each direction, if the
@@ -80,7 +80,7 @@ def tell_paths(flow: PlacedFlow, intent: Intent, uses: Uses, metrics: Metrics, g
     if len(flow.paths) > 1 and goodput is not None and capacity and "efficiency.sum" in metrics:
         found[f"{flow.name}.efficiency.sum"] = measured(goodput / capacity.total, "ratio")
         found[f"{flow.name}.efficiency.best"] = measured(goodput / capacity.best, "ratio")
-    return Findings(found)
+    return Readings(found)
 
 
 def _facts(use: PathUse, forward: int, reverse: int) -> dict[str, float | None]:

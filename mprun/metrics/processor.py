@@ -6,23 +6,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from mprun.metrics.findings import Findings, measured
-from mprun.metrics.rows import Kind, Rows
-from mprun.metrics.sample_source import Source
+from mprun.metrics.readings import Readings, measured
+from mprun.metrics.rows import ColumnKind, Rows
+from mprun.metrics.sample_source import SampleSource
+from mprun.model.agent_report import Ended
 from mprun.model.metric import OF_FLOWS
 from mprun.model.units import NS_PER_S
-from mprun.runs.agent_report import Ended
 
 if TYPE_CHECKING:
     import polars
 
-OF_CPU: Mapping[str, Kind] = {
+OF_CPU: Mapping[str, ColumnKind] = {
     **{"time_ns": "whole", "host": "text", "process": "text"},
     **dict.fromkeys(("user_ns", "system_ns"), "whole"),
 }
 # Columns of a line of /proc/stat (proc(5)): user with what is nice, idle with what waits for disks.
 STATES = {"user_ns": (1, 2), "system_ns": (3,), "idle_ns": (4, 5), "irq_ns": (6,), "softirq_ns": (7,), "steal_ns": (8,)}
-OF_PROCESSORS: Mapping[str, Kind] = {"time_ns": "whole", "cpu": "text", **dict.fromkeys(STATES, "whole")}
+OF_PROCESSORS: Mapping[str, ColumnKind] = {"time_ns": "whole", "cpu": "text", **dict.fromkeys(STATES, "whole")}
 # Fields of /proc/PID/stat that follow the program's name in parentheses (proc(5)).
 SESSION, USER, SYSTEM, CHILDREN_USER, CHILDREN_SYSTEM = 3, 11, 12, 13, 14
 # The session of the agent is that of who started it, outside of the run's process namespace.
@@ -38,7 +38,7 @@ class Processors:
         self._names: dict[int, tuple[str | None, str]] = {AGENT_SESSION: (None, "agent")}
         self._first: dict[str, list[int]] = {}
 
-    def add(self, facts: Source) -> None:
+    def add(self, facts: SampleSource) -> None:
         """A program that was started: its session, its name and the node that it runs on."""
         self._names[facts["session"]] = (facts["node"], facts["process"])
 
@@ -51,7 +51,7 @@ class Processors:
                 self._read_processor(line.split(), at_ns, tick_ns)
                 continue
             fields = line.rpartition(")")[2].split()
-            ticks = [int(fields[place]) for place in (USER, SYSTEM, CHILDREN_USER, CHILDREN_SYSTEM)]
+            ticks = [int(fields[column]) for column in (USER, SYSTEM, CHILDREN_USER, CHILDREN_SYSTEM)]
             total = used.setdefault(int(fields[SESSION]), [0, 0])
             total[0] += (ticks[0] + ticks[2]) * tick_ns
             total[1] += (ticks[1] + ticks[3]) * tick_ns
@@ -63,13 +63,13 @@ class Processors:
         if words[0] == "cpu":
             # the sum of all
             return
-        values = [sum(int(words[place]) for place in places) * tick_ns for places in STATES.values()]
+        values = [sum(int(words[column]) for column in columns) * tick_ns for columns in STATES.values()]
         first = self._first.setdefault(words[0], values)
         since = (value - before for value, before in zip(values, first, strict=True))
         self.processors.add((at_ns, words[0], *since))
 
 
-def measure_cpu(processes: Mapping[str, Ended], programs: polars.DataFrame) -> Findings:
+def measure_cpu(processes: Mapping[str, Ended], programs: polars.DataFrame) -> Readings:
     """Return cpu.client and cpu.server of each flow, by the last sample of each program.
 
     A program that serves several flows is left out.
@@ -85,4 +85,4 @@ def measure_cpu(processes: Mapping[str, Ended], programs: polars.DataFrame) -> F
                 sums[flow] = sums.get(flow, 0) + used_ns[name]
         for flow, total_ns in sums.items():
             metrics[f"{flow}.{metric}"] = measured(total_ns / 1e9, OF_FLOWS[metric].unit)
-    return Findings(metrics)
+    return Readings(metrics)

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mprun.metrics.findings import Findings, join, measured
 from mprun.metrics.outputs import FlowOutputs
 from mprun.metrics.path_use import Uses, tell_paths
-from mprun.model.intent import Intent, PlacedFlow
+from mprun.metrics.readings import Readings, join, measured
+from mprun.model.intent import AddressedFlow, Intent
 from mprun.workloads import quic, quic_connection, quic_stack
-from mprun.workloads.qlog import ONE_RTT, Event, QlogError, Trace, length_of, offset_of, read, to_ns
+from mprun.workloads.qlog import ONE_RTT, QlogError, QlogEvent, QlogTrace, length_of, offset_of, read, to_ns
 from mprun.workloads.tool import PathUse, Table
 
 ENDS = ("client", "server")
@@ -41,7 +41,7 @@ _OF_RTT = ("smoothed_rtt", "latest_rtt", "min_rtt")
 
 
 @dataclass(frozen=True)
-class End:
+class QlogEnd:
     """An end of a connection.
 
     - zero_ns: the origin of its trace, from time zero.
@@ -49,22 +49,22 @@ class End:
     """
 
     name: str
-    trace: Trace
+    trace: QlogTrace
     zero_ns: int
     paths: Mapping[int | None, str | None]
 
-    def at_ns(self, event: Event) -> int:
+    def at_ns(self, event: QlogEvent) -> int:
         return to_ns(event.at_ms) + self.zero_ns
 
-    def path_of(self, event: Event) -> str | None:
+    def path_of(self, event: QlogEvent) -> str | None:
         return self.paths.get(event.path)
 
 
-def read_qlogs(flow: PlacedFlow, outputs: FlowOutputs, intent: Intent) -> Findings:
+def read_qlogs(flow: AddressedFlow, outputs: FlowOutputs, intent: Intent) -> Readings:
     """Return the tables of a flow that kept its qlog, and for a stack of the user what each path carried."""
     if flow.protocol != "quic" or not flow.options.get("qlog"):
-        return Findings()
-    traces: dict[str, Trace] = {}
+        return Readings()
+    traces: dict[str, QlogTrace] = {}
     warnings = []
     for end, name in zip(ENDS, (quic_connection.CLIENT_QLOG, quic_connection.SERVER_QLOG), strict=True):
         content = outputs.file(name)
@@ -72,9 +72,9 @@ def read_qlogs(flow: PlacedFlow, outputs: FlowOutputs, intent: Intent) -> Findin
             if content is None:
                 raise QlogError("is missing")
             traces[end] = read(content)
-        except QlogError as fault:
-            warnings.append(f"{flow.name}: the qlog of its {end} {fault}")
-    ends = list(_place(flow, traces, outputs))
+        except QlogError as problem:
+            warnings.append(f"{flow.name}: the qlog of its {end} {problem}")
+    ends = list(_find_ends(flow, traces, outputs))
     tables = [
         (title, flow.name, table)
         for title, table in (
@@ -86,26 +86,26 @@ def read_qlogs(flow: PlacedFlow, outputs: FlowOutputs, intent: Intent) -> Findin
     ]
     is_mixed = any(end.paths == {None: None} for end in ends)
     notes = [f"{flow.name}: its qlog does not have the path of a packet: no figures by path"] if is_mixed else []
-    found = Findings(warnings=tuple(warnings), notes=tuple(notes), tables=tuple(tables))
+    found = Readings(warnings=tuple(warnings), notes=tuple(notes), tables=tuple(tables))
     return join([found, _tell_paths(flow, ends, intent)]) if quic_stack.own_stack(flow) else found
 
 
-def _place(flow: PlacedFlow, traces: Mapping[str, Trace], outputs: FlowOutputs) -> Iterator[End]:
+def _find_ends(flow: AddressedFlow, traces: Mapping[str, QlogTrace], outputs: FlowOutputs) -> Iterator[QlogEnd]:
     """Yield the ends with the origins of their traces and the names of their paths."""
     client, server = traces.get("client"), traces.get("server")
     zero_ns = _find_zero(flow, client, outputs) if client else 0
     paths = _name_paths(flow, client or server)
     if client:
-        yield End("client", client, zero_ns, paths)
+        yield QlogEnd("client", client, zero_ns, paths)
     if server:
         if server.is_unix:
             zero_ns = -outputs.epoch_ns
         elif client:
             zero_ns += to_ns(_find_lag_ms(client, server))
-        yield End("server", server, zero_ns, paths if server.has_paths == (None not in paths) else {None: None})
+        yield QlogEnd("server", server, zero_ns, paths if server.has_paths == (None not in paths) else {None: None})
 
 
-def _find_zero(flow: PlacedFlow, client: Trace, outputs: FlowOutputs) -> int:
+def _find_zero(flow: AddressedFlow, client: QlogTrace, outputs: FlowOutputs) -> int:
     """Return the origin of a client's trace: what our client prints, or else as for a stack of the user."""
     if not quic_stack.own_stack(flow) and flow.tool == "quic":
         report = quic_connection.read_report(outputs.log(flow.name).splitlines(), outputs.zero_ns)
@@ -113,10 +113,10 @@ def _find_zero(flow: PlacedFlow, client: Trace, outputs: FlowOutputs) -> int:
     return quic_stack.find_zero(flow, client, outputs)
 
 
-def _find_lag_ms(client: Trace, server: Trace) -> float:
+def _find_lag_ms(client: QlogTrace, server: QlogTrace) -> float:
     """Return how much later the server's trace begins than the client's, from the first exchange of packets."""
 
-    def first(trace: Trace, name: str) -> float | None:
+    def first(trace: QlogTrace, name: str) -> float | None:
         return next((event.at_ms for event in trace.events if event.name == name), None)
 
     sent, answered = first(client, "packet_sent"), first(client, "packet_received")
@@ -126,7 +126,7 @@ def _find_lag_ms(client: Trace, server: Trace) -> float:
     return sent + ((answered - sent) - (answer - arrived)) / 2 - arrived
 
 
-def _name_paths(flow: PlacedFlow, trace: Trace | None) -> Mapping[int | None, str | None]:
+def _name_paths(flow: AddressedFlow, trace: QlogTrace | None) -> Mapping[int | None, str | None]:
     """Return the name of each path by its number, from the addresses that the trace gives to it.
 
     If a trace has no addresses, the paths are numbered in their order.
@@ -152,7 +152,7 @@ def _address(end: object) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _find_path(flow: PlacedFlow, ends: tuple[str | None, str | None], number: int) -> str | None:
+def _find_path(flow: AddressedFlow, ends: tuple[str | None, str | None], number: int) -> str | None:
     """Return the name of the path with these addresses, of which an end may not know its own."""
     known = [path for path in flow.paths if {path.source, path.seen_from} & {*ends} and path.destination in ends]
     known = known or [path for path in flow.paths if {path.source, path.seen_from} & {*ends}]
@@ -168,7 +168,7 @@ def _tabulate(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> Table:
     return {name: [row[n] for row in listed] for n, name in enumerate(columns)}
 
 
-def _head(end: End, event: Event, path: str | None) -> tuple[Any, ...]:
+def _head(end: QlogEnd, event: QlogEvent, path: str | None) -> tuple[Any, ...]:
     kind, number = _text(event.packet.get("packet_type")), _whole(event.packet.get("packet_number"))
     return (end.at_ns(event), end.name, _PACKETS[event.name], path, kind, number)
 
@@ -181,7 +181,7 @@ def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and abs(value) < 1 << 62 else None
 
 
-def _packets(end: End) -> Iterator[tuple[Any, ...]]:
+def _packets(end: QlogEnd) -> Iterator[tuple[Any, ...]]:
     """Yield a row for each packet that was sent, received, or considered lost."""
     sent = _Sent(end)
     for event in end.trace.events:
@@ -195,7 +195,7 @@ def _packets(end: End) -> Iterator[tuple[Any, ...]]:
         yield *_head(end, event, path), _whole(event.size_bytes), _whole(payload), " ".join(kinds) or None
 
 
-def _payload(event: Event) -> int:
+def _payload(event: QlogEvent) -> int:
     """Return the size of the data in the STREAM frames of a packet."""
     return sum(length_of(frame) for frame in event.frames if frame.get("frame_type") == "stream")
 
@@ -206,14 +206,14 @@ class _Sent:
     In the multipath extension, each path has its own packet numbers.
     """
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: QlogEnd) -> None:
         self._end = end
         self._paths: dict[tuple[object, object], dict[str | None, int | None]] = {}
 
-    def add(self, event: Event, path: str | None) -> None:
+    def add(self, event: QlogEvent, path: str | None) -> None:
         self._paths.setdefault(self._key(event), {})[path] = event.size_bytes
 
-    def find(self, event: Event) -> str | None:
+    def find(self, event: QlogEvent) -> str | None:
         """Return the path of a lost packet; None if packets of this number and size were sent on several."""
         if event.path is not None:
             return self._end.path_of(event)
@@ -222,11 +222,11 @@ class _Sent:
         return fitting[0] if len(fitting) == 1 else None
 
     @staticmethod
-    def _key(event: Event) -> tuple[object, object]:
+    def _key(event: QlogEvent) -> tuple[object, object]:
         return event.packet.get("packet_type"), event.packet.get("packet_number")
 
 
-def _frames(end: End) -> Iterator[tuple[Any, ...]]:
+def _frames(end: QlogEnd) -> Iterator[tuple[Any, ...]]:
     """Yield a row for each frame but padding. `about`: the path that a frame of the multipath extension names."""
     for event in end.trace.events:
         for frame in event.frames if event.name in _PACKETS else ():
@@ -239,7 +239,7 @@ def _frames(end: End) -> Iterator[tuple[Any, ...]]:
             yield *_head(end, event, end.path_of(event)), _text(kind), about, _whole(frame.get("stream_id")), *data
 
 
-def _recovery(end: End) -> Iterator[tuple[Any, ...]]:
+def _recovery(end: QlogEnd) -> Iterator[tuple[Any, ...]]:
     """Yield the state of each path after each of its changes. An event has only the values that have changed."""
     is_known = end.paths != {None: None}
     states: dict[str | None, dict[str, float]] = {}
@@ -260,11 +260,11 @@ def _values(state: Mapping[str, float]) -> Iterator[int | None]:
         yield None if value is None else _whole(round(value * factor))
 
 
-def _tell_paths(flow: PlacedFlow, ends: Sequence[End], intent: Intent) -> Findings:
+def _tell_paths(flow: AddressedFlow, ends: Sequence[QlogEnd], intent: Intent) -> Readings:
     """Return what each path carried, from the packets of the client; nothing without the paths of these."""
     client = next((end for end in ends if end.name == "client"), None)
     if client is None or client.paths == {None: None}:
-        return Findings()
+        return Readings()
     carried: Counter[tuple[str, str | None]] = Counter()
     joined: dict[str | None, int] = {}
     for event in client.trace.events:
@@ -284,4 +284,4 @@ def _tell_paths(flow: PlacedFlow, ends: Sequence[End], intent: Intent) -> Findin
     told: Uses = uses
     found = tell_paths(flow, intent, told, quic.METRICS, None)
     number = measured(len(uses) - len(unused), "count")
-    return Findings({f"{flow.name}.paths": number, **found.metrics}, failures=failures)
+    return Readings({f"{flow.name}.paths": number, **found.metrics}, failures=failures)

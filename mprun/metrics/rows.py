@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import polars
 
 # `natural`: from 0 to 2**64 - 1.
-Kind = Literal["whole", "natural", "text"]
+ColumnKind = Literal["whole", "natural", "text"]
 
 # So many are packed at a time.
 _PACK = 1 << 14
@@ -19,7 +19,7 @@ _PACK = 1 << 14
 class Rows:
     """A table in the making. kinds: of its columns, in order; every value may be None."""
 
-    def __init__(self, kinds: Mapping[str, Kind]) -> None:
+    def __init__(self, kinds: Mapping[str, ColumnKind]) -> None:
         import polars
 
         self._polars = polars

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 
-class Source(TypedDict, total=False):
+class SampleSource(TypedDict, total=False):
     """A source of samples: of a host's sockets, of the interfaces of nodes, or a program that was started,
     or the kernel's trace events.
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from mprun.metrics.connection import Connection
 from mprun.metrics.observation import ENDS, Host, Observation
-from mprun.metrics.rows import Kind, Rows
-from mprun.model.intent import PlacedFlow
-from mprun.runs.agent_report import AgentReport
+from mprun.metrics.rows import ColumnKind, Rows
+from mprun.model.agent_report import AgentReport
+from mprun.model.intent import AddressedFlow
 
 if TYPE_CHECKING:
     import polars
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 # A host and the addresses and ports of a socket there, of which an event may lack some.
 _Socket = tuple[str, tuple[Any, ...]]
 
-OF_MEMBERS: Mapping[str, Kind] = {"flow": "text", "connection": "whole", "path": "text"}
-OF_EVENTS: Mapping[str, Kind] = {
+OF_MEMBERS: Mapping[str, ColumnKind] = {"flow": "text", "connection": "whole", "path": "text"}
+OF_EVENTS: Mapping[str, ColumnKind] = {
     **ENDS,
     **{"local_id": "whole", "remote_id": "whole", "backup": "whole", "error": "whole", "token": "whole"},
 }
@@ -34,7 +34,7 @@ class FlowConnections:
     """A flow of the intent and its data connections, in the order in which they were opened; when it began and ended,
     from time zero."""
 
-    flow: PlacedFlow
+    flow: AddressedFlow
     connections: Sequence[Connection]
     began_ns: int
     ended_ns: int
@@ -86,7 +86,7 @@ def _find_members(found: Iterable[FlowConnections]) -> dict[_Socket, _Membership
 
 
 def _sockets(observation: Observation, members: Mapping[_Socket, _Membership]) -> polars.DataFrame:
-    keys: Mapping[str, Kind] = {"host": "text", **ENDS}
+    keys: Mapping[str, ColumnKind] = {"host": "text", **ENDS}
     known = Rows({**keys, **OF_MEMBERS})
     for (host, addresses), member in members.items():
         known.add((host, *addresses, member.flow, member.connection, member.path))

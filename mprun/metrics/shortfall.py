@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mprun.metrics.capacity import Crossing, cross, find_capacity
+from mprun.metrics.capacity import LinkCrossing, cross, find_capacity
 from mprun.metrics.evidence import Evidence
-from mprun.metrics.findings import Findings
 from mprun.metrics.limitation import GOOD, LEAST_PART, LEAST_SAMPLES, PACKET_BYTES
-from mprun.model.intent import FlowPath, PlacedFlow
+from mprun.metrics.readings import Readings
+from mprun.model.intent import AddressedFlow, FlowPath
 from mprun.model.units import SIZE, TIME
 from mprun.workloads.tool import Portion, Result, tool_of
 
@@ -58,13 +58,13 @@ class _Scene:
     `begin_ns`, `end_ns`: the last third, from time zero.
     """
 
-    flow: PlacedFlow
+    flow: AddressedFlow
     path: FlowPath
     rate: float
     got: float
     before: float
-    there: Sequence[Crossing]
-    back: Sequence[Crossing]
+    there: Sequence[LinkCrossing]
+    back: Sequence[LinkCrossing]
     begin_ns: float
     end_ns: float
 
@@ -88,21 +88,21 @@ class _Scene:
 
 
 def explain_shortfall(
-    flow: PlacedFlow, results: Mapping[str, Result], tables: Mapping[str, polars.DataFrame], evidence: Evidence
-) -> Findings:
+    flow: AddressedFlow, results: Mapping[str, Result], tables: Mapping[str, polars.DataFrame], evidence: Evidence
+) -> Readings:
     """Explain why a flow got less than its path carries: a warning if a cause is known, else a note.
 
     results: of all flows that ran. tables: the samples.
     """
     scene = _find_scene(flow, results, evidence)
     if scene is None:
-        return Findings()
+        return Readings()
     told = (
         f"{flow.name}: {scene.got / 1e6:.3g} of {scene.rate / 1e6:.4g} Mbit/s on {scene.path.name} in its last third: "
     )
     drops = _count_drops(tables)
     if cause := _explain_queue(scene, drops):
-        return Findings(warnings=(told + cause,))
+        return Readings(warnings=(told + cause,))
     samples = list(_find_samples(scene, tables))
     if flow.protocol in ("tcp", "mptcp"):
         counts = Counter(_judge(*one) for one in samples)
@@ -110,22 +110,22 @@ def explain_shortfall(
         if len(samples) >= LEAST_SAMPLES and counts[what] >= LEAST_PART * len(samples):
             name = "receive window" if what == "window" else "send buffer"
             seen = f"its {name} was full in {counts[what]} of {len(samples)} samples"
-            return Findings(warnings=(told + _explain_buffers(scene, seen),))
+            return Readings(warnings=(told + _explain_buffers(scene, seen),))
     elif evidence.is_simulated and _has_lost_nothing(scene, drops):
         expired = round(results[flow.name].values.get("timeouts", 0))
         if expired and _has_small_window(scene):
-            return Findings(warnings=(told + _explain_timer(scene, expired),))
+            return Readings(warnings=(told + _explain_timer(scene, expired),))
         if expired or not _has_grown(scene):
-            return Findings(warnings=(told + _explain_buffers(scene, "its buffers were full, as no packet was lost"),))
+            return Readings(warnings=(told + _explain_buffers(scene, "its buffers were full, as no packet was lost"),))
     if flow.group is not None or scene.is_disturbed:
         # losses are asked for, and notes on the members of a group, of which there may be hundreds, are not read
-        return Findings()
+        return Readings()
     few = len(samples) < LEAST_SAMPLES and flow.protocol in ("tcp", "mptcp")
     more = "; write 'sample: {sockets: 10ms}'" if few else f"; queues on its path dropped {_sum(drops, scene)} packets"
-    return Findings(notes=(f"{told}no cause found among queue, buffers and receive window{more}",))
+    return Readings(notes=(f"{told}no cause found among queue, buffers and receive window{more}",))
 
 
-def _find_scene(flow: PlacedFlow, results: Mapping[str, Result], evidence: Evidence) -> _Scene | None:
+def _find_scene(flow: AddressedFlow, results: Mapping[str, Result], evidence: Evidence) -> _Scene | None:
     """Return the flow's last third; None if the flow did not fall short, or is none that can be judged."""
     intent, options = evidence.intent, flow.options
     mine = results[flow.name].portions.get("goodput", ()) if flow.name in results else ()
@@ -186,7 +186,7 @@ def _rate_of_others(scene: _Scene, results: Mapping[str, Result], evidence: Evid
     return total
 
 
-def _name(one: Crossing) -> tuple[str, str]:
+def _name(one: LinkCrossing) -> tuple[str, str]:
     return one.link.name, one.direction
 
 
@@ -211,7 +211,7 @@ def _explain_queue(scene: _Scene, drops: Counter[tuple[str, str]]) -> str | None
         queue, dropped = one.way.queue, drops[_name(one)]
         if queue is None or not dropped or queue.discipline != "fifo":
             continue
-        held_bytes = queue.amount * (1 if queue.unit == "bytes" else one.link.frame_bytes)
+        held_bytes = queue.size_bytes(one.link.frame_bytes)
         if held_bytes < SHORT_QUEUE * scene.bdp_bytes:
             holds, needed = (size / one.link.frame_bytes for size in (held_bytes, scene.bdp_bytes))
             return (

@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from mprun.workloads.tool import percentile
-
 if TYPE_CHECKING:
     import numpy
     import numpy.typing
@@ -49,58 +47,6 @@ class Interval:
         return self.low <= value <= self.high
 
 
-@dataclass(frozen=True)
-class Summary:
-    """The statistics of some runs.
-
-    `stdev`: of the sample (n - 1); None of one run. `quantiles`: by share, as numpy computes them by default.
-    `intervals`: of the mean; none of one run.
-    """
-
-    count: int
-    mean: float
-    stdev: float | None
-    median: float
-    least: float
-    most: float
-    quantiles: tuple[tuple[float, float], ...]
-    intervals: tuple[Interval, ...]
-
-    def interval(self, method: Method, confidence: float) -> Interval | None:
-        return next((one for one in self.intervals if (one.method, one.confidence) == (method, confidence)), None)
-
-    def to_json(self) -> dict[str, object]:
-        """Return the statistics as `summary.json` of a sweep has them."""
-        return {
-            "count": self.count,
-            "mean": self.mean,
-            "stdev": self.stdev,
-            "median": self.median,
-            "min": self.least,
-            "max": self.most,
-            **{f"p{share * 100:.0f}": value for share, value in self.quantiles},
-            **{f"{one.method}{one.confidence * 100:.0f}": [one.low, one.high] for one in self.intervals},
-        }
-
-
-def summarize(values: Sequence[float]) -> Summary:
-    """Return the statistics of at least one value."""
-    several = len(values) > 1
-    ordered = sorted(values)
-    intervals = [t_interval(values, confidence) for confidence in CONFIDENCES if several]
-    intervals += [bootstrap_interval(values, confidence) for confidence in CONFIDENCES if several]
-    return Summary(
-        count=len(values),
-        mean=statistics.fmean(values),
-        stdev=_stdev(tuple(values)) if several else None,
-        median=statistics.median(values),
-        least=min(values),
-        most=max(values),
-        quantiles=tuple((share, percentile(ordered, share)) for share in QUANTILES),
-        intervals=tuple(intervals),
-    )
-
-
 def t_interval(values: Sequence[float], confidence: float) -> Interval:
     """Student's interval of the mean; exact where the values are normally distributed. Two values at least."""
     mean, error = statistics.fmean(values), standard_error(values)
@@ -110,12 +56,13 @@ def t_interval(values: Sequence[float], confidence: float) -> Interval:
 
 def standard_error(values: Sequence[float]) -> float:
     """Return the standard error of the mean."""
-    return _stdev(tuple(values)) / math.sqrt(len(values))
+    return stdev(tuple(values)) / math.sqrt(len(values))
 
 
 # of one sample several intervals are wanted, one after the other, and its exact sum of squares is dear
 @functools.lru_cache(maxsize=4)
-def _stdev(values: tuple[float, ...]) -> float:
+def stdev(values: tuple[float, ...]) -> float:
+    """Return the standard deviation of a sample (n - 1)."""
     return statistics.stdev(values)
 
 
@@ -173,7 +120,7 @@ def jain(values: Sequence[float]) -> float:
 
 
 @dataclass(frozen=True)
-class Difference:
+class MeanDifference:
     """The second mean less the first.
 
     `effect`: in standard deviations, of the differences if runs are paired (d_z), else of both together (Hedges' g).
@@ -191,15 +138,17 @@ class Difference:
         return 0 not in self.interval
 
 
-def paired_difference(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
+def paired_difference(
+    first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE
+) -> MeanDifference:
     """Return the difference of runs that belong together in pairs. At least two pairs are needed."""
     differences = [b - a for a, b in zip(first, second, strict=True)]
     spread = statistics.stdev(differences)
     mean = statistics.fmean(differences)
-    return Difference(mean, t_interval(differences, confidence), mean / spread if spread else None, is_paired=True)
+    return MeanDifference(mean, t_interval(differences, confidence), mean / spread if spread else None, is_paired=True)
 
 
-def difference(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
+def difference(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> MeanDifference:
     """Return the difference of runs that are not paired and whose spreads may differ (Welch).
 
     At least two runs of each side are needed.
@@ -212,18 +161,18 @@ def difference(first: Sequence[float], second: Sequence[float], confidence: floa
         ((len(first) - 1) * statistics.variance(first) + (len(second) - 1) * statistics.variance(second)) / freedom
     )
     effect = mean / pooled * (1 - 3 / (4 * freedom - 1)) if pooled else None
-    return Difference(mean, Interval(mean - half, mean + half, confidence, "welch"), effect, is_paired=False)
+    return MeanDifference(mean, Interval(mean - half, mean + half, confidence, "welch"), effect, is_paired=False)
 
 
 @dataclass(frozen=True)
-class Ratio:
+class MeanRatio:
     """Mean of the second over mean of the first."""
 
     value: float
     interval: Interval
 
 
-def ratio(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Ratio | None:
+def ratio(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> MeanRatio | None:
     """Return the ratio of runs that are not paired: the interval of the logarithm, by the delta method.
 
     At least two runs of each side are needed. None if a mean is not above zero.
@@ -236,10 +185,10 @@ def ratio(first: Sequence[float], second: Sequence[float], confidence: float = C
         for values, mean in zip((first, second), means, strict=True)
     ]
     value, half = means[1] / means[0], _welch(parts, confidence)
-    return Ratio(value, Interval(value * math.exp(-half), value * math.exp(half), confidence, "welch"))
+    return MeanRatio(value, Interval(value * math.exp(-half), value * math.exp(half), confidence, "welch"))
 
 
-def paired_ratio(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Ratio | None:
+def paired_ratio(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> MeanRatio | None:
     """Return the ratio of runs that belong together in pairs, from the pairs' differences in shares of the means.
 
     At least two pairs are needed. None if a mean is not above zero.
@@ -249,7 +198,7 @@ def paired_ratio(first: Sequence[float], second: Sequence[float], confidence: fl
         return None
     gaps = [b / means[1] - a / means[0] for a, b in zip(first, second, strict=True)]
     value, half = means[1] / means[0], t_quantile(confidence, len(gaps) - 1) * standard_error(gaps)
-    return Ratio(value, Interval(value * math.exp(-half), value * math.exp(half), confidence, "t"))
+    return MeanRatio(value, Interval(value * math.exp(-half), value * math.exp(half), confidence, "t"))
 
 
 def _welch(parts: Sequence[tuple[float, int]], confidence: float) -> float:

@@ -8,18 +8,18 @@ from collections.abc import Collection, Sequence
 from mprun.metrics.connection import Connection, find_brief, find_refused
 from mprun.metrics.diagnosis import count_fallbacks, explain_missing_subflows, explain_plain_tcp, has_fallen_back
 from mprun.metrics.evidence import Evidence
-from mprun.metrics.findings import Findings, join, measured
 from mprun.metrics.interference import on_paths
-from mprun.model.intent import PlacedFlow
+from mprun.metrics.readings import Readings, join, measured
+from mprun.model.intent import AddressedFlow
 
 
-def count_subflows(flow: PlacedFlow, connections: Sequence[Connection], evidence: Evidence) -> Findings:
+def count_subflows(flow: AddressedFlow, connections: Sequence[Connection], evidence: Evidence) -> Readings:
     """Return the subflows of the data connection with the fewest; fewer than the endpoints allow is a failure."""
     if not connections:
         texts = (f"{flow.name}: the kernel reported nothing about its connection",)
-        return Findings(failures=texts) if flow.protocol == "mptcp" else Findings(warnings=texts)
+        return Readings(failures=texts) if flow.protocol == "mptcp" else Readings(warnings=texts)
     if flow.protocol != "mptcp":
-        return Findings()
+        return Readings()
     client, server = (evidence.agent.counters_of(host) for host in (flow.source, flow.destination))
     has_fallen = count_fallbacks(client, server) > 0
     whole = [one for one in connections if one.is_known or not has_fallen]
@@ -35,8 +35,8 @@ def count_subflows(flow: PlacedFlow, connections: Sequence[Connection], evidence
 
 
 def _warn_of_uncounted(
-    flow: PlacedFlow, connections: Sequence[Connection], whole: Sequence[Connection], brief: Collection[Connection]
-) -> Findings:
+    flow: AddressedFlow, connections: Sequence[Connection], whole: Sequence[Connection], brief: Collection[Connection]
+) -> Readings:
     """Warn of connections that do not count. whole: without fallback; brief: ended before a join was possible."""
     warnings = []
     if 0 < len(whole) < len(connections):
@@ -50,16 +50,16 @@ def _warn_of_uncounted(
             f"{flow.name}: {len(brief)} of {len(connections)} connections ended after {longest_ns / 1e6:.0f} ms "
             "at most, too early for further subflows: they are not counted"
         )
-    return Findings(warnings=warnings)
+    return Readings(warnings=warnings)
 
 
 def _judge_count(
-    flow: PlacedFlow,
+    flow: AddressedFlow,
     connections: Sequence[Connection],
     whole: Sequence[Connection],
     lasting: Sequence[Connection],
     evidence: Evidence,
-) -> Findings:
+) -> Readings:
     """Count the subflows of connections that lasted, and explain missing ones."""
     client, server = (evidence.agent.counters_of(host) for host in (flow.source, flow.destination))
     got = min((len(connection.subflows) for connection in lasting), default=0)
@@ -68,19 +68,19 @@ def _judge_count(
     is_plain = any(connection.token is None for connection in connections) or not whole
     if is_plain or has_fallen_back(client, server):
         cause = explain_plain_tcp(client, server, interference)
-        return Findings(metrics, failures=(f"{flow.name}: asked for MPTCP and got TCP: {cause}",))
+        return Readings(metrics, failures=(f"{flow.name}: asked for MPTCP and got TCP: {cause}",))
     if lasting and got < flow.subflows:
         accepted = evidence.intent.mptcp_of(flow.source).add_addr_accepted
         refused = find_refused(evidence.observation.hosts[flow.source], lasting)
         cause = explain_missing_subflows(client, server, flow.subflows, got, accepted, interference, refused)
-        return Findings(metrics, failures=(f"{flow.name}: {got} of {flow.subflows} subflows: {cause}",))
-    return Findings(metrics)
+        return Readings(metrics, failures=(f"{flow.name}: {got} of {flow.subflows} subflows: {cause}",))
+    return Readings(metrics)
 
 
-def _warn_of_astray(flow: PlacedFlow, connections: Sequence[Connection]) -> Findings:
+def _warn_of_astray(flow: AddressedFlow, connections: Sequence[Connection]) -> Readings:
     """Warn of subflows between addresses that no path joins."""
     astray = {(one.addresses[0], one.addresses[2]) for each in connections for one in each.subflows if not one.path}
-    return Findings(
+    return Readings(
         warnings=tuple(
             f"{flow.name}: no path joins {local} and {remote}, between which it had a subflow: that goes where the "
             "routes of both hosts send it, and no path's share has its bytes"
@@ -89,7 +89,7 @@ def _warn_of_astray(flow: PlacedFlow, connections: Sequence[Connection]) -> Find
     )
 
 
-def count_reinjected(flow: PlacedFlow, evidence: Evidence) -> Findings:
+def count_reinjected(flow: AddressedFlow, evidence: Evidence) -> Readings:
     """Return what was sent again over another path.
 
     The kernel counts it for a host, so that it is a flow's only where no other flow of MPTCP uses its hosts.
@@ -99,5 +99,5 @@ def count_reinjected(flow: PlacedFlow, evidence: Evidence) -> Findings:
     counters = evidence.agent.counters
     if sum(not ends.isdisjoint((one.source, one.destination)) for one in flows) == 1 and ends <= counters.keys():
         total = sum(counters[host].get("MPTcpExtMPTCPRetrans", 0) for host in ends)
-        return Findings({f"{flow.name}.reinjected": measured(total, "count")})
-    return Findings()
+        return Readings({f"{flow.name}.reinjected": measured(total, "count")})
+    return Readings()

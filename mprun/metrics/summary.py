@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evidence -> the summary of a run, its tables and accounts: each subject's findings, joined in one order. Pure."""
+"""Evidence -> the summary of a run, its tables and accounts: each subject's readings, joined in one order. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from mprun.metrics import calibration
-from mprun.metrics.capture import CaptureFacts, read_captures
+from mprun.metrics.capture import read_captures
 from mprun.metrics.efficiency import explain_efficiency, measure_preference
 from mprun.metrics.evidence import Evidence
-from mprun.metrics.expectation import Verdict, explain_expected, judge_all
-from mprun.metrics.findings import Findings, Metrics, join, join_tables, measured
+from mprun.metrics.expectation import explain_expected, judge_all
 from mprun.metrics.flow import read_flow, sum_up
 from mprun.metrics.flow_group import measure_groups
 from mprun.metrics.host_doubts import (
-    doubt_host,
+    doubt_machine,
     warn_of_counters,
     warn_of_cut_logs,
     warn_of_late_changes,
@@ -30,11 +29,13 @@ from mprun.metrics.lateness import find_allowances
 from mprun.metrics.loss import account_for_losses
 from mprun.metrics.path_use import read_probes, warn_of_ways
 from mprun.metrics.processor import measure_cpu
+from mprun.metrics.readings import Readings, SummaryMetrics, join, join_tables, measured
 from mprun.metrics.real_link import tell_real_links
 from mprun.metrics.series import FlowConnections, tabulate
 from mprun.metrics.shortfall import explain_shortfall
 from mprun.metrics.trace_event_tables import tabulate_trace, warn_of_lost_events
-from mprun.model.intent import PlacedFlow
+from mprun.model.intent import AddressedFlow
+from mprun.model.run_summary import Summary
 from mprun.safety.text import make_printable
 from mprun.workloads.tool import Result
 
@@ -44,24 +45,6 @@ if TYPE_CHECKING:
 Frames = Mapping[str, "polars.DataFrame"]
 
 
-class RunSummary(TypedDict):
-    """The content of `summary.json`."""
-
-    status: Literal["passed", "failed", "error"]
-    engine: str
-    complete: bool
-    seed: int
-    metrics: Metrics
-    expectations: list[Verdict]
-    errors: list[str]
-    failures: list[str]
-    warnings: list[str]
-    groups: NotRequired[dict[str, list[str]]]
-    captures: NotRequired[dict[str, CaptureFacts]]
-    notes: NotRequired[list[str]]
-    middleboxes: NotRequired[list[str]]
-
-
 @dataclass(frozen=True)
 class Measured:
     """The result of a run.
@@ -69,7 +52,7 @@ class Measured:
     `tables`: as columns by name. `accounts`: what its processes saw, as text for people.
     """
 
-    summary: dict[str, Any]
+    summary: Summary
     tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame]
     accounts: Mapping[str, str]
 
@@ -85,8 +68,8 @@ def measure(evidence: Evidence) -> Measured:
     results = {name: one.result for name, one in readings.items() if one.result is not None}
     connections = [one.connections for one in readings.values() if one.connections is not None]
     sampled = tabulate(agent, evidence.observation, connections)
-    before = Findings(errors=(agent.error,) if agent.error else (), warnings=evidence.warnings)
-    found = join((before, read_probes(agent.processes, evidence.logs), *(one.findings for one in readings.values())))
+    before = Readings(errors=(agent.error,) if agent.error else (), warnings=evidence.warnings)
+    found = join((before, read_probes(agent.processes, evidence.logs), *(one.readings for one in readings.values())))
     captures, of_captures = read_captures(evidence)
     kernel_log = join_log(evidence.observation.kernel_log, evidence.logs("console", "log"))
     found = join(
@@ -103,26 +86,23 @@ def measure(evidence: Evidence) -> Measured:
         )
     )
     verdicts, warnings = judge_all(evidence.expectations, found.metrics, find_allowances(intent, agent.host_idle))
-    found = join((found, Findings(warnings=warnings, failures=tuple(explain_expected(verdicts, intent)))))
-    held = all(verdict["held"] for verdict in verdicts)
-    optional = {
-        "groups": _group(intent.traffic),
-        "captures": captures,
-        "notes": list(found.notes),
-        "middleboxes": list(Interference(agent.filtered).tell()),
-    }
-    summary = {
-        "status": "error" if found.errors else "passed" if held and not found.failures else "failed",
-        "engine": evidence.engine,
-        "complete": agent.complete,
-        "seed": intent.seed,
-        "metrics": found.metrics,
-        "expectations": verdicts,
-        "errors": list(found.errors),
-        "failures": list(found.failures),
-        "warnings": list(found.warnings),
-        **{name: value for name, value in optional.items() if value},
-    }
+    found = join((found, Readings(warnings=warnings, failures=tuple(explain_expected(verdicts, intent)))))
+    held = all(verdict.held for verdict in verdicts)
+    summary = Summary(
+        status="error" if found.errors else "passed" if held and not found.failures else "failed",
+        engine=evidence.engine,
+        complete=agent.complete,
+        seed=intent.seed,
+        metrics=found.metrics,
+        expectations=verdicts,
+        errors=tuple(found.errors),
+        failures=tuple(found.failures),
+        warnings=tuple(found.warnings),
+        groups=_group(intent.traffic),
+        captures=captures,
+        notes=tuple(found.notes),
+        middleboxes=tuple(Interference(agent.filtered).tell()),
+    )
     tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame] = {
         **join_tables(found.tables),
         **sampled,
@@ -132,27 +112,24 @@ def measure(evidence: Evidence) -> Measured:
     return Measured(make_printable(summary), tables, found.accounts)
 
 
-def _group(flows: Sequence[PlacedFlow]) -> dict[str, list[str]]:
+def _group(flows: Sequence[AddressedFlow]) -> dict[str, tuple[str, ...]]:
     """Return the names of the flows in each group."""
-    groups: dict[str, list[str]] = {}
-    for flow in flows:
-        if flow.group is not None:
-            groups.setdefault(flow.group, []).append(flow.name)
-    return groups
+    groups = dict.fromkeys(flow.group for flow in flows if flow.group is not None)
+    return {group: tuple(flow.name for flow in flows if flow.group == group) for group in groups}
 
 
-def _tell_groups(flows: Sequence[PlacedFlow], results: Mapping[str, Result], metrics: Metrics) -> Findings:
+def _tell_groups(flows: Sequence[AddressedFlow], results: Mapping[str, Result], metrics: SummaryMetrics) -> Readings:
     """Return what the flows of each group measured together."""
     told = list(measure_groups(flows, results, metrics))
-    return Findings(
+    return Readings(
         metrics={f"{group}.{name}": measured(*value) for group, values, _ in told for name, value in values.items()},
         tables=tuple((title, group, table) for group, _, tables in told for title, table in tables.items()),
     )
 
 
 def _use_samples(
-    connections: Sequence[FlowConnections], sampled: Frames, metrics: Metrics, evidence: Evidence
-) -> list[Findings]:
+    connections: Sequence[FlowConnections], sampled: Frames, metrics: SummaryMetrics, evidence: Evidence
+) -> list[Readings]:
     """Return what samples of sockets and programs say."""
     found = []
     for one in connections:
@@ -165,13 +142,13 @@ def _use_samples(
     return found
 
 
-def _doubt(evidence: Evidence, results: Mapping[str, Result]) -> Findings:
+def _doubt(evidence: Evidence, results: Mapping[str, Result]) -> Readings:
     """Return what a reader must know of the machine, the kernels and the network of a run."""
     intent, agent, observation = evidence.intent, evidence.agent, evidence.observation
-    return Findings(
+    return Readings(
         warnings=(
             *warn_of_cut_logs(agent.processes),
-            *doubt_host(agent.host),
+            *doubt_machine(agent.host),
             *warn_of_untaken(intent, observation),
             *warn_of_missing_packets(intent, agent),
             *account_for_losses(results, intent, agent, observation),

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mprun.kernel.trace_event_format import HOST, TIME, Format, Value, read_format, read_pages, split_pages
-from mprun.metrics.rows import Kind, Rows
-from mprun.metrics.sample_source import Source
+from mprun.kernel.trace_event_format import HOST, TIME, EventFormat, FieldValue, read_format, read_pages, split_pages
+from mprun.metrics.rows import ColumnKind, Rows
+from mprun.metrics.sample_source import SampleSource
 from mprun.model.network import Node
 from mprun.model.trace_event_name import name_table
 
@@ -26,7 +26,7 @@ _DEVICES = ("name", "dev", "dev_name", "devname")
 
 
 @dataclass
-class Trace:
+class RecordedEvents:
     """Events of a record, as rows by the number of their kind. `lost`: the number of events that were overwritten.
 
     An object of the kernel has the number of its first appearance, from 1 on. Its address depends on all memory that
@@ -34,11 +34,11 @@ class Trace:
     """
 
     lost: int = 0
-    formats: dict[int, Format] = field(default_factory=dict)
+    formats: dict[int, EventFormat] = field(default_factory=dict)
     rows: dict[int, Rows] = field(default_factory=dict)
     _objects: dict[object, int] = field(default_factory=lambda: {0: 0})
 
-    def add(self, source: Source) -> None:
+    def add(self, source: SampleSource) -> None:
         """Take the formats of events. Raises ValueError if they are damaged."""
         formats, lost = source.get("formats"), source.get("lost")
         if not isinstance(formats, dict) or not isinstance(lost, int):
@@ -46,7 +46,7 @@ class Trace:
         self.lost += lost
         for event, text in formats.items():
             found = read_format(event, str(text))
-            columns: dict[str, Kind] = {TIME: "whole", **found.columns}
+            columns: dict[str, ColumnKind] = {TIME: "whole", **found.columns}
             self.formats[found.number], self.rows[found.number] = found, Rows(columns)
 
     def read(self, content: bytes, zero_ns: int) -> None:
@@ -56,12 +56,12 @@ class Trace:
                 values = zip(found.columns, found.read(record), strict=True)
                 self.rows[number].add([at_ns - zero_ns, *(self._number(found, *value) for value in values)])
 
-    def _number(self, found: Format, column: str, value: Value) -> Value:
+    def _number(self, found: EventFormat, column: str, value: FieldValue) -> FieldValue:
         """Return a value, or the number of the object at this address."""
         return self._objects.setdefault(value, len(self._objects)) if column in found.objects else value
 
 
-def tabulate_trace(trace: Trace, nodes: Sequence[Node]) -> dict[str, polars.DataFrame]:
+def tabulate_trace(trace: RecordedEvents, nodes: Sequence[Node]) -> dict[str, polars.DataFrame]:
     """Return the table of each kind of event, also without rows. nodes: of the intent."""
     owners = {str(address.ip): node.name for node in nodes for one in node.interfaces for address in one.addresses}
     devices = {one.name: node.name for node in nodes for one in node.interfaces}
@@ -72,7 +72,7 @@ def tabulate_trace(trace: Trace, nodes: Sequence[Node]) -> dict[str, polars.Data
 
 
 def _with_host(
-    frame: polars.DataFrame, found: Format, owners: dict[str, str], devices: dict[str, str]
+    frame: polars.DataFrame, found: EventFormat, owners: dict[str, str], devices: dict[str, str]
 ) -> polars.DataFrame:
     import polars
 
@@ -84,7 +84,7 @@ def _with_host(
     return frame
 
 
-def warn_of_lost_events(trace: Trace) -> Iterator[str]:
+def warn_of_lost_events(trace: RecordedEvents) -> Iterator[str]:
     """Warn of events that were overwritten."""
     if trace.lost:
         yield (

@@ -1,46 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frozen dataclasses as JSON values, and back.
+"""Records as JSON values, and back. This is the one way to read JSON files of runs, sweeps and plans.
 
-The annotations of a dataclass say what a file must hold, so that one reader both reads a file and checks a stranger's.
-A file may hold more than its dataclass: unknown keys are ignored. A missing key takes the default of its field.
+A record is a frozen dataclass or a named tuple. Its annotations say what a file must hold, so that one reader both
+reads a file and checks a stranger's. A file may hold more than its record: unknown keys are ignored. A missing key
+takes the default of its field.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from mprun.model.json_form import number, whole
-
 T = TypeVar("T")
-Read = Callable[[Any], Any]
+ReadValue = Callable[[Any], Any]
 
 ADDRESSES = (IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network)
 
 
-class Fault(ValueError):
-    """A JSON value does not fit its dataclass. path: where in the value, such as `.links[0].ends`."""
+class JsonProblem(ValueError):
+    """A JSON value does not fit its record. path: where in the value, such as `.links[0].ends`."""
 
     def __init__(self, path: str = "") -> None:
         super().__init__(path or ".")
         self.path = path
 
-    def inside(self, outer: str) -> Fault:
-        """Return the same fault, seen from the value that holds the faulty one."""
-        return Fault(outer + self.path)
+    def inside(self, outer: str) -> JsonProblem:
+        """Return the same problem, seen from the value that holds the faulty one."""
+        return JsonProblem(outer + self.path)
 
 
 class Codec:
-    """The spelling of dataclasses in one file.
+    """The spelling of records in one file.
 
-    spelled: by dataclass, what makes the JSON object of the value and of its fields as JSON values.
-    parsed: by dataclass, what makes the fields as JSON values of the JSON object.
-    A dataclass that is in neither has a key for each field.
+    spelled: by record, what makes the JSON object of the value and of its fields as JSON values.
+    parsed: by record, what makes the fields as JSON values of the JSON object.
+    A record that is in neither has a key for each field.
     """
 
     def __init__(
@@ -50,30 +50,38 @@ class Codec:
     ) -> None:
         self._spelled = spelled or {}
         self._parsed = parsed or {}
-        self._reader: Callable[[Any], Read] = cache(self._make_reader)
+        self._reader: Callable[[Any], ReadValue] = cache(self._make_reader)
 
     def encode(self, value: Any) -> Any:
-        """Return a value in JSON's types: dataclasses as objects, addresses as text."""
+        """Return a value in JSON's types: records as objects, addresses as text."""
         if value is None or isinstance(value, str | int | float):
             return value
+        if names := _names_of(type(value)):
+            plain = {name: self.encode(getattr(value, name)) for name in names}
+            spell = self._spelled.get(type(value))
+            return spell(value, plain) if spell else plain
         if isinstance(value, list | tuple):
             return [self.encode(item) for item in value]
         if isinstance(value, Mapping):
             return {str(key): self.encode(item) for key, item in value.items()}
-        if is_dataclass(value) and not isinstance(value, type):
-            plain = {name: self.encode(getattr(value, name)) for name in value.__dataclass_fields__}
-            spell = self._spelled.get(type(value))
-            return spell(value, plain) if spell else plain
         if isinstance(value, ADDRESSES):
             return str(value)
         raise TypeError(f"{value!r} has no place in JSON")
 
+    def write(self, value: object) -> dict[str, Any]:
+        """Return a record as a JSON object."""
+        plain: dict[str, Any] = self.encode(value)
+        return plain
+
     def decode(self, kind: type[T], value: object) -> T:
-        """Return the value of a dataclass that a JSON value stands for. Raises Fault."""
+        """Return the value of a type that a JSON value stands for: a record, or a list or a mapping of records.
+
+        Raises JsonProblem.
+        """
         read: Callable[[object], T] = self._reader(kind)
         return read(value)
 
-    def _make_reader(self, kind: Any) -> Read:
+    def _make_reader(self, kind: Any) -> ReadValue:
         origin, arguments = get_origin(kind), get_args(kind)
         if kind in (Any, object):
             return lambda value: value
@@ -91,14 +99,15 @@ class Codec:
             return _read_rows(self._reader(arguments[0]), list if origin is list else tuple)
         if origin in (dict, Mapping):
             return _read_mapping(*(self._reader(one) for one in arguments))
-        if is_dataclass(kind):
+        if _names_of(kind):
             return self._make_object(kind)
         raise TypeError(f"{kind!r} has no reader")
 
-    def _make_choice(self, kinds: Sequence[Any]) -> Read:
-        """Return the reader of a union: of the first dataclass whose keys are there, or of the first kind that fits."""
-        objects = [(_required(kind), self._reader(kind)) for kind in kinds if is_dataclass(kind)]
-        others = [self._reader(kind) for kind in kinds if not is_dataclass(kind)]
+    def _make_choice(self, kinds: Sequence[Any]) -> ReadValue:
+        """Return the reader of a union: of the first record whose keys are there, or of the first kind that fits."""
+        records = [kind for kind in kinds if _names_of(kind)]
+        objects = [({*_names_of(kind)} - _optional(kind), self._reader(kind)) for kind in records]
+        others = [self._reader(kind) for kind in kinds if kind not in records]
 
         def read(value: Any) -> Any:
             if isinstance(value, dict):
@@ -108,53 +117,68 @@ class Codec:
             for other in others:
                 try:
                     return other(value)
-                except Fault as fault:
-                    # a list or an object says where in it the fault is
-                    if fault.path:
+                except JsonProblem as problem:
+                    # a list or an object says where in it the problem is
+                    if problem.path:
                         raise
-            raise Fault
+            raise JsonProblem
 
         return read
 
-    def _make_object(self, kind: Any) -> Read:
+    def _make_object(self, kind: Any) -> ReadValue:
         hints = get_type_hints(kind)
-        parse = self._parsed.get(kind)
-        parts = [(one.name, self._reader(hints[one.name]), _has_default(one)) for one in fields(kind) if one.init]
+        parse, optional = self._parsed.get(kind), _optional(kind)
+        parts = [(name, self._reader(hints[name]), name in optional) for name in _names_of(kind)]
 
         def read(value: Any) -> Any:
             if not isinstance(value, dict):
-                raise Fault
+                raise JsonProblem
             if parse:
                 try:
                     value = parse(value)
                 except KeyError as error:
-                    raise Fault(f".{error.args[0]}") from None
+                    raise JsonProblem(f".{error.args[0]}") from None
             found = {}
             for name, read_part, is_optional in parts:
                 if name in value:
                     try:
                         found[name] = read_part(value[name])
-                    except Fault as fault:
-                        raise fault.inside(f".{name}") from None
+                    except JsonProblem as problem:
+                        raise problem.inside(f".{name}") from None
                 elif not is_optional:
-                    raise Fault(f".{name}")
+                    raise JsonProblem(f".{name}")
             return kind(**found)
 
         return read
 
 
-def _required(kind: Any) -> frozenset[str]:
-    return frozenset(one.name for one in fields(kind) if not _has_default(one))
+def _names_of(kind: Any) -> Collection[str]:
+    """Return the names of the fields of a record; empty for any other type."""
+    return getattr(kind, "_fields", ()) or getattr(kind, "__dataclass_fields__", ())
 
 
-def _has_default(one: Any) -> bool:
-    return one.default is not MISSING or one.default_factory is not MISSING
+def _optional(kind: Any) -> set[str]:
+    """Return the names of the fields of a record that have a default."""
+    if not is_dataclass(kind):
+        return {*kind._field_defaults}
+    return {one.name for one in fields(kind) if one.default is not MISSING or one.default_factory is not MISSING}
 
 
-def _accept(test: Callable[[Any], bool]) -> Read:
+def _is_number(value: object) -> bool:
+    """Return whether a value is a finite number, small enough for further calculations."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) < 1e300 and math.isfinite(value)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
+
+
+def _accept(test: Callable[[Any], bool]) -> ReadValue:
     def read(value: Any) -> Any:
         if not test(value):
-            raise Fault
+            raise JsonProblem
         return value
 
     return read
@@ -163,63 +187,63 @@ def _accept(test: Callable[[Any], bool]) -> Read:
 _TESTS: Mapping[Any, Callable[[Any], bool]] = {
     str: lambda value: isinstance(value, str),
     bool: lambda value: isinstance(value, bool),
-    int: whole,
-    float: number,
+    int: _is_whole,
+    float: _is_number,
     NoneType: lambda value: value is None,
 }
 
 
-def _read_address(kind: Callable[[str], Any]) -> Read:
+def _read_address(kind: Callable[[str], Any]) -> ReadValue:
     def read(value: Any) -> Any:
         if not isinstance(value, str):
-            raise Fault
+            raise JsonProblem
         try:
             return kind(value)
         except ValueError:
-            raise Fault from None
+            raise JsonProblem from None
 
     return read
 
 
-def _read_row(readers: Sequence[Read]) -> Read:
+def _read_row(readers: Sequence[ReadValue]) -> ReadValue:
     """Return the reader of a tuple whose elements have a kind each."""
 
     def read(value: Any) -> Any:
         if not isinstance(value, list) or len(value) != len(readers):
-            raise Fault
+            raise JsonProblem
         return tuple(_read_at(n, readers[n], item) for n, item in enumerate(value))
 
     return read
 
 
-def _read_rows(reader: Read, make: Callable[[Any], Any]) -> Read:
+def _read_rows(reader: ReadValue, make: Callable[[Any], Any]) -> ReadValue:
     """Return the reader of any number of elements of one kind."""
 
     def read(value: Any) -> Any:
         if not isinstance(value, list):
-            raise Fault
+            raise JsonProblem
         return make(_read_at(n, reader, item) for n, item in enumerate(value))
 
     return read
 
 
-def _read_at(n: int, reader: Read, item: Any) -> Any:
+def _read_at(n: int, reader: ReadValue, item: Any) -> Any:
     try:
         return reader(item)
-    except Fault as fault:
-        raise fault.inside(f"[{n}]") from None
+    except JsonProblem as problem:
+        raise problem.inside(f"[{n}]") from None
 
 
-def _read_mapping(key: Read, reader: Read) -> Read:
+def _read_mapping(key: ReadValue, reader: ReadValue) -> ReadValue:
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise Fault
+            raise JsonProblem
         found = {}
         for name, item in value.items():
             try:
                 found[key(name)] = reader(item)
-            except Fault as fault:
-                raise fault.inside(f".{name}") from None
+            except JsonProblem as problem:
+                raise problem.inside(f".{name}") from None
         return found
 
     return read

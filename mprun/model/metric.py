@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from mprun.model import units
 from mprun.model.spec import Protocol
 from mprun.model.units import NS_PER_S, QuantityError
+
+if TYPE_CHECKING:
+    from mprun.model.run_summary import Symbol
 
 Unit = Literal["rate", "time", "ratio", "count", "size"]
 # The direction of an improvement.
 Better = Literal["higher", "lower"]
 
 # The base unit of each kind, as a summary shows it.
-SYMBOLS: Mapping[Unit, str] = {"rate": "bit/s", "time": "s", "ratio": "share", "count": "1", "size": "byte"}
+SYMBOLS: Mapping[Unit, Symbol] = {"rate": "bit/s", "time": "s", "ratio": "share", "count": "1", "size": "byte"}
 # The kind of each symbol.
 UNITS: Mapping[str, Unit] = {symbol: unit for unit, symbol in SYMBOLS.items()}
 # The end of the name of a column in base units, by the symbol of the unit.
@@ -49,7 +52,7 @@ class Metric:
     better: Better | None = None
 
     @property
-    def symbol(self) -> str:
+    def symbol(self) -> Symbol:
         return SYMBOLS[self.unit]
 
 

@@ -15,9 +15,9 @@ from typing import Protocol, TypeVar
 from mprun.model.address import families_of
 from mprun.model.spec import FAMILIES, Family, Flow, LinkSpec, Mptcp, TopologySpec
 
-Pair = tuple[str, str]
+HostPair = tuple[str, str]
 # (host, name of its link) identifies an interface, as no link joins a host to itself.
-End = tuple[str, str]
+PathEnd = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def count_subflows(
     return wanted if client.subflows is None else min(wanted, 1 + client.subflows)
 
 
-def find_areas(topology: TopologySpec, family: Family) -> dict[End, Hashable]:
+def find_areas(topology: TopologySpec, family: Family) -> dict[PathEnd, Hashable]:
     """The area of each interface of a host. Two interfaces reach each other in a family if they have the same area.
 
     An area is a chain of routers and switches, or one link between two hosts. Hosts do not forward.
@@ -137,7 +137,7 @@ def find_areas(topology: TopologySpec, family: Family) -> dict[End, Hashable]:
         kinds = {topology.nodes[a], topology.nodes[b]}
         if "host" not in kinds and (has[link.name] or kinds == {"switch"}):
             forwarding.join(a, b)
-    areas: dict[End, Hashable] = {}
+    areas: dict[PathEnd, Hashable] = {}
     for link in topology.links:
         for end, other in (link.ends, link.ends[::-1]):
             if topology.nodes[end] == "host" and has[link.name]:
@@ -145,7 +145,7 @@ def find_areas(topology: TopologySpec, family: Family) -> dict[End, Hashable]:
     return areas
 
 
-def name_ends(topology: TopologySpec) -> dict[End, str]:
+def name_ends(topology: TopologySpec) -> dict[PathEnd, str]:
     """The interfaces of hosts, named after the link that matters.
 
     This is the interface's own link. If that link is unshaped and leads to a switch with only one other link, the
@@ -156,7 +156,7 @@ def name_ends(topology: TopologySpec) -> dict[End, str]:
     for link in topology.links:
         for end in link.ends:
             at.setdefault(end, []).append(link)
-    names: dict[End, str] = {}
+    names: dict[PathEnd, str] = {}
     taken: set[str] = set()
     for host, kind in topology.nodes.items():
         for link in at.get(host, ()) if kind == "host" else ():
@@ -170,18 +170,18 @@ def name_ends(topology: TopologySpec) -> dict[End, str]:
     return names
 
 
-def name_paths(topology: TopologySpec, pairs: Iterable[Pair]) -> Mapping[Pair, tuple[NamedPath, ...]]:
+def name_paths(topology: TopologySpec, pairs: Iterable[HostPair]) -> Mapping[HostPair, tuple[NamedPath, ...]]:
     """The paths from the first host to the second of each pair. No name is used twice.
 
     If an earlier pair has the name, the interface of arrival is added.
     """
     areas, ends = {family: find_areas(topology, family) for family in FAMILIES}, name_ends(topology)
-    at: dict[str, list[End]] = {}
+    at: dict[str, list[PathEnd]] = {}
     for end in ends:
         if any(end in areas[family] for family in FAMILIES):
             at.setdefault(end[0], []).append(end)
-    taken: dict[str, frozenset[End]] = {}
-    found: dict[Pair, tuple[NamedPath, ...]] = {}
+    taken: dict[str, frozenset[PathEnd]] = {}
+    found: dict[HostPair, tuple[NamedPath, ...]] = {}
     for source, destination in dict.fromkeys(pairs):
         paths = []
         for first in at.get(source, ()):
@@ -200,7 +200,9 @@ def name_paths(topology: TopologySpec, pairs: Iterable[Pair]) -> Mapping[Pair, t
     return found
 
 
-def _families_joining(first: End, last: End, areas: Mapping[Family, Mapping[End, Hashable]]) -> list[Family]:
+def _families_joining(
+    first: PathEnd, last: PathEnd, areas: Mapping[Family, Mapping[PathEnd, Hashable]]
+) -> list[Family]:
     return [f for f, of in areas.items() if first in of and last in of and of[first] == of[last]]
 
 

@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from mprun.errors import MprunError
-from mprun.model.codec import Fault
+from mprun.model.codec import JsonProblem
 from mprun.model.intent import Intent
 from mprun.model.intent.intent_file import CODEC, digest_of, write_intent
 from mprun.model.spec import FaultAction, Reseed
@@ -30,12 +30,14 @@ ROOT = ""
 FORMAT = 5
 # CPU time that a program may use while simulated time stands still, unless its entry says otherwise.
 COMPUTE_S = 10
+# The time after which a process that has not ended is an error, unless its flow has another limit.
+TIMEOUT_NS = 60_000_000_000
 # Of a file that a process needs, a person is shown so many.
 MOST_LINES = 40
 
 
 @dataclass(frozen=True)
-class Node:
+class PlannedNode:
     """A network namespace; that of the wires is mprun's, not the user's.
 
     inside: another node whose namespace this one shares, instead of one of its own.
@@ -112,7 +114,7 @@ class Process:
     after: tuple[str, str] | None = None
     lasts_ns: int | None = None
     is_endless: bool = False
-    timeout_ns: int = 60_000_000_000
+    timeout_ns: int = TIMEOUT_NS
     ready: Ready | None = None
     stop_signal: int = 15
     output: str | None = None
@@ -125,7 +127,7 @@ class Process:
 
 
 @dataclass(frozen=True)
-class Change:
+class PlannedChange:
     """Commands at a moment of the run, from time zero. name: of the object that changes. values: its new values."""
 
     at_ns: int
@@ -187,12 +189,12 @@ class Plan:
 
     intent: Intent
     seed: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[PlannedNode, ...]
     build: tuple[Command, ...]
     daemons: tuple[Process, ...]
     probes: tuple[Process, ...]
     flows: tuple[Process, ...]
-    changes: tuple[Change, ...] = ()
+    changes: tuple[PlannedChange, ...] = ()
     switch_programs: tuple[Process, ...] = ()
     switching: tuple[Command, ...] = ()
     trains: tuple[Train, ...] = ()
@@ -227,11 +229,11 @@ class Plan:
     def from_json(cls, value: object) -> Plan:
         """Return the plan that `to_json` wrote.
 
-        Raises codec.Fault for one of another form, MprunError if it is so because its format is another.
+        Raises codec.JsonProblem for one of another form, MprunError if it is so because its format is another.
         """
         try:
             return CODEC.decode(cls, value)
-        except Fault:
+        except JsonProblem:
             if isinstance(value, dict) and value.get("format", FORMAT) != FORMAT:
                 raise MprunError(f"a plan of format {value['format']}; this mprun reads format {FORMAT}") from None
             raise

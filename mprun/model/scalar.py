@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import cast
 
-# Tags of our nodes. A refused node is a placeholder for a value with a recorded fault.
+# Tags of our nodes. A refused node is a placeholder for a value with a recorded problem.
 PLAIN = "plain"
 QUOTED = "quoted"
 REFUSED = "refused"

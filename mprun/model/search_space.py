@@ -18,7 +18,7 @@ WHOLE_UNITS = ("", "packets", "bytes", "ns", "bit")
 
 
 @dataclass(frozen=True)
-class Span:
+class NumberAxis:
     """An axis of numbers between two ends. The ends of a logarithmic axis are positive."""
 
     name: str
@@ -66,7 +66,7 @@ class Choice:
         return (number + 0.5) / len(self.values)
 
 
-Axis = Span | Choice
+SearchAxis = NumberAxis | Choice
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Search:
     the name of an axis stands for the value of this axis.
     """
 
-    axes: tuple[Axis, ...]
+    axes: tuple[SearchAxis, ...]
     violate: str
     controls: Mapping[str, Mapping[str, Scalar]]
     floors: Floors

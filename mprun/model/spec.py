@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mprun.model.discipline import DISCIPLINES, DisciplineName, OptionValue
 from mprun.model.search_space import Search
 
 NodeKind = Literal["host", "router", "switch"]
@@ -19,7 +20,6 @@ Protocol = Literal["tcp", "mptcp", "udp", "sctp", "quic", "icmp"]
 Family = Literal["ipv4", "ipv6"]
 Addressing = Literal["ipv4", "ipv6", "both"]
 QueueUnit = Literal["packets", "bytes", "time", "bdp"]
-Discipline = Literal["fifo", "red", "codel", "fq_codel", "pie", "cake", "dualpi2"]
 Distribution = Literal["uniform", "normal", "pareto", "paretonormal"]
 Forwarding = Literal["learning", "flows", "multipath", "reactive"]
 HashedBy = Literal["connection", "addresses", "datapath"]
@@ -28,10 +28,6 @@ Refusal = Literal["drop", "reject"]
 # Options of RFC 8684. `mptcp` means all of them.
 StrippedOption = Literal["mptcp", "mp_capable", "mp_join", "dss", "add_addr"]
 AlteredOption = Literal["mp_capable", "mp_join", "add_addr"]
-
-# The unit of the limit of these queues. The limit of fifo has either unit.
-IN_BYTES: tuple[Discipline, ...] = ("red", "cake")
-IN_PACKETS: tuple[Discipline, ...] = ("codel", "fq_codel", "pie", "dualpi2")
 
 FAMILIES: tuple[Family, ...] = ("ipv4", "ipv6")
 TITLES: Mapping[Family, str] = {"ipv4": "IPv4", "ipv6": "IPv6"}
@@ -43,7 +39,7 @@ IPV6_LEAST_MTU = 1280
 HEADER_BYTES = 14
 
 # The series that can be sampled during a run, see `experiment.SampleEntry`.
-Series = Literal["interfaces", "queues", "sockets", "cpu"]
+SampleKind = Literal["interfaces", "queues", "sockets", "cpu"]
 # Figures over the time of a run, and the forms of figures.
 SeriesName = Literal[
     "rate",
@@ -62,7 +58,7 @@ SeriesName = Literal[
 ]
 PlotForm = Literal["line", "step", "stack", "points", "cdf", "bar", "box", "heat"]
 
-PathManager = Literal["default", "fullmesh", "in-order", "ndiffports"]
+PathManagerName = Literal["default", "fullmesh", "in-order", "ndiffports"]
 # The flags of an endpoint, ip-mptcp(8).
 EndpointFlag = Literal["subflow", "signal", "fullmesh", "backup"]
 
@@ -76,20 +72,32 @@ VARIATIONS: tuple[Variation, ...] = ("start", "wire")
 
 @dataclass(frozen=True)
 class Queue:
-    """The capacity of a queue: packets, bytes, ns at the link's rate, or BDPs of the path.
+    """The capacity of a queue: whole packets, bytes or ns at the link's rate, or BDPs of the path.
 
-    `options`: options of the discipline, named as in tc(8): times in ns, sizes in bytes, probabilities 0..1.
+    `options`: the options of the discipline that the file sets, see `discipline.DISCIPLINES`.
     """
 
-    amount: float
+    amount: int | float
     unit: QueueUnit
-    discipline: Discipline = "fifo"
-    options: tuple[tuple[str, float], ...] = ()
+    discipline: DisciplineName = "fifo"
+    options: Mapping[str, OptionValue] = field(default_factory=dict, hash=False)
 
     @property
     def counts_bytes(self) -> bool:
         """Return True if the resolved limit is in bytes and not in packets."""
-        return self.discipline in IN_BYTES or (self.discipline == "fifo" and self.unit in ("bytes", "time"))
+        return (DISCIPLINES[self.discipline].counts or self.unit) in ("bytes", "time")
+
+    @property
+    def limit(self) -> int:
+        """The limit of a queue that `allocate` has sized, in packets or bytes."""
+        return int(self.amount)
+
+    def size_bytes(self, frame_bytes: int) -> int:
+        """Return the bytes of the full frames, or the bytes, that a sized queue holds."""
+        return self.limit * (frame_bytes if self.unit == "packets" else 1)
+
+
+ONE_BDP = Queue(1.0, "bdp")
 
 
 @dataclass(frozen=True)
@@ -115,7 +123,12 @@ class Chance:
 
 @dataclass(frozen=True)
 class GilbertElliott:
-    """Two states. p: from good to bad. r: from bad to good. bad_loss (1-h), good_loss (1-k): the loss in each state."""
+    """Two states. p: from good to bad. r: from bad to good. bad_loss (1-h), good_loss (1-k): the loss in each state.
+
+    `model`: the name of the model, see `discipline.LOSS_MODELS`. Its probabilities are the fields in their order.
+    """
+
+    model = "gemodel"
 
     p: float
     r: float
@@ -132,6 +145,8 @@ class GilbertElliott:
 @dataclass(frozen=True)
 class FourState:
     """A Markov chain: 1 received in a gap, 2 received in a burst, 3 lost in a burst, 4 lost alone."""
+
+    model = "state"
 
     p13: float
     p31: float
@@ -364,7 +379,7 @@ class Mptcp:
     `subflows`, `add_addr_accepted`: `ip mptcp limits`; None: the limits that the topology needs.
     """
 
-    path_manager: PathManager = "default"
+    path_manager: PathManagerName = "default"
     scheduler: str = "default"
     subflows: int | None = None
     add_addr_accepted: int | None = None
@@ -401,7 +416,7 @@ class After:
 
 
 @dataclass(frozen=True)
-class Repetition:
+class FlowRepetition:
     """The number of repetitions of a flow, and the time between them: interval_ns from start to start, or pause_ns
     from end to start.
     """
@@ -443,7 +458,7 @@ class Flow:
     congestion: str | None = None
     background: bool = False
     group: str | None = None
-    repetition: Repetition | None = None
+    repetition: FlowRepetition | None = None
 
 
 @dataclass(frozen=True)
@@ -585,12 +600,12 @@ class Attachment:
     is_archive: bool = False
 
     @property
-    def place(self) -> str:
+    def path(self) -> str:
         """The path of the archive, relative to the folder of a run's inputs."""
-        return place_of_attachment(self.sha256)
+        return path_of_attachment(self.sha256)
 
 
-def place_of_attachment(sha256: str) -> str:
+def path_of_attachment(sha256: str) -> str:
     """Return the path of an archive with this digest, relative to the folder of a run's inputs."""
     return f"files/{sha256[:16]}.tar"
 
@@ -627,7 +642,7 @@ class ExperimentSpec:
     vary: tuple[Variation, ...] = ()
     repeat: Repeat = Repeat()
     links: tuple[tuple[str, str], ...] = ()
-    samples: Mapping[Series, int] = field(default_factory=dict)
+    samples: Mapping[SampleKind, int] = field(default_factory=dict)
     plots: tuple[Plot, ...] = ()
     across: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()

@@ -70,7 +70,10 @@ class Quantity:
 
     def parse(self, value: object) -> int:
         """Return base units as a whole number. Raises QuantityError."""
-        numerator, denominator, unit = _split(self, value)
+        return self.scale(value, *_split(self, value))
+
+    def scale(self, value: object, numerator: int, denominator: int, unit: str) -> int:
+        """Return the base units of a quantity that `_split` has read from `value`. Raises QuantityError."""
         amount, rest = divmod(numerator * self.units[unit], denominator)
         if rest:
             smallest = next(iter(self.units))
@@ -122,8 +125,8 @@ def _split(kind: Quantity, value: object) -> tuple[int, int, str]:
     sign, whole, decimals, space, unit = match.groups(default="")
     number = f"{whole}.{decimals}" if decimals else whole
     if sign:
-        fault = f"a {kind.noun} cannot be negative" if sign == "-" else f"a {kind.noun} has no sign"
-        raise QuantityError(f"{fault}: write '{number}{unit or kind.bare[0]}'")
+        problem = f"a {kind.noun} cannot be negative" if sign == "-" else f"a {kind.noun} has no sign"
+        raise QuantityError(f"{problem}: write '{number}{unit or kind.bare[0]}'")
     if not unit:
         raise QuantityError(_bare(kind, number))
     if unit in kind.units:
@@ -191,37 +194,19 @@ DELAY = Quantity(
     mistaken=_TIME_MISTAKEN,
     canonical=_TIME_CANONICAL,
 )
-RTT = Quantity(
-    noun="round-trip time",
-    units=_TIME_UNITS,
-    example="40ms",
-    bare=("ms", "us"),
-    maximum=120 * NS_PER_S,
-    too_large="no connection would open over it",
-    mistaken=_TIME_MISTAKEN,
-    canonical=_TIME_CANONICAL,
+RTT = replace(DELAY, noun="round-trip time", example="40ms", maximum=120 * NS_PER_S)
+TIME = replace(
+    DELAY, noun="time", example="10s", bare=("s", "ms"), maximum=DAY_NS, too_large="a run lasts a day at most"
 )
-TIME = Quantity(
-    noun="time",
-    units=_TIME_UNITS,
-    example="10s",
-    bare=("s", "ms"),
-    maximum=DAY_NS,
-    too_large="a run lasts a day at most",
-    mistaken=_TIME_MISTAKEN,
-    canonical=_TIME_CANONICAL,
-)
-INTERVAL = Quantity(
+INTERVAL = replace(
+    DELAY,
     noun="interval",
-    units=_TIME_UNITS,
     example="100ms",
     bare=("ms", "s"),
     minimum=1_000_000,
     maximum=3600 * NS_PER_S,
     too_small="samples would follow one another without a pause",
     too_large="hardly a run would have a second sample",
-    mistaken=_TIME_MISTAKEN,
-    canonical=_TIME_CANONICAL,
 )
 WIDTH = Quantity(
     noun="width",
@@ -309,39 +294,33 @@ _QUEUE = Quantity(
 QUEUE_PATTERN = _QUEUE.pattern
 PERCENT_PATTERN = _PERCENT.pattern
 
-_QUEUE_PACKETS = Quantity(
-    noun="queue",
-    units={"packets": 1, "packet": 1},
-    example="100packets",
-    bare=("packets",),
-    minimum=1,
-    maximum=1_000_000,
-    too_small="no packet would pass",
-    too_large="it would hold more than a gigabyte",
-    canonical=("packets",),
-)
-_QUEUE_BYTES = Quantity(
-    noun="queue",
-    units=SIZE.units,
-    example="64kb",
-    bare=("kb",),
-    minimum=FRAME_BYTES,
-    maximum=1 << 30,
-    too_small="no full frame would pass",
-    too_large="it would hold more than a gigabyte",
-    canonical=("bytes",),
-)
-_QUEUE_TIME = Quantity(
-    noun="queue",
-    units=_TIME_UNITS,
-    example="50ms",
-    bare=("ms",),
-    minimum=1,
-    maximum=60 * NS_PER_S,
-    too_small="no packet would pass",
-    too_large="TCP would consider every packet lost",
-    canonical=_TIME_CANONICAL,
-)
+_QUEUES: Mapping[QueueUnit, Quantity] = {
+    "packets": Quantity(
+        noun="queue",
+        units={"packets": 1, "packet": 1},
+        example="100packets",
+        bare=("packets",),
+        minimum=1,
+        maximum=1_000_000,
+        too_small="no packet would pass",
+        too_large="it would hold more than a gigabyte",
+        canonical=("packets",),
+    ),
+    "bytes": replace(
+        SIZE,
+        noun="queue",
+        minimum=FRAME_BYTES,
+        too_small="no full frame would pass",
+        too_large="it would hold more than a gigabyte",
+    ),
+    "time": replace(
+        DELAY,
+        noun="queue",
+        minimum=1,
+        too_small="no packet would pass",
+        too_large="TCP would consider every packet lost",
+    ),
+}
 
 
 def parse_ratio(value: object) -> float:
@@ -370,7 +349,7 @@ def render_ratio(ratio: float, style: Style = "file") -> str:
         return f"{float(Fraction(str(ratio)) * 100):.10g}%"
     if style == "people":
         return f"{ratio * 100:.4g} %"
-    texts = (format(ratio * 100, f".{places}f") + "%" for places in range(18))
+    texts = (format(ratio * 100, f".{digits}f") + "%" for digits in range(18))
     return next((text for text in texts if parse_ratio(text) == ratio), f"{Decimal(repr(ratio)) * 100:f}%")
 
 
@@ -382,8 +361,8 @@ def parse_queue(value: object) -> Queue:
         if not 0.01 <= amount <= 1000:
             raise QuantityError(f"'{value}' is not between 0.01bdp and 1000bdp: write '1bdp' for the usual queue")
         return Queue(amount, "bdp")
-    kind, dimension = _queue_kind(unit)
-    return Queue(float(kind.parse(value)), dimension)
+    dimension = next(one for one, kind in _QUEUES.items() if unit in kind.units)
+    return Queue(_QUEUES[dimension].scale(value, numerator, denominator, unit), dimension)
 
 
 def render_queue(queue: Queue, style: Style = "file") -> str:
@@ -391,14 +370,7 @@ def render_queue(queue: Queue, style: Style = "file") -> str:
     if queue.unit == "bdp":
         text = f"{queue.amount:g}bdp"
         return _say(text) if style == "people" else text
-    kinds = {"packets": _QUEUE_PACKETS, "bytes": _QUEUE_BYTES, "time": _QUEUE_TIME}
-    return kinds[queue.unit].render(int(queue.amount), style)
-
-
-def _queue_kind(unit: str) -> tuple[Quantity, QueueUnit]:
-    if unit in _QUEUE_PACKETS.units:
-        return _QUEUE_PACKETS, "packets"
-    return (_QUEUE_BYTES, "bytes") if unit in SIZE.units else (_QUEUE_TIME, "time")
+    return _QUEUES[queue.unit].render(int(queue.amount), style)
 
 
 def _say(text: str) -> str:

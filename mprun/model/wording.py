@@ -13,7 +13,7 @@ from mprun.model.units import DELAY, RATE, TIME, render_queue, render_ratio
 
 MOST_MOMENTS = 3
 
-Pair = tuple[Direction, Direction]
+DirectionPair = tuple[Direction, Direction]
 
 # The fields of Direction in the order of the text. None: the field has no text.
 PROPERTIES: Mapping[str, Callable[[Direction], str | None]] = {
@@ -55,7 +55,7 @@ def say_changes(moments_ns: Sequence[int]) -> list[str]:
     return [f"changes at {', '.join(moments)}"] if moments else []
 
 
-def say_change(before: Pair, after: Pair, is_up: bool, was_up: bool) -> str:
+def say_change(before: DirectionPair, after: DirectionPair, is_up: bool, was_up: bool) -> str:
     """Return the changes of a link, given both directions before and after: `loss 100 %`, `down`."""
     if is_up != was_up:
         return "up" if is_up else "down"

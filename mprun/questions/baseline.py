@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from mprun.errors import SpecError
+from mprun.model.run_files import RunEnvironment
+from mprun.model.run_summary import Summary
 from mprun.model.units import format_measured
 from mprun.runs.provenance import list_makers
 from mprun.safety.cell import write_cell
@@ -22,11 +24,11 @@ HEAD = "# Values of a run. `mprun baseline check` compares them, `mprun baseline
 VALUE, PARAMETER, PROGRAM = "value ", "parameter ", "program "
 _REQUIRED = ("topology", "experiment", "seed", "plan", "status")
 
-Kind = Literal["value", "maker", "plan"]
+LineKind = Literal["value", "maker", "plan"]
 
 
 @dataclass(frozen=True)
-class Difference:
+class BaselineDifference:
     """A line that is not the same. base, now: None if the line is missing.
 
     kind: a value of the run, what made it (kernel, program, mprun), or the meaning of its files.
@@ -35,16 +37,16 @@ class Difference:
     name: str
     base: str | None
     now: str | None
-    kind: Kind
+    kind: LineKind
 
 
-def record(
+def write_baseline(
     topology: str,
     experiment: str,
     parameters: Mapping[str, str],
     digest: str,
-    summary: Mapping[str, Any],
-    environment: Mapping[str, Any],
+    summary: Summary,
+    environment: RunEnvironment,
     metrics: Sequence[str],
 ) -> dict[str, str]:
     """Return the lines of a baseline by name.
@@ -54,7 +56,7 @@ def record(
     - digest: of the plan.
     - metrics: the names of the values. Raises SpecError if the run does not have one.
     """
-    known = summary["metrics"]
+    known = summary.metrics
     if missing := [name for name in metrics if name not in known]:
         raise SpecError(f"the run has no metric '{missing[0]}'; it has: {', '.join(sorted(known)[:8])}")
     makers = list_makers(environment)
@@ -62,21 +64,21 @@ def record(
     return {
         "topology": topology,
         "experiment": experiment,
-        "seed": str(summary["seed"]),
+        "seed": str(summary.seed),
         "plan": digest[:16],
-        "status": summary["status"],
+        "status": summary.status,
         **own,
         **{PARAMETER + name: value for name, value in parameters.items()},
         **{PROGRAM + name: version for name, version in makers.items()},
-        **{VALUE + name: f"{known[name]['value']!r} {known[name]['unit']}" for name in metrics},
+        **{VALUE + name: f"{known[name].value!r} {known[name].unit}" for name in metrics},
     }
 
 
-def choose_metrics(summary: Mapping[str, Any], shown: Sequence[str], asked: Sequence[str]) -> list[str]:
+def choose_metrics(summary: Summary, shown: Sequence[str], asked: Sequence[str]) -> list[str]:
     """Return the metrics of a baseline: the user's choice, or those of `expect` and `show`, or all."""
-    wanted = [*(one["metric"] for one in summary["expectations"]), *shown]
-    found = [name for name in wanted if name in summary["metrics"]]
-    return list(dict.fromkeys(asked or found)) or list(summary["metrics"])
+    wanted = [*(one.metric for one in summary.expectations), *shown]
+    found = [name for name in wanted if name in summary.metrics]
+    return list(dict.fromkeys(asked or found)) or list(summary.metrics)
 
 
 def spell(lines: Mapping[str, str]) -> str:
@@ -100,18 +102,18 @@ def parse(text: str, name: str) -> dict[str, str]:
     return lines
 
 
-def compare(base: Mapping[str, str], now: Mapping[str, str]) -> list[Difference]:
+def compare(base: Mapping[str, str], now: Mapping[str, str]) -> list[BaselineDifference]:
     """Return the lines that differ, sorted by name."""
     found = []
     for name in sorted({*base, *now}):
         if base.get(name) != now.get(name):
             is_value = name.startswith(VALUE) or name == "status"
-            kind: Kind = "value" if is_value else "plan" if name in ("plan", "seed") else "maker"
-            found.append(Difference(name, base.get(name), now.get(name), kind))
+            kind: LineKind = "value" if is_value else "plan" if name in ("plan", "seed") else "maker"
+            found.append(BaselineDifference(name, base.get(name), now.get(name), kind))
     return found
 
 
-def explain(differences: Sequence[Difference]) -> list[str]:
+def explain(differences: Sequence[BaselineDifference]) -> list[str]:
     """Return what is another than for the baseline, apart from the values: such as `other kernel`."""
     told = []
     for one in differences:
@@ -124,13 +126,13 @@ def explain(differences: Sequence[Difference]) -> list[str]:
     return list(dict.fromkeys(told))
 
 
-def tell(differences: Sequence[Difference]) -> Iterator[tuple[str, str, str, str]]:
+def tell(differences: Sequence[BaselineDifference]) -> Iterator[tuple[str, str, str, str]]:
     """Yield a row for each difference: the name, the values before and now, and the relative change."""
     for one in differences:
         yield one.name.removeprefix(VALUE), _say(one, one.base), _say(one, one.now), _change(one)
 
 
-def _say(one: Difference, text: str | None) -> str:
+def _say(one: BaselineDifference, text: str | None) -> str:
     if text is None:
         return "-"
     if not one.name.startswith(VALUE):
@@ -142,14 +144,14 @@ def _say(one: Difference, text: str | None) -> str:
     return format_measured(amount, unit) if len(short) == 1 or short[0] != short[1] else f"{amount:.12g} {unit}"
 
 
-def _change(one: Difference) -> str:
+def _change(one: BaselineDifference) -> str:
     if one.base is None or one.now is None or not one.name.startswith(VALUE):
         return ""
     base, now = (float(text.partition(" ")[0]) for text in (one.base, one.now))
     return f"{now / base - 1:+.3%}" if base else ""
 
 
-def to_markdown(checked: Mapping[str, Sequence[Difference]]) -> str:
+def to_markdown(checked: Mapping[str, Sequence[BaselineDifference]]) -> str:
     """Return a table of all differences as Markdown: base, now, change. checked: the differences by baseline."""
     parts = ["| baseline | value | base | now | change |", "| --- | --- | --- | --- | --- |"]
     for name, differences in checked.items():

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from mprun.errors import RunError, SpecError
 from mprun.kernel.patch import UnfitTree
 from mprun.labs.steps import measured_by
 from mprun.metrics.claim_check import find_value
 from mprun.model.metric import UNITS
-from mprun.questions.commits import Found, Verdict, search
+from mprun.model.run_summary import Summary
+from mprun.questions.commits import BisectTerm, CommitSearch, search
 from mprun.questions.revisions import History
 from mprun.runs.run_directory import RunDirectory
 from mprun.statements.evaluation import evaluate
@@ -36,14 +36,14 @@ class Answer:
     - reason: why a commit was skipped, or why a run without figures is bad.
     """
 
-    verdict: Verdict
+    term: BisectTerm
     figures: Mapping[str, Value] = field(default_factory=dict)
     run: Path | None = None
     reason: str = ""
 
 
-Test = Callable[[str], Answer]
-Tell = Callable[[str, Answer], None]
+JudgeVersion = Callable[[str], Answer]
+TellAnswer = Callable[[str, Answer], None]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Bisected:
     - answers: of all tested commits.
     """
 
-    found: Found
+    found: CommitSearch
     before: str
     answers: Mapping[str, Answer]
 
@@ -67,14 +67,14 @@ class Bisected:
     @property
     def builds(self) -> int:
         """The number of commits between the ends that were built and run."""
-        return sum(verdict != "skip" for _, verdict in self.found.tested)
+        return sum(term != "skip" for _, term in self.found.tested)
 
     @property
     def skipped(self) -> int:
         return len(self.found.tested) - self.builds
 
 
-def bisect(history: History, test: Test, tell: Tell) -> Bisected:
+def bisect(history: History, test: JudgeVersion, tell: TellAnswer) -> Bisected:
     """Test both ends of a history, and then commits between them until the first bad commit is found.
 
     tell: gets each tested commit and its answer. Raises SpecError if an end is not what it should be.
@@ -88,11 +88,11 @@ def bisect(history: History, test: Test, tell: Tell) -> Bisected:
 
     for commit, wanted in ((history.good, "good"), (history.bad, "bad")):
         given = answer(commit)
-        if given.verdict != wanted:
-            what = f"is {given.verdict}" if given.verdict != "skip" else "cannot be tested"
+        if given.term != wanted:
+            what = f"is {given.term}" if given.term != "skip" else "cannot be tested"
             reason = f": {given.reason}" if given.reason else _tell_figures(given)
             raise SpecError(f"the {wanted} commit {history.describe(commit)} {what}{reason}")
-    found = search(history.commits, history.parents, lambda commit: answer(commit).verdict)
+    found = search(history.commits, history.parents, lambda commit: answer(commit).term)
     return Bisected(found, _before(history, found), answers)
 
 
@@ -101,9 +101,9 @@ def _tell_figures(answer: Answer) -> str:
     return f": {told}" if told else ""
 
 
-def _before(history: History, found: Found) -> str:
+def _before(history: History, found: CommitSearch) -> str:
     """Return the newest commit that is known to be good: the nearest tested ancestor of the suspects, or the end."""
-    good = {commit for commit, verdict in found.tested if verdict == "good"}
+    good = {commit for commit, term in found.tested if term == "good"}
     waiting = list(history.parents[found.suspects[0]])
     seen: set[str] = set()
     while waiting:
@@ -126,21 +126,21 @@ def read_statement(text: str | None) -> Expression | None:
         raise SpecError(f"--fail-if: {error}") from None
 
 
-def judge_run(run: RunDirectory, summary: Mapping[str, Any], fail_if: Expression | None) -> Answer:
+def judge_run(run: RunDirectory, summary: Summary, fail_if: Expression | None) -> Answer:
     """Judge a run: bad if the statement is true, or without a statement if the run failed.
 
     Raises SpecError if the statement has no value, because no commit could then be judged.
     """
     if fail_if is None:
         values = {
-            one["metric"]: Value((one["value"],), UNITS[summary["metrics"][one["metric"]]["unit"]])
-            for one in summary["expectations"]
-            if one["value"] is not None and one["metric"] in summary["metrics"]
+            one.metric: Value((one.value,), UNITS[summary.metrics[one.metric].unit])
+            for one in summary.expectations
+            if one.value is not None and one.metric in summary.metrics
         }
-        reason = "; ".join((*summary.get("errors", ()), *summary.get("failures", ())))
-        return Answer("good" if summary["status"] == "passed" else "bad", values, run.path, reason)
-    if summary.get("errors"):
-        return Answer("skip", {}, run.path, f"the run failed: {summary['errors'][0]}")
+        reason = "; ".join((*summary.errors, *summary.failures))
+        return Answer("good" if summary.status == "passed" else "bad", values, run.path, reason)
+    if summary.errors:
+        return Answer("skip", {}, run.path, f"the run failed: {summary.errors[0]}")
     measured = {_RUN: measured_by(run)}
 
     def find(reference: Reference) -> Value:

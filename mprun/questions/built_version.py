@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from mprun.errors import RunError
-from mprun.host.cache import Progress
 from mprun.kernel.build import build as build_kernel
 from mprun.kernel.store import DEFAULT_NAME, find_kernel, list_kernels, remove
+from mprun.machine.cache import Progress
 
 # The kernel's name, which keeps one tree for all searches.
 KERNEL = "bisect"
@@ -21,7 +21,7 @@ KERNEL = "bisect"
 _TAIL = 15
 
 
-class Subject(Protocol):
+class BuildSubject(Protocol):
     """A version that can be built.
 
     - KEEPS_CHECKOUT: the checkout is large, and is kept for the next search.

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["good", "bad", "skip"]
+BisectTerm = Literal["good", "bad", "skip"]
 
 
 @dataclass(frozen=True)
-class Found:
+class CommitSearch:
     """The end of a search.
 
     - suspects: the commits of which one is the first bad commit, oldest first. The last one is bad.
@@ -23,30 +23,32 @@ class Found:
     """
 
     suspects: tuple[str, ...]
-    tested: tuple[tuple[str, Verdict], ...]
+    tested: tuple[tuple[str, BisectTerm], ...]
 
 
-def search(history: Sequence[str], parents: Mapping[str, Sequence[str]], test: Callable[[str], Verdict]) -> Found:
+def search(
+    history: Sequence[str], parents: Mapping[str, Sequence[str]], test: Callable[[str], BisectTerm]
+) -> CommitSearch:
     """Find the first bad commit of a history whose last commit is bad.
 
     history: the commits after the good one, each after its parents. parents: of each commit; a parent outside of the
     history is good. test: builds and judges a commit.
     """
-    place = {commit: number for number, commit in enumerate(history)}
+    order = {commit: number for number, commit in enumerate(history)}
     # for each commit the set of itself and its ancestors in the history, as bits
     with_ancestors: list[int] = []
     for number, commit in enumerate(history):
         bits = 1 << number
         for parent in parents[commit]:
-            bits |= with_ancestors[place[parent]] if parent in place else 0
+            bits |= with_ancestors[order[parent]] if parent in order else 0
         with_ancestors.append(bits)
     suspects, skipped = with_ancestors[-1], 0
     known_bad = len(history) - 1
-    tested: list[tuple[str, Verdict]] = []
+    tested: list[tuple[str, BisectTerm]] = []
     while True:
         open_to_test = [n for n in _bits(suspects & ~skipped) if n != known_bad]
         if not open_to_test:
-            return Found(tuple(history[n] for n in _bits(suspects)), tuple(tested))
+            return CommitSearch(tuple(history[n] for n in _bits(suspects)), tuple(tested))
         distinct = suspects & ~skipped
         total = distinct.bit_count()
 
@@ -55,12 +57,12 @@ def search(history: Sequence[str], parents: Mapping[str, Sequence[str]], test: C
             return min(below, total - below)
 
         chosen = max(open_to_test, key=least_left)
-        verdict = test(history[chosen])
-        tested.append((history[chosen], verdict))
-        if verdict == "bad":
+        term = test(history[chosen])
+        tested.append((history[chosen], term))
+        if term == "bad":
             suspects &= with_ancestors[chosen]
             known_bad = chosen
-        elif verdict == "good":
+        elif term == "good":
             suspects &= ~with_ancestors[chosen]
         else:
             skipped |= 1 << chosen

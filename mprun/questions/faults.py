@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mprun.captures.dissection import dissect
 from mprun.compile import allocate, compile_plan
-from mprun.engines.agent_process import Progress
+from mprun.engines.agent_process import RunProgress
 from mprun.errors import RunError, SpecError
-from mprun.model.metric import SYMBOLS, UNITS
 from mprun.model.permission import Consent
+from mprun.model.run_summary import Summary
 from mprun.model.spec import ExperimentSpec, PacketFault, Repeat
-from mprun.questions.outcome import Outcome, find_end, read_causes
+from mprun.questions.faulted_run import FaultedRun, find_end, read_causes
 from mprun.questions.packet_choice import Fault, Packet, find_headings, list_packets, watch
 from mprun.runs import runner
 from mprun.runs.place import Place
@@ -36,7 +36,7 @@ NONE = "none"
 TABLE = "faults"
 
 # The quantity of a study: a metric of the run, or when the last flow ended.
-Measured = Literal["value", "completed_ns"]
+ComparedBy = Literal["value", "completed_ns"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Base:
     """
 
     run: RunDirectory
-    summary: dict[str, Any]
+    summary: Summary
     packets: tuple[Packet, ...]
     wall_s: float
 
@@ -72,20 +72,20 @@ def watched(loaded: Loaded, faults: Sequence[PacketFault] = ()) -> ExperimentSpe
     return replace(experiment, faults=faults, repeat=Repeat(vary=experiment.vary), across=(), search=None)
 
 
-def run_base(loaded: Loaded, place: Place, parent: Path, consent: Consent, progress: Progress) -> Base:
-    """Run without faults, and list the packets. Raises SpecError, HostError or RunError."""
+def run_base(loaded: Loaded, place: Place, parent: Path, consent: Consent, progress: RunProgress) -> Base:
+    """Run without faults, and list the packets. Raises SpecError, MachineError or RunError."""
     if not place.engine.IS_SIMULATED:
         raise SpecError(
             "faults needs simulated time, in which runs are equal until a packet has a fault: leave out --engine"
         )
     spec = replace(loaded.spec, experiment=watched(loaded))
     inputs = runner.read_inputs(loaded.sources)
-    request = runner.Request(spec, place, loaded.warnings, inputs, consent=consent, parameters=loaded.parameters)
+    request = runner.RunRequest(spec, place, loaded.warnings, inputs, consent=consent, parameters=loaded.parameters)
     began = time.monotonic()
     run, summary = runner.run_request(request, parent, progress)
     wall_s = time.monotonic() - began
-    if summary["status"] == "error":
-        raise RunError(f"the run without faults ended with an error: {summary['errors'][0]} (see {run.path})")
+    if summary.status == "error":
+        raise RunError(f"the run without faults ended with an error: {summary.errors[0]} (see {run.path})")
     dissect(run, progress)
     table = read_table(run.folder, "tables/packets.parquet").collect()
     packets = list_packets(table.iter_rows(named=True), find_headings(run.plan().intent))
@@ -108,20 +108,20 @@ def make_cells(loaded: Loaded, packets: Sequence[Packet], fault: Fault, place: P
     return tuple(cells)
 
 
-def read_outcomes(
+def read_faulted(
     sweep: SweepDirectory, packets: Sequence[Packet], metric: str | None
-) -> tuple[Outcome, list[Outcome]]:
+) -> tuple[FaultedRun, list[FaultedRun]]:
     """Return the outcome without faults, and of each packet in order. metric: the one to measure."""
-    found: dict[int, Outcome] = {}
+    found: dict[int, FaultedRun] = {}
     for kept in sweep.runs():
         # the cell without faults is the first one
         packet = packets[max(0, kept.cell - 1)]
-        measured = kept.summary["metrics"].get(metric or "")
-        found[kept.cell] = Outcome(
+        measured = kept.summary.metrics.get(metric or "")
+        found[kept.cell] = FaultedRun(
             packet,
-            kept.summary["status"],
+            kept.summary.status,
             find_end(kept.run.agent_report()) if kept.run.has("agent.json") else None,
-            None if measured is None else measured["value"],
+            None if measured is None else measured.value,
             read_causes(kept.summary),
             str(kept.run.path.relative_to(sweep.path)),
         )
@@ -130,13 +130,13 @@ def read_outcomes(
     return found[0], [found[number] for number in sorted(found) if number]
 
 
-def choose_metric(loaded: Loaded, summary: dict[str, Any], asked: str | None) -> str | None:
+def choose_metric(loaded: Loaded, summary: Summary, asked: str | None) -> str | None:
     """Return the metric to measure; None for the end of the last flow.
 
     By default, it is the first goodput if every flow lasts a fixed time, since such flows always end at the same time.
     Raises SpecError for a metric that the run does not have.
     """
-    metrics = summary["metrics"]
+    metrics = summary.metrics
     if asked is not None:
         if asked not in metrics:
             raise SpecError(f"the run without faults has no metric '{asked}'; it has: {', '.join(sorted(metrics)[:8])}")
@@ -146,30 +146,30 @@ def choose_metric(loaded: Loaded, summary: dict[str, Any], asked: str | None) ->
     return None
 
 
-def unit_of(summary: dict[str, Any], metric: str | None) -> str:
+def unit_of(summary: Summary, metric: str | None) -> str:
     """Return the symbol of the base unit of what a study measures."""
-    return "s" if metric is None else SYMBOLS[UNITS[summary["metrics"][metric]["unit"]]]
+    return "s" if metric is None else summary.metrics[metric].unit
 
 
-def tabulate(outcomes: Sequence[Outcome], outliers: Sequence[Outcome], metric: str | None) -> dict[str, list[Any]]:
+def tabulate(faulted: Sequence[FaultedRun], outliers: Sequence[FaultedRun], metric: str | None) -> dict[str, list[Any]]:
     """Return the columns of the table of faults, a row for each packet."""
     columns: dict[str, list[Any]] = {
-        "packet": [one.packet.number for one in outcomes],
-        "second": [one.packet.also.number if one.packet.also else None for one in outcomes],
-        "time_ns": [one.packet.at_ns for one in outcomes],
-        "node": [one.packet.arrival.node for one in outcomes],
-        "link": [one.packet.arrival.link for one in outcomes],
-        "arrival": [one.packet.index for one in outcomes],
-        "way": [one.packet.way for one in outcomes],
-        "path": [one.packet.path for one in outcomes],
-        "kind": [one.packet.kind for one in outcomes],
-        "payload_bytes": [one.packet.payload_bytes for one in outcomes],
-        "status": [one.status for one in outcomes],
-        "completed_ns": [one.completed_ns for one in outcomes],
+        "packet": [one.packet.number for one in faulted],
+        "second": [one.packet.also.number if one.packet.also else None for one in faulted],
+        "time_ns": [one.packet.at_ns for one in faulted],
+        "node": [one.packet.arrival.node for one in faulted],
+        "link": [one.packet.arrival.link for one in faulted],
+        "arrival": [one.packet.index for one in faulted],
+        "way": [one.packet.way for one in faulted],
+        "path": [one.packet.path for one in faulted],
+        "kind": [one.packet.kind for one in faulted],
+        "payload_bytes": [one.packet.payload_bytes for one in faulted],
+        "status": [one.status for one in faulted],
+        "completed_ns": [one.completed_ns for one in faulted],
     }
     if metric is not None:
-        columns[metric] = [one.value for one in outcomes]
-    columns["stands_out"] = [one in outliers for one in outcomes]
-    columns["causes"] = ["; ".join(one.causes) for one in outcomes]
-    columns["run"] = [one.run for one in outcomes]
+        columns[metric] = [one.value for one in faulted]
+    columns["stands_out"] = [one in outliers for one in faulted]
+    columns["causes"] = ["; ".join(one.causes) for one in faulted]
+    columns["run"] = [one.run for one in faulted]
     return columns

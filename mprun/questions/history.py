@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mprun.errors import SpecError
-from mprun.host.scratch import scratch
-from mprun.questions.baseline import MOST_BYTES, SUFFIX, VALUE, Difference, compare, parse
+from mprun.machine.scratch import scratch
+from mprun.questions.baseline import MOST_BYTES, SUFFIX, VALUE, BaselineDifference, compare, parse
 from mprun.questions.repository import Repository, open_repository
 from mprun.safety.folder import open_regular
 
@@ -20,7 +20,7 @@ _FORMAT = "%H%x00%h%x00%cs%x00%s"
 
 
 @dataclass(frozen=True)
-class Version:
+class PastBaseline:
     """A baseline in a commit. name: the short id of the commit. date: as in 2026-01-31. lines: those of the file."""
 
     name: str
@@ -34,7 +34,7 @@ class Past:
     """A baseline and its versions, oldest first. name: of the file, from the folder that was asked for."""
 
     name: str
-    versions: tuple[Version, ...]
+    versions: tuple[PastBaseline, ...]
 
     def values(self) -> dict[str, list[tuple[float, str] | None]]:
         """Return the number and the unit of each value in each version; None where it is missing."""
@@ -43,7 +43,7 @@ class Past:
             name.removeprefix(VALUE): [_number(one.lines.get(name)) for one in self.versions] for name in sorted(names)
         }
 
-    def changes(self) -> Iterator[tuple[Version, list[Difference]]]:
+    def changes(self) -> Iterator[tuple[PastBaseline, list[BaselineDifference]]]:
         """Yield each version that differs from the one before, newest first."""
         pairs = zip(self.versions[1:], self.versions, strict=False)
         found = [(one, compare(before.lines, one.lines)) for one, before in pairs]
@@ -60,21 +60,21 @@ def _number(text: str | None) -> tuple[float, str] | None:
 
 
 def read_past(folder: Path) -> list[Past]:
-    """Return the baselines below a folder with their versions. Raises SpecError if there are none, HostError."""
+    """Return the baselines below a folder with their versions. Raises SpecError if there are none, MachineError."""
     paths = [folder] if folder.is_file() else sorted(folder.rglob(f"*{SUFFIX}"))
     beside = folder.parent if folder.is_file() else folder
     if not paths:
         raise SpecError(f"no baseline below {folder}: write one with `mprun baseline write -t TOPOLOGY -x EXPERIMENT`")
     with scratch("mprun-git-") as work:
         # a folder may contain several repositories
-        repositories = {place: open_repository(place, work) for place in {path.parent for path in paths}}
+        repositories = {parent: open_repository(parent, work) for parent in {path.parent for path in paths}}
         return [
             Past(str(path.relative_to(beside)), tuple(_read_versions(path, repositories[path.parent])))
             for path in paths
         ]
 
 
-def _read_versions(path: Path, repository: Repository) -> Iterator[Version]:
+def _read_versions(path: Path, repository: Repository) -> Iterator[PastBaseline]:
     """Yield the versions of a baseline, oldest first. Versions that cannot be read are left out."""
     name_inside = str(path.parent.resolve().relative_to(repository.top) / path.name)
     log = repository.read("log", "--reverse", f"--format={_FORMAT}", "--", name_inside)
@@ -83,8 +83,8 @@ def _read_versions(path: Path, repository: Repository) -> Iterator[Version]:
         commit, name, date, subject = line.split("\0")
         with contextlib.suppress(SpecError):
             newest = parse(repository.read("cat-file", "blob", f"{commit}:{name_inside}", most=MOST_BYTES), path.name)
-            yield Version(name, date, subject, newest)
+            yield PastBaseline(name, date, subject, newest)
     with open_regular(path, path) as file:
         now = parse(file.read(MOST_BYTES).decode(errors="replace"), str(path))
     if now != newest:
-        yield Version(NOT_COMMITTED, "", "not committed", now)
+        yield PastBaseline(NOT_COMMITTED, "", "not committed", now)

@@ -5,21 +5,21 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from mprun.compile import allocate, compile_plan
-from mprun.engines.agent_process import Progress
-from mprun.errors import HostError, MprunError, RunError, SpecError
-from mprun.host.scratch import scratch
+from mprun.engines.agent_process import RunProgress
+from mprun.errors import MachineError, MprunError, RunError, SpecError
 from mprun.inputs import load, read_plain
 from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.writer import spell_file
+from mprun.machine.scratch import scratch
 from mprun.model.permission import Consent
+from mprun.model.run_summary import ExpectationVerdict, Summary
 from mprun.questions.bisect import judge_run
-from mprun.questions.reduction import Tree, reduce
+from mprun.questions.reduction import ValueTree, reduce
 from mprun.runs import runner
 from mprun.runs.place import Place
 from mprun.runs.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"\d[\d.,]*")
 
 
 @dataclass(frozen=True)
-class Failure:
+class RunFailure:
     """The failure to keep.
 
     - text: for people.
@@ -49,66 +49,64 @@ class Failure:
     message: str = ""
 
 
-def find_failure(summary: Mapping[str, Any]) -> Failure:
+def find_failure(summary: Summary) -> RunFailure:
     """Return the first unmet expectation with a value, or else the first failure or error. Raises SpecError."""
-    for one in summary["expectations"]:
+    for one in summary.expectations:
         miss = _miss(one)
         if miss is not None:
-            return Failure(f"{one['metric']} is {one['value']:.6g}", one["metric"], _bounds(one), miss)
-    for text in (*summary["failures"], *summary["errors"]):
-        return Failure(text, message=_NUMBER.sub("#", text))
+            return RunFailure(f"{one.metric} is {one.value:.6g}", one.metric, _bounds(one), miss)
+    for text in (*summary.failures, *summary.errors):
+        return RunFailure(text, message=_NUMBER.sub("#", text))
     raise SpecError("this run did not fail: name a run that did, or state what to keep with --fail-if")
 
 
-def _bounds(verdict: Mapping[str, Any]) -> tuple[float | None, ...]:
-    return tuple(verdict[name] for name in ("minimum", "maximum", "equals"))
+def _bounds(verdict: ExpectationVerdict) -> tuple[float | None, ...]:
+    return verdict.minimum, verdict.maximum, verdict.equals
 
 
-def _miss(verdict: Mapping[str, Any]) -> float | None:
+def _miss(verdict: ExpectationVerdict) -> float | None:
     """Return how far the value of an unmet expectation is from its bound; None if it is met or has no value."""
-    if verdict["held"] or verdict["value"] is None:
+    if verdict.held or verdict.value is None:
         return None
-    value: float = verdict["value"]
+    value: float = verdict.value
     return min(abs(value - bound) for bound in _bounds(verdict) if bound is not None)
 
 
-def shows(failure: Failure, summary: Mapping[str, Any]) -> bool:
+def shows(failure: RunFailure, summary: Summary) -> bool:
     """Return whether a run has the same failure."""
     if failure.message:
-        return failure.message in {_NUMBER.sub("#", text) for text in (*summary["failures"], *summary["errors"])}
-    if summary["errors"]:
+        return failure.message in {_NUMBER.sub("#", text) for text in (*summary.failures, *summary.errors)}
+    if summary.errors:
         return False
-    for one in summary["expectations"]:
-        if (one["metric"], _bounds(one)) == (failure.metric, failure.bounds):
+    for one in summary.expectations:
+        if (one.metric, _bounds(one)) == (failure.metric, failure.bounds):
             miss = _miss(one)
             return miss is not None and LEAST_MISS * failure.miss <= miss <= MOST_MISS * failure.miss
     return False
 
 
-def has_failed(failure: Failure, summary: Mapping[str, Any]) -> bool:
+def has_failed(failure: RunFailure, summary: Summary) -> bool:
     """Return whether a run has the failure, by however much."""
     if failure.message:
         return shows(failure, summary)
-    verdicts = [
-        one for one in summary["expectations"] if (one["metric"], _bounds(one)) == (failure.metric, failure.bounds)
-    ]
-    return not summary["errors"] and any(not one["held"] for one in verdicts)
+    verdicts = [one for one in summary.expectations if (one.metric, _bounds(one)) == (failure.metric, failure.bounds)]
+    return not summary.errors and any(not one.held for one in verdicts)
 
 
-def read_files(run: RunDirectory, work: Path, consent: Consent) -> Tree:
+def read_files(run: RunDirectory, work: Path, consent: Consent) -> ValueTree:
     """Return the files of a run as one tree, from a copy of its inputs in `work`.
 
     The user's own files are taken if they are two files that mean the run, or else the resolved ones.
     """
     folder = Folder(work)
     for name in run.folder.find("inputs/**/*"):
-        place = name.removeprefix("inputs/")
-        if "/" in place:
-            folder.make(place.rpartition("/")[0])
-        folder.write_bytes(place, run.folder.read_bytes(name))
-    environment = run.read("environment.json")
+        inside = name.removeprefix("inputs/")
+        if "/" in inside:
+            folder.make(inside.rpartition("/")[0])
+        folder.write_bytes(inside, run.folder.read_bytes(name))
+    environment = run.environment()
     seed = run.plan().seed
-    parameters = {name: str(value) for name, value in environment.get("parameters", {}).items()}
+    parameters = {name: str(value) for name, value in environment.parameters.items()}
     own = [name for name in run.inputs() if name not in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT)]
     tree = None
     for pair in itertools.permutations(own, 2) if len(own) == 2 else ():
@@ -123,16 +121,16 @@ def read_files(run: RunDirectory, work: Path, consent: Consent) -> Tree:
     return tree
 
 
-def write_files(tree: Tree, place: Path, head: str = "") -> tuple[Path, Path]:
+def write_files(tree: ValueTree, target: Path, head: str = "") -> tuple[Path, Path]:
     """Write the two files of a tree to a folder. Return their paths."""
-    folder = Folder(place)
+    folder = Folder(target)
     names = ("topo.yaml", "xp.yaml")
     for name, kind in zip(names, ("topology", "experiment"), strict=True):
         folder.write_text(name, head + spell_file(tree[kind]))
-    return place / names[0], place / names[1]
+    return target / names[0], target / names[1]
 
 
-def digest_of(tree: Tree, folder: Path) -> str:
+def digest_of(tree: ValueTree, folder: Path) -> str:
     """Return the digest of the plan of a tree's files. Raises SpecError if they are no valid files."""
     spec = load(*write_files(tree, folder)).spec
     return compile_plan(spec, allocate(spec)).digest
@@ -150,11 +148,11 @@ class Oracle:
 
     place: Place
     work: Path
-    failure: Failure | None
+    failure: RunFailure | None
     fail_if: Expression | None
     consent: Consent
     budget: int
-    progress: Progress
+    progress: RunProgress
     runs: int = 0
     tested: int = 0
     _known: dict[str, bool] = field(default_factory=dict)
@@ -163,12 +161,12 @@ class Oracle:
     def is_spent(self) -> bool:
         return self.runs >= self.budget
 
-    def fails(self, tree: Tree) -> bool:
+    def fails(self, tree: ValueTree) -> bool:
         """Return whether the files of a tree have the failure. Files that are not valid do not, without a run."""
         self.tested += 1
         try:
             digest = digest_of(tree, self.work)
-        except (SpecError, HostError):
+        except (SpecError, MachineError):
             return False
         # expectations are no part of a digest
         key = f"{digest} {tree['experiment'].get('expect')}"
@@ -182,17 +180,17 @@ class Oracle:
         self.runs += 1
         self.progress("testing", 0, f"run {self.runs} of {self.budget} at most")
         loaded = load(self.work / "topo.yaml", self.work / "xp.yaml")
-        request = runner.Request(loaded.spec, self.place, consent=self.consent)
+        request = runner.RunRequest(loaded.spec, self.place, consent=self.consent)
         with scratch("mprun-minimise-") as folder:
             try:
                 run, summary = runner.run_request(request, folder, lambda *_: None)
-            except (SpecError, HostError):
+            except (SpecError, MachineError):
                 return False
             except RunError as error:
                 return self.failure is not None and self.failure.message == _NUMBER.sub("#", str(error))
             if self.fail_if is not None:
                 try:
-                    return judge_run(run, summary, self.fail_if).verdict == "bad"
+                    return judge_run(run, summary, self.fail_if).term == "bad"
                 except SpecError:
                     # what the statement names was removed
                     return False
@@ -203,7 +201,7 @@ class Oracle:
 class Minimal:
     """The smallest files. lines: of the files before and after. is_whole: the search was not cut short."""
 
-    tree: Tree
+    tree: ValueTree
     lines: tuple[int, int]
     runs: int
     tested: int
@@ -216,14 +214,14 @@ def minimise(
     fail_if: Expression | None,
     consent: Consent,
     budget: int,
-    progress: Progress,
-    tell: Callable[[Failure | None], None] = lambda _: None,
+    progress: RunProgress,
+    tell: Callable[[RunFailure | None], None] = lambda _: None,
 ) -> Minimal:
     """Return the smallest files with the failure of a run. tell: gets this failure before the first run.
 
     Raises SpecError if the run did not fail, or if the files do not fail when they are run again.
     """
-    summary = run.read("summary.json")
+    summary = run.summary()
     failure = None if fail_if is not None else find_failure(summary)
     tell(failure)
     with scratch("mprun-minimise-") as work:
@@ -238,5 +236,5 @@ def minimise(
         return Minimal(smallest, (_lines(tree), _lines(smallest)), oracle.runs, oracle.tested, not oracle.is_spent)
 
 
-def _lines(tree: Tree) -> int:
+def _lines(tree: ValueTree) -> int:
     return sum(len(spell_file(tree[name]).splitlines()) for name in ("topology", "experiment"))

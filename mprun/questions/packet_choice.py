@@ -90,8 +90,8 @@ class Fault:
 
     def of(self, packet: Packet) -> tuple[PacketFault, ...]:
         """Return the faults of a packet and of the one with it, as an experiment has them."""
-        place = packet.arrival
-        own = PacketFault(place.node, place.link, packet.index, self.action, self.by_ns, self.option)
+        arrival = packet.arrival
+        own = PacketFault(arrival.node, arrival.link, packet.index, self.action, self.by_ns, self.option)
         return (own,) if packet.also is None else (own, *self.of(packet.also))
 
 

@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mprun.errors import HostError
-from mprun.model.search_space import Axis, Choice
+from mprun.errors import MachineError
+from mprun.model.search_space import Choice, SearchAxis
 
 Point = tuple[float, ...]
 Stage = Literal["sample", "worst", "boundary"]
 # Returns by how much the statement holds at each point; a violation is negative.
-Test = Callable[[Stage, Sequence[Point]], Sequence[float]]
+MeasurePoints = Callable[[Stage, Sequence[Point]], Sequence[float]]
 
 BATCH = 8
 # The part of each axis within which the optimiser begins.
@@ -30,7 +30,7 @@ HALVINGS = 5
 
 
 @dataclass(frozen=True)
-class Edge:
+class Boundary:
     """The boundary along an axis, in the direction of one of its ends.
 
     - holds: the nearest share of the axis that holds; None if the statement is violated to the end.
@@ -44,18 +44,18 @@ class Edge:
 
 
 def load_optimiser() -> Any:
-    """Return the module pycma. Raises HostError if it is not installed."""
+    """Return the module pycma. Raises MachineError if it is not installed."""
     with warnings.catch_warnings():
         # it looks for matplotlib's interactive parts
         warnings.simplefilter("ignore")
         try:
             import cma
         except ImportError:
-            raise HostError("mprun search needs pycma: pip install 'mprun[search]', or pip install cma") from None
+            raise MachineError("mprun search needs pycma: pip install 'mprun[search]', or pip install cma") from None
     return cma
 
 
-def explore(axes: Sequence[Axis], budget: int, seed: int, test: Test) -> list[Edge]:
+def explore(axes: Sequence[SearchAxis], budget: int, seed: int, test: MeasurePoints) -> list[Boundary]:
     """Test at most `budget` points. Return the boundary through the worst point; empty if no point is violated."""
     search = _Search(axes, budget, seed, test)
     search.sample()
@@ -64,7 +64,7 @@ def explore(axes: Sequence[Axis], budget: int, seed: int, test: Test) -> list[Ed
 
 
 class _Search:
-    def __init__(self, axes: Sequence[Axis], budget: int, seed: int, test: Test) -> None:
+    def __init__(self, axes: Sequence[SearchAxis], budget: int, seed: int, test: MeasurePoints) -> None:
         self._axes = axes
         self._left = budget
         self._budget = budget
@@ -103,7 +103,7 @@ class _Search:
                 strategy.tell(asked, self._ask("worst", points))
                 least_left = self._budget // 4 if self.worst[0] < 0 else 0
 
-    def find_edges(self) -> list[Edge]:
+    def find_edges(self) -> list[Boundary]:
         """Bisect along each axis, in both directions, from the worst point."""
         value, at = self.worst
         if value >= 0:
@@ -125,10 +125,10 @@ class _Search:
             found = self._ask("boundary", [_moved(at, n, middle) for (n, _), middle in middles.items()])
             for way, one in zip(middles, found, strict=True):
                 (holds if one >= 0 else violated)[way] = middles[way]
-        return [Edge(way[0], way[1], holds.get(way), violated[way]) for way in ways]
+        return [Boundary(way[0], way[1], holds.get(way), violated[way]) for way in ways]
 
 
-def _is_span(axis: Axis) -> bool:
+def _is_span(axis: SearchAxis) -> bool:
     return not isinstance(axis, Choice)
 
 

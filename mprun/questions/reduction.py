@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 # Both files as one tree, with the keys `topology` and `experiment`.
-Tree = dict[str, Any]
-Path = tuple[str | int, ...]
-Fails = Callable[[Tree], bool]
+ValueTree = dict[str, Any]
+TreePath = tuple[str | int, ...]
+Fails = Callable[[ValueTree], bool]
 
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([a-z%]*)")
 # A time under one of these keys is a part of the run's length, and is cut before it is rounded.
@@ -26,7 +26,7 @@ _FIXED = ("version", "seed", "port", "ports")
 _FIRST_LEVEL = 2
 
 
-def reduce(tree: Tree, fails: Fails) -> Tree:
+def reduce(tree: ValueTree, fails: Fails) -> ValueTree:
     """Return a tree that fails, and of which no entry can be removed and no number simplified alone."""
     before = None
     while tree != before:
@@ -58,12 +58,12 @@ def ddmin(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
     return items
 
 
-def _remove_entries(tree: Tree, fails: Fails) -> Tree:
+def _remove_entries(tree: ValueTree, fails: Fails) -> ValueTree:
     level = _FIRST_LEVEL
     while units := [path for path in _paths(tree) if len(path) == level and is_removable(path)]:
         whole = tree
 
-        def fails_with(kept: Sequence[Path], whole: Tree = whole, units: Sequence[Path] = units) -> bool:
+        def fails_with(kept: Sequence[TreePath], whole: ValueTree = whole, units: Sequence[TreePath] = units) -> bool:
             return fails(without(whole, set(units) - set(kept)))
 
         kept = ddmin(units, fails_with)
@@ -72,7 +72,7 @@ def _remove_entries(tree: Tree, fails: Fails) -> Tree:
     return tree
 
 
-def _remove_named(tree: Tree, fails: Fails) -> Tree:
+def _remove_named(tree: ValueTree, fails: Fails) -> ValueTree:
     """Remove nodes, links and flows one at a time, each with all entries that name it."""
     for kind in ("nodes", "links", "traffic"):
         for name in _names(tree, kind):
@@ -82,16 +82,16 @@ def _remove_named(tree: Tree, fails: Fails) -> Tree:
     return tree
 
 
-def _names(tree: Tree, kind: str) -> list[str]:
+def _names(tree: ValueTree, kind: str) -> list[str]:
     found = tree["topology"].get(kind) or tree["experiment"].get(kind) or ()
     if isinstance(found, Mapping):
         return list(found)
     return [one["name"] for one in found if isinstance(one, Mapping) and isinstance(one.get("name"), str)]
 
 
-def _entries_about(tree: Tree, kind: str, name: str) -> set[Path]:
+def _entries_about(tree: ValueTree, kind: str, name: str) -> set[TreePath]:
     """Return the entries that name an object. A link without one of its ends goes too, with what names this link."""
-    gone: set[Path] = set()
+    gone: set[TreePath] = set()
     waiting = [name]
     seen: set[str] = set()
     while waiting:
@@ -111,32 +111,32 @@ def _entries_about(tree: Tree, kind: str, name: str) -> set[Path]:
     return gone
 
 
-def _entry_of(path: Path) -> Path:
+def _entry_of(path: TreePath) -> TreePath:
     """Return the path of the nearest list item at the top of a file that holds a leaf, or of the leaf's mapping."""
     numbers = [n for n, part in enumerate(path) if isinstance(part, int)]
     return path[: numbers[0] + 1] if numbers else path[: max(_FIRST_LEVEL + 1, len(path) - 1)]
 
 
-def is_removable(path: Path) -> bool:
+def is_removable(path: TreePath) -> bool:
     """Return whether an entry may be removed. An expectation is removed as a whole or not at all."""
     return path[-1] != "version" and not (path[:2] == ("experiment", "expect") and len(path) > _FIRST_LEVEL + 1)
 
 
-def without(tree: Tree, gone: set[Path]) -> Tree:
+def without(tree: ValueTree, gone: set[TreePath]) -> ValueTree:
     """Return the tree without the entries at these paths."""
 
-    def copy(value: Any, path: Path) -> Any:
+    def copy(value: Any, path: TreePath) -> Any:
         if isinstance(value, Mapping):
             return {key: copy(one, (*path, key)) for key, one in value.items() if (*path, key) not in gone}
         if isinstance(value, list):
             return [copy(one, (*path, n)) for n, one in enumerate(value) if (*path, n) not in gone]
         return value
 
-    result: Tree = copy(tree, ())
+    result: ValueTree = copy(tree, ())
     return result
 
 
-def _with(tree: Any, path: Path, new: object) -> Any:
+def _with(tree: Any, path: TreePath, new: object) -> Any:
     """Return the tree with another value at a path."""
     if not path:
         return new
@@ -145,7 +145,7 @@ def _with(tree: Any, path: Path, new: object) -> Any:
     return [_with(value, path[1:], new) if n == path[0] else value for n, value in enumerate(tree)]
 
 
-def _paths(tree: Any, path: Path = ()) -> Iterator[Path]:
+def _paths(tree: Any, path: TreePath = ()) -> Iterator[TreePath]:
     children: Any = ()
     if isinstance(tree, Mapping):
         children = tree.items()
@@ -156,17 +156,17 @@ def _paths(tree: Any, path: Path = ()) -> Iterator[Path]:
         yield from _paths(value, (*path, key))
 
 
-def _at(tree: Any, path: Path) -> Any:
+def _at(tree: Any, path: TreePath) -> Any:
     for part in path:
         tree = tree[part]
     return tree
 
 
-def _leaves(tree: Tree) -> Iterator[tuple[Path, Any]]:
+def _leaves(tree: ValueTree) -> Iterator[tuple[TreePath, Any]]:
     return ((path, value) for path in _paths(tree) if not isinstance(value := _at(tree, path), Mapping | list))
 
 
-def _simplify_numbers(tree: Tree, fails: Fails) -> Tree:
+def _simplify_numbers(tree: ValueTree, fails: Fails) -> ValueTree:
     """Cut the times of the run, and then round every number, to one digit if possible. Bounds stay as they are."""
     for only_lengths in (True, False):
         for path, value in list(_leaves(tree)):

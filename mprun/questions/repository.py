@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mprun.errors import HostError, RunError, SpecError
-from mprun.host import invoking_user
+from mprun.errors import MachineError, RunError, SpecError
+from mprun.machine import invoking_user
 from mprun.safety.folder import Folder, UnsafeError, open_regular
 
 # The time of one call of git. To list the commits of Linux that changed a file takes about a minute.
@@ -81,7 +81,7 @@ class Repository:
     def read(self, *words: str, most: int = MOST_BYTES) -> str:
         """Return the output of git.
 
-        Raises RunError if an object is missing or damaged, HostError if git is not installed, and SpecError for any
+        Raises RunError if an object is missing or damaged, MachineError if git is not installed, and SpecError for any
         other failure, for more than `most` bytes, and if git takes too long.
         """
         return _run(self.own, words, most)
@@ -113,20 +113,20 @@ class Repository:
 def open_repository(folder: Path, parent: Path) -> Repository:
     """Return the repository that contains a folder. mprun's folder for it is made or updated in `parent`.
 
-    Raises SpecError if there is no repository or it is damaged, and HostError if git is not installed.
+    Raises SpecError if there is no repository or it is damaged, and MachineError if git is not installed.
     """
-    top, place = _find(folder)
+    top, git_folder = _find(folder)
     try:
-        common = _read_path(place / "commondir") if (place / "commondir").exists() else place
+        common = _read_path(git_folder / "commondir") if (git_folder / "commondir").exists() else git_folder
         objects = common / "objects"
         _check_objects(objects)
         # a further work tree has its own HEAD and some references of its own
-        references = {**_read_references(Folder(common)), **_read_references(Folder(place))}
+        references = {**_read_references(Folder(common)), **_read_references(Folder(git_folder))}
         stored = _read_format(common / "config")
     except (UnsafeError, OSError) as error:
         raise SpecError(f"{top}: this git repository cannot be read: {error}") from None
     if not _HEAD.fullmatch(references.get("HEAD", b"")):
-        raise SpecError(f"{top}: this git repository is damaged: {place / 'HEAD'} names no commit")
+        raise SpecError(f"{top}: this git repository is damaged: {git_folder / 'HEAD'} names no commit")
     own = parent / hashlib.sha256(os.fsencode(top)).hexdigest()[:16]
     _lay_out(own, objects, references, stored)
     return Repository(top, own)
@@ -136,13 +136,13 @@ def _find(folder: Path) -> tuple[Path, Path]:
     """Return the work tree that contains a folder, and its git directory."""
     start = Path(os.path.realpath(folder))
     for top in (start, *start.parents):
-        place = top / ".git"
-        if place.is_dir() and os.path.lexists(place / "HEAD"):
-            return top, Path(os.path.realpath(place))
-        if place.is_file():
+        git_folder = top / ".git"
+        if git_folder.is_dir() and os.path.lexists(git_folder / "HEAD"):
+            return top, Path(os.path.realpath(git_folder))
+        if git_folder.is_file():
             # a further work tree or a submodule
             try:
-                return top, _read_path(place, "gitdir: ")
+                return top, _read_path(git_folder, "gitdir: ")
             except (UnsafeError, OSError) as error:
                 raise SpecError(f"{top}: this git repository cannot be read: {error}") from None
     raise SpecError(f"{folder} is not a git repository: name a folder of a clone")
@@ -182,13 +182,13 @@ def _check_objects(objects: Path) -> None:
             waiting += [folder / line for line in lines if line and not line.startswith("#") and "\0" not in line]
 
 
-def _read_references(place: Folder) -> dict[str, bytes]:
+def _read_references(git_folder: Folder) -> dict[str, bytes]:
     """Return the files with references in a git directory by name. Links are left out."""
-    names = [name for name in _FILES if place.has(name)]
-    names += [name for folder in _FOLDERS for name in place.find(f"{folder}/**/*")]
+    names = [name for name in _FILES if git_folder.has(name)]
+    names += [name for folder in _FOLDERS for name in git_folder.find(f"{folder}/**/*")]
     if len(names) > _MOST_REFERENCES:
         raise UnsafeError(f"it has {len(names):,} references in files of their own: run `git pack-refs --all` in it")
-    return {name: place.read_bytes(name) for name in names}
+    return {name: git_folder.read_bytes(name) for name in names}
 
 
 def _read_format(config: Path) -> str:
@@ -235,8 +235,8 @@ def _run(own: Path | None, words: Sequence[str], most: int = MOST_BYTES, given: 
     """Return the output of git, which reads `given`."""
     program = shutil.which("git")
     if program is None:
-        raise HostError("git is not installed: apt-get install git")
-    place = {} if own is None else {"GIT_DIR": str(own / ".git")}
+        raise MachineError("git is not installed: apt-get install git")
+    git_folder = {} if own is None else {"GIT_DIR": str(own / ".git")}
     read = os.memfd_create("given")
     try:
         os.write(read, given)
@@ -244,7 +244,7 @@ def _run(own: Path | None, words: Sequence[str], most: int = MOST_BYTES, given: 
         process = subprocess.Popen(
             [program, *words],
             cwd=own or "/",
-            env={"PATH": os.environ.get("PATH", os.defpath), **_ENVIRONMENT, **place},
+            env={"PATH": os.environ.get("PATH", os.defpath), **_ENVIRONMENT, **git_folder},
             stdin=read,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

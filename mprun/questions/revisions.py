@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mprun.errors import SpecError
-from mprun.host import invoking_user
-from mprun.host.cache import cache
+from mprun.machine import invoking_user
+from mprun.machine.cache import cache
 from mprun.questions.repository import Repository, open_repository
 
 
@@ -33,7 +33,7 @@ class History:
 
 
 def read_history(tree: Path, good: str, bad: str) -> History:
-    """Return the commits between two revisions. Raises SpecError for revisions that do not fit, HostError.
+    """Return the commits between two revisions. Raises SpecError for revisions that do not fit, MachineError.
 
     mprun's folder for the repository is in the cache, and is kept for the next search.
     """

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mprun.compile import allocate
 from mprun.errors import SpecError
-from mprun.host.scratch import scratch
 from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.search_point import CASE, MAIN, control_values, is_of_control
 from mprun.labs.steps import measured_by
-from mprun.metrics.claim_check import Measured, find_value
+from mprun.machine.scratch import scratch
+from mprun.metrics.claim_check import MeasuredRun, find_value
 from mprun.model.permission import Consent
 from mprun.model.scalar import Scalar, spell_values
 from mprun.model.search_space import Floors, Search
 from mprun.model.spec import Repeat, Spec
 from mprun.questions.minimise import read_files
-from mprun.questions.proposal import Edge, Point, Stage, explore
-from mprun.questions.reduction import Tree
+from mprun.questions.proposal import Boundary, Point, Stage, explore
+from mprun.questions.reduction import ValueTree
 from mprun.runs.run_directory import RunDirectory
 from mprun.statements.evaluation import evaluate, find_margin
 from mprun.statements.expression import ExpressionError, Reference, Segment, Value, parse
@@ -39,13 +39,13 @@ TABLE = "search"
 BROKEN, UNSURE, NOT_RUN = -1.0, 1.0, 2.0
 
 # holds; violated, and the controls pass; a control fails too; below a floor.
-Verdict = Literal["holds", "violated", "control", "floor"]
+PointKind = Literal["holds", "violated", "control", "floor"]
 # Runs new cells, and returns the finished runs of all cells of the search so far, in their order.
-RunCells = Callable[[Sequence["Loaded"]], Sequence[Kept]]
+RunPoints = Callable[[Sequence["Loaded"]], Sequence[Kept]]
 
 
 @dataclass(frozen=True)
-class Tested:
+class SearchedPoint:
     """A point and its outcome.
 
     - margin: by how much the statement holds; a violation is negative.
@@ -56,7 +56,7 @@ class Tested:
 
     stage: Stage
     values: Mapping[str, Scalar]
-    verdict: Verdict
+    kind: PointKind
     margin: float
     figures: Mapping[str, Value] = field(default_factory=dict)
     reason: str = ""
@@ -65,43 +65,43 @@ class Tested:
     @property
     def rank(self) -> float:
         """The value that the search lowers."""
-        return NOT_RUN if self.verdict == "floor" else UNSURE if self.verdict == "control" else self.margin
+        return NOT_RUN if self.kind == "floor" else UNSURE if self.kind == "control" else self.margin
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The end of a search. edges: the boundary through the worst point."""
 
-    tested: tuple[Tested, ...]
-    edges: tuple[Edge, ...]
+    tested: tuple[SearchedPoint, ...]
+    edges: tuple[Boundary, ...]
 
     @property
-    def worst(self) -> Tested | None:
+    def worst(self) -> SearchedPoint | None:
         """The point that is violated most; None if none is."""
-        return min((one for one in self.tested if one.verdict == "violated"), key=lambda one: one.margin, default=None)
+        return min((one for one in self.tested if one.kind == "violated"), key=lambda one: one.margin, default=None)
 
-    def count(self, verdict: Verdict) -> int:
-        return sum(one.verdict == verdict for one in self.tested)
+    def count(self, kind: PointKind) -> int:
+        return sum(one.kind == kind for one in self.tested)
 
 
 def find_violation(
-    search: Search, budget: int, seed: int, load_at: Callable[[Mapping[str, Scalar]], Loaded], run_cells: RunCells
-) -> Found:
+    search: Search, budget: int, seed: int, load_at: Callable[[Mapping[str, Scalar]], Loaded], run_cells: RunPoints
+) -> SearchResult:
     """Test at most `budget` points. Raises SpecError for a statement without a value, InputError for faulty values."""
     tester = _Tester(search, load_at, run_cells)
     edges = explore(search.axes, budget, seed, tester.test)
-    return Found(tuple(tester.tested.values()), tuple(edges))
+    return SearchResult(tuple(tester.tested.values()), tuple(edges))
 
 
 class _Tester:
-    def __init__(self, search: Search, load_at: Callable[[Mapping[str, Scalar]], Loaded], run_cells: RunCells) -> None:
+    def __init__(self, search: Search, load_at: Callable[[Mapping[str, Scalar]], Loaded], run_cells: RunPoints) -> None:
         self._search = search
         self._load_at = load_at
         self._run_cells = run_cells
         self._statement = parse(search.violate)
         self._names_controls = any(is_of_control(one, search.controls) for one in self._statement.references())
         self._cells = 0
-        self.tested: dict[str, Tested] = {}
+        self.tested: dict[str, SearchedPoint] = {}
 
     def test(self, stage: Stage, points: Sequence[Point]) -> list[float]:
         """Return the rank of each point. Points with the same values are tested once."""
@@ -115,13 +115,13 @@ class _Tester:
             loaded = self._load_at(values)
             low = find_below_floor(loaded.spec, self._search.floors)
             if low is not None:
-                self.tested[key] = Tested(stage, values, "floor", 0.0, reason=low)
+                self.tested[key] = SearchedPoint(stage, values, "floor", 0.0, reason=low)
                 continue
             cases[key, MAIN] = self._as_case(loaded, values, MAIN)
             if self._names_controls:
                 cases |= {(key, name): self._control(values, name) for name in self._search.controls}
         runs = self._run(cases)
-        pending: dict[str, Tested] = {}
+        pending: dict[str, SearchedPoint] = {}
         for key, values in new.items():
             if (key, MAIN) in runs:
                 pending[key] = self._judge(
@@ -131,7 +131,7 @@ class _Tester:
             needed = {
                 (key, name): self._control(new[key], name)
                 for key, one in pending.items()
-                if one.verdict == "violated"
+                if one.kind == "violated"
                 for name in self._search.controls
             }
             controls = self._run(needed)
@@ -164,29 +164,31 @@ class _Tester:
         by_cell = {kept.cell: kept for kept in runs}
         return {case: by_cell[first + n] for n, case in enumerate(cases)}
 
-    def _judge(self, stage: Stage, values: Mapping[str, Scalar], runs: Mapping[str, Kept]) -> Tested:
+    def _judge(self, stage: Stage, values: Mapping[str, Scalar], runs: Mapping[str, Kept]) -> SearchedPoint:
         """Return the outcome of a point from its run, and those of its controls if the statement names them."""
         main = runs[MAIN]
         for name, kept in runs.items():
             if name != MAIN and (reason := find_trouble(kept)):
-                return Tested(stage, values, "control", UNSURE, reason=f"control {name}: {reason}", run=main.cell)
+                return SearchedPoint(
+                    stage, values, "control", UNSURE, reason=f"control {name}: {reason}", run=main.cell
+                )
         if reason := find_trouble(main):
-            return Tested(stage, values, "violated", BROKEN, reason=reason, run=main.cell)
+            return SearchedPoint(stage, values, "violated", BROKEN, reason=reason, run=main.cell)
         margin, figures = self._evaluate(runs)
-        return Tested(stage, values, "holds" if margin >= 0 else "violated", margin, figures, run=main.cell)
+        return SearchedPoint(stage, values, "holds" if margin >= 0 else "violated", margin, figures, run=main.cell)
 
-    def _hold_against(self, one: Tested, controls: Mapping[str, Kept]) -> Tested:
+    def _hold_against(self, one: SearchedPoint, controls: Mapping[str, Kept]) -> SearchedPoint:
         """Return a violation, or that it does not count because a control violates the statement too."""
         for name, kept in controls.items():
             reason = find_trouble(kept)
             if not reason and self._evaluate({MAIN: kept})[0] < 0:
                 reason = "it violates the statement too"
             if reason:
-                return replace(one, verdict="control", reason=f"control {name}: {reason}")
+                return replace(one, kind="control", reason=f"control {name}: {reason}")
         return one
 
     def _evaluate(self, runs: Mapping[str, Kept]) -> tuple[float, Mapping[str, Value]]:
-        measured: dict[str, Measured] = {name: measured_by(kept.run) for name, kept in runs.items()}
+        measured: dict[str, MeasuredRun] = {name: measured_by(kept.run) for name, kept in runs.items()}
 
         def find(reference: Reference) -> Value:
             if is_of_control(reference, measured):
@@ -202,7 +204,7 @@ class _Tester:
 
 def find_trouble(kept: Kept) -> str:
     """Return why a run did not come to its end as it should; empty if it did. Expectations do not matter."""
-    causes = (*kept.summary["errors"], *kept.summary["failures"])
+    causes = (*kept.summary.errors, *kept.summary.failures)
     return str(causes[0]) if causes else ""
 
 
@@ -213,7 +215,7 @@ def find_below_floor(spec: Spec, floors: Floors) -> str | None:
             queue = direction.queue
             if direction.rate_bit_per_s is None or queue is None:
                 continue
-            packets = queue.amount if queue.unit == "packets" else queue.amount / link.frame_bytes
+            packets = queue.size_bytes(link.frame_bytes) / link.frame_bytes
             if packets < floors.queue_packets:
                 return f"the queue of {link.name} holds {packets:.0f} packets"
     for host, settings in spec.experiment.hosts.items():
@@ -231,7 +233,7 @@ def cells_of(cases: Sequence[Loaded], kernel: str) -> tuple[Cell, ...]:
     return make_cells(cases, "virtual", kernel)
 
 
-def read_case(run: RunDirectory, consent: Consent) -> Tree:
+def read_case(run: RunDirectory, consent: Consent) -> ValueTree:
     """Return the files of a run of a search, with all values filled in. Raises InputError."""
     with scratch("mprun-search-") as work:
         tree = read_files(run, work, consent)
@@ -242,7 +244,7 @@ def read_case(run: RunDirectory, consent: Consent) -> Tree:
     return tree
 
 
-def tabulate(search: Search, found: Found, runs: Mapping[int, str]) -> dict[str, list[Any]]:
+def tabulate(search: Search, found: SearchResult, runs: Mapping[int, str]) -> dict[str, list[Any]]:
     """Return the columns of the table of a search, a row for each point. runs: the path of each cell's run."""
     names = list(dict.fromkeys(name for one in found.tested for name in one.figures))
     columns: dict[str, list[Any]] = {
@@ -251,8 +253,8 @@ def tabulate(search: Search, found: Found, runs: Mapping[int, str]) -> dict[str,
     }
     for axis in search.axes:
         columns[axis.name] = [str(one.values[axis.name]) for one in found.tested]
-    columns["verdict"] = [one.verdict for one in found.tested]
-    columns["margin"] = [None if one.verdict == "floor" else one.margin for one in found.tested]
+    columns["verdict"] = [one.kind for one in found.tested]
+    columns["margin"] = [None if one.kind == "floor" else one.margin for one in found.tested]
     for name in names:
         columns[name] = [one.figures[name].amount if name in one.figures else None for one in found.tested]
     columns["reason"] = [one.reason for one in found.tested]
@@ -260,7 +262,7 @@ def tabulate(search: Search, found: Found, runs: Mapping[int, str]) -> dict[str,
     return columns
 
 
-def spell_edges(search: Search, found: Found) -> Iterator[tuple[str, str, str]]:
+def spell_edges(search: Search, found: SearchResult) -> Iterator[tuple[str, str, str]]:
     """Yield each axis with its value at the worst point, and the part of it on which the statement is violated."""
     worst = found.worst
     if worst is None:

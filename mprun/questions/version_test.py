@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mprun.engines.agent_process import Progress
+from mprun.engines.agent_process import RunProgress
 from mprun.inputs import load
 from mprun.model.engine_name import EngineChoice
 from mprun.model.permission import Consent, Permissions
 from mprun.questions.bisect import Answer, attempt, judge_run
-from mprun.questions.built_version import Subject
+from mprun.questions.built_version import BuildSubject
 from mprun.runs import runner
 from mprun.runs.place import choose_place_of
 from mprun.statements.expression import Expression
@@ -32,10 +32,12 @@ class Experiment:
     allow_outside: bool
 
 
-def test(asked: Experiment, subject: Subject, tree: Path, fail_if: Expression | None, progress: Progress) -> Answer:
+def test(
+    asked: Experiment, subject: BuildSubject, tree: Path, fail_if: Expression | None, progress: RunProgress
+) -> Answer:
     """Build the version in `tree` and run the experiment on it. Return the answer.
 
-    Raises SpecError or HostError for a fault that each version would have.
+    Raises SpecError or MachineError for a problem that each version would have.
     """
 
     def run() -> Answer:
@@ -44,7 +46,7 @@ def test(asked: Experiment, subject: Subject, tree: Path, fail_if: Expression | 
         loaded = load(asked.topology, asked.experiment, parameters, asked.seed, allowed=allowed)
         place = choose_place_of(loaded.values, asked.engine, subject.kernel)
         inputs = runner.read_inputs(loaded.sources)
-        request = runner.Request(
+        request = runner.RunRequest(
             loaded.spec, place, loaded.warnings, inputs, consent=asked.consent, parameters=loaded.parameters
         )
         directory, summary = runner.run_request(request, asked.parent, progress)

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from mprun.model.run_summary import MetricValue
 from mprun.model.spec import Repeat, Reseed, Spec
 from mprun.questions.bisect import judge_run
-from mprun.questions.minimise import Failure, has_failed
+from mprun.questions.minimise import RunFailure, has_failed
 from mprun.statements.expression import Expression
 from mprun.sweeps.sweep_directory import Kept
 
@@ -34,11 +35,11 @@ SHORTEST_NS = 1_000_000
 Z = 1.96
 
 # Runs new cells, and returns the finished runs of all cells so far.
-RunCells = Callable[[Sequence["Loaded"]], Sequence[Kept]]
+RunCandidates = Callable[[Sequence["Loaded"]], Sequence[Kept]]
 
 
 @dataclass(frozen=True)
-class Moment:
+class ReseedMoment:
     """A time, and the runs whose random numbers are others from then on. runs: their names below the sweep."""
 
     at_ns: int
@@ -71,34 +72,40 @@ class Explained:
     is_drawn: False if other random numbers change no metric at all.
     """
 
-    moments: tuple[Moment, ...]
-    before: Moment | None
-    after: Moment | None
+    moments: tuple[ReseedMoment, ...]
+    before: ReseedMoment | None
+    after: ReseedMoment | None
     is_drawn: bool
 
 
 @dataclass(frozen=True)
-class Question:
+class WhyQuestion:
     """The failure to explain: of a run, or a statement that is true in it. metric: whose values are kept, or empty."""
 
-    failure: Failure | None
+    failure: RunFailure | None
     fail_if: Expression | None
     metric: str
 
     def has_failed(self, kept: Kept) -> bool:
         """Return whether a run has the failure."""
         if self.fail_if is not None:
-            return judge_run(kept.run, kept.summary, self.fail_if).verdict == "bad"
+            return judge_run(kept.run, kept.summary, self.fail_if).term == "bad"
         assert self.failure is not None
         return has_failed(self.failure, kept.summary)
 
     def value(self, kept: Kept) -> float | None:
-        found = kept.summary["metrics"].get(self.metric)
-        return None if found is None else float(found["value"])
+        found = kept.summary.metrics.get(self.metric)
+        return None if found is None else float(found.value)
 
 
 def explain(
-    loaded: Loaded, question: Question, end_ns: int, count: int, steps: int, run_cells: RunCells, own: Mapping[str, Any]
+    loaded: Loaded,
+    question: WhyQuestion,
+    end_ns: int,
+    count: int,
+    steps: int,
+    run_cells: RunCandidates,
+    own: Mapping[str, MetricValue],
 ) -> Explained:
     """Find when a failure became inevitable.
 
@@ -121,11 +128,11 @@ def explain(
         return Explained(moments, None, None, True)
     before = next(one for one in moments if one.at_ns == span[0])
     # at the end of the run nothing is left to draw
-    after = next((one for one in moments if one.at_ns == span[1]), Moment(end_ns, count, (), ("",) * count))
+    after = next((one for one in moments if one.at_ns == span[1]), ReseedMoment(end_ns, count, (), ("",) * count))
     return Explained(moments, before, after, True)
 
 
-def find_rise(moments: Sequence[Moment], end_ns: int) -> tuple[int, int] | None:
+def find_rise(moments: Sequence[ReseedMoment], end_ns: int) -> tuple[int, int] | None:
     """Return the neighbouring times with the largest rise of the share; None if it never rises.
 
     At the end of the run the share is 1.
@@ -137,7 +144,7 @@ def find_rise(moments: Sequence[Moment], end_ns: int) -> tuple[int, int] | None:
 
 
 class _Asked:
-    def __init__(self, loaded: Loaded, question: Question, count: int, run_cells: RunCells) -> None:
+    def __init__(self, loaded: Loaded, question: WhyQuestion, count: int, run_cells: RunCandidates) -> None:
         self._loaded = loaded
         self._question = question
         self._count = count
@@ -151,18 +158,18 @@ class _Asked:
         cells = [with_seed(self._loaded, at_ns, seed) for at_ns in times for seed in range(1, self._count + 1)]
         self._runs = sorted(self._run_cells(cells), key=lambda kept: kept.cell)
 
-    def is_same_as(self, own: Mapping[str, Any]) -> bool:
+    def is_same_as(self, own: Mapping[str, MetricValue]) -> bool:
         """Return whether all runs so far have the same metrics as the run itself."""
-        return all(kept.summary["metrics"] == own for kept in self._runs)
+        return all(kept.summary.metrics == own for kept in self._runs)
 
-    def moments(self) -> list[Moment]:
+    def moments(self) -> list[ReseedMoment]:
         """Return the moments in order of time."""
         found = []
         for number, at_ns in enumerate(self._times):
             mine = self._runs[number * self._count : (number + 1) * self._count]
             failed = sum(self._question.has_failed(kept) for kept in mine)
             values = tuple(self._question.value(kept) for kept in mine)
-            found.append(Moment(at_ns, failed, values, tuple(str(kept.run.path) for kept in mine)))
+            found.append(ReseedMoment(at_ns, failed, values, tuple(str(kept.run.path) for kept in mine)))
         return sorted(found, key=lambda one: one.at_ns)
 
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from mprun.metrics.statistics import t_interval
 from mprun.model.metric import SYMBOLS
-from mprun.reports.figure import Axis, Chart, Panel, Series
+from mprun.reports.figure import Chart, ChartAxis, Panel, Series
 from mprun.reports.palette import FLOW_TONES
 from mprun.statements.claim import column_unit
 
 # The confidence of the intervals, as in publications with intervals of single flows.
 CONFIDENCE = 0.99
 
-Columns = Mapping[str, Sequence[float | None]]
+BinnedColumns = Mapping[str, Sequence[float | None]]
 
 
 @dataclass(frozen=True)
@@ -30,23 +30,23 @@ class Binning:
     bins: int
 
 
-def draw_binned(name: str, title: str, binning: Binning, runs: Mapping[str, Columns]) -> Chart | None:
+def draw_binned(name: str, title: str, binning: Binning, runs: Mapping[str, BinnedColumns]) -> Chart | None:
     """Return a line for each run with the mean of each bin and its interval of 99 %; None without rows.
 
     runs: the columns `over` and `of` of each run, by its name. All runs have the same bins. Rows without a value do
     not count, and a bin needs two rows.
     """
     pairs = {run: _pairs(binning, columns) for run, columns in runs.items()}
-    places = [x for rows in pairs.values() for x, _ in rows]
-    if not places:
+    positions = [x for rows in pairs.values() for x, _ in rows]
+    if not positions:
         return None
-    low, width = min(places), (max(places) - min(places)) / binning.bins or 1.0
+    low, width = min(positions), (max(positions) - min(positions)) / binning.bins or 1.0
     series = []
     for n, (run, rows) in enumerate(pairs.items()):
         bins: list[list[float]] = [[] for _ in range(binning.bins)]
         for x, y in rows:
             bins[min(int((x - low) / width), binning.bins - 1)].append(y)
-        kept = [(low + (place + 0.5) * width, values) for place, values in enumerate(bins) if len(values) > 1]
+        kept = [(low + (position + 0.5) * width, values) for position, values in enumerate(bins) if len(values) > 1]
         ends = [t_interval(values, CONFIDENCE) for _, values in kept]
         series.append(
             Series(
@@ -60,11 +60,11 @@ def draw_binned(name: str, title: str, binning: Binning, runs: Mapping[str, Colu
             )
         )
     caption = f"Means of {binning.bins} bins of equal width, with t intervals of {CONFIDENCE:.0%} of single rows."
-    axes = [Axis(_say(column), SYMBOLS[column_unit(column)[0]]) for column in (binning.over, binning.of)]
+    axes = [ChartAxis(_say(column), SYMBOLS[column_unit(column)[0]]) for column in (binning.over, binning.of)]
     return Chart(name, title, caption, "line", axes[0], axes[1], (Panel("", tuple(series)),))
 
 
-def _pairs(binning: Binning, columns: Columns) -> list[tuple[float, float]]:
+def _pairs(binning: Binning, columns: BinnedColumns) -> list[tuple[float, float]]:
     """Return the rows with both values, in base units."""
     factors = [column_unit(column)[1] for column in (binning.over, binning.of)]
     rows = zip(columns[binning.over], columns[binning.of], strict=True)

@@ -23,14 +23,14 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 
 from mprun.model.units import find_prefix
 from mprun.reports import figure
-from mprun.reports.figure import Axis, Chart, Panel
+from mprun.reports.figure import Chart, ChartAxis, Panel
 from mprun.reports.palette import GREY, GRID, INK, PAPER, TONES
 
 Image = Literal["svg", "pdf", "png"]
 
 
 @dataclass(frozen=True)
-class Layout:
+class ChartSize:
     """The size of a figure.
 
     - width, height: inches, of a figure with one panel.
@@ -46,8 +46,8 @@ class Layout:
 
 
 # 614 pixels on a screen, and the 85 mm of a column.
-WIDE = Layout(6.4, 2.9, 9.5, 3, 88)
-COLUMN = Layout(85 / 25.4, 2.35, 7.5, 2, 52)
+WIDE = ChartSize(6.4, 2.9, 9.5, 3, 88)
+COLUMN = ChartSize(85 / 25.4, 2.35, 7.5, 2, 52)
 
 # The height of a wider figure, and the width of a letter of its legend, as in a column.
 MOST_HEIGHT = 3.0
@@ -80,17 +80,17 @@ _NOTHING: Mapping[Image, dict[str, Any]] = {
 }
 
 
-def lay_out(width_um: int | None) -> Layout:
+def lay_out(width_um: int | None) -> ChartSize:
     """Return the layout of a figure of this width on paper; of a paper's column for None."""
     if width_um is None:
         return COLUMN
     width = width_um / 25_400
     height = min(MOST_HEIGHT, max(0.8, width / COLUMN.width) * COLUMN.height)
     across = max(1, min(WIDE.across, round(width / COLUMN.width * COLUMN.across)))
-    return Layout(width, height, COLUMN.font_points, across, round(COLUMN.letters * width / COLUMN.width))
+    return ChartSize(width, height, COLUMN.font_points, across, round(COLUMN.letters * width / COLUMN.width))
 
 
-def paint(chart: Chart, layout: Layout, images: Sequence[Image]) -> dict[str, bytes]:
+def paint(chart: Chart, layout: ChartSize, images: Sequence[Image]) -> dict[str, bytes]:
     """Return the picture by the kind of image.
 
     svg: a whole document, with text as text. Its colours are those that `palette.themed` replaces.
@@ -117,7 +117,7 @@ def _adapt(tag: str, prefix: str) -> str:
     return _NAMED.sub(lambda found: found[0] + prefix, tag)
 
 
-def _settings(layout: Layout, salt: str) -> dict[str, Any]:
+def _settings(layout: ChartSize, salt: str) -> dict[str, Any]:
     size = layout.font_points
     return {
         "svg.fonttype": "none",
@@ -158,7 +158,7 @@ def _settings(layout: Layout, salt: str) -> dict[str, Any]:
 class _Painting:
     """A chart on matplotlib's axes."""
 
-    def __init__(self, chart: Chart, layout: Layout) -> None:
+    def __init__(self, chart: Chart, layout: ChartSize) -> None:
         if chart.form == "effect" and layout.width < WIDE.width:
             # names of metrics take half of a column
             layout = replace(layout, across=1)
@@ -390,8 +390,8 @@ class _Painting:
         ):
             if not kind.categories:
                 continue
-            places = [n + middle for n in range(len(kind.categories))]
-            axis.set_major_locator(FixedLocator(places))
+            positions = [n + middle for n in range(len(kind.categories))]
+            axis.set_major_locator(FixedLocator(positions))
             axis.set_ticklabels(kind.categories)
             axis.grid(False)
             limits(middle - 0.5, len(kind.categories) - 0.5 + middle)
@@ -490,7 +490,7 @@ class _Scale:
         return [value / self.factor for value in values]
 
 
-def _scale(axis: Axis, values: Iterable[float]) -> _Scale:
+def _scale(axis: ChartAxis, values: Iterable[float]) -> _Scale:
     """Return the scale whose prefix gives the largest value few digits.
 
     On a logarithmic axis, it is the prefix for the geometric mean of the smallest and the largest value.

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from mprun.reports.figure import Axis, Chart, Panel, Series
+from mprun.reports.figure import Chart, ChartAxis, Panel, Series
 from mprun.reports.palette import FLOW_TONES
 from mprun.reports.run_data import NS
 
@@ -39,7 +39,7 @@ def draw_classes(
     if not panels:
         return None
     caption = "Place of each packet with payload in the data of its flow, from the start of the flow."
-    return Chart(name, title, caption, "points", Axis("time", "s"), Axis("data", "byte"), tuple(panels))
+    return Chart(name, title, caption, "points", ChartAxis("time", "s"), ChartAxis("data", "byte"), tuple(panels))
 
 
 def _draw_flow(tables: Mapping[str, pl.LazyFrame], port: int, start_ns: int) -> tuple[Series, ...]:

@@ -12,9 +12,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from mprun.errors import MprunError
-from mprun.host import invoking_user
 from mprun.inputs import load
-from mprun.metrics.comparison import Compared, Expected, compare, compare_expectations, compare_statements
+from mprun.machine import invoking_user
+from mprun.metrics.comparison import ComparedMetric, Expected, compare, compare_expectations, compare_statements
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.metric import Metric
 from mprun.model.units import format_measured
@@ -33,9 +33,9 @@ from mprun.reports.effect import (
 )
 from mprun.reports.effect_figure import draw_effects
 from mprun.reports.gallery import Gallery
-from mprun.reports.overlay import Subject, overlay
-from mprun.reports.page import ComparisonPage, EffectRow, SideRow, Tile, Value, Verdict, render
-from mprun.reports.run_page import WORDS, Progress, gather
+from mprun.reports.overlay import OverlaidRun, overlay
+from mprun.reports.page import ComparisonPage, EffectRow, ExpectationRow, SideRow, SideValue, Tile, render
+from mprun.reports.run_page import WORDS, PageProgress, gather
 from mprun.runs.run_directory import RunDirectory, write_page
 from mprun.safety.folder import Folder
 from mprun.safety.text import slug
@@ -49,23 +49,23 @@ SIGNS = {True: "▲", False: "▼"}
 
 
 @dataclass(frozen=True)
-class Pair:
+class SidePair:
     """A side of a comparison against the first side, measured."""
 
     operands: Operands
-    compared: Sequence[Compared]
+    compared: Sequence[ComparedMetric]
     expected: Sequence[Expected]
 
 
-def measure(operands: Operands, confidence: float = CONFIDENCE) -> Pair:
+def measure(operands: Operands, confidence: float = CONFIDENCE) -> SidePair:
     """Compare all metrics, expectations and statements of two sides."""
     may_come = (operands.incomplete[0] is not None, operands.incomplete[1] is not None)
     expected = [*compare_expectations(*operands.cells), *compare_statements(*operands.statements, may_come)]
-    return Pair(operands, list(compare(*operands.cells, confidence)), expected)
+    return SidePair(operands, list(compare(*operands.cells, confidence)), expected)
 
 
 def make_comparison(
-    parent: Path, pairs: Sequence[Pair], names: Sequence[str], faults: Sequence[str], progress: Progress
+    parent: Path, pairs: Sequence[SidePair], names: Sequence[str], reasons: Sequence[str], progress: PageProgress
 ) -> Path:
     """Write the page and its figures into a folder of `parent`. Return the path of the page.
 
@@ -92,8 +92,8 @@ def make_comparison(
     page = ComparisonPage(
         title=" and ".join(filter(None, [", ".join(names[:-1]), names[-1]])),
         description=_describe(pairs),
-        status=_status(pairs, faults),
-        verdict="; ".join(faults) or _say_incomplete(pairs),
+        status=_status(pairs, reasons),
+        verdict="; ".join(reasons) or _say_incomplete(pairs),
         tiles=list(_tiles(pairs[0], names, metrics)) if len(pairs) == 1 else [],
         problems=list(_problems(runs, names)),
         pictures=gallery.pictures,
@@ -114,44 +114,44 @@ def make_comparison(
     return path
 
 
-def _list_runs(pairs: Sequence[Pair]) -> list[RunDirectory]:
+def _list_runs(pairs: Sequence[SidePair]) -> list[RunDirectory]:
     """Return the runs of all sides; none if the sides are sweeps."""
     sources = [pairs[0].operands.sources[0], *(pair.operands.sources[1] for pair in pairs)]
     return [source for source in sources if isinstance(source, RunDirectory)]
 
 
-def read_subjects(runs: Sequence[RunDirectory], names: Sequence[str]) -> list[Subject]:
+def read_subjects(runs: Sequence[RunDirectory], names: Sequence[str]) -> list[OverlaidRun]:
     """Return the data of runs for figures with the curves of all. names: of the runs. Raises MprunError."""
     found = []
     for run, name in zip(runs, names if runs else (), strict=True):
         spec = load(*run.resolved_inputs).spec
-        found.append(Subject(name, gather(run, spec, run.plan().intent, run.read("summary.json"))))
+        found.append(OverlaidRun(name, gather(run, spec, run.plan().intent, run.summary())))
     return found
 
 
-def _name_folder(pairs: Sequence[Pair], names: Sequence[str]) -> str:
-    places = [pairs[0].operands.names[0], *(pair.operands.names[1] for pair in pairs)]
-    digest = sha256("\n".join(places).encode()).hexdigest()[:8]
+def _name_folder(pairs: Sequence[SidePair], names: Sequence[str]) -> str:
+    operand_names = [pairs[0].operands.names[0], *(pair.operands.names[1] for pair in pairs)]
+    digest = sha256("\n".join(operand_names).encode()).hexdigest()[:8]
     return f"comparison-{slug('-'.join(names), MOST_NAME)}-{digest}"
 
 
-def _describe(pairs: Sequence[Pair]) -> str:
+def _describe(pairs: Sequence[SidePair]) -> str:
     cells = len({label_of(one.values) for one in pairs[0].compared})
     return f"{cells} cells that both have" if cells > 1 else ""
 
 
-def _status(pairs: Sequence[Pair], faults: Sequence[str]) -> str:
-    if faults:
+def _status(pairs: Sequence[SidePair], reasons: Sequence[str]) -> str:
+    if reasons:
         return "failed"
     return "incomplete" if _say_incomplete(pairs) else ""
 
 
-def _say_incomplete(pairs: Sequence[Pair]) -> str:
+def _say_incomplete(pairs: Sequence[SidePair]) -> str:
     told = dict.fromkeys(text for pair in pairs for text in pair.operands.incomplete if text)
     return "; ".join(f"{text}: the existing runs were compared" for text in told)
 
 
-def _tiles(pair: Pair, names: Sequence[str], metrics: Mapping[str, Metric]) -> Iterator[Tile]:
+def _tiles(pair: SidePair, names: Sequence[str], metrics: Mapping[str, Metric]) -> Iterator[Tile]:
     """Yield the main differences of two sides."""
     for metric, changes, total in choose_changed(pair.compared):
         ordered = sorted(changes, key=lambda one: effect_of(one) or 0.0)
@@ -165,15 +165,15 @@ def _tiles(pair: Pair, names: Sequence[str], metrics: Mapping[str, Metric]) -> I
             yield Tile(metric, f"{_sign(one)} {least}", ", ".join(filter(None, [judge(one, metrics), values])))
 
 
-def _sign(one: Compared) -> str:
+def _sign(one: ComparedMetric) -> str:
     if one.first is None or one.second is None or one.first == one.second:
         return ""
     return SIGNS[one.second > one.first]
 
 
-def _rows(pairs: Sequence[Pair], metrics: Mapping[str, Metric]) -> Iterator[tuple[str, EffectRow]]:
+def _rows(pairs: Sequence[SidePair], metrics: Mapping[str, Metric]) -> Iterator[tuple[str, EffectRow]]:
     """Yield each metric of each cell with its kind: differs, same or alone."""
-    found: dict[tuple[str, str], dict[int, Compared]] = {}
+    found: dict[tuple[str, str], dict[int, ComparedMetric]] = {}
     for n, pair in enumerate(pairs):
         for one in order_by_effect(pair.compared):
             found.setdefault((label_of(one.values) if one.values else "", one.metric), {})[n] = one
@@ -182,33 +182,33 @@ def _rows(pairs: Sequence[Pair], metrics: Mapping[str, Metric]) -> Iterator[tupl
         sides = [own.get(n) for n in range(len(pairs))]
         first = next((one.first for one in own.values() if one.first is not None), None)
         symbol = next(iter(own.values())).symbol
-        values = [Value(_measured(first, symbol)), *(_value(one, symbol, metrics) for one in sides)]
+        values = [SideValue(_measured(first, symbol)), *(_value(one, symbol, metrics) for one in sides)]
         meaning = metrics[metric].meaning if metric in metrics else ""
         known = [one for one in sides if one is not None and None not in (one.first, one.second)]
         kind = "alone" if not known else "differs" if any(not is_dull(one) for one in known) else "same"
         yield kind, EffectRow(cell, metric, meaning, tuple(values))
 
 
-def _value(one: Compared | None, symbol: str, metrics: Mapping[str, Metric]) -> Value:
+def _value(one: ComparedMetric | None, symbol: str, metrics: Mapping[str, Metric]) -> SideValue:
     if one is None or one.first is None or one.second is None:
-        return Value(_measured(None if one is None else one.second, symbol))
+        return SideValue(_measured(None if one is None else one.second, symbol))
     effect = say_effect(one) or ("=" if one.first == one.second else "from nearly nothing")
     sign = "" if is_dull(one) else _sign(one)
-    return Value(_measured(one.second, symbol), sign, effect, say_interval(one), judge(one, metrics) or "")
+    return SideValue(_measured(one.second, symbol), sign, effect, say_interval(one), judge(one, metrics) or "")
 
 
 def _measured(value: float | None, symbol: str) -> str:
     return "–" if value is None else format_measured(value, symbol)
 
 
-def _remark(pairs: Sequence[Pair], rows: int) -> Iterator[str]:
+def _remark(pairs: Sequence[SidePair], rows: int) -> Iterator[str]:
     """Yield how certain the differences are, and what the tables leave out."""
     level = next(
         (one.difference.interval.confidence for pair in pairs for one in pair.compared if one.difference), None
     )
     if level is not None:
         yield f"▲ and ▼ are changes whose interval of {level * 100:.0f} % leaves zero out."
-    elif any(one.verdict == "unknown" for pair in pairs for one in pair.compared):
+    elif any(one.tendency == "unknown" for pair in pairs for one in pair.compared):
         yield "One run on each side: the effect of another seed is not known. To measure it, write: repeat: {runs: 5}"
     if rows > MOST_ROWS:
         yield f"A table has its first {MOST_ROWS} rows of up to {rows}. `mprun compare --json` prints all of them."
@@ -219,24 +219,24 @@ def _problems(runs: Sequence[RunDirectory], names: Sequence[str]) -> Iterator[tu
     for kind, word in WORDS.items():
         told: dict[str, list[str]] = {}
         for run, name in zip(runs, names if runs else (), strict=True):
-            for text in run.read("summary.json")[kind]:
+            for text in run.summary().messages(kind):
                 told.setdefault(text, []).append(name)
         for text, owners in told.items():
             yield word, f"{', '.join(owners)}: {text}"
 
 
-def _sides(pairs: Sequence[Pair], names: Sequence[str]) -> Iterator[SideRow]:
+def _sides(pairs: Sequence[SidePair], names: Sequence[str]) -> Iterator[SideRow]:
     sides = [(pairs[0].operands, 0), *((pair.operands, 1) for pair in pairs)]
     for (operands, side), name in zip(sides, names, strict=True):
         source = operands.sources[side]
         try:
-            status = str(source.read("summary.json")["status"])
+            status = source.summary().status
         except (MprunError, KeyError):
             status = "incomplete"
         yield SideRow(name, status, operands.names[side])
 
 
-def _verdicts(pairs: Sequence[Pair], names: Sequence[str]) -> Iterator[Verdict]:
+def _verdicts(pairs: Sequence[SidePair], names: Sequence[str]) -> Iterator[ExpectationRow]:
     """Yield the expectations that do not hold in all runs of a side."""
     seen = set()
     for name, pair in zip(names[1:], pairs, strict=True):
@@ -248,10 +248,10 @@ def _verdicts(pairs: Sequence[Pair], names: Sequence[str]) -> Iterator[Verdict]:
                 told = say_held(one, (names[0], name))
                 if (row := (say_expected(one, units), told)) not in seen:
                     seen.add(row)
-                    yield Verdict("", row[0], told, held)
+                    yield ExpectationRow("", row[0], told, held)
 
 
-def _inputs(pairs: Sequence[Pair], names: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+def _inputs(pairs: Sequence[SidePair], names: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield the different versions and lines of the inputs of each side against the first."""
     for name, pair in zip(names[1:], pairs, strict=True):
         facts = [f"{key}: {one} -> {other}" for key, (one, other) in pair.operands.facts.items()]
@@ -263,7 +263,7 @@ def _inputs(pairs: Sequence[Pair], names: Sequence[str]) -> Iterator[tuple[str, 
             yield f"Inputs of {name} (+) against {names[0]} (-)", lines
 
 
-def _command(pairs: Sequence[Pair]) -> str:
+def _command(pairs: Sequence[SidePair]) -> str:
     first, second = (Path(name.partition(" ")[0]).name for name in pairs[0].operands.names)
     axis = pairs[0].operands.names[0].partition(" ")[2].partition("=")[0]
     return f"mprun compare {first} --by {axis} --all" if axis else f"mprun compare {first} {second} --all"

@@ -27,7 +27,7 @@ def name_sides(sources: Sequence[RunDirectory | SweepDirectory], given: Sequence
 
     given: names that are known already, such as those of a lab's steps; empty where none is known.
     """
-    titles = [source.record["title"] if isinstance(source, SweepDirectory) else title_of(source) for source in sources]
+    titles = [source.record.title if isinstance(source, SweepDirectory) else title_of(source) for source in sources]
     short = _shorten(titles)
     names = [name or title for name, title in zip(given, short, strict=True)]
     if len(set(names)) < len(names) and not any(isinstance(source, SweepDirectory) for source in sources):

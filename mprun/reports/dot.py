@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from mprun.reports import palette, tree_layout
 from mprun.reports.drawing import Drawing, Edge, Vertex, node_width
-from mprun.reports.palette import GREY, INK, Line
+from mprun.reports.palette import GREY, INK, LineStyle
 
 FONT = "Helvetica,Arial,sans-serif"
 SMALL = 9
@@ -37,10 +37,10 @@ def _write(drawing: Drawing) -> Iterator[str]:
     yield f'  node [fontname="{FONT}" fontsize=11 fontcolor="{INK}" height=0.34 width=0.4 margin="0.09,0.04"]'
     # A label makes its link two ranks long. The other links must be as long, so that their ends are in line.
     yield f"  edge [minlen={_ranks(drawing)}]"
-    places = _place(drawing) if _is_plain_tree(drawing) else {}
+    positions = _positions(drawing) if _is_plain_tree(drawing) else {}
     for vertex in drawing.vertices:
-        yield f"  {_quote(vertex.name)} [{_look(vertex)}{places.get(vertex.name, '')}]"
-    if not places:
+        yield f"  {_quote(vertex.name)} [{_look(vertex)}{positions.get(vertex.name, '')}]"
+    if not positions:
         for layer in drawing.layers:
             yield f"  {{rank=same; edge [style=invis minlen=0]; {' -- '.join(map(_quote, layer))}}}"
     for number, edge in enumerate(drawing.edges):
@@ -68,20 +68,20 @@ def _is_plain_tree(drawing: Drawing) -> bool:
     return bool(drawing.layers) and _ranks(drawing) == 1
 
 
-def _place(drawing: Drawing) -> dict[str, str]:
+def _positions(drawing: Drawing) -> dict[str, str]:
     """Return fixed places for graphviz (`!`), in points."""
     across = drawing.reading == "right"
     heights = {vertex.name: NODE_HEIGHT + LINE_HEIGHT * len(vertex.lines) for vertex in drawing.vertices}
     sizes = heights if across else {vertex.name: node_width(vertex) for vertex in drawing.vertices}
-    centres = tree_layout.place(drawing.layers, [edge.ends for edge in drawing.edges], sizes)
+    centres = tree_layout.lay_out(drawing.layers, [edge.ends for edge in drawing.edges], sizes)
     depth = 0.0
-    places = {}
+    positions = {}
     for layer in drawing.layers:
         for name in layer:
             x, y = (-depth, -centres[name]) if across else (centres[name], depth)
-            places[name] = f' pos="{x:.1f},{y:.1f}!"'
+            positions[name] = f' pos="{x:.1f},{y:.1f}!"'
         depth += LAYER_WIDTH if across else LAYER_HEIGHT + max(heights.values())
-    return places
+    return positions
 
 
 def _look(vertex: Vertex) -> str:
@@ -116,7 +116,7 @@ def _edge(edge: Edge, label: str, is_across: bool) -> Iterator[str]:
     yield f"  {label}:line:{after} -- {head} [{look} minlen=1 tailclip=false]"
 
 
-def _label(edge: Edge, line: Line, is_across: bool) -> str:
+def _label(edge: Edge, line: LineStyle, is_across: bool) -> str:
     """Return the label: name, line and values from top to bottom. The line is at the left if it goes downwards.
 
     `dot` does not draw a straight line downwards within a rank and through the middle of a label. Such a line is
@@ -136,7 +136,7 @@ def _label(edge: Edge, line: Line, is_across: bool) -> str:
     return f'<table border="0" cellspacing="0" cellpadding="1">{cells}</table>'
 
 
-def _line(line: Line, is_dashed: bool, is_across: bool, more: str) -> str:
+def _line(line: LineStyle, is_dashed: bool, is_across: bool, more: str) -> str:
     """Return a cell that looks like a line. A dashed line is one side of a cell, because a filling cannot be dashed."""
     if is_dashed:
         look = f'border="{line.width}" sides="{"b" if is_across else "l"}" style="dashed"'

@@ -61,7 +61,7 @@ class Edge:
     style: the style of its entry in the key. full: all its properties as text.
     """
 
-    ends: layout.Ends
+    ends: layout.EdgeEnds
     name: str
     lines: tuple[str, ...]
     full: str
@@ -172,7 +172,7 @@ class _Sketch:
             who = "every link" if entry.links == total else f"{entry.links} links"
             yield KeyLine(entry.style, values.is_backup, f"{who}: {', '.join([*texts, *_remarks(values)])}")
 
-    def _edge(self, link: LinkSpec, ends: layout.Ends, reading: Reading) -> Edge:
+    def _edge(self, link: LinkSpec, ends: layout.EdgeEnds, reading: Reading) -> Edge:
         values = legend.values_of(link, self._layout)
         entry = self._key.get(values)
         is_level = link.name in self._layout.level
@@ -219,7 +219,7 @@ class _Sketch:
         return legend.values_of(one, self._layout) == legend.values_of(other, self._layout)
 
 
-def _remarks(values: legend.Values) -> Iterator[str]:
+def _remarks(values: legend.CommonValues) -> Iterator[str]:
     """Yield the remarks about links that do not depend on the direction."""
     if values.addressing is not None:
         yield FAMILIES[values.addressing]

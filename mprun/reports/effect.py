@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from mprun.metrics.comparison import RUNS, Compared, Expected
+from mprun.metrics.comparison import RUNS, ComparedMetric, Expected
 from mprun.model.metric import Metric
 from mprun.model.scalar import Scalar, spell_values
 from mprun.model.units import format_measured
@@ -21,10 +21,10 @@ LEAST_CHANGE = 0.0005
 # A ratio over less than this share of the other side is not shown.
 NEARLY_NOTHING = 0.01
 
-Judgement = Literal["better", "worse"]
+Rating = Literal["better", "worse"]
 
 
-def effect_of(one: Compared) -> float | None:
+def effect_of(one: ComparedMetric) -> float | None:
     """Return the change of a metric: the difference of two shares, or else the relative change.
 
     None for a change from nearly nothing.
@@ -36,7 +36,7 @@ def effect_of(one: Compared) -> float | None:
     return None if abs(one.first) < NEARLY_NOTHING * abs(one.second) else one.change
 
 
-def say_effect(one: Compared) -> str:
+def say_effect(one: ComparedMetric) -> str:
     """Return a change as text; empty for a change from nearly nothing."""
     effect = effect_of(one)
     if effect is None:
@@ -44,7 +44,7 @@ def say_effect(one: Compared) -> str:
     return f"{effect * 100:+.1f} points" if one.symbol == "share" else f"{effect:+.2%}"
 
 
-def judge(one: Compared, metrics: Mapping[str, Metric]) -> Judgement | None:
+def judge(one: ComparedMetric, metrics: Mapping[str, Metric]) -> Rating | None:
     """Return whether a change is an improvement. None: it is not clear, or the metric has no direction.
 
     The values alone decide if a side has only one run. metrics: the definitions by name.
@@ -55,34 +55,34 @@ def judge(one: Compared, metrics: Mapping[str, Metric]) -> Judgement | None:
     return "better" if (one.second > one.first) == (better == "higher") else "worse"
 
 
-def is_dull(one: Compared) -> bool:
+def is_dull(one: ComparedMetric) -> bool:
     """Return True if the sides do not clearly differ."""
-    if one.verdict in ("same", "unclear"):
+    if one.tendency in ("same", "unclear"):
         return True
-    return one.verdict == "unknown" and one.change is not None and abs(one.change) < LEAST_CHANGE
+    return one.tendency == "unknown" and one.change is not None and abs(one.change) < LEAST_CHANGE
 
 
-def order_by_effect(compared: Sequence[Compared]) -> list[Compared]:
+def order_by_effect(compared: Sequence[ComparedMetric]) -> list[ComparedMetric]:
     """Return the metrics of each cell with the largest change first.
 
     Changes from nearly nothing follow, because they have no size. Metrics without a change are last.
     """
-    cells: dict[str, list[Compared]] = {}
+    cells: dict[str, list[ComparedMetric]] = {}
     for one in compared:
         cells.setdefault(label_of(one.values), []).append(one)
     return [one for own in cells.values() for one in sorted(own, key=_rank)]
 
 
-def _rank(one: Compared) -> tuple[int, float]:
+def _rank(one: ComparedMetric) -> tuple[int, float]:
     effect = effect_of(one)
     if effect:
         return 0, -abs(effect)
     return (1 if effect is None and None not in (one.first, one.second) and one.first != one.second else 2), 0.0
 
 
-def choose_changed(compared: Sequence[Compared]) -> list[tuple[str, list[Compared], int]]:
+def choose_changed(compared: Sequence[ComparedMetric]) -> list[tuple[str, list[ComparedMetric], int]]:
     """Return the main metrics that clearly differ: the name, the cells that differ, and the number of all cells."""
-    by_metric: dict[str, list[Compared]] = {}
+    by_metric: dict[str, list[ComparedMetric]] = {}
     for one in compared:
         if None not in (one.first, one.second):
             by_metric.setdefault(one.metric, []).append(one)
@@ -94,7 +94,7 @@ def choose_changed(compared: Sequence[Compared]) -> list[tuple[str, list[Compare
     return [(metric, changed[metric], len(by_metric[metric])) for metric in [*main, *others][:MOST_MAIN]]
 
 
-def say_briefly(compared: Sequence[Compared]) -> Iterator[str]:
+def say_briefly(compared: Sequence[ComparedMetric]) -> Iterator[str]:
     """Yield a line for each of the main metrics that clearly differ: by how much, and in how many cells."""
     for metric, changes, total in choose_changed(compared):
         ordered = sorted(changes, key=lambda one: effect_of(one) or 0.0)
@@ -104,12 +104,12 @@ def say_briefly(compared: Sequence[Compared]) -> Iterator[str]:
         yield plain(f"{metric}: {least if least == most else f'{least} to {most}'}{cells}")
 
 
-def _find_changes(own: Sequence[Compared]) -> list[Compared]:
+def _find_changes(own: Sequence[ComparedMetric]) -> list[ComparedMetric]:
     """Return the cells in which a metric clearly differs, and not from nearly nothing."""
     return [one for one in own if not is_dull(one) and effect_of(one) is not None]
 
 
-def say_change(one: Compared, metrics: Mapping[str, Metric]) -> str:
+def say_change(one: ComparedMetric, metrics: Mapping[str, Metric]) -> str:
     """Return `18.89 Mbit/s -> 36.93 Mbit/s  +95.48%  better`, with the interval if there is one."""
     first, second = ("-" if v is None else format_measured(v, one.symbol) for v in (one.first, one.second))
     parts = [f"{first} -> {second}", say_effect(one), say_interval(one), judge(one, metrics) or ""]
@@ -120,7 +120,7 @@ def say_change(one: Compared, metrics: Mapping[str, Metric]) -> str:
     return text
 
 
-def interval_of_effect(one: Compared) -> tuple[float, float] | None:
+def interval_of_effect(one: ComparedMetric) -> tuple[float, float] | None:
     """Return the interval of `effect_of`: of a difference of shares, or of a relative change."""
     if effect_of(one) is None:
         return None
@@ -130,7 +130,7 @@ def interval_of_effect(one: Compared) -> tuple[float, float] | None:
     return (one.ratio.interval.low - 1, one.ratio.interval.high - 1) if one.ratio is not None and one.first else None
 
 
-def say_interval(one: Compared) -> str:
+def say_interval(one: ComparedMetric) -> str:
     """Return the interval of a relative change, or else of a difference; empty without one."""
     if one.ratio is not None and one.first and one.symbol != "share" and effect_of(one):
         low, high = one.ratio.interval.low - 1, one.ratio.interval.high - 1

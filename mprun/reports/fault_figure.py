@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mprun.reports.figure import Axis, Chart, Panel, Series
+from mprun.reports.figure import Chart, ChartAxis, Panel, Series
 
 # The label, the colour and the number of the mark of each status, the usual one first.
 LOOKS = {"passed": ("passed", "p0", 0), "failed": ("failed", "p1", 1), "error": ("error", "f1", 2)}
@@ -48,7 +48,13 @@ def draw_faults(
         f"The grey marks are the value without faults."
     )
     return Chart(
-        name, f"Each packet {done} once", caption, "points", Axis("packet", "1"), Axis(quantity, unit), tuple(panels)
+        name,
+        f"Each packet {done} once",
+        caption,
+        "points",
+        ChartAxis("packet", "1"),
+        ChartAxis(quantity, unit),
+        tuple(panels),
     )
 
 

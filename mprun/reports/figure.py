@@ -21,7 +21,7 @@ from mprun.safety.text import slug
 # line: points joined; step: a value from its point to the next; stack: steps on top of each other; points: separate
 # points; cdf: the share of the values up to each; bar, box: a position for each category; heat: a row for each series;
 # effect: a row for each category, with a change along the x axis.
-Form = Literal["line", "step", "stack", "points", "cdf", "bar", "box", "heat", "effect"]
+ChartForm = Literal["line", "step", "stack", "points", "cdf", "bar", "box", "heat", "effect"]
 Scale = Literal["linear", "log"]
 
 # A line with more points than this is thinned when it is painted.
@@ -29,7 +29,7 @@ MOST_POINTS = 1200
 
 
 @dataclass(frozen=True)
-class Axis:
+class ChartAxis:
     """The quantity of an axis and its base unit (bit/s, s, byte, share, packets; 1 for a number).
 
     categories: the names of the positions 0, 1, 2 ...; empty for numbers. title: shown in place of the label, which is
@@ -51,7 +51,7 @@ class Axis:
 
 
 # Time from time zero of a run.
-TIME = Axis("time", "s")
+TIME = ChartAxis("time", "s")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Series:
     dash: int = 0
     samples: Sequence[Sequence[float]] = ()
 
-    def along(self, form: Form) -> Sequence[float]:
+    def along(self, form: ChartForm) -> Sequence[float]:
         """Return the values on the x axis.
 
         In a distribution, they are the values that other forms have on the y axis.
@@ -110,12 +110,12 @@ class Chart:
     name: str
     title: str
     caption: str
-    form: Form
-    x: Axis
-    y: Axis
+    form: ChartForm
+    x: ChartAxis
+    y: ChartAxis
     panels: tuple[Panel, ...]
     marks: tuple[Mark, ...] = ()
-    value: Axis | None = None
+    value: ChartAxis | None = None
     until: float | None = None
     width_um: int | None = None
 
@@ -142,7 +142,7 @@ def dress(chart: Chart, plot: Plot) -> Chart:
     def say(text: str) -> str:
         return _replace_names(text, shown) if shown else text
 
-    def title(axis: Axis, own: str) -> Axis:
+    def title(axis: ChartAxis, own: str) -> ChartAxis:
         called = say(axis.title or axis.label)
         return replace(
             axis,

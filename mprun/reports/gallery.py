@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from mprun.errors import HostError
+from mprun.errors import MachineError
 from mprun.model.spec import Spec, TopologySpec
 from mprun.reports import graphviz
 from mprun.reports.chart import COLUMN, WIDE, lay_out, paint
@@ -51,7 +51,7 @@ def draw_topology(spec: Spec, gallery: Gallery, caption: str) -> Iterator[str]:
     dot = to_dot(drawing)
     try:
         files = {kind: graphviz.render(dot, kind) for kind in ("svg", "pdf", "png")}
-    except HostError as error:
+    except MachineError as error:
         yield f"The network is not drawn: {error}"
         return
     files["csv"] = _links_csv(spec.topology).encode()

@@ -7,7 +7,7 @@ import re
 import subprocess
 from typing import Literal
 
-from mprun.errors import HostError, RunError
+from mprun.errors import MachineError, RunError
 
 PROGRAM = "dot"
 # An image as wide as a page then has 900 pixels.
@@ -18,12 +18,15 @@ _DATE = re.compile(rb"(?<=/CreationDate \(D:)\d{14}")
 
 
 def render(dot: str, image: Literal["svg", "png", "pdf"]) -> bytes:
-    """Return the image. The same text gives the same bytes on the same machine. Raises HostError without graphviz."""
+    """Return the image. The same text gives the same bytes on the same machine.
+
+    Raises MachineError without graphviz.
+    """
     argv = [PROGRAM, f"-T{image}", *([f"-Gdpi={PIXELS_PER_INCH}"] if image == "png" else [])]
     try:
         done = subprocess.run(argv, input=dot.encode(), capture_output=True, check=False)
     except FileNotFoundError as error:
-        raise HostError(
+        raise MachineError(
             f"graphviz, which draws {image}, is not installed: apt-get install graphviz (--format dot needs nothing)"
         ) from error
     if done.returncode:

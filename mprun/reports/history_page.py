@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mprun.reports.chart import COLUMN, WIDE, paint
-from mprun.reports.figure import Axis, Chart, Panel, Series
+from mprun.reports.figure import Chart, ChartAxis, Panel, Series
 from mprun.reports.page import HistoryPage, HistoryRow, Picture, render
 from mprun.safety.text import plain
 
@@ -18,7 +18,7 @@ MOST_COMMITS = 60
 
 
 @dataclass(frozen=True)
-class Line:
+class HistoryLine:
     """A value of a baseline in each commit. commits: short ids. values: NaN where it is missing."""
 
     baseline: str
@@ -32,7 +32,7 @@ class Line:
         return len({value for value in self.values if not math.isnan(value)}) <= 1
 
 
-def make_page(title: str, lines: Sequence[Line], rows: Sequence[HistoryRow]) -> str:
+def make_page(title: str, lines: Sequence[HistoryLine], rows: Sequence[HistoryRow]) -> str:
     """Return the page. rows: the changes, newest first."""
     drawn = [line for line in lines if not line.is_constant]
     notes = []
@@ -46,13 +46,13 @@ def make_page(title: str, lines: Sequence[Line], rows: Sequence[HistoryRow]) -> 
     return render(HistoryPage(plain(title), description, pictures, notes, rows))
 
 
-def _picture(number: int, line: Line) -> Picture:
+def _picture(number: int, line: HistoryLine) -> Picture:
     commits, values = line.commits[-MOST_COMMITS:], line.values[-MOST_COMMITS:]
-    axis = Axis("commit", categories=tuple(map(plain, commits)))
-    series = Series(line.name, "p0", [float(place) for place in range(len(commits))], values)
+    axis = ChartAxis("commit", categories=tuple(map(plain, commits)))
+    series = Series(line.name, "p0", [float(position) for position in range(len(commits))], values)
     title = f"{plain(line.name)}, {plain(line.baseline)}"
     caption = "Commits that changed this baseline, oldest first."
-    what = Axis(plain(line.name), line.unit)
+    what = ChartAxis(plain(line.name), line.unit)
     chart = Chart(f"value-{number}", title, caption, "step", axis, what, (Panel("", (series,)),))
     wide, column = paint(chart, WIDE, ("svg",)), paint(replace(chart, form="points"), COLUMN, ("svg",))
     return Picture(chart.name, title, caption, wide["svg"].decode(), column["svg"].decode())

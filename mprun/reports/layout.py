@@ -18,7 +18,7 @@ from mprun.model.spec import LinkSpec, TopologySpec
 LONG_RUN = 7
 KEPT = 2
 
-Ends = tuple[str, str]
+EdgeEnds = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Layout:
     level: frozenset[str] = frozenset()
     is_tree: bool = False
 
-    def ends(self, link: LinkSpec) -> Ends:
+    def ends(self, link: LinkSpec) -> EdgeEnds:
         """Return the first and the second end of a link as drawn."""
         a, b = link.ends
         return (b, a) if link.name in self.turned else (a, b)
@@ -101,7 +101,7 @@ def _away(topology: TopologySpec, ranks: Mapping[str, int], is_tree: bool) -> La
     )
 
 
-def sort(edges: Sequence[Ends]) -> list[str]:
+def sort(edges: Sequence[EdgeEnds]) -> list[str]:
     """Return the nodes, each after all nodes that lead to it. Raises CycleError."""
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for tail, head in edges:
@@ -109,7 +109,7 @@ def sort(edges: Sequence[Ends]) -> list[str]:
     return list(sorter.static_order())
 
 
-def longest_way(edges: Sequence[tuple[Ends, float]]) -> float:
+def longest_way(edges: Sequence[tuple[EdgeEnds, float]]) -> float:
     """Return the largest sum of lengths along a way through the graph, which has no cycle."""
     leading: dict[str, list[tuple[str, float]]] = {}
     for (tail, head), length in edges:
@@ -120,7 +120,7 @@ def longest_way(edges: Sequence[tuple[Ends, float]]) -> float:
     return max(ways.values(), default=0.0)
 
 
-def order_layers(nodes: Iterable[str], edges: Sequence[Ends]) -> list[tuple[str, ...]]:
+def order_layers(nodes: Iterable[str], edges: Sequence[EdgeEnds]) -> list[tuple[str, ...]]:
     """Return the layers of a tree, from the leaves up.
 
     Leaves keep their order; other nodes are above their own leaves.
@@ -132,11 +132,11 @@ def order_layers(nodes: Iterable[str], edges: Sequence[Ends]) -> list[tuple[str,
     layers = []
     while layer:
         layers.append(layer)
-        places = {name: place for place, name in enumerate(layer)}
+        positions = {name: position for position, name in enumerate(layer)}
         middles = {
-            name: sum(places[head] for head in heads) / len(heads)
+            name: sum(positions[head] for head in heads) / len(heads)
             for name, heads in below.items()
-            if heads and heads[0] in places
+            if heads and heads[0] in positions
         }
         layer = tuple(sorted(middles, key=lambda name: middles[name]))
     return layers

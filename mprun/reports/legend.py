@@ -15,7 +15,7 @@ STYLES = 5
 
 
 @dataclass(frozen=True)
-class Values:
+class CommonValues:
     """The common values of links. `ahead` is the direction from the first to the second end as drawn.
 
     is_sideways: the directions differ, and the arrows of other links do not fit. addressing: None if it is the
@@ -34,23 +34,23 @@ class Values:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LegendEntry:
     """An entry of the key: `links` links have these values and are drawn in this style."""
 
     style: int
-    values: Values
+    values: CommonValues
     links: int
 
 
-def values_of(link: LinkSpec, layout: Layout) -> Values:
+def values_of(link: LinkSpec, layout: Layout) -> CommonValues:
     ahead, back = (link.reverse, link.forward) if link.name in layout.turned else (link.forward, link.reverse)
     is_sideways = link.name in layout.level and ahead != back
-    return Values(ahead, back, link.backup, is_sideways, link.addressing)
+    return CommonValues(ahead, back, link.backup, is_sideways, link.addressing)
 
 
-def make_legend(topology: TopologySpec, layout: Layout) -> Mapping[Values, Entry]:
+def make_legend(topology: TopologySpec, layout: Layout) -> Mapping[CommonValues, LegendEntry]:
     """Return the values that many shaped links share, in the order of the file."""
-    counts: dict[Values, int] = {}
+    counts: dict[CommonValues, int] = {}
     for link in topology.links:
         values = values_of(link, layout)
         if values.is_shaped and not values.is_sideways:
@@ -58,5 +58,6 @@ def make_legend(topology: TopologySpec, layout: Layout) -> Mapping[Values, Entry
     common = [values for values, count in counts.items() if count > MOST_LABELS]
     chosen = sorted(common, key=lambda values: -counts[values])[:STYLES]
     return {
-        values: Entry(style, values, counts[values]) for style, values in enumerate(filter(chosen.__contains__, common))
+        values: LegendEntry(style, values, counts[values])
+        for style, values in enumerate(filter(chosen.__contains__, common))
     }

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from mprun.reports.metrics import choose_main
 from mprun.reports.page import ListedCell, ListedRun, ListingPage, render
-from mprun.runs.index.listed import Entry
-from mprun.runs.index.selection import FIELDS, Cell, Listing, Request, spell, to_value
+from mprun.runs.index.listed import ListedEntry
+from mprun.runs.index.selection import FIELDS, ListCell, Listing, ListRequest, spell, to_value
 from mprun.safety.folder import Folder
 from mprun.safety.text import plain
 
@@ -27,7 +27,7 @@ def choose_columns(parameters: Sequence[str], metrics: Sequence[str]) -> tuple[s
     return (*shown[:MOST_PARAMETERS], *choose_main(metrics, ()))
 
 
-def write_listing(page: Path, parent: Path, listing: Listing, request: Request) -> None:
+def write_listing(page: Path, parent: Path, listing: Listing, request: ListRequest) -> None:
     """Write a list of the runs in the folder `parent` as a page. Its links are relative to the page."""
     base = os.path.relpath(parent.resolve(), page.parent.resolve())
     columns = [name for name in listing.columns if name not in ("name", "status")]
@@ -54,17 +54,17 @@ def write_listing(page: Path, parent: Path, listing: Listing, request: Request) 
     folder.write_text(page.name, render(content))
 
 
-def _describe(listing: Listing, request: Request) -> Iterator[str]:
+def _describe(listing: Listing, request: ListRequest) -> Iterator[str]:
     of_all = "" if len(listing.rows) == listing.total else f" of {listing.total}"
     yield f"{len(listing.rows)}{of_all} runs and sweeps"
     yield from map(plain, request.where)
 
 
-def _link(base: str, entry: Entry) -> str:
+def _link(base: str, entry: ListedEntry) -> str:
     """Return the address of the report, or else of the directory. No part of it can be read as a scheme."""
     return quote(f"{base}/{entry.name}/{'report.html' if entry.has_report else ''}", errors="surrogateescape")
 
 
-def _cell(cell: Cell) -> ListedCell:
+def _cell(cell: ListCell) -> ListedCell:
     value = to_value(cell)
     return ListedCell(plain(spell(cell)), None if value is None else value.amount, cell is None)

@@ -3,46 +3,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import groupby
 from typing import Any
 
 from mprun.model.metric import TOTAL, Metrics, metrics_of
+from mprun.model.run_summary import MetricValue
+from mprun.model.sweep_files import CellSummary, CellVerdict, Statistic
 from mprun.model.units import factor_of, format_measured
 
 
-def format_bound(verdict: Mapping[str, Any], unit: str) -> str:
-    """Return the bound of a summary's verdict as text: `≥ 36.0 Mbit/s`, `= 2`."""
-    if verdict["equals"] is not None:
-        return f"= {format_measured(verdict['equals'], unit)}"
-    low, high = verdict["minimum"], verdict["maximum"]
+def format_bound(bounds: Mapping[str, Any], unit: str) -> str:
+    """Return the bound of an expectation as text: `≥ 36.0 Mbit/s`, `= 2`."""
+    if bounds["equals"] is not None:
+        return f"= {format_measured(bounds['equals'], unit)}"
+    low, high = bounds["minimum"], bounds["maximum"]
     if low is not None and high is not None:
         return f"{format_measured(low, unit)} to {format_measured(high, unit)}"
     return f"≥ {format_measured(low, unit)}" if low is not None else f"≤ {format_measured(high, unit)}"
 
 
-def interval_of(metric: Mapping[str, Any], confidence: float) -> Sequence[float] | None:
+def list_expectations(cells: Sequence[CellSummary]) -> Iterator[tuple[str, str, list[tuple[CellSummary, CellVerdict]]]]:
+    """Yield each expectation of a sweep: its metric, its bound as text, and its outcome in each cell."""
+    found: dict[tuple[Any, ...], list[tuple[CellSummary, CellVerdict]]] = {}
+    for cell in cells:
+        for one in cell.expectations:
+            found.setdefault(tuple(one.bounds.values()), []).append((cell, one))
+    for (metric, *_), held in found.items():
+        unit = next((cell.metrics[metric].unit for cell, _ in held if metric in cell.metrics), "1")
+        yield metric, format_bound(held[0][1].bounds, unit), held
+
+
+def interval_of(metric: Statistic, confidence: float) -> tuple[float, float] | None:
     """Return the t interval of a metric's mean, from a sweep's summary; None if only one run has it.
 
     confidence: 0.95 or 0.99.
     """
-    found: Sequence[float] | None = metric.get(f"t{confidence * 100:.0f}")
-    return found
+    return {95: metric.t95, 99: metric.t99}.get(round(confidence * 100))
 
 
-def format_mean(metric: Mapping[str, Any] | None, confidence: float) -> str:
+def format_mean(metric: Statistic | None, confidence: float) -> str:
     """Return the mean over the runs of a cell, from a sweep's summary, with half its t interval if it has one."""
     if metric is None:
         return "-"
-    mean = format_measured(metric["mean"], metric["unit"])
+    mean = format_measured(metric.mean, metric.unit)
     interval = interval_of(metric, confidence)
     if interval is None:
         return mean
     low, high = interval
     number, space, unit = mean.partition(" ")
     factor = factor_of(unit)
-    return f"{' ± '.join(align(metric['mean'] / factor, (high - low) / 2 / factor, Decimal(number)))}{space}{unit}"
+    return f"{' ± '.join(align(metric.mean / factor, (high - low) / 2 / factor, Decimal(number)))}{space}{unit}"
 
 
 def align(mean: float, half: float, alone: Decimal) -> tuple[str, str]:
@@ -52,18 +64,18 @@ def align(mean: float, half: float, alone: Decimal) -> tuple[str, str]:
     than the last digit of `alone`.
     """
     rounded = Decimal(f"{half:.1e}")
-    places = 1 - rounded.adjusted()
-    if not half or places > 3 - int(alone.as_tuple().exponent):
+    digits = 1 - rounded.adjusted()
+    if not half or digits > 3 - int(alone.as_tuple().exponent):
         return str(alone), "0"
-    return f"{mean:.{max(0, places)}f}", f"{rounded:f}"
+    return f"{mean:.{max(0, digits)}f}", f"{rounded:f}"
 
 
-def list_metrics(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+def list_metrics(cells: Sequence[CellSummary]) -> list[str]:
     """Return the names of all metrics of a sweep's cells."""
-    return list(dict.fromkeys(name for cell in cells for name in cell["metrics"]))
+    return list(dict.fromkeys(name for cell in cells for name in cell.metrics))
 
 
-def choose_metrics(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str] = ()) -> list[str]:
+def choose_metrics(cells: Sequence[CellSummary], wanted: Sequence[str] = ()) -> list[str]:
     """Return the main metrics of a sweep's summary: those with expectations and goodputs, or else all.
 
     wanted: the metrics that the experiment asks for, in place of these.
@@ -71,7 +83,7 @@ def choose_metrics(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str] = (
     known = list_metrics(cells)
     if asked := [name for name in wanted if name in known]:
         return asked
-    expected = dict.fromkeys(one["metric"] for cell in cells for one in cell["expectations"] if one["metric"] in known)
+    expected = dict.fromkeys(one.metric for cell in cells for one in cell.expectations if one.metric in known)
     goodputs = [name for name in known if name.endswith("goodput")]
     return list(dict.fromkeys([*expected, *goodputs]) or known)
 
@@ -118,30 +130,30 @@ def choose_main(metrics: Sequence[str], expected: Collection[str], own: Collecti
 STATISTICS = ("median", "p90", "p95", "p99", "min", "max", "mdev", "stdev")
 
 
-def find_repeated(metrics: Mapping[str, Mapping[str, Any]]) -> set[str]:
+def find_repeated(metrics: Mapping[str, MetricValue]) -> set[str]:
     """Return the metrics that repeat a mean, because a flow had one request only."""
     found = set()
     for name in metrics:
         stem, _, statistic = name.rpartition(".")
         owner = stem.partition(".")[0]
-        is_single = metrics.get(f"{owner}.requests", {}).get("value") == 1
-        if is_single and statistic in STATISTICS and f"{stem}.mean" in metrics:
+        requests = metrics.get(f"{owner}.requests")
+        if requests is not None and requests.value == 1 and statistic in STATISTICS and f"{stem}.mean" in metrics:
             found.add(name)
     return found
 
 
-def order_metrics(metrics: Mapping[str, Any], owned: Mapping[str, Metrics]) -> dict[str, Any]:
+def order_metrics(metrics: Mapping[str, MetricValue], owned: Mapping[str, Metrics]) -> dict[str, MetricValue]:
     """Return a run's metrics in reading order: paths, then flows and groups in the experiment's order, then sums.
 
     The metrics of a flow have the order of its tool. owned: the metrics of flows and groups.
     """
     owners = {name: n for n, name in enumerate(owned, 1)}
 
-    def place(name: str) -> tuple[int, int]:
+    def order(name: str) -> tuple[int, int]:
         owner, _, what = name.partition(".")
         known = list(metrics_of(owner, owned))
         stem = what if what in known else what.rpartition(".")[0]
         rank = known.index(stem) if stem in known else len(known)
         return owners.get(owner, len(owners) + 1 if owner == TOTAL else 0), rank
 
-    return {name: metrics[name] for name in sorted(metrics, key=place)}
+    return {name: metrics[name] for name in sorted(metrics, key=order)}

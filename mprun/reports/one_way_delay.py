@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from mprun.reports.figure import Axis, Chart, Form, Panel, Series
+from mprun.reports.figure import Chart, ChartAxis, ChartForm, Panel, Series
 from mprun.reports.palette import FLOW_TONES
 from mprun.reports.run_data import MOST_LINES, NS, RunData, over_time
 
@@ -19,7 +19,7 @@ MOST_PANELS = 6
 _STEM, _TITLE = "one-way-delay", "One-way delay"
 
 
-def draw_one_way_delay(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+def draw_one_way_delay(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of the delay of each packet from time zero on, by direction and path; None without packets.
 
     Over time, lost packets are marked at 0.
@@ -40,14 +40,14 @@ def draw_one_way_delay(evidence: RunData, flow: str | None, form: Form) -> Chart
     if form == "cdf":
         caption = "Share of the packets whose time from one node to the other was no longer than that."
         caption += f" Without the {lost} lost packets.{dropped}" if lost else dropped
-        return Chart(stem, _TITLE, caption, form, Axis("delay", "s"), Axis("share", "share"), tuple(shown))
+        return Chart(stem, _TITLE, caption, form, ChartAxis("delay", "s"), ChartAxis("share", "share"), tuple(shown))
     caption = "Time of each packet from one node to the other, at the moment when it left."
     caption += f" The {lost} lost packets are marked at 0.{dropped}" if lost else dropped
     chart = over_time(evidence, f"{stem}-time", f"{_TITLE} over time", caption, "delay", "s", series, form)
     return None if chart is None else replace(chart, panels=tuple(shown))
 
 
-def _panels(evidence: RunData, rows: pl.DataFrame, form: Form) -> Iterator[Panel]:
+def _panels(evidence: RunData, rows: pl.DataFrame, form: ChartForm) -> Iterator[Panel]:
     """Yield a plot for each direction, with a series for each path and, over time, for the losses of the path."""
     kept = pl.col("state") == _RECEIVED if form == "cdf" else pl.col("delay_ns").is_not_null()
     for (sender, receiver), part in rows.group_by("from", "to", maintain_order=True):
@@ -60,8 +60,8 @@ def _panels(evidence: RunData, rows: pl.DataFrame, form: Form) -> Iterator[Panel
 
 def _series(evidence: RunData, rows: pl.DataFrame, words: str) -> Iterator[Series]:
     """Yield the delays of each path. words: the addition to the label, for lost packets, which have another mark."""
-    place = pl.coalesce("path", "link", pl.lit("other"))
-    named = rows.with_columns(place.alias("place"), pl.col("delay_ns").fill_null(0))
+    label = pl.coalesce("path", "link", pl.lit("other"))
+    named = rows.with_columns(label.alias("place"), pl.col("delay_ns").fill_null(0))
     for (where,), part in named.sort("place", maintain_order=True).group_by("place", maintain_order=True):
         name = str(where)
         tone = evidence.tones.get(name) or evidence.tone_of_link(name) or FLOW_TONES[0]

@@ -15,7 +15,7 @@ import numpy
 
 from mprun.inputs.keys.plot import FORMS
 from mprun.model.spec import SeriesName
-from mprun.reports.figure import Chart, Form, Mark, Panel, Series
+from mprun.reports.figure import Chart, ChartForm, Mark, Panel, Series
 from mprun.reports.run_data import RunData
 from mprun.reports.run_figures import MOST_FLOWS, draw_own
 
@@ -48,7 +48,7 @@ _CAPTIONS = {
 
 
 @dataclass(frozen=True)
-class Subject:
+class OverlaidRun:
     """A run of a comparison, with the name of its curves."""
 
     name: str
@@ -61,7 +61,7 @@ class Subject:
         return list(dict.fromkeys(self.evidence.groups.get(flow, flow) for flow in named))
 
 
-def overlay(subjects: Sequence[Subject]) -> Iterator[Chart]:
+def overlay(subjects: Sequence[OverlaidRun]) -> Iterator[Chart]:
     """Yield the figures of several runs: the rate over time first, then what at least two of them have.
 
     All figures over time have the same end.
@@ -73,27 +73,27 @@ def overlay(subjects: Sequence[Subject]) -> Iterator[Chart]:
         yield replace(chart, until=until, marks=marks) if chart.is_over_time else chart
 
 
-def _draw(subjects: Sequence[Subject]) -> Iterator[Chart | None]:
+def _draw(subjects: Sequence[OverlaidRun]) -> Iterator[Chart | None]:
     yield _draw_total(subjects)
     shared = [flow for flow in subjects[0].flows if sum(flow in one.flows for one in subjects) > 1][:MOST_FLOWS]
     if len(shared) > 1:
         yield _draw_flows(subjects, shared)
     for flow in shared:
         for source in _OF_FLOW:
-            drawn = [_draw_source(one, source, flow) for one in subjects]
+            drawn = [_draw_kind(one, source, flow) for one in subjects]
             labels = {_path_of(series.label) for chart in drawn if chart for series in chart.panels[0].series}
             # on a single path, the rate of a flow is that of the first figures
             if source != "rate" or len(labels) > 1:
                 of = f"{_WHAT[source]} of {flow} by path" if len(labels) > 1 else f"{_WHAT[source]} of {flow}"
                 yield _merge(subjects, drawn, f"{source}-{flow}-by-run", of, _CAPTIONS[source], _path_of)
     for source in _OF_RUN:
-        drawn = [_draw_source(one, source, None) for one in subjects]
+        drawn = [_draw_kind(one, source, None) for one in subjects]
         caption = _CAPTIONS.get(source, f"The share of all values up to each {_WHAT[source].lower()}")
         yield _merge(subjects, drawn, f"{source}-by-run", _WHAT[source], caption, lambda label: label)
 
 
-def _draw_source(subject: Subject, source: SeriesName, flow: str | None) -> Chart | None:
-    form: Form = "step" if source == "rate" else FORMS[source][0]
+def _draw_kind(subject: OverlaidRun, source: SeriesName, flow: str | None) -> Chart | None:
+    form: ChartForm = "step" if source == "rate" else FORMS[source][0]
     if flow is not None:
         members = [one for one in subject.evidence.members(flow) if one in subject.evidence.flows]
         # the subflows of many flows would not be legible
@@ -101,7 +101,7 @@ def _draw_source(subject: Subject, source: SeriesName, flow: str | None) -> Char
     return draw_own(subject.evidence, source, None, form)
 
 
-def _draw_total(subjects: Sequence[Subject]) -> Chart | None:
+def _draw_total(subjects: Sequence[OverlaidRun]) -> Chart | None:
     """Return the figure of the rate of all flows in the foreground: from sockets, or else as the programs report it."""
     for source in ("rate", "goodput"):
         drawn = [_sum_of(one, source, one.flows) for one in subjects]
@@ -119,7 +119,7 @@ def _draw_total(subjects: Sequence[Subject]) -> Chart | None:
     return _merge(subjects, drawn, "rate-by-run", title, caption, lambda _: "")
 
 
-def _draw_flows(subjects: Sequence[Subject], flows: Sequence[str]) -> Chart | None:
+def _draw_flows(subjects: Sequence[OverlaidRun], flows: Sequence[str]) -> Chart | None:
     """Return the figure of the rate of each flow that runs share: a plot for each flow."""
     drawn = []
     for one in subjects:
@@ -131,7 +131,7 @@ def _draw_flows(subjects: Sequence[Subject], flows: Sequence[str]) -> Chart | No
     return _merge(subjects, drawn, "rate-by-flow", "Rate of each flow", caption, lambda label: label)
 
 
-def _sum_of(subject: Subject, source: SeriesName, flows: Sequence[str]) -> Chart | None:
+def _sum_of(subject: OverlaidRun, source: SeriesName, flows: Sequence[str]) -> Chart | None:
     """Return a figure with one curve: the sum over flows. None if a flow has no rate over time."""
     members = [member for flow in flows for member in subject.evidence.members(flow)]
     charts = [draw_own(subject.evidence, source, flow, "step") for flow in members]
@@ -169,12 +169,12 @@ def average_steps(series: Series, interval_s: float) -> Series:
 
 
 def _value_at(series: Series, moment: float) -> float:
-    place = bisect_right(series.x, moment) - 1
-    return float(series.y[place]) if 0 <= place < len(series.x) - 1 else 0.0
+    index = bisect_right(series.x, moment) - 1
+    return float(series.y[index]) if 0 <= index < len(series.x) - 1 else 0.0
 
 
 def _merge(
-    subjects: Sequence[Subject],
+    subjects: Sequence[OverlaidRun],
     drawn: Sequence[Chart | None],
     name: str,
     title: str,
@@ -216,7 +216,7 @@ def _path_of(label: str) -> str:
     return label.partition(", port ")[0]
 
 
-def _join_marks(subjects: Sequence[Subject]) -> list[Mark]:
+def _join_marks(subjects: Sequence[OverlaidRun]) -> list[Mark]:
     """Return the changes of links of all runs. A change that not all runs have names its runs."""
     owners: dict[Mark, list[str]] = {}
     for one in subjects:

@@ -23,7 +23,7 @@ _SIZE = re.compile(r'(<svg\b[^>]*?) width="[^"]*"( height="[^"]*")?')
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ExpectationRow:
     """An expectation in words. held: whether it holds; None if not known yet."""
 
     metric: str
@@ -42,7 +42,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Row:
+class PageRow:
     """A row of a table. note: the meaning of the first cell."""
 
     cells: tuple[str, ...]
@@ -55,7 +55,7 @@ class Grid:
 
     title: str
     head: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[PageRow, ...]
     names: int = 1
 
 
@@ -103,7 +103,7 @@ class Page:
     description: str
     status: str
     verdict: str
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[ExpectationRow]
     tiles: Sequence[Tile]
     problems: Sequence[tuple[str, str]]
     pictures: Sequence[Picture]
@@ -161,7 +161,7 @@ class ListingPage:
 
 
 @dataclass(frozen=True)
-class Value:
+class SideValue:
     """A metric of a side of a comparison, and its change against the first side.
 
     - sign: ▲ or ▼, or empty for no change.
@@ -182,7 +182,7 @@ class EffectRow:
     cell: str
     metric: str
     meaning: str
-    values: tuple[Value, ...]
+    values: tuple[SideValue, ...]
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class ComparisonPage:
     alike: Sequence[EffectRow]
     alone: Sequence[EffectRow]
     remarks: Sequence[str]
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[ExpectationRow]
     inputs: Sequence[tuple[str, Sequence[str]]]
     repeat: Sequence[tuple[str, str]]
 

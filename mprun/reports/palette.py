@@ -28,7 +28,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Line:
+class LineStyle:
     """The look of a line. width: in points."""
 
     colour: str
@@ -45,10 +45,16 @@ NODES: Mapping[str | None, Look] = {
 }
 OTHER = Look("box", "□", "#f5e1ee", "#a3457e")
 
-SHAPED = Line(INK, 2)
-UNSHAPED = Line("#8a8f94", 1)
+SHAPED = LineStyle(INK, 2)
+UNSHAPED = LineStyle("#8a8f94", 1)
 # A style for each entry of the key.
-STYLES = (Line("#0072b2", 2), Line("#d55e00", 3), Line("#009e73", 1), Line("#cc79a7", 4), Line("#56b4e9", 2))
+STYLES = (
+    LineStyle("#0072b2", 2),
+    LineStyle("#d55e00", 3),
+    LineStyle("#009e73", 1),
+    LineStyle("#cc79a7", 4),
+    LineStyle("#56b4e9", 2),
+)
 
 # Kinds that have another name in a drawing than in a file.
 TITLES: Mapping[str, str] = {"openflow": "OpenFlow switch"}
@@ -124,7 +130,7 @@ def look_of(kind: str | None) -> Look:
     return NODES.get(kind, OTHER)
 
 
-def line_of(edge: Edge) -> Line:
+def line_of(edge: Edge) -> LineStyle:
     if edge.style is not None:
         return STYLES[edge.style]
     return SHAPED if edge.is_shaped else UNSHAPED

@@ -6,19 +6,21 @@ Each metric has one unit, which is in the head of its column (a sweep) or in a c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Literal
 
+from mprun.model.run_summary import Summary
 from mprun.model.scalar import spell_scalar
+from mprun.model.sweep_files import Statistic, SweepSummary
 from mprun.model.units import factor_of, format_measured
 from mprun.reports.metrics import align, interval_of
 from mprun.safety.cell import Number, write_cell
 
-Format = Literal["latex", "markdown"]
+PaperFormat = Literal["latex", "markdown"]
 # A cell is a text or a number; its type decides how it is written.
-Cell = str | Number
+TableCell = str | Number
 MISSING = "--"
 
 
@@ -27,19 +29,19 @@ class PaperTable:
     """A table. names: the number of columns with text; the others have numbers."""
 
     head: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     names: int
 
 
-def of_sweep(summary: Mapping[str, Any], metrics: Sequence[str], confidence: float) -> PaperTable:
+def of_sweep(summary: SweepSummary, metrics: Sequence[str], confidence: float) -> PaperTable:
     """Return a row for each cell: its values, its runs, and the mean of each metric with half its t interval."""
-    cells: Sequence[Mapping[str, Any]] = summary["cells"]
-    axes = list(dict.fromkeys(name for cell in cells for name in cell["values"]))
-    columns = [_column(name, [cell["metrics"].get(name) for cell in cells], confidence) for name in metrics]
+    cells = summary.cells
+    axes = list(dict.fromkeys(name for cell in cells for name in cell.values))
+    columns = [_column(name, [cell.metrics.get(name) for cell in cells], confidence) for name in metrics]
     rows = tuple(
         (
-            *(spell_scalar(cell["values"].get(name, "")) for name in axes),
-            Number(str(sum(cell["runs"].values()))),
+            *(spell_scalar(cell.values.get(name, "")) for name in axes),
+            Number(str(cell.runs.total)),
             *(column[1][n] for column in columns),
         )
         for n, cell in enumerate(cells)
@@ -47,30 +49,29 @@ def of_sweep(summary: Mapping[str, Any], metrics: Sequence[str], confidence: flo
     return PaperTable((*axes, "runs", *(column[0] for column in columns)), rows, len(axes))
 
 
-def of_run(summary: Mapping[str, Any], metrics: Sequence[str]) -> PaperTable:
+def of_run(summary: Summary, metrics: Sequence[str]) -> PaperTable:
     """Return a row for each metric: its name, its value and its unit."""
     rows = []
     for name in metrics:
-        metric = summary["metrics"][name]
-        value, _, unit = format_measured(metric["value"], metric["unit"]).partition(" ")
+        value, _, unit = format_measured(*summary.metrics[name]).partition(" ")
         rows.append((name, unit, Number(value)))
     return PaperTable(("metric", "unit", "value"), tuple(rows), 2)
 
 
-def _column(name: str, values: Sequence[Mapping[str, Any] | None], confidence: float) -> tuple[str, list[Cell]]:
+def _column(name: str, values: Sequence[Statistic | None], confidence: float) -> tuple[str, list[TableCell]]:
     """Return the head and the cells of a metric's column. The unit is that of the largest mean."""
     means = [value for value in values if value is not None]
     if not means:
         return name, [MISSING] * len(values)
-    largest = max(means, key=lambda value: abs(value["mean"]))
-    _, _, unit = format_measured(largest["mean"], largest["unit"]).partition(" ")
+    largest = max(means, key=lambda value: abs(value.mean))
+    _, _, unit = format_measured(largest.mean, largest.unit).partition(" ")
     shown = [MISSING if value is None else _mean(value, unit, confidence) for value in values]
     return f"{name} ({unit})" if unit else name, shown
 
 
-def _mean(value: Mapping[str, Any], unit: str, confidence: float) -> Number:
+def _mean(value: Statistic, unit: str, confidence: float) -> Number:
     factor = factor_of(unit) if unit else 1.0
-    mean = value["mean"] / factor
+    mean = value.mean / factor
     interval = interval_of(value, confidence)
     # four digits are what a table of a paper has room for
     alone = Decimal(f"{mean:.4g}")
@@ -79,7 +80,7 @@ def _mean(value: Mapping[str, Any], unit: str, confidence: float) -> Number:
     return Number(*align(mean, (interval[1] - interval[0]) / 2 / factor, alone))
 
 
-def write(table: PaperTable, form: Format) -> str:
+def write(table: PaperTable, form: PaperFormat) -> str:
     """Return a table as text that ends in a line break."""
     rows = [[write_cell(cell, form) for cell in row] for row in (table.head, *table.rows)]
     return _to_latex(table, rows) if form == "latex" else _to_markdown(table, rows)

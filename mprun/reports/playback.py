@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mprun.reports.figure import Chart, Form, Series
+from mprun.reports.figure import Chart, ChartForm, Series
 from mprun.reports.run_data import MOST_LINES, NS, RunData, over_time, say_dropped
 
 # A buffer with less counts as empty. A frame of a film lasts 40 ms.
 EMPTY_S = 0.001
 
 
-def draw_buffer(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+def draw_buffer(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of video that is fetched and not yet played.
 
     The buffer grows by a chunk at once, and falls by one second per second while the video plays.
@@ -50,7 +50,7 @@ def _trace(begin_s: float, arrivals: Sequence[tuple[float, float, float]]) -> tu
     return [*x, x[-1] + y[-1]], [*y, 0.0]
 
 
-def draw_quality(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+def draw_quality(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of the bit rate of each chunk, from the time of its request."""
     rows = evidence.read("chunks", "flow", "start_ns", "delay_ns", "quality_bit_per_s", flow=flow)
     if rows is None:

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import fill
 
-from mprun.reports.figure import Axis, Chart, Panel, Series
+from mprun.reports.figure import Chart, ChartAxis, Panel, Series
 
 # The letters in a line below a bar, for a whole figure.
 LETTERS = 72
 
 
 @dataclass(frozen=True)
-class Pair:
+class PublishedPair:
     """A value of a publication and of a run, in base units. None: unknown."""
 
     label: str
@@ -23,7 +23,7 @@ class Pair:
     here: float | None
 
 
-def draw_pairs(name: str, title: str, quantity: str, unit: str, pairs: Sequence[Pair]) -> Chart | None:
+def draw_pairs(name: str, title: str, quantity: str, unit: str, pairs: Sequence[PublishedPair]) -> Chart | None:
     """Return bars of both values of each pair; None if no value is known. unit: the base unit."""
     width = max(8, LETTERS // max(len(pairs), 1))
     names = tuple(fill(pair.label, width, break_long_words=False) for pair in pairs)
@@ -38,4 +38,6 @@ def draw_pairs(name: str, title: str, quantity: str, unit: str, pairs: Sequence[
     ]
     if not series:
         return None
-    return Chart(name, title, "", "bar", Axis("", categories=names), Axis(quantity, unit), (Panel("", tuple(series)),))
+    return Chart(
+        name, title, "", "bar", ChartAxis("", categories=names), ChartAxis(quantity, unit), (Panel("", tuple(series)),)
+    )

@@ -13,7 +13,7 @@ from dataclasses import replace
 import polars as pl
 
 from mprun.model.sequence_space import Seen
-from mprun.reports.figure import Chart, Form, Mark, Series
+from mprun.reports.figure import Chart, ChartForm, Mark, Series
 from mprun.reports.palette import FLOW_TONES
 from mprun.reports.run_data import MOST_LINES, NS, RunData, over_time, say_dropped
 
@@ -34,21 +34,21 @@ _CHANGES = {
 _AGAIN = ("", ", sent again", ", reinjected")
 
 
-def draw_rtt(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+def draw_rtt(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of the smoothed round-trip time of each path at the sender."""
     caption = f"Smoothed round-trip time that the sender of {flow} has of each path, from its qlog."
     words = ("rtt", f"Round-trip time of {flow}", caption, "round-trip time", "s")
     return _draw_state(evidence, flow, "srtt_ns", 1 / NS, words, form)
 
 
-def draw_cwnd(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+def draw_cwnd(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of the congestion window of each path at the sender."""
     caption = f"Congestion window of each path at the sender of {flow}, from its qlog."
     words = ("cwnd", f"Congestion window of {flow}", caption, "congestion window", "byte")
     return _draw_state(evidence, flow, "cwnd_bytes", 1.0, words, form)
 
 
-def draw_in_flight(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+def draw_in_flight(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of the bytes in flight on each path."""
     caption = f"Bytes that the sender of {flow} has sent on each path and that are neither acknowledged nor considered "
     words = ("in_flight", f"Bytes in flight of {flow}", f"{caption}lost, from its qlog.", "in flight", "byte")
@@ -56,7 +56,12 @@ def draw_in_flight(evidence: RunData, flow: str | None, form: Form) -> Chart | N
 
 
 def _draw_state(
-    evidence: RunData, flow: str | None, column: str, factor: float, words: tuple[str, str, str, str, str], form: Form
+    evidence: RunData,
+    flow: str | None,
+    column: str,
+    factor: float,
+    words: tuple[str, str, str, str, str],
+    form: ChartForm,
 ) -> Chart | None:
     """Return the figure of a state of the sender; None if the qlog does not have the path of each state."""
     sender = _sender(evidence, flow)
@@ -88,7 +93,7 @@ def _hold(times_ns: Sequence[int], values: Sequence[float]) -> tuple[list[int], 
     return held_ns, held
 
 
-def draw_rate(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+def draw_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of the payload that the receiver got on each path."""
     sender = _sender(evidence, flow)
     if flow is None or sender is None:
@@ -115,7 +120,7 @@ def draw_rate(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
     return _mark(evidence, flow, over_time(evidence, f"rate-{flow}", title, caption, "rate", "bit/s", series, form))
 
 
-def draw_offsets(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+def draw_offsets(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of the place of each sent STREAM frame in its stream, by path."""
     sender = _sender(evidence, flow)
     if flow is None or sender is None:

@@ -13,7 +13,7 @@ import polars as pl
 
 from mprun.errors import MprunError
 from mprun.model.units import NS_PER_S
-from mprun.reports.figure import MOST_POINTS, TIME, Axis, Chart, Form, Mark, Panel, Series
+from mprun.reports.figure import MOST_POINTS, TIME, Chart, ChartAxis, ChartForm, Mark, Panel, Series
 from mprun.reports.palette import FLOW_TONES, PATH_TONES
 
 NS = float(NS_PER_S)
@@ -22,7 +22,7 @@ MOST_LINES = 12
 
 
 @dataclass(frozen=True)
-class Association:
+class AssociationFlow:
     """A flow over SCTP, whose sockets the kernel does not report: its nodes, and its server's addresses and ports."""
 
     source: str
@@ -50,7 +50,7 @@ class RunData:
     background: frozenset[str] = frozenset()
     groups: Mapping[str, str] = field(default_factory=dict)
     captures: Mapping[str, str] = field(default_factory=dict)
-    associations: Mapping[str, Association] = field(default_factory=dict)
+    associations: Mapping[str, AssociationFlow] = field(default_factory=dict)
     tones: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -110,7 +110,7 @@ def over_time(
     label: str,
     unit: str,
     series: Sequence[Series],
-    form: Form,
+    form: ChartForm,
 ) -> Chart | None:
     """Return a figure over time; None without series. form: line, step, stack or points.
 
@@ -121,7 +121,7 @@ def over_time(
     if any(len(each.x) > MOST_POINTS for each in series):
         what = "a mean" if form == "stack" else "the lowest and the highest"
         caption += f" Of many samples each part of the figure shows {what}; all are in the CSV file."
-    return Chart(name, title, caption, form, TIME, Axis(label, unit), (Panel("", tuple(series)),), evidence.marks)
+    return Chart(name, title, caption, form, TIME, ChartAxis(label, unit), (Panel("", tuple(series)),), evidence.marks)
 
 
 def say_dropped(shown: Sequence[Series], series: Sequence[Series]) -> str:

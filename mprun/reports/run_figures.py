@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of a run, from its tables: its course over time, and distributions of delays. Pure.
 
-Each kind of figure is a `Source`, under the name in `plots` of an experiment.
+Each kind of figure is a `FigureKind`, under the name in `plots` of an experiment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mprun.model.metric import SUFFIXES
 from mprun.model.spec import Plot, SeriesName
 from mprun.model.trace_event_name import event_of
 from mprun.reports import qlog_figures
-from mprun.reports.figure import Axis, Chart, Form, Panel, Series, dress
+from mprun.reports.figure import Chart, ChartAxis, ChartForm, Panel, Series, dress
 from mprun.reports.one_way_delay import draw_one_way_delay
 from mprun.reports.palette import FLOW_TONES
 from mprun.reports.playback import draw_buffer, draw_quality
@@ -40,11 +40,11 @@ OTHER = "other ways"
 
 
 # Makes the figure of a flow, or of the whole run for None. It returns None if there is nothing to show.
-Draw = Callable[[RunData, str | None, Form], Chart | None]
+Draw = Callable[[RunData, str | None, ChartForm], Chart | None]
 
 
 @dataclass(frozen=True)
-class Source:
+class FigureKind:
     """A kind of figure.
 
     - tables: the tables that it may be made from.
@@ -78,7 +78,7 @@ def _draw(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
                 yield dress(chart, plot)
         if plot.series is None:
             continue
-        source = SOURCES[plot.series]
+        source = FIGURES[plot.series]
         form = plot.form or FORMS[plot.series][0]
         flows: Sequence[str | None] = [plot.flow]
         if source.by_flow:
@@ -89,9 +89,9 @@ def _draw(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
                 yield dress(chart, plot)
 
 
-def draw_own(evidence: RunData, series: SeriesName, flow: str | None, form: Form) -> Chart | None:
+def draw_own(evidence: RunData, series: SeriesName, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of a series of one flow, or of the whole run for None. None if there is nothing to show."""
-    return SOURCES[series].draw(evidence, flow, form)
+    return FIGURES[series].draw(evidence, flow, form)
 
 
 def lacking(evidence: RunData, plots: Sequence[Plot]) -> Iterator[str]:
@@ -103,7 +103,7 @@ def lacking(evidence: RunData, plots: Sequence[Plot]) -> Iterator[str]:
             yield f"no figure of '{plot.column}': table {plot.table} has no such numbers over time"
         elif plot.series is not None:
             of = f" of {plot.flow}" if plot.flow else ""
-            tables = " nor ".join(SOURCES[plot.series].tables)
+            tables = " nor ".join(FIGURES[plot.series].tables)
             is_captured = plot.series in ("sequence", "one_way_delay")
             hint = " (`mprun packets` makes them of its captures)" if is_captured else ""
             yield f"no figure '{plot.series}'{of}: the run has no {tables} to show{hint}"
@@ -112,8 +112,8 @@ def lacking(evidence: RunData, plots: Sequence[Plot]) -> Iterator[str]:
 def _usual(evidence: RunData) -> Iterator[Plot]:
     """Yield a plot of each kind that has data, for the first flows."""
     shown = [flow for flow in evidence.flows if flow not in evidence.background] or list(evidence.flows)
-    for name, source in SOURCES.items():
-        if name == "goodput" and len(shown) == 1 and SOURCES["rate"].draw(evidence, shown[0], "stack"):
+    for name, source in FIGURES.items():
+        if name == "goodput" and len(shown) == 1 and FIGURES["rate"].draw(evidence, shown[0], "stack"):
             continue
         for flow in shown[:MOST_FLOWS] if source.by_flow else [None]:
             yield Plot(series=name, flow=flow)
@@ -151,7 +151,7 @@ def _draw_column(evidence: RunData, plot: Plot) -> Chart | None:
     return over_time(evidence, f"{table}-{label}{of}", title, caption, label, unit, shown, plot.form or TABLE_FORMS[0])
 
 
-def _draw_goodput(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+def _draw_goodput(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of all flows at once: the payload that their receivers got, as the tools report it."""
     # only tools whose flows may have several streams have this column
     stream = ["stream"] if evidence.has("goodput", "stream") else []
@@ -177,7 +177,7 @@ def _draw_goodput(evidence: RunData, flow: str | None, form: Form) -> Chart | No
     )
 
 
-def _draw_rate(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+def _draw_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of the acknowledged payload of each subflow, from samples of the sender's sockets."""
     rows = _sender(evidence, flow, "bytes_acked")
     if rows is None or rows["path"].null_count() == rows.height:
@@ -187,19 +187,19 @@ def _draw_rate(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
         return None
     # the interval that ended with the first sample
     moments.insert(0, max(0, moments[0] - _usual_interval(moments)))
-    places = {moment: n for n, moment in enumerate(moments)}
+    indices = {moment: n for n, moment in enumerate(moments)}
     subflows = list(_subflows(rows, evidence))
     series = []
     for label, tone, dash, part in subflows:
         rates = [0.0] * len(moments)
         times, acked = part["time_ns"].to_list(), part["bytes_acked"].to_list()
         # a subflow that was missing in the sample before began at 0 bytes
-        before_ns, before = moments[max(places[times[0]] - 1, 0)], 0
+        before_ns, before = moments[max(indices[times[0]] - 1, 0)], 0
         for time_ns, bytes_acked in zip(times, acked, strict=True):
             if time_ns > before_ns and bytes_acked >= before:
                 rate = (bytes_acked - before) * 8 * NS / (time_ns - before_ns)
-                for place in range(places[before_ns], places[time_ns]):
-                    rates[place] = rate
+                for index in range(indices[before_ns], indices[time_ns]):
+                    rates[index] = rate
             before_ns, before = time_ns, bytes_acked
         rates[-1] = rates[-2]
         series.append(Series(label, tone, [moment / NS for moment in moments], rates, dash=dash))
@@ -228,13 +228,13 @@ def _sum_by_path(series: Sequence[Series], paths: Sequence[str | None], evidence
     ]
 
 
-def _draw_rtt(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+def _draw_rtt(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     caption = f"Smoothed round-trip time that the sender of {flow} has of each subflow, sampled."
     title = f"Round-trip time of {flow}"
     return _draw_sampled(evidence, flow, ("rtt_us", 1e-6), ("rtt", title, caption, "round-trip time", "s"), form)
 
 
-def _draw_cwnd(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+def _draw_cwnd(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     caption = f"Congestion window of each subflow at the sender of {flow}, sampled."
     title = f"Congestion window of {flow}"
     words = ("cwnd", title, caption, "congestion window", "packets")
@@ -246,7 +246,7 @@ def _draw_sampled(
     flow: str | None,
     column: tuple[str, float],
     words: tuple[str, str, str, str, str],
-    form: Form,
+    form: ChartForm,
 ) -> Chart | None:
     """Return the figure of a state of the sender's sockets. column: its name, and the factor to base units."""
     name, factor = column
@@ -265,7 +265,7 @@ def _draw_sampled(
     return over_time(evidence, f"{stem}-{flow}", title, caption, label, unit, series, form)
 
 
-def _draw_queue(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+def _draw_queue(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     rows = evidence.read("queues", "time_ns", "link", "direction", "backlog_packets")
     if rows is None or rows["time_ns"].n_unique() < LEAST_SAMPLES:
         return None
@@ -288,7 +288,7 @@ def _draw_queue(evidence: RunData, flow: str | None, form: Form) -> Chart | None
     return over_time(evidence, "queue", "Queues", caption, "backlog", "packets", series, form)
 
 
-def _draw_interfaces(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+def _draw_interfaces(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     rows = evidence.read("interfaces", "time_ns", "node", "interface", "link", "tx_bytes")
     if rows is None or rows["time_ns"].n_unique() < LEAST_SAMPLES:
         return None
@@ -320,7 +320,7 @@ def _choose(found: Sequence[tuple[float, Series]], which: str) -> tuple[list[Ser
     return shown, f" The {len(shown)} {which} of {len(found)}." if len(found) > len(shown) else ""
 
 
-def _draw_delay(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+def _draw_delay(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of the delays of requests, datagrams and pings, as far as the run has them."""
     series = []
     nouns = []
@@ -339,7 +339,7 @@ def _draw_delay(evidence: RunData, flow: str | None, form: Form) -> Chart | None
     return _distribution(evidence, ("delay", "Delay", _join(nouns), "delay"), flow, series, form)
 
 
-def _draw_completion(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+def _draw_completion(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     rows = evidence.read("flows", "flow", "start_ns", "completion_ns", flow=flow)
     if rows is None:
         return None
@@ -353,7 +353,7 @@ def _draw_completion(evidence: RunData, flow: str | None, form: Form) -> Chart |
 
 
 def _distribution(
-    evidence: RunData, words: tuple[str, str, str, str], flow: str | None, series: Sequence[Series], form: Form
+    evidence: RunData, words: tuple[str, str, str, str], flow: str | None, series: Sequence[Series], form: ChartForm
 ) -> Chart | None:
     """Return the figure of a distribution. words: the figure's name, its title, its items, and the quantity."""
     if not series:
@@ -369,8 +369,8 @@ def _distribution(
         is_wide = 0 < FAR * values[len(values) // 2] < values[-1] and values[0] > 0
         if is_wide:
             caption += " The axis of times is logarithmic."
-        along = Axis(label, "s", "log" if is_wide else "linear")
-        return Chart(stem, title, caption, form, along, Axis("share", "share"), (Panel("", shown),))
+        along = ChartAxis(label, "s", "log" if is_wide else "linear")
+        return Chart(stem, title, caption, form, along, ChartAxis("share", "share"), (Panel("", shown),))
     caption = f"The {label} of each of {count} {noun}, at the moment when it began."
     caption += say_dropped(shown, series)
     return over_time(evidence, f"{stem}-time", f"{title} over time", caption, label, "s", shown, form)
@@ -452,18 +452,18 @@ _DELAYS = (
     ("pings", "start_ns", "rtt_ms", 1e-3, "pings"),
 )
 
-SOURCES: Mapping[SeriesName, Source] = {
-    "rate": Source(("sockets", "qlog_packets"), _either(_draw_rate, qlog_figures.draw_rate), True),
-    "goodput": Source(("goodput",), _draw_goodput, False),
-    "rtt": Source(("sockets", "qlog_recovery"), _either(_draw_rtt, qlog_figures.draw_rtt), True),
-    "cwnd": Source(("sockets", "qlog_recovery"), _either(_draw_cwnd, qlog_figures.draw_cwnd), True),
-    "in_flight": Source(("qlog_recovery",), qlog_figures.draw_in_flight, True),
-    "queue": Source(("queues",), _draw_queue, False),
-    "interfaces": Source(("interfaces",), _draw_interfaces, False),
-    "delay": Source(("requests", "datagrams", "pings"), _draw_delay, False),
-    "completion": Source(("flows",), _draw_completion, False),
-    "buffer": Source(("chunks",), draw_buffer, False),
-    "quality": Source(("chunks",), draw_quality, False),
-    "sequence": Source(("packets", "qlog_frames"), _either(draw_sequence, qlog_figures.draw_offsets), True),
-    "one_way_delay": Source(("one_way_delays",), draw_one_way_delay, False),
+FIGURES: Mapping[SeriesName, FigureKind] = {
+    "rate": FigureKind(("sockets", "qlog_packets"), _either(_draw_rate, qlog_figures.draw_rate), True),
+    "goodput": FigureKind(("goodput",), _draw_goodput, False),
+    "rtt": FigureKind(("sockets", "qlog_recovery"), _either(_draw_rtt, qlog_figures.draw_rtt), True),
+    "cwnd": FigureKind(("sockets", "qlog_recovery"), _either(_draw_cwnd, qlog_figures.draw_cwnd), True),
+    "in_flight": FigureKind(("qlog_recovery",), qlog_figures.draw_in_flight, True),
+    "queue": FigureKind(("queues",), _draw_queue, False),
+    "interfaces": FigureKind(("interfaces",), _draw_interfaces, False),
+    "delay": FigureKind(("requests", "datagrams", "pings"), _draw_delay, False),
+    "completion": FigureKind(("flows",), _draw_completion, False),
+    "buffer": FigureKind(("chunks",), draw_buffer, False),
+    "quality": FigureKind(("chunks",), draw_quality, False),
+    "sequence": FigureKind(("packets", "qlog_frames"), _either(draw_sequence, qlog_figures.draw_offsets), True),
+    "one_way_delay": FigureKind(("one_way_delays",), draw_one_way_delay, False),
 }

@@ -9,30 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
-from mprun.host.version import code_of
 from mprun.inputs import load
 from mprun.inputs.traffic import owned_metrics
-from mprun.metrics.cells import Kind
-from mprun.model.intent import Intent, PlacedFlow
+from mprun.model.intent import AddressedFlow, Intent
 from mprun.model.metric import SYMBOLS, Metrics, find_metric, metrics_of
 from mprun.model.plan import Plan
+from mprun.model.run_summary import KINDS, Kind, MetricValue, Summary
 from mprun.model.spec import LinkChange, Spec, TopologySpec
 from mprun.model.units import format_measured
 from mprun.model.wording import say_change
 from mprun.reports.figure import Chart, Mark
 from mprun.reports.gallery import Gallery, draw_topology
 from mprun.reports.metrics import find_repeated, format_bound, order_metrics
-from mprun.reports.page import Grid, LeftFile, Page, Row, Tile, Verdict, render
-from mprun.reports.run_data import Association, RunData
+from mprun.reports.page import ExpectationRow, Grid, LeftFile, Page, PageRow, Tile, render
+from mprun.reports.run_data import AssociationFlow, RunData
 from mprun.reports.run_figures import draw_run, lacking
 from mprun.runs.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.safety.text import printable
 from mprun.sweeps.sweep_directory import title_of
 
-Progress = Callable[[str, float], None]
+PageProgress = Callable[[str, float], None]
 
 # The main metrics of a report, in this order, each with a second metric for the note below it.
 MAIN = (
@@ -58,14 +56,14 @@ MOST_FILES = 30
 WORDS: Mapping[Kind, str] = {"errors": "error", "failures": "failed", "warnings": "warning"}
 
 
-def make_report(run: RunDirectory, progress: Progress) -> Path:
+def make_report(run: RunDirectory, progress: PageProgress) -> Path:
     """Write the report into the run directory. Return the path of the page.
 
     Raises MprunError if the run is incomplete, SpecError if this mprun cannot read its inputs.
     """
     progress("reading the run", 0.0)
     spec = load(*run.resolved_inputs).spec
-    summary = run.read("summary.json")
+    summary = run.summary()
     plan = run.plan()
     evidence = gather(run, spec, plan.intent, summary)
     gallery = Gallery()
@@ -83,14 +81,14 @@ def make_report(run: RunDirectory, progress: Progress) -> Path:
     page = Page(
         title=title_of(run),
         description=" · ".join(text for text in (experiment.description, topology.description) if text),
-        status=summary["status"],
+        status=summary.status,
         verdict=_verdict(summary),
         verdicts=list(_verdicts(summary)),
-        tiles=list(_tiles(spec, summary["metrics"])),
+        tiles=list(_tiles(spec, summary.metrics)),
         problems=list(_problems(summary)),
         pictures=gallery.pictures,
         notes=notes,
-        grids=list(_grids(spec, summary["metrics"])),
+        grids=list(_grids(spec, summary.metrics)),
         facts=list(_facts(run, plan, summary)),
         repeat=_commands(run),
         inputs=run.inputs(),
@@ -103,11 +101,11 @@ def make_report(run: RunDirectory, progress: Progress) -> Path:
 def charts_of(run: RunDirectory) -> list[Chart]:
     """Return the figures of the report, not yet painted. Raises the same errors as `make_report`."""
     spec = load(*run.resolved_inputs).spec
-    evidence = gather(run, spec, run.plan().intent, run.read("summary.json"))
+    evidence = gather(run, spec, run.plan().intent, run.summary())
     return list(draw_run(evidence, spec.experiment.plots))
 
 
-def gather(run: RunDirectory, spec: Spec, intent: Intent, summary: Mapping[str, Any]) -> RunData:
+def gather(run: RunDirectory, spec: Spec, intent: Intent, summary: Summary) -> RunData:
     """Return the data of the run for its figures."""
     traffic = spec.experiment.traffic
     flows = sorted(traffic, key=lambda flow: flow.background)
@@ -122,14 +120,14 @@ def gather(run: RunDirectory, spec: Spec, intent: Intent, summary: Mapping[str, 
         marks=tuple(_marks(spec.topology)),
         groups={flow.name: flow.group for flow in flows if flow.group is not None},
         background=frozenset(flow.name for flow in flows if flow.background),
-        captures={name: told["node"] for name, told in summary.get("captures", {}).items()},
+        captures={name: told.node for name, told in summary.captures.items()},
         associations={flow.name: _association(flow) for flow in intent.traffic if flow.protocol == "sctp"},
     )
 
 
-def _association(flow: PlacedFlow) -> Association:
+def _association(flow: AddressedFlow) -> AssociationFlow:
     addresses = {flow.endpoints.destination_address, *(path.destination for path in flow.paths)}
-    return Association(flow.source, flow.destination, frozenset(product(addresses, flow.endpoints.all_ports)))
+    return AssociationFlow(flow.source, flow.destination, frozenset(product(addresses, flow.endpoints.all_ports)))
 
 
 def _marks(topology: TopologySpec) -> Iterator[Mark]:
@@ -145,36 +143,36 @@ def _marks(topology: TopologySpec) -> Iterator[Mark]:
             yield Mark(at, f"{change.host}: address on {change.link} {'added' if change.is_there else 'removed'}")
 
 
-def _verdict(summary: Mapping[str, Any]) -> str:
-    verdicts = summary["expectations"]
-    held = sum(bool(verdict["held"]) for verdict in verdicts)
+def _verdict(summary: Summary) -> str:
+    verdicts = summary.expectations
+    held = sum(verdict.held for verdict in verdicts)
     said = f"{held} of {len(verdicts)} expectations hold" if verdicts else "nothing was expected"
-    counts = [(len(summary[kind]), kind) for kind in ("errors", "failures", "warnings")]
+    counts = [(len(summary.messages(kind)), kind) for kind in KINDS]
     words = [f"{count} {kind if count > 1 else kind[:-1]}" for count, kind in counts if count]
-    if not summary["complete"]:
+    if not summary.complete:
         words.append("the run is not complete")
     return ", ".join([said, *words])
 
 
-def _verdicts(summary: Mapping[str, Any]) -> Iterator[Verdict]:
-    for verdict in summary["expectations"]:
-        metric = summary["metrics"].get(verdict["metric"])
-        unit = metric["unit"] if metric else "1"
-        measured = format_measured(metric["value"], unit) if metric else "not measured"
-        yield Verdict(verdict["metric"], format_bound(verdict, unit), measured, bool(verdict["held"]))
+def _verdicts(summary: Summary) -> Iterator[ExpectationRow]:
+    for verdict in summary.expectations:
+        metric = summary.metrics.get(verdict.metric)
+        unit = metric.unit if metric else "1"
+        measured = format_measured(metric.value, unit) if metric else "not measured"
+        yield ExpectationRow(verdict.metric, format_bound(verdict.bounds, unit), measured, verdict.held)
 
 
-def _problems(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _problems(summary: Summary) -> Iterator[tuple[str, str]]:
     for kind, word in WORDS.items():
-        for text in summary[kind]:
+        for text in summary.messages(kind):
             yield word, text
-    for text in summary.get("notes", ()):
+    for text in summary.notes:
         yield "note", text
-    for text in summary.get("middleboxes", ()):
+    for text in summary.middleboxes:
         yield "middlebox", text
 
 
-def _tiles(spec: Spec, metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[Tile]:
+def _tiles(spec: Spec, metrics: Mapping[str, MetricValue]) -> Iterator[Tile]:
     shown = list(dict.fromkeys(flow.group or flow.name for flow in spec.experiment.traffic if not flow.background))
     found = []
     for main, second in MAIN:
@@ -183,12 +181,12 @@ def _tiles(spec: Spec, metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[Til
             if metric is None:
                 continue
             more = metrics.get(f"{owner}.{second}")
-            note = f"{format_measured(more['value'], more['unit'])} {NOTES[str(second)]}" if more else ""
-            found.append(Tile(f"{owner}.{main}", format_measured(metric["value"], metric["unit"]), note))
+            note = f"{format_measured(more.value, more.unit)} {NOTES[str(second)]}" if more else ""
+            found.append(Tile(f"{owner}.{main}", format_measured(metric.value, metric.unit), note))
     yield from found[:MOST_TILES]
 
 
-def _grids(spec: Spec, metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[Grid]:
+def _grids(spec: Spec, metrics: Mapping[str, MetricValue]) -> Iterator[Grid]:
     """Yield the tables: of each flow or group, of its paths, and the round-trip times of all paths.
 
     Flows of a group are left out, because there may be hundreds. They are in the summary.
@@ -199,7 +197,7 @@ def _grids(spec: Spec, metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[Gri
     repeated = find_repeated(metrics)
     metrics = order_metrics({name: metric for name, metric in metrics.items() if name not in repeated}, owned)
     owners = dict.fromkeys(name.partition(".")[0] for name in metrics)
-    others: list[Row] = []
+    others: list[PageRow] = []
     for owner in owners:
         if owner in members and owner not in groups:
             continue
@@ -213,7 +211,7 @@ def _grids(spec: Spec, metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[Gri
         yield Grid("Paths, before the traffic", ("metric", "value"), tuple(others))
 
 
-def _grids_of(owner: str, own: Mapping[str, Mapping[str, Any]], known: Metrics) -> Iterator[Grid]:
+def _grids_of(owner: str, own: Mapping[str, MetricValue], known: Metrics) -> Iterator[Grid]:
     plain = [_row(what, metric, _meaning(known, what)) for what, metric in own.items() if _path_of(known, what) is None]
     yield Grid(owner if owner != "total" else "All flows together", ("metric", "value"), tuple(plain))
     by_path = {what: path for what in own if (path := _path_of(known, what)) is not None}
@@ -224,18 +222,18 @@ def _grids_of(owner: str, own: Mapping[str, Mapping[str, Any]], known: Metrics) 
     rows = []
     for stem in stems:
         cells = [own.get(f"{stem}.{path}") for path in paths]
-        texts = ["–" if cell is None else format_measured(cell["value"], cell["unit"]) for cell in cells]
-        rows.append(Row((stem, *texts), known[stem].meaning if stem in known else ""))
+        texts = ["–" if cell is None else format_measured(cell.value, cell.unit) for cell in cells]
+        rows.append(PageRow((stem, *texts), known[stem].meaning if stem in known else ""))
     if len(paths) > len(rows) + 3:
         columns = list(zip(*(row.cells for row in rows), strict=True))
-        turned = tuple(Row((path, *cells)) for path, cells in zip(paths, columns[1:], strict=True))
+        turned = tuple(PageRow((path, *cells)) for path, cells in zip(paths, columns[1:], strict=True))
         yield Grid(f"{owner} by path", ("path", *columns[0]), turned)
     else:
         yield Grid(f"{owner} by path", ("metric", *paths), tuple(rows))
 
 
-def _row(name: str, metric: Mapping[str, Any], meaning: str) -> Row:
-    return Row((name, format_measured(metric["value"], metric["unit"])), meaning)
+def _row(name: str, metric: MetricValue, meaning: str) -> PageRow:
+    return PageRow((name, format_measured(metric.value, metric.unit)), meaning)
 
 
 def _path_of(known: Metrics, what: str) -> str | None:
@@ -248,20 +246,20 @@ def _meaning(known: Metrics, what: str) -> str:
     return found[0].meaning if found else ""
 
 
-def _facts(run: RunDirectory, plan: Plan, summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    environment = run.read("environment.json")
-    kernel = environment["kernel"]
+def _facts(run: RunDirectory, plan: Plan, summary: Summary) -> Iterator[tuple[str, str]]:
+    environment = run.environment()
+    kernel = environment.kernel
     yield "run", run.name
-    simulated = "real time" if environment.get("real_time") else "simulated time"
-    yield "engine", f"{environment['engine']} ({simulated}): {environment['engine_reason']}"
-    yield "kernel", kernel["version"]
-    if "digest" in kernel:
-        yield "kernel digest", kernel["digest"]
-    yield "seed", str(summary["seed"])
+    simulated = "real time" if environment.real_time else "simulated time"
+    yield "engine", f"{environment.engine} ({simulated}): {environment.engine_reason}"
+    yield "kernel", kernel.version
+    if kernel.digest:
+        yield "kernel digest", kernel.digest
+    yield "seed", str(summary.seed)
     yield "plan digest", plan.digest
-    yield "mprun", code_of(environment)
-    yield "tools", "; ".join(_short(text) for text in environment["versions"].values())
-    yield "Python", environment["python"]
+    yield "mprun", environment.code
+    yield "tools", "; ".join(_short(text) for text in environment.versions.values())
+    yield "Python", environment.python
 
 
 def _left_file(run: RunDirectory, name: str) -> LeftFile:

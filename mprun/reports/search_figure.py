@@ -9,9 +9,8 @@ from itertools import combinations
 
 from mprun.model.axis import read_number
 from mprun.model.scalar import Scalar, spell_scalar
-from mprun.model.search_space import Axis as Varied
-from mprun.model.search_space import Choice, Search
-from mprun.reports.figure import Axis, Chart, Panel, Series
+from mprun.model.search_space import Choice, Search, SearchAxis
+from mprun.reports.figure import Chart, ChartAxis, Panel, Series
 
 # The label, the colour and the number of the mark of each verdict.
 LOOKS = {
@@ -41,8 +40,8 @@ def draw_search(search: Search, tested: Sequence[TestedPoint], worst: TestedPoin
     caption = f"Each mark is a point of the search, and what became there of: {search.violate}"
     if len(axes) == 1:
         x = axes[0]
-        panel = Panel("", _series(tested, worst, lambda one: (_place(x, one), one.margin)))
-        return [Chart("search", _TITLE, caption, "points", _axis(x), Axis("margin", "share"), (panel,))]
+        panel = Panel("", _series(tested, worst, lambda one: (_position(x, one), one.margin)))
+        return [Chart("search", _TITLE, caption, "points", _axis(x), ChartAxis("margin", "share"), (panel,))]
     pairs = list(combinations(axes, 2))
     return [
         Chart(
@@ -52,20 +51,20 @@ def draw_search(search: Search, tested: Sequence[TestedPoint], worst: TestedPoin
             "points",
             _axis(x),
             _axis(y),
-            (Panel("", _series(tested, worst, lambda one, x=x, y=y: (_place(x, one), _place(y, one)))),),  # type: ignore[misc]
+            (Panel("", _series(tested, worst, lambda one, x=x, y=y: (_position(x, one), _position(y, one)))),),  # type: ignore[misc]
         )
         for number, (x, y) in enumerate(pairs, 1)
     ]
 
 
-def _axis(varied: Varied) -> Axis:
+def _axis(varied: SearchAxis) -> ChartAxis:
     if isinstance(varied, Choice):
-        return Axis(varied.name, categories=tuple(map(spell_scalar, varied.values)))
+        return ChartAxis(varied.name, categories=tuple(map(spell_scalar, varied.values)))
     first = read_number(varied.value_at(0))
-    return Axis(varied.name, first[1] if first else "1", "log" if varied.is_log else "linear")
+    return ChartAxis(varied.name, first[1] if first else "1", "log" if varied.is_log else "linear")
 
 
-def _place(varied: Varied, one: TestedPoint) -> float:
+def _position(varied: SearchAxis, one: TestedPoint) -> float:
     """Return the place of a point on an axis, in base units; of a choice its number."""
     value = one.values[varied.name]
     if isinstance(varied, Choice):
@@ -75,17 +74,17 @@ def _place(varied: Varied, one: TestedPoint) -> float:
 
 
 def _series(
-    tested: Sequence[TestedPoint], worst: TestedPoint | None, place: Callable[[TestedPoint], tuple[float, float]]
+    tested: Sequence[TestedPoint], worst: TestedPoint | None, position: Callable[[TestedPoint], tuple[float, float]]
 ) -> tuple[Series, ...]:
     """Return a series for each verdict, and one for the worst point."""
     series = []
     for verdict, look in LOOKS.items():
-        mine = [place(one) for one in tested if one.verdict == verdict]
+        mine = [position(one) for one in tested if one.verdict == verdict]
         series.append(_of(look, mine))
     if worst is not None:
-        series.append(_of(WORST, [place(worst)]))
+        series.append(_of(WORST, [position(worst)]))
     return tuple(one for one in series if one.x)
 
 
-def _of(look: tuple[str, str, int], places: list[tuple[float, float]]) -> Series:
-    return Series(look[0], look[1], [x for x, _ in places], [y for _, y in places], dash=look[2])
+def _of(look: tuple[str, str, int], positions: list[tuple[float, float]]) -> Series:
+    return Series(look[0], look[1], [x for x, _ in positions], [y for _, y in positions], dash=look[2])

@@ -13,11 +13,10 @@ from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.axis import read_axis, read_number
 from mprun.model.scalar import spell_scalar
 from mprun.model.spec import Plot
-from mprun.reports.figure import Axis, Chart, Form, Panel, Series, dress
+from mprun.model.sweep_files import CellSummary
+from mprun.reports.figure import Chart, ChartAxis, ChartForm, Panel, Series, dress
 from mprun.reports.metrics import interval_of
 from mprun.reports.palette import FLOW_TONES, PATH_TONES
-
-Cell = Mapping[str, Any]
 
 # The most lines or colours that a reader can distinguish in a plot, and the most plots in a figure.
 MOST_SERIES, MOST_PANELS = 12, 9
@@ -33,13 +32,13 @@ class Study:
     - confidence: of the intervals in figures.
     """
 
-    cells: Sequence[Cell]
+    cells: Sequence[CellSummary]
     samples: Sequence[Mapping[str, Sequence[float]]]
     axes: Mapping[str, Sequence[Any]]
     confidence: float = CONFIDENCE
 
     def having(self, metric: str) -> list[int]:
-        return [n for n, cell in enumerate(self.cells) if metric in cell["metrics"]]
+        return [n for n, cell in enumerate(self.cells) if metric in cell.metrics]
 
 
 def draw_sweep(study: Study, plots: Sequence[Plot], usual: Sequence[str]) -> Iterator[Chart]:
@@ -84,33 +83,33 @@ def draw(study: Study, plot: Plot, number: int) -> Chart | None:
     if not having:
         return None
     numbers = read_axis(study.axes[over])
-    form: Form = plot.form or choose_form(plot, study.axes[over])
-    unit = study.cells[having[0]]["metrics"][metric]["unit"]
-    places = _place(study.axes[over], numbers if form == "line" else None)
+    form: ChartForm = plot.form or choose_form(plot, study.axes[over])
+    unit = study.cells[having[0]].metrics[metric].unit
+    positions = _positions(study.axes[over], numbers if form == "line" else None)
     others = [n for n in study.axes if n not in (over, plot.facet) and len(study.axes[n]) > 1]
     panels = []
     left_out = 0
-    keys = dict.fromkeys(tuple(study.cells[n]["values"].get(name) for name in others) for n in having)
+    keys = dict.fromkeys(tuple(study.cells[n].values.get(name) for name in others) for n in having)
     tones = {key: (TONES[m % len(TONES)], m) for m, key in enumerate(keys)}
     facets = study.axes[plot.facet] if plot.facet else [None]
     for facet in facets[:MOST_PANELS]:
-        inside = [n for n in having if plot.facet is None or study.cells[n]["values"].get(plot.facet) == facet]
+        inside = [n for n in having if plot.facet is None or study.cells[n].values.get(plot.facet) == facet]
         series = []
         for key in keys:
-            own = [n for n in inside if tuple(study.cells[n]["values"].get(name) for name in others) == key]
-            own.sort(key=lambda n: places[spell_scalar(study.cells[n]["values"].get(over))])
+            own = [n for n in inside if tuple(study.cells[n].values.get(name) for name in others) == key]
+            own.sort(key=lambda n: positions[spell_scalar(study.cells[n].values.get(over))])
             if own:
                 label = ", ".join(_say(name, value) for name, value in zip(others, key, strict=True)) or metric
-                x = [places[spell_scalar(study.cells[n]["values"].get(over))] for n in own]
+                x = [positions[spell_scalar(study.cells[n].values.get(over))] for n in own]
                 series.append(_series(study, own, metric, label, tones[key], x, form))
         left_out += max(0, len(series) - MOST_SERIES)
         panels.append(Panel("" if plot.facet is None else _say(plot.facet, facet), tuple(series[:MOST_SERIES])))
     left_out += len(facets) - len(panels)
     names = tuple(map(spell_scalar, study.axes[over]))
-    along = Axis(over, "1", "linear", names)
+    along = ChartAxis(over, "1", "linear", names)
     if form == "line" and numbers is not None:
-        along = Axis(over, numbers[1], "log" if "x" in plot.log else "linear")
-    up = Axis(metric, unit, "log" if "y" in plot.log else "linear")
+        along = ChartAxis(over, numbers[1], "log" if "x" in plot.log else "linear")
+    up = ChartAxis(metric, unit, "log" if "y" in plot.log else "linear")
     caption = _caption(study, having, metric, form)
     below = sum(y <= 0 for panel in panels for one in panel.series for y in one.y) if "y" in plot.log else 0
     if below:
@@ -133,13 +132,13 @@ def _series(
     label: str,
     look: tuple[str, int],
     x: Sequence[float],
-    form: Form,
+    form: ChartForm,
 ) -> Series:
     tone, dash = look
-    found = [study.cells[n]["metrics"][metric] for n in own]
+    found = [study.cells[n].metrics[metric] for n in own]
     if form == "box":
         return Series(label, tone, x, dash=dash, samples=[study.samples[n].get(metric, ()) for n in own])
-    means = [one["mean"] for one in found]
+    means = [one.mean for one in found]
     intervals = [interval_of(one, study.confidence) for one in found]
     if form == "heat" or not any(intervals):
         return Series(label, tone, x, means, dash=dash)
@@ -148,7 +147,12 @@ def _series(
 
 
 def _heat(
-    words: tuple[str, str], caption: str, axes: tuple[Axis, Axis], panels: Sequence[Panel], study: Study, plot: Plot
+    words: tuple[str, str],
+    caption: str,
+    axes: tuple[ChartAxis, ChartAxis],
+    panels: Sequence[Panel],
+    study: Study,
+    plot: Plot,
 ) -> Chart:
     """Return a heat map: a row for each series, a column for each value of `over`. A missing cell is empty."""
     along, value = axes
@@ -156,17 +160,17 @@ def _heat(
     filled = []
     for panel in panels:
         known = {series.label: dict(zip(series.x, series.y, strict=True)) for series in panel.series}
-        places = [float(n) for n in range(len(along.categories))]
-        grid = [[known.get(row, {}).get(place, math.nan) for place in places] for row in rows]
+        positions = [float(n) for n in range(len(along.categories))]
+        grid = [[known.get(row, {}).get(position, math.nan) for position in positions] for row in rows]
         filled.append(
-            Panel(panel.title, tuple(Series(row, "p0", places, y) for row, y in zip(rows, grid, strict=True)))
+            Panel(panel.title, tuple(Series(row, "p0", positions, y) for row, y in zip(rows, grid, strict=True)))
         )
-    by = Axis(plot.by or "", categories=tuple(row.removeprefix(f"{plot.by} ") for row in rows))
+    by = ChartAxis(plot.by or "", categories=tuple(row.removeprefix(f"{plot.by} ") for row in rows))
     return Chart(*words, caption, "heat", along, by, tuple(filled), value=value)
 
 
-def _caption(study: Study, having: Sequence[int], metric: str, form: Form) -> str:
-    counts = sorted({study.cells[n]["metrics"][metric]["count"] for n in having})
+def _caption(study: Study, having: Sequence[int], metric: str, form: ChartForm) -> str:
+    counts = sorted({study.cells[n].metrics[metric].count for n in having})
     runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     each = f"{runs} {'run' if counts[-1] == 1 else 'runs'} of each cell"
     if form == "box":
@@ -185,7 +189,7 @@ def _title(plot: Plot, others: Sequence[str]) -> str:
     return f"{plot.metric} over {plot.over}" + (f", by {' and '.join(words)}" if words else "")
 
 
-def _place(values: Sequence[Any], numbers: tuple[Mapping[str, float], str] | None) -> dict[str, float]:
+def _positions(values: Sequence[Any], numbers: tuple[Mapping[str, float], str] | None) -> dict[str, float]:
     """Return the position of each value of an axis."""
     return dict(numbers[0]) if numbers else {spell_scalar(value): float(n) for n, value in enumerate(values)}
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,14 @@ from mprun.inputs import load
 from mprun.metrics.cells import INCOMPLETE, column_of
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.scalar import spell_scalar, spell_values
-from mprun.model.spec import Plot
+from mprun.model.sweep_files import CellRepeat, CellSummary, SweepRecord, SweepSummary
 from mprun.model.units import format_measured
 from mprun.reports.figure import Chart
 from mprun.reports.gallery import Gallery, draw_topology
 from mprun.reports.messages import join_messages
-from mprun.reports.metrics import choose_metrics, format_bound, format_mean
-from mprun.reports.page import Grid, Page, Row, Tile, Verdict, render
-from mprun.reports.run_page import WORDS, Progress
+from mprun.reports.metrics import choose_metrics, format_mean, list_expectations
+from mprun.reports.page import ExpectationRow, Grid, Page, PageRow, Tile, render
+from mprun.reports.run_page import WORDS, PageProgress
 from mprun.reports.sweep_figures import Study, draw_sweep, lacking
 from mprun.sweeps.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
@@ -30,7 +30,7 @@ MOST_MESSAGES = 8
 MOST_COLUMNS = 4
 
 
-def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: float = CONFIDENCE) -> Path:
+def make_sweep_report(sweep: SweepDirectory, progress: PageProgress, confidence: float = CONFIDENCE) -> Path:
     """Write the report into the sweep's directory. Return the path of the page.
 
     confidence: of intervals, 0.95 or 0.99. Raises MprunError if a file of the sweep is missing or damaged, and
@@ -38,10 +38,10 @@ def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: flo
     """
     progress("reading the sweep", 0.0)
     record, summary = sweep.record, read_summary(sweep)
-    cells = summary["cells"]
-    plots = _plots(record)
+    cells = summary.cells
+    plots = record.plots
     study = replace(gather(sweep, cells), confidence=confidence)
-    leading = choose_metrics(cells, record.get("show", ()))
+    leading = choose_metrics(cells, record.show)
     charts = list(draw_sweep(study, plots, leading[:MOST_FIGURES]))
     gallery = Gallery()
     notes = list(lacking(study, plots))
@@ -51,9 +51,9 @@ def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: flo
         progress(f"drawing {chart.title}", (number + 1) / (len(charts) + 1))
         gallery.add(chart)
     page = Page(
-        title=record["title"],
+        title=record.title,
         description=description,
-        status=summary["status"],
+        status=summary.status,
         verdict=_verdict(summary),
         verdicts=[*_verdicts(cells), *_statements(summary)],
         tiles=list(_tiles(study, summary)),
@@ -71,35 +71,26 @@ def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: flo
 
 def charts_of(sweep: SweepDirectory) -> list[Chart]:
     """Return the figures of the report, not yet painted. Raises the same errors as `make_sweep_report`."""
-    record, cells = sweep.record, read_summary(sweep)["cells"]
-    leading = choose_metrics(cells, record.get("show", ()))
-    return list(draw_sweep(gather(sweep, cells), _plots(record), leading[:MOST_FIGURES]))
+    record, cells = sweep.record, read_summary(sweep).cells
+    leading = choose_metrics(cells, record.show)
+    return list(draw_sweep(gather(sweep, cells), record.plots, leading[:MOST_FIGURES]))
 
 
-def _plots(record: Mapping[str, Any]) -> list[Plot]:
-    return [
-        Plot(
-            **{**plot, "log": tuple(plot["log"]), "names": tuple((name, text) for name, text in plot.get("names", ()))}
-        )
-        for plot in record["plots"]
-    ]
-
-
-def gather(sweep: SweepDirectory, cells: Sequence[Mapping[str, Any]]) -> Study:
+def gather(sweep: SweepDirectory, cells: Sequence[CellSummary]) -> Study:
     """Return the cells with the values of their runs."""
     axes: dict[str, dict[Any, None]] = {}
-    for cell in sweep.record["cells"]:
-        for name, value in cell["values"].items():
+    for one in sweep.record.cells:
+        for name, value in one.values.items():
             axes.setdefault(name, {})[value] = None
     table = read_table(sweep)
     # by the folders of cells, because a column has one type: in a column with 1.5, a value of 1 becomes 1.0
-    places = table["directory"].cast(str).str.replace("/[^/]*$", "")
+    folders = table["directory"].cast(str).str.replace("/[^/]*$", "")
     samples = []
     for cell in cells:
-        part = table.filter(places == f"runs/{cell['folder']}")
+        part = table.filter(folders == f"runs/{cell.folder}")
         found: dict[str, Sequence[float]] = {}
-        for metric, one in cell["metrics"].items():
-            column = column_of(metric, one["unit"])
+        for metric, statistic in cell.metrics.items():
+            column = column_of(metric, statistic.unit)
             if column in part.columns:
                 found[metric] = part[column].drop_nulls().to_list()
         samples.append(found)
@@ -116,98 +107,89 @@ def _describe(sweep: SweepDirectory, gallery: Gallery) -> tuple[str, list[str]]:
     return " · ".join(text for text in (spec.experiment.description, spec.topology.description) if text), notes
 
 
-def _verdict(summary: Mapping[str, Any]) -> str:
-    runs = summary["runs"]
-    words = [f"{sum(runs.values())} runs of {len(summary['cells'])} cells"]
-    if summary["status"] == INCOMPLETE:
+def _verdict(summary: SweepSummary) -> str:
+    runs = summary.runs
+    words = [f"{runs.total} runs of {len(summary.cells)} cells"]
+    if summary.status == INCOMPLETE:
         words = [tell_progress(summary)]
-    words += [f"{count} {status}" for status, count in runs.items() if count]
+    words += [f"{count} {status}" for status, count in runs._asdict().items() if count]
     return ", ".join(words)
 
 
-def _problems(sweep: SweepDirectory, summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    if summary["status"] == INCOMPLETE:
+def _problems(sweep: SweepDirectory, summary: SweepSummary) -> Iterator[tuple[str, str]]:
+    if summary.status == INCOMPLETE:
         yield INCOMPLETE, f"Only {tell_progress(summary)}: means, intervals and verdicts are of these."
-    for text in summary["warnings"]:
+    for text in summary.warnings:
         yield "warning", text
     yield from _join_messages(sweep, summary)
 
 
-def _join_messages(sweep: SweepDirectory, summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _join_messages(sweep: SweepDirectory, summary: SweepSummary) -> Iterator[tuple[str, str]]:
     """Yield the errors, failures and warnings of runs: messages that differ in numbers only are one."""
-    for kind, joined in join_messages(sweep, summary["cells"]).items():
+    for kind, joined in join_messages(sweep, summary.cells).items():
         for text in joined[:MOST_MESSAGES]:
             yield WORDS[kind], text
         if len(joined) > MOST_MESSAGES:
             yield WORDS[kind], f"{len(joined) - MOST_MESSAGES} more {kind} of runs are in summary.json"
 
 
-def _verdicts(cells: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
+def _verdicts(cells: Sequence[CellSummary]) -> Iterator[ExpectationRow]:
     """Yield each expectation over all cells, and the cells in which it did not hold."""
-    found: dict[tuple[Any, ...], list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
-    for cell in cells:
-        for one in cell["expectations"]:
-            found.setdefault((one["metric"], one["minimum"], one["maximum"], one["equals"]), []).append((cell, one))
-    for (metric, *_), held in found.items():
-        unit = next((cell["metrics"][metric]["unit"] for cell, _ in held if metric in cell["metrics"]), "1")
-        good, total = sum(one["held"] for _, one in held), sum(one["of"] for _, one in held)
-        yield Verdict(metric, format_bound(held[0][1], unit), f"in {good} of {total} runs", good == total)
+    for metric, bound, held in list_expectations(cells):
+        good, total = sum(one.held for _, one in held), sum(one.of for _, one in held)
+        yield ExpectationRow(metric, bound, f"in {good} of {total} runs", good == total)
         for cell, one in held:
-            if one["held"] < one["of"] and len(held) > 1:
-                yield Verdict(f"  {_label(cell)}", "", f"in {one['held']} of {one['of']} runs", False)
+            if one.held < one.of and len(held) > 1:
+                yield ExpectationRow(f"  {spell_values(cell.values)}", "", f"in {one.held} of {one.of} runs", False)
 
 
-def _statements(summary: Mapping[str, Any]) -> Iterator[Verdict]:
+def _statements(summary: SweepSummary) -> Iterator[ExpectationRow]:
     """Yield the expectations across cells."""
-    for one in summary.get("statements", ()):
+    for one in summary.statements:
         sides = [
-            f" {each['operator']} ".join(format_measured(each[side], each["unit"]) for side in ("left", "right"))
-            for each in one["comparisons"]
+            f" {each.operator} ".join(format_measured(amount, each.unit) for amount in (each.left, each.right))
+            for each in one.comparisons
         ]
-        held = None if one["held"] is None and summary["status"] == INCOMPLETE else bool(one["held"])
-        yield Verdict(one["holds"], "", "; ".join(sides) or one["found"], held)
+        held = None if one.held is None and summary.status == INCOMPLETE else bool(one.held)
+        yield ExpectationRow(one.holds, "", "; ".join(sides) or one.found, held)
 
 
-def _tiles(study: Study, summary: Mapping[str, Any]) -> Iterator[Tile]:
-    runs = summary["runs"]
+def _tiles(study: Study, summary: SweepSummary) -> Iterator[Tile]:
+    runs = summary.runs
     yield Tile("cells", str(len(study.cells)), " × ".join(f"{len(v)} {name}" for name, v in study.axes.items()))
-    yield Tile("runs", str(sum(runs.values())), f"{runs['passed']} passed")
+    yield Tile("runs", str(runs.total), f"{runs.passed} passed")
 
 
 def _grid(study: Study, metrics: Sequence[str]) -> Grid:
     """Return a table with a row for each cell."""
     rows = []
     for cell in study.cells:
-        count = sum(cell["runs"].values())
-        told = f"{count} of {cell['needed']}" if count < cell.get("needed", count) else str(count)
-        cells = [*(spell_scalar(cell["values"].get(name, "")) for name in study.axes), told]
-        rows.append(Row((*cells, *(format_mean(cell["metrics"].get(metric), study.confidence) for metric in metrics))))
+        count = cell.runs.total
+        told = f"{count} of {cell.needed}" if count < cell.needed else str(count)
+        cells = [*(spell_scalar(cell.values.get(name, "")) for name in study.axes), told]
+        rows.append(PageRow((*cells, *(format_mean(cell.metrics.get(metric), study.confidence) for metric in metrics))))
     title = f"Cells: means, with t intervals of {study.confidence * 100:.0f} %"
     return Grid(title, (*study.axes, "runs", *metrics), tuple(rows), len(study.axes))
 
 
-def _facts(sweep: SweepDirectory, record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _facts(sweep: SweepDirectory, record: SweepRecord) -> Iterator[tuple[str, str]]:
     yield "sweep", sweep.name
-    yield "engines", ", ".join(dict.fromkeys(cell["engine"] for cell in record["cells"]))
-    for name, kernel in record["kernels"].items():
-        yield f"kernel {name}", f"{kernel['version']}, digest {kernel['digest']}"
-    repeats = [cell["repeat"] for cell in record["cells"]]
-    yield "base seed", ", ".join(dict.fromkeys(str(one["seed"]) for one in repeats))
+    yield "engines", ", ".join(dict.fromkeys(cell.engine for cell in record.cells))
+    for name, kernel in record.kernels.items():
+        yield f"kernel {name}", f"{kernel.version}, digest {kernel.digest}"
+    repeats = [cell.repeat for cell in record.cells]
+    yield "base seed", ", ".join(dict.fromkeys(str(one.seed) for one in repeats))
     yield "repetitions", ", ".join(dict.fromkeys(_repetitions(one) for one in repeats))
-    varied = ", ".join(dict.fromkeys(name for one in repeats for name in one["vary"]))
+    varied = ", ".join(dict.fromkeys(name for one in repeats for name in one.vary))
     yield "the seed varies", f"what the kernel draws; {varied}" if varied else "what the kernel draws"
-    yield "digest", record["digest"]
+    yield "digest", record.digest
 
 
-def _repetitions(repeat: Mapping[str, Any]) -> str:
-    if repeat["until"] is None:
-        return str(repeat["most"])
-    until = repeat["until"]
+def _repetitions(repeat: CellRepeat) -> str:
+    if repeat.until is None:
+        return str(repeat.most)
+    until = repeat.until
     return (
-        f"{repeat['least']} to {repeat['most']}, until the {until['confidence']:.0%} interval of {until['metric']} is "
-        f"within {until['within']:.2%}"
+        f"{repeat.least} to {repeat.most}, until the {until.confidence:.0%} interval of {until.metric} is "
+        f"within {until.within:.2%}"
     )
-
-
-def _label(cell: Mapping[str, Any]) -> str:
-    return spell_values(cell["values"])

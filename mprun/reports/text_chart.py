@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from mprun.model.units import format_measured
-from mprun.reports.figure import Axis, Chart, Series
+from mprun.reports.figure import Chart, ChartAxis, Series
 from mprun.workloads.tool import percentile
 
 LEVELS = "▁▂▃▄▅▆▇█"
@@ -88,7 +88,7 @@ def _spread(series: Series, end: float, room: int, is_joined: bool) -> list[floa
     return means
 
 
-def _quantiles(series: Series, axis: Axis) -> str:
+def _quantiles(series: Series, axis: ChartAxis) -> str:
     """Return the quantiles as text. They follow the same rule as metrics."""
     ordered = sorted(series.y)
     return "  ".join(f"p{share * 100:.0f} {_say(percentile(ordered, share), axis)}" for share in SHARES)
@@ -102,7 +102,7 @@ def _bars(series: Series, chart: Chart, most: float, room: int) -> Iterator[str]
         yield f"    {name:{longest}}  {bar(value, most, room)} {_say(value, chart.y)}"
 
 
-def _say(value: float, axis: Axis) -> str:
+def _say(value: float, axis: ChartAxis) -> str:
     if math.isnan(value):
         return "–"
     return format_measured(value, axis.unit) if axis.unit != "packets" else f"{value:g} packets"

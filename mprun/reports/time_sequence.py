@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from mprun.reports.figure import Chart, Form, Series
+from mprun.reports.figure import Chart, ChartForm, Series
 from mprun.reports.palette import FLOW_TONES
 from mprun.reports.run_data import NS, RunData, over_time
 
@@ -23,7 +23,7 @@ _SOCKET = ("local", "local_port", "remote", "remote_port")
 _AGAIN = {None: "", "retransmission": ", sent again", "reinjection": ", reinjected"}
 
 
-def draw_sequence(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+def draw_sequence(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of the flow's connection that carried most, from its sender's capture if there is one."""
     found = _find(evidence, flow) if flow is not None else None
     if found is None:
@@ -101,8 +101,8 @@ def _by_ports(evidence: RunData, flow: str, subflows: pl.LazyFrame) -> tuple[pl.
 def _series(evidence: RunData, rows: pl.DataFrame, capture: str, connection: int) -> Iterator[Series]:
     """Yield the new data of each path, then the data that was sent again, with another mark."""
     subflows = evidence.tables["subflows"].filter(pl.col("capture") == capture, pl.col("connection") == connection)
-    place = pl.coalesce("path", pl.col("source") + " to " + pl.col("destination"))
-    ways = dict(subflows.select("subflow", place).collect().iter_rows())
+    label = pl.coalesce("path", pl.col("source") + " to " + pl.col("destination"))
+    ways = dict(subflows.select("subflow", label).collect().iter_rows())
     named = rows.with_columns(pl.col("subflow").replace_strict(ways, default="", return_dtype=pl.String).alias("way"))
     order = [*evidence.paths, *sorted(set(ways.values()) - set(evidence.paths))]
     for dash, (repeat, words) in enumerate(_AGAIN.items()):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from mprun.reports.layout import Ends
+from mprun.reports.layout import EdgeEnds
 
 # Points: between neighbours, and in addition between neighbours with different parents.
 GAP = 8.0
@@ -19,7 +19,7 @@ FAMILY_GAP = 6.0
 SPREAD = 0.75
 
 
-def place(layers: Sequence[Sequence[str]], edges: Sequence[Ends], sizes: Mapping[str, float]) -> dict[str, float]:
+def lay_out(layers: Sequence[Sequence[str]], edges: Sequence[EdgeEnds], sizes: Mapping[str, float]) -> dict[str, float]:
     """Return the centres of nodes along the layers. layers: leaves first, each in order. sizes: along the layers."""
     below: dict[str, list[str]] = {}
     above: dict[str, str] = {}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mprun.reports.figure import TIME, Axis, Chart, Mark, Panel, Series
+from mprun.reports.figure import TIME, Chart, ChartAxis, Mark, Panel, Series
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,6 @@ def draw_why(failure: str, shares: Sequence[Share], end_s: float, jump_s: tuple[
     )
     marks = () if jump_s is None else (Mark(jump_s[1], "inevitable from here on"),)
     return Chart(
-        "why", "When the failure became inevitable", caption, "line", TIME, Axis("probability", "share"),
+        "why", "When the failure became inevitable", caption, "line", TIME, ChartAxis("probability", "share"),
         (Panel("", (series,)),), marks,
     )  # fmt: skip

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import cast
 
 from mprun.engines.registry import ENGINES, Engine
-from mprun.errors import HostError, SpecError
-from mprun.host.machine_kind import identify, refuse_other_systems
+from mprun.errors import MachineError, SpecError
 from mprun.inputs.settings import configuration_path, configured_engine
 from mprun.kernel.store import DEFAULT_NAME, Kernel, is_current
+from mprun.machine.machine_kind import identify, refuse_other_systems
 from mprun.model.engine_name import DEFAULT_ENGINE, EngineChoice, EngineName
 from mprun.model.permission import Consent
 from mprun.model.scalar import Scalar
@@ -42,7 +42,7 @@ def choose_place(wanted: EngineChoice, kernel_name: str) -> Place:
     `auto` selects the engine of the user's configuration, or the default engine. If this engine cannot be used, no
     other engine is tried.
 
-    Raises HostError with what is missing and a remedy; on a system other than Linux, before anything is read. Raises
+    Raises MachineError with what is missing and a remedy; on a system other than Linux, before anything is read. Raises
     SpecError for a faulty configuration.
     """
     refuse_other_systems(identify())
@@ -55,9 +55,9 @@ def choose_place(wanted: EngineChoice, kernel_name: str) -> Place:
         name, reason = configured, f"as {configuration_path()} says"
     try:
         kernel = ENGINES[name].find_kernel(kernel_name)
-    except HostError as error:
+    except MachineError as error:
         advice = "; or run on this machine's own kernel, in real time: add `--engine real`" if is_open else ""
-        raise HostError(f"{error}{advice}") from None
+        raise MachineError(f"{error}{advice}") from None
     if kernel is None:
         return Place(name, reason, None)
     if kernel_name != DEFAULT_NAME:
@@ -66,7 +66,7 @@ def choose_place(wanted: EngineChoice, kernel_name: str) -> Place:
         if not is_current(kernel):
             reason += ", built by another version of mprun: build it again for what has changed"
     elif not is_current(kernel):
-        raise HostError("the experiment kernel is of another version of mprun; run `mprun kernel build`")
+        raise MachineError("the experiment kernel is of another version of mprun; run `mprun kernel build`")
     if note := tell_unconfined():
         reason += f"; {note}"
     return Place(name, reason, kernel)
@@ -75,11 +75,11 @@ def choose_place(wanted: EngineChoice, kernel_name: str) -> Place:
 def choose_place_of(values: Iterable[tuple[str, Scalar]], engine: EngineChoice, kernel_name: str) -> Place:
     """Return the place of a cell: the engine and the kernel among its values, or else those that were asked for.
 
-    values: of the axes of the matrix. Raises as `choose_place` and `refuse_host_kernel`.
+    values: of the axes of the matrix. Raises as `choose_place` and `refuse_machine_kernel`.
     """
     chosen = {"engine": engine, "kernel": kernel_name} | dict(values)
     named = cast(EngineChoice, chosen["engine"])
-    refuse_host_kernel(named, engine)
+    refuse_machine_kernel(named, engine)
     return choose_place(named, str(chosen["kernel"]))
 
 
@@ -88,7 +88,7 @@ def tell_unconfined() -> str | None:
     return None if landlock.abi() else f"this machine has {UNCONFINED}"
 
 
-def refuse_host_kernel(named: EngineChoice, asked: EngineChoice) -> None:
+def refuse_machine_kernel(named: EngineChoice, asked: EngineChoice) -> None:
     """Raise SpecError if a file names an engine on the host's kernel that the user did not ask for.
 
     The file may come from a stranger, and such an engine runs it on the user's own kernel.
@@ -96,7 +96,7 @@ def refuse_host_kernel(named: EngineChoice, asked: EngineChoice) -> None:
     - named: the engine that the file names.
     - asked: the engine on the command line; `auto` stands for the user's configuration.
     """
-    if named == "auto" or not ENGINES[named].IS_ON_HOST_KERNEL:
+    if named == "auto" or not ENGINES[named].IS_ON_MACHINE_KERNEL:
         return
     if (configured_engine() if asked == "auto" else asked) != named:
         raise SpecError(
@@ -121,7 +121,7 @@ def _lacking_consent(consent: Consent, engine: Engine) -> str | None:
         return "; if you want them, add --allow-exec"
     if not consent.unconfined and not landlock.abi():
         return ", and this machine has no Landlock that keeps them from your files; if you trust them, add --unconfined"
-    if engine.IS_ON_HOST_KERNEL and os.geteuid() == 0 and not consent.as_root:
+    if engine.IS_ON_MACHINE_KERNEL and os.geteuid() == 0 and not consent.as_root:
         return (
             ", as root on this machine's own kernel; if you want that, add --allow-exec-as-root, else run it without "
             "root's rights or with --engine virtual"

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from mprun.engines.agent_process import Progress
+from mprun.engines.agent_process import RunProgress
 from mprun.engines.debugger import Debugger
 from mprun.metrics.comparison import differing_values
 from mprun.model.engine_name import EngineChoice
 from mprun.model.permission import Consent
+from mprun.model.run_summary import Summary
 from mprun.runs import runner
 from mprun.runs.place import choose_place
 from mprun.runs.provenance import find_kernel, list_makers
@@ -22,7 +22,7 @@ BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Repetition:
+class RepeatedRun:
     """A run made again.
 
     - summary: the content of its `summary.json`.
@@ -30,7 +30,7 @@ class Repetition:
     """
 
     run: RunDirectory
-    summary: Mapping[str, Any]
+    summary: Summary
     facts: Mapping[str, tuple[object, object]]
 
 
@@ -40,21 +40,21 @@ def repeat(
     engine: EngineChoice,
     kernel: str | None,
     consent: Consent,
-    progress: Progress,
+    progress: RunProgress,
     debugger: Debugger | None = None,
-) -> Repetition:
+) -> RepeatedRun:
     """Repeat a run in a new directory below `parent`.
 
     - kernel: the kernel for the virtual engine. None: the original kernel if it is built here, else `default`.
     - debugger: gdb, which stops the kernel of the repetition.
 
-    Raises HostError if this machine cannot run it, SpecError or RunError if this mprun cannot repeat it.
+    Raises MachineError if this machine cannot run it, SpecError or RunError if this mprun cannot repeat it.
     """
-    before = original.read("environment.json")
+    before = original.environment()
     place = choose_place(engine, kernel or find_kernel(before))
     again, summary = runner.run_again(original, parent, place, progress, consent, debugger)
-    facts = differing_values(list_makers(before), list_makers(again.read("environment.json")))
-    return Repetition(again, summary, facts)
+    facts = differing_values(list_makers(before), list_makers(again.environment()))
+    return RepeatedRun(again, summary, facts)
 
 
 def first_difference(one: RunDirectory, other: RunDirectory) -> str | None:

@@ -37,10 +37,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mprun.errors import HostError, MprunError, SpecError, explain_machine
-from mprun.host import invoking_user
-from mprun.model.codec import Fault
-from mprun.model.json_form import OF_RUN, STEP, Form, anything, find_fault
+from mprun.errors import MachineError, MprunError, SpecError, explain_machine
+from mprun.machine import invoking_user
+from mprun.model.codec import PLAIN, JsonProblem
 from mprun.runs.table import is_of_polars, open_table, pack, writing
 from mprun.safety.folder import Folder, parse_json
 from mprun.safety.text import make_printable, plain, printable
@@ -48,8 +47,10 @@ from mprun.safety.text import make_printable, plain, printable
 if TYPE_CHECKING:
     import polars
 
+    from mprun.model.agent_report import AgentReport
     from mprun.model.plan import Plan
-    from mprun.runs.agent_report import AgentReport
+    from mprun.model.run_files import RunEnvironment, StepRecord, Stops
+    from mprun.model.run_summary import Summary
 
 T = TypeVar("T")
 
@@ -73,8 +74,8 @@ _NAME = re.compile(r"^(\d{8}-\d{6})-(.*)-([0-9a-f]{8})(\.\d+)?$")
 class RunDirectory:
     """The directory of a run. Only `folder` opens its files: a stranger or a program of the run may have made them."""
 
-    def __init__(self, place: Path | Folder) -> None:
-        self.folder = place if isinstance(place, Folder) else Folder(place)
+    def __init__(self, folder: Path | Folder) -> None:
+        self.folder = folder if isinstance(folder, Folder) else Folder(folder)
         self.path = self.folder.path
 
     @classmethod
@@ -87,11 +88,11 @@ class RunDirectory:
 
     @classmethod
     def reserve(cls, parent: Path, title: str, digest: str) -> Path:
-        """Return an empty directory with the name of a new run. Raises HostError if it cannot be made."""
+        """Return an empty directory with the name of a new run. Raises MachineError if it cannot be made."""
         try:
             invoking_user.make_folder(parent)
         except (FileExistsError, FileNotFoundError) as error:
-            raise HostError(f"no directory '{parent}' can be made there: give another with -o") from error
+            raise MachineError(f"no directory '{parent}' can be made there: give another with -o") from error
         stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{title}-{digest[:8]}"
         number = 0
         while True:
@@ -161,15 +162,40 @@ class RunDirectory:
         """Write a text file of the layout, whole or not at all."""
         self.folder.write_text(name, text)
 
-    def read(self, name: str) -> Any:
-        """Return a JSON file of the layout, its text printable. Raises MprunError if it is missing or damaged."""
-        return read_json(self.folder, name, "run", OF_RUN.get(name, anything))
+    def environment(self) -> RunEnvironment:
+        """Return what made the run. Raises MprunError if it is missing or damaged."""
+        from mprun.model.run_files import RunEnvironment
+
+        return read_value(self.folder, "environment.json", "run", RunEnvironment)
+
+    def wall_s(self) -> float:
+        """Return the real time of the run in s, or 0 if it is not known. Raises MprunError if the file is damaged."""
+        from mprun.model.run_files import Phase
+
+        phases = read_value(self.folder, "wall.json", "run", tuple[Phase, ...]) if self.has("wall.json") else ()
+        return phases[-1].wall_s if phases else 0.0
+
+    def stops(self) -> tuple[Stops, ...]:
+        """Return the stops of programs. Raises MprunError if the file is missing or damaged."""
+        from mprun.model.run_files import Stops
+
+        return read_value(self.folder, "stops.json", "run", tuple[Stops, ...])
+
+    def summary(self) -> Summary:
+        """Return the summary of the run. Raises MprunError if it is missing or damaged."""
+        from mprun.model.run_summary import Summary
+
+        return read_value(self.folder, "summary.json", "run", Summary)
+
+    def write_summary(self, summary: Summary) -> None:
+        """Write the summary of the run, whole or not at all."""
+        self.write("summary.json", summary.to_json())
 
     def agent_report(self) -> AgentReport:
         """Return what the agent reported. Raises MprunError if it is missing or damaged."""
-        from mprun.runs.agent_report import read_report
+        from mprun.model.agent_report import AgentReport
 
-        return read_as(self.folder, "agent.json", "run", read_report)
+        return read_value(self.folder, "agent.json", "run", AgentReport)
 
     def plan(self) -> Plan:
         """Return the plan of the run. Raises MprunError if it is missing or damaged."""
@@ -201,18 +227,17 @@ class RunDirectory:
         except FileNotFoundError:
             return
 
-    def steps(self) -> list[dict[str, Any]]:
+    def steps(self) -> tuple[StepRecord, ...]:
         """Return the steps with their times, in their order. Raises MprunError."""
-        try:
+        from mprun.model.run_files import StepRecord
+
+        def read() -> list[Any]:
             lines = self.folder.read_bytes("steps.jsonl", MOST_STEPS_BYTES).splitlines()
-            steps = [make_printable(parse_json(line)) for line in lines]
-        except FileNotFoundError:
-            raise MprunError(f"{self.path}: no steps.jsonl: the run did not get so far") from None
-        except ValueError as error:
-            raise damaged(self.path / "steps.jsonl", str(error)) from None
-        if fault := find_fault(steps, [STEP]):
-            raise damaged(self.path / "steps.jsonl", tell_form(fault))
-        return steps
+            return [parse_json(line) for line in lines]
+
+        return _decode(
+            self.folder, "steps.jsonl", "run", read, lambda value: PLAIN.decode(tuple[StepRecord, ...], value)
+        )
 
     def log(self, process: str, stream: str = "out") -> str:
         """Return the output of a process; empty if it never started."""
@@ -387,37 +412,30 @@ def damaged(
     return MprunError(f"{path}: damaged: {reason.splitlines()[0] if reason else 'not whole'}: {mend}")
 
 
-def tell_form(fault: str) -> str:
-    """Return what is wrong with a file, by the place that `find_fault` gives."""
-    return f"{plain(fault)[:200]} is not of its form"
-
-
-def read_json(folder: Folder, name: str, kind: str, form: Form) -> Any:
-    """Return the value of a JSON file of a run or a sweep that has its form, its text printable.
-
-    Raises MprunError where the file is missing or damaged.
-    """
-
-    def check(value: Any) -> Any:
-        if fault := find_fault(value, form):
-            raise Fault(fault)
-        return value
-
-    return read_as(folder, name, kind, check)
+def read_value(folder: Folder, name: str, kind: str, form: type[T]) -> T:
+    """Return the value of a type that a JSON file of a run or a sweep stands for. Raises as `read_as`."""
+    return read_as(folder, name, kind, lambda value: PLAIN.decode(form, value))
 
 
 def read_as(folder: Folder, name: str, kind: str, decode: Callable[[Any], T]) -> T:
-    """Return what a decoder makes of a JSON file, whose text is made printable first. Raises as `read_json`."""
+    """Return what a decoder makes of a JSON file, whose text is made printable first.
+
+    Raises MprunError where the file is missing or damaged.
+    """
+    return _decode(folder, name, kind, lambda: folder.read_json(name), decode)
+
+
+def _decode(folder: Folder, name: str, kind: str, read: Callable[[], Any], decode: Callable[[Any], T]) -> T:
     try:
-        value = make_printable(folder.read_json(name))
+        value = make_printable(read())
     except (FileNotFoundError, NotADirectoryError):
         raise MprunError(f"{folder.path}: no {name}: the {kind} did not get so far") from None
     except ValueError as error:
         raise damaged(folder.path / name, str(error)) from None
     try:
         return decode(value)
-    except Fault as fault:
-        raise damaged(folder.path / name, tell_form(str(fault))) from None
+    except JsonProblem as problem:
+        raise damaged(folder.path / name, f"{plain(problem)[:200]} is not of its form") from None
 
 
 # What a reader ends in whose file is damaged.

@@ -17,29 +17,30 @@ from mprun.captures.finish import finish_captures
 from mprun.compile import allocate, compile_plan, resolve
 from mprun.compile.packet_trains import compile_calibration, silence
 from mprun.compile.planner import kernel_wide_warnings, sampling_warnings
-from mprun.engines.agent_process import Progress, Shell
+from mprun.engines.agent_process import RunProgress, Shell
 from mprun.engines.capability import find_capabilities
 from mprun.engines.debugger import Debugger
-from mprun.errors import HostError, RunError
-from mprun.host.scratch import scratch
-from mprun.host.version import code_digest
+from mprun.errors import MachineError, RunError
 from mprun.inputs import load
 from mprun.inputs.attachment import keep
 from mprun.inputs.reader import read_text
 from mprun.inputs.writer import write_experiment, write_topology
+from mprun.machine.scratch import scratch
+from mprun.machine.version import code_digest
 from mprun.metrics.calibration import Calibration, judge
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.network_change import tabulate_changes
 from mprun.metrics.observation import observe
 from mprun.metrics.summary import Measured, measure
+from mprun.model.agent_report import AgentReport
 from mprun.model.capabilities import Capabilities
 from mprun.model.intent import Intent
 from mprun.model.network import Network
 from mprun.model.permission import NO_COMMANDS, Consent
 from mprun.model.plan import Plan
+from mprun.model.run_summary import Summary
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
-from mprun.runs.agent_report import AgentReport
 from mprun.runs.place import Place, refuse_commands
 from mprun.runs.run_directory import LINE_COUNTS, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, reading
 
@@ -51,7 +52,7 @@ Compiler = Callable[[Spec, Network, Capabilities], Plan]
 
 
 @dataclass(frozen=True)
-class Request:
+class RunRequest:
     """A request for a run.
 
     - warnings: warnings about its files.
@@ -76,7 +77,7 @@ class Request:
 class Prepared:
     """A request that is compiled for its place. warnings: warnings about the files and about this machine."""
 
-    request: Request
+    request: RunRequest
     network: Network
     plan: Plan
     capabilities: Capabilities
@@ -86,16 +87,16 @@ class Prepared:
 def compile_for(
     spec: Spec, network: Network, place: Place, compiler: Compiler = compile_plan
 ) -> tuple[Plan, Capabilities]:
-    """Compile for a place. Raises SpecError or HostError before anything exists on disk."""
+    """Compile for a place. Raises SpecError or MachineError before anything exists on disk."""
     capabilities = find_capabilities(spec, place.engine.IS_SIMULATED)
     plan = compiler(spec, network, capabilities)
     if reason := place.engine.missing(plan, capabilities):
-        raise HostError(reason)
+        raise MachineError(reason)
     return plan, capabilities
 
 
-def prepare(request: Request) -> Prepared:
-    """Compile a request. Raises SpecError or HostError before anything exists on disk."""
+def prepare(request: RunRequest) -> Prepared:
+    """Compile a request. Raises SpecError or MachineError before anything exists on disk."""
     spec, place = request.spec, request.place
     refuse_commands(spec, request.consent, place.name)
     network = allocate(spec)
@@ -104,19 +105,19 @@ def prepare(request: Request) -> Prepared:
     return Prepared(request, network, plan, capabilities, (*request.warnings, *more))
 
 
-def run_request(request: Request, parent: Path, progress: Progress) -> tuple[RunDirectory, dict[str, Any]]:
+def run_request(request: RunRequest, parent: Path, progress: RunProgress) -> tuple[RunDirectory, Summary]:
     """Run an experiment into a new directory below `parent`; return the directory and the summary.
 
-    Raises SpecError or HostError before the directory exists, and RunError or Interrupted later. The results gathered
-    until then are kept and marked incomplete.
+    Raises SpecError or MachineError before the directory exists, and RunError or Interrupted later. The results
+    gathered until then are kept and marked incomplete.
     """
     title = title_of(request.spec)
     return run_into(lambda digest: RunDirectory.create(parent, title, digest), request, progress)
 
 
 def run_into(
-    create: Callable[[str], RunDirectory], request: Request, progress: Progress
-) -> tuple[RunDirectory, dict[str, Any]]:
+    create: Callable[[str], RunDirectory], request: RunRequest, progress: RunProgress
+) -> tuple[RunDirectory, Summary]:
     """Run an experiment into the directory that `create` makes for the digest of its intent."""
     prepared = prepare(request)
     run = create(prepared.plan.digest)
@@ -131,8 +132,8 @@ def run_into(
 def _keep_attachments(run: RunDirectory, spec: Spec) -> None:
     """Write the user's files into the run's inputs. Raises RunError if one has changed since it was read."""
     for attachment in {one.sha256: one for one in spec.experiment.attachments}.values():
-        folder = run.folder.make("inputs").make(attachment.place.rpartition("/")[0])
-        with folder.whole(attachment.place.rpartition("/")[2]) as file:
+        folder = run.folder.make("inputs").make(attachment.path.rpartition("/")[0])
+        with folder.whole(attachment.path.rpartition("/")[2]) as file:
             keep(attachment, file)
 
 
@@ -150,10 +151,10 @@ def read_inputs(paths: Sequence[Path]) -> dict[str, str]:
     return files
 
 
-def calibrate(spec: Spec, network: Network, place: Place, progress: Progress) -> Calibration:
+def calibrate(spec: Spec, network: Network, place: Place, progress: RunProgress) -> Calibration:
     """Measure each link of a network, on a network of its own that carries nothing else.
 
-    Raises SpecError, HostError or RunError.
+    Raises SpecError, MachineError or RunError.
     """
     plan, capabilities = compile_for(silence(spec), network, place, compile_calibration)
     with scratch("mprun-calibration-") as folder:
@@ -166,7 +167,7 @@ def calibrate(spec: Spec, network: Network, place: Place, progress: Progress) ->
     return judge(network, plan.trains, agent.trains, capabilities.is_simulated)
 
 
-def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dict[str, Any]:
+def _carry_out(prepared: Prepared, run: RunDirectory, progress: RunProgress) -> Summary:
     """Run into an existing directory, and return the summary. If the spec asks for it, measure the links first."""
     request, plan, network = prepared.request, prepared.plan, prepared.network
     spec, place = request.spec, request.place
@@ -185,7 +186,7 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dic
     if request.shell == "only":
         if agent.error:
             raise RunError(agent.error)
-        return {"status": "passed", "metrics": {}, "expectations": []}
+        return Summary("passed", agent.complete, plan.seed, {}, (), (), (), ())
     evidence = replace(
         _evidence_in(run, plan.intent, agent),
         engine=place.name,
@@ -197,7 +198,7 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dic
     )
     measured = _measure(run, evidence, _count_lines(run, place))
     run.write_accounts(measured.accounts)
-    run.write("summary.json", measured.summary)
+    run.write_summary(measured.summary)
     if agent.complete:
         run.mark_complete()
     return measured.summary
@@ -239,26 +240,26 @@ def run_again(
     original: RunDirectory,
     parent: Path,
     place: Place,
-    progress: Progress,
+    progress: RunProgress,
     consent: Consent = NO_COMMANDS,
     debugger: Debugger | None = None,
-) -> tuple[RunDirectory, dict[str, Any]]:
+) -> tuple[RunDirectory, Summary]:
     """Repeat the run `original` in a new directory below `parent`. Return the directory and the summary.
 
     The run's resolved inputs are compiled again. A plan is a list of commands, so the plan of a stranger is not
     executed. debugger: as for a request. Raises RunError if this version of mprun derives another intent from the
     inputs.
     """
-    before = original.read("environment.json")
+    before = original.environment()
     spec = load(*original.resolved_inputs).spec
-    parameters = before.get("parameters", {})
-    prepared = prepare(Request(spec, place, debugger=debugger, consent=consent, parameters=parameters))
+    parameters = before.parameters
+    prepared = prepare(RunRequest(spec, place, debugger=debugger, consent=consent, parameters=parameters))
     if prepared.plan.digest != original.digest:
         raise RunError(f"{original.name}: this version of mprun makes another plan of its inputs; run them again")
     run = RunDirectory.create(parent, original.title, prepared.plan.digest)
     run.keep_inputs(original.inputs())
     _keep_attachments(run, prepared.request.spec)
-    return run, _carry_out(replace(prepared, warnings=tuple(before["warnings"])), run, progress)
+    return run, _carry_out(replace(prepared, warnings=before.warnings), run, progress)
 
 
 def _environment(prepared: Prepared) -> dict[str, Any]:

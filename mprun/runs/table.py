@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from mprun.errors import MprunError, explain_machine
-from mprun.model.json_form import find_column_fault, never_null
+from mprun.model.table_columns import find_column_problem, never_null
 from mprun.safety.text import UNPRINTABLE
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ def open_table(file: BinaryIO, name: str, size_bytes: int) -> polars.LazyFrame:
         # with a damaged file, polars may panic and print the place in its code
         with _silent():
             table = polars.scan_parquet(file)
-            fault = _find_fault(name, table, size_bytes)
+            problem = _find_problem(name, table, size_bytes)
     except BaseException as error:
         if not is_of_polars(error) or explain_machine(error):
             raise
         raise ValueError(str(error).partition("\n")[0] or type(error).__name__) from None
-    if fault:
-        raise ValueError(fault)
+    if problem:
+        raise ValueError(problem)
     texts = [column for column, kind in table.collect_schema().items() if kind == polars.String]
     return table.with_columns(polars.col(texts).str.replace_all(UNPRINTABLE, "\ufffd")) if texts else table
 
@@ -86,7 +86,7 @@ def is_of_polars(error: BaseException) -> bool:
     return type(error).__module__.partition(".")[0] in ("polars", "pyo3_runtime")
 
 
-def _find_fault(name: str, table: polars.LazyFrame, size_bytes: int) -> str | None:
+def _find_problem(name: str, table: polars.LazyFrame, size_bytes: int) -> str | None:
     """Return what is wrong with a table; None if nothing is wrong. Raises errors of polars."""
     import polars
 
@@ -96,8 +96,8 @@ def _find_fault(name: str, table: polars.LazyFrame, size_bytes: int) -> str | No
     kinds = {
         column: "number" if kind.is_numeric() else _KINDS.get(str(kind), "other") for column, kind in schema.items()
     }
-    if fault := find_column_fault(name, kinds):
-        return fault
+    if problem := find_column_problem(name, kinds):
+        return problem
     cells = int(table.select(polars.len()).collect().item()) * len(kinds)
     if cells > max(MOST_CELLS, MOST_CELLS_A_BYTE * size_bytes):
         return f"holds {cells} values in {size_bytes} bytes"

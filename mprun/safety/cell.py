@@ -91,8 +91,8 @@ def insert(database: sqlite3.Connection, title: str, table: LazyFrame) -> None:
     frame = table.collect()
     names = ", ".join(_quote(column) for column in frame.columns)
     database.execute(f"CREATE TABLE {_quote(title)} ({names})")
-    places = ", ".join("?" * frame.width)
-    database.executemany(f"INSERT INTO {_quote(title)} VALUES ({places})", map(_fit, frame.iter_rows()))
+    marks = ", ".join("?" * frame.width)
+    database.executemany(f"INSERT INTO {_quote(title)} VALUES ({marks})", map(_fit, frame.iter_rows()))
     database.commit()
 
 

@@ -235,14 +235,14 @@ class Folder:
     def _walk(self, parts: tuple[str, ...]) -> Iterator[int]:
         """Yield the descriptor of a folder. Raises FileNotFoundError or UnsafeError."""
         handle = os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        place = self.root
+        path = self.root
         try:
             for part in (*self.path.relative_to(self.root).parts, *parts):
-                place = place / part
+                path = path / part
                 try:
                     inner = os.open(part, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=handle)
                 except OSError as error:
-                    raise _explain(error, place, handle, part) from None
+                    raise _explain(error, path, handle, part) from None
                 os.close(handle)
                 handle = inner
             yield handle

@@ -48,9 +48,12 @@ def untaken(name: str, taken: Collection[str]) -> str:
 
 
 def make_printable(value: Any) -> Any:
-    """Return a JSON value with all its texts and keys printable."""
+    """Return a JSON value, or named tuples of such values, with all texts and keys printable."""
     if isinstance(value, str):
         return printable(value)
+    if isinstance(value, tuple):
+        parts = [make_printable(one) for one in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, list):
         return [make_printable(one) for one in value]
     if isinstance(value, dict):

@@ -17,8 +17,8 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from mprun.errors import HostError
-from mprun.host.cache import cache
+from mprun.errors import MachineError
+from mprun.machine.cache import cache
 
 # A file that changed less than this ago may change again without a change of its times, which have limited resolution.
 SETTLED_NS = 1_000_000_000
@@ -93,10 +93,10 @@ def _hash(path: Path) -> str:
 
 def _read_seen() -> dict[str, list[int | str]]:
     """Return the states and digests of files hashed before; none if another user could have written them."""
-    with contextlib.suppress(OSError, ValueError, TypeError, HostError):
-        place = cache(SEEN, of_root=True)
-        if find_stranger(place.parent, (SEEN,), (os.geteuid(), 0)) is None:
-            found = json.loads(place.read_text())
+    with contextlib.suppress(OSError, ValueError, TypeError, MachineError):
+        cache_file = cache(SEEN, of_root=True)
+        if find_stranger(cache_file.parent, (SEEN,), (os.geteuid(), 0)) is None:
+            found = json.loads(cache_file.read_text())
             return {str(path): list(one) for path, one in found.items()} if isinstance(found, dict) else {}
     return {}
 
@@ -106,12 +106,12 @@ def _write_seen(seen: Mapping[str, list[int | str]]) -> None:
 
     If the cache cannot be written, nothing is stored, and files are hashed each time.
     """
-    with contextlib.suppress(OSError, HostError):
-        place = cache(SEEN, of_root=True)
-        partial = place.with_name(f".{SEEN}-{os.urandom(8).hex()}")
+    with contextlib.suppress(OSError, MachineError):
+        cache_file = cache(SEEN, of_root=True)
+        partial = cache_file.with_name(f".{SEEN}-{os.urandom(8).hex()}")
         try:
             with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 json.dump(seen, file)
-            partial.replace(place)
+            partial.replace(cache_file)
         finally:
             partial.unlink(missing_ok=True)

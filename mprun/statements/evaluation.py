@@ -19,16 +19,16 @@ from mprun.statements.expression import (
     COMPARISONS,
     FUNCTIONS,
     Call,
-    Compared,
+    ComparisonChain,
     Expression,
     ExpressionError,
     Junction,
     Literal,
-    Name,
+    NameNode,
     Negation,
-    Node,
     Operation,
     Reference,
+    SyntaxNode,
     UnknownName,
     Value,
 )
@@ -66,7 +66,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Evaluation:
     """The outcome of a statement. measured: each name of the statement in order, with its value."""
 
     is_true: bool
@@ -74,14 +74,14 @@ class Outcome:
     measured: tuple[tuple[str, Value], ...]
 
 
-def evaluate(expression: Expression, resolve: Resolve) -> Outcome:
+def evaluate(expression: Expression, resolve: Resolve) -> Evaluation:
     """Return the outcome of a statement. resolve: returns the values of a name; may raise UnknownName.
 
     Every part is evaluated, also if another part has decided already. Raises ExpressionError.
     """
     evaluation = _Evaluation(expression.text, resolve)
     is_true = evaluation.truth(expression.root)
-    return Outcome(is_true, tuple(evaluation.comparisons), tuple(evaluation.measured.items()))
+    return Evaluation(is_true, tuple(evaluation.comparisons), tuple(evaluation.measured.items()))
 
 
 def find_margin(expression: Expression, resolve: Resolve) -> float:
@@ -130,33 +130,33 @@ class _Evaluation:
         self.comparisons: list[Comparison] = []
         self.measured: dict[str, Value] = {}
 
-    def truth(self, node: Node) -> bool:
+    def truth(self, node: SyntaxNode) -> bool:
         if isinstance(node, Junction):
             truths = [self.truth(operand) for operand in node.operands]
             return not truths[0] if node.word == "not" else all(truths) if node.word == "and" else any(truths)
-        if isinstance(node, Compared):
+        if isinstance(node, ComparisonChain):
             numbers = [self.number(operand) for operand in node.operands]
             sides = pairwise(zip(node.operands, numbers, strict=True))
             truths = [self._compare(word, *pair) for word, pair in zip(node.operators, sides, strict=True)]
             return all(truths)
-        raise self._fault(node, "is a value, not a comparison: write as in 'a >= b'")
+        raise self._error(node, "is a value, not a comparison: write as in 'a >= b'")
 
-    def margin(self, node: Node) -> float:
+    def margin(self, node: SyntaxNode) -> float:
         """Return by how much a statement holds, as `find_margin` says."""
         if isinstance(node, Junction):
             margins = [self.margin(operand) for operand in node.operands]
             return -margins[0] if node.word == "not" else min(margins) if node.word == "and" else max(margins)
-        if isinstance(node, Compared):
+        if isinstance(node, ComparisonChain):
             self.truth(node)
             numbers = [self.number(operand).amount for operand in node.operands]
             pairs = zip(node.operators, pairwise(numbers), strict=True)
             return min(_margin_of(word, left, right) for word, (left, right) in pairs)
-        raise self._fault(node, "is a value, not a comparison: write as in 'a >= b'")
+        raise self._error(node, "is a value, not a comparison: write as in 'a >= b'")
 
-    def _fault(self, node: Node, message: str) -> ExpressionError:
+    def _error(self, node: SyntaxNode, message: str) -> ExpressionError:
         return ExpressionError(self._text, node.start, node.end, message)
 
-    def _compare(self, word: str, left: tuple[Node, _Number], right: tuple[Node, _Number]) -> bool:
+    def _compare(self, word: str, left: tuple[SyntaxNode, _Number], right: tuple[SyntaxNode, _Number]) -> bool:
         (left_node, one), (right_node, other) = left, right
         self._agree(right_node, one, other, "compared with")
         amounts = one.amount, other.amount
@@ -167,19 +167,19 @@ class _Evaluation:
         self.comparisons.append(Comparison(texts[0], word, texts[1], told[0], told[1], unit, is_true))
         return is_true
 
-    def _agree(self, node: Node, one: _Number, other: _Number, what: str) -> None:
+    def _agree(self, node: SyntaxNode, one: _Number, other: _Number, what: str) -> None:
         if one.dimension == other.dimension:
             return
         message = f"{_say(one.dimension)} cannot be {what} {_say(other.dimension)}"
         bare = (0, 0) in (one.dimension, other.dimension)
         wanted = _EXAMPLES.get(one.dimension if other.dimension == (0, 0) else other.dimension)
-        raise self._fault(node, f"{message}: give the number a unit, as in '{wanted}'" if bare and wanted else message)
+        raise self._error(node, f"{message}: give the number a unit, as in '{wanted}'" if bare and wanted else message)
 
-    def number(self, node: Node) -> _Number:
+    def number(self, node: SyntaxNode) -> _Number:
         """Return the value of a node. Raises ExpressionError."""
         if isinstance(node, Literal):
             return _number_of(Value((node.amount,), node.unit))
-        if isinstance(node, Name):
+        if isinstance(node, NameNode):
             return self._ask(node)
         if isinstance(node, Negation):
             number = self.number(node.operand)
@@ -188,15 +188,15 @@ class _Evaluation:
             return self._operate(node)
         if isinstance(node, Call):
             return self._call(node)
-        raise self._fault(node, "is true or false, not a value: join it with 'and' or 'or'")
+        raise self._error(node, "is true or false, not a value: join it with 'and' or 'or'")
 
-    def _ask(self, node: Name) -> _Number:
+    def _ask(self, node: NameNode) -> _Number:
         try:
             value = self._resolve(node.reference)
         except (UnknownName, ExpressionError) as error:
-            raise self._fault(node, str(error)) from None
+            raise self._error(node, str(error)) from None
         if not value.amounts:
-            raise self._fault(node, "has no value")
+            raise self._error(node, "has no value")
         self.measured[node.reference.text] = value
         return _number_of(value)
 
@@ -208,7 +208,7 @@ class _Evaluation:
             return _Number((a + b if node.operator == "+" else a - b,), left.dimension, _shared_unit(left, right))
         sign = 1 if node.operator == "*" else -1
         if sign < 0 and b == 0:
-            raise self._fault(node.right, "is 0: a division by zero has no value")
+            raise self._error(node.right, "is 0: a division by zero has no value")
         bits, seconds = (x + sign * y for x, y in zip(left.dimension, right.dimension, strict=True))
         is_share = "ratio" in (left.unit, right.unit) and sign > 0
         return _Number((a * b if sign > 0 else a / b,), (bits, seconds), _unit_of((bits, seconds), is_share))

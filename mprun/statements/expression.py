@@ -111,14 +111,14 @@ class Expression:
     """A statement that can be true or false, or the arithmetic of one value."""
 
     text: str
-    root: Node
+    root: SyntaxNode
 
     def references(self) -> tuple[Reference, ...]:
         """The references of the statement, in order."""
         return references_of(self.root)
 
 
-def references_of(node: Node) -> tuple[Reference, ...]:
+def references_of(node: SyntaxNode) -> tuple[Reference, ...]:
     """Return the references below a node, in order."""
     return tuple(_references(node))
 
@@ -173,7 +173,7 @@ def _condition(match: re.Match[str]) -> Condition:
 
 
 @dataclass(frozen=True)
-class Node:
+class SyntaxNode:
     """A part of a statement, and where in its text it stands."""
 
     start: int
@@ -181,7 +181,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Arithmetic(Node):
+class Arithmetic(SyntaxNode):
     """A part of a statement with a value."""
 
 
@@ -192,55 +192,55 @@ class Literal(Arithmetic):
 
 
 @dataclass(frozen=True)
-class Name(Arithmetic):
+class NameNode(Arithmetic):
     reference: Reference
 
 
 @dataclass(frozen=True)
 class Negation(Arithmetic):
-    operand: Node
+    operand: SyntaxNode
 
 
 @dataclass(frozen=True)
 class Operation(Arithmetic):
     operator: str
-    left: Node
-    right: Node
+    left: SyntaxNode
+    right: SyntaxNode
 
 
 @dataclass(frozen=True)
 class Call(Arithmetic):
     function: str
-    arguments: tuple[Node, ...]
+    arguments: tuple[SyntaxNode, ...]
 
 
 @dataclass(frozen=True)
-class Compared(Node):
+class ComparisonChain(SyntaxNode):
     """A chain of comparisons: operands, and an operator between each two of them."""
 
-    operands: tuple[Node, ...]
+    operands: tuple[SyntaxNode, ...]
     operators: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Junction(Node):
+class Junction(SyntaxNode):
     """A logical operation. word: and, or, not."""
 
     word: str
-    operands: tuple[Node, ...]
+    operands: tuple[SyntaxNode, ...]
 
 
-def _references(node: Node) -> list[Reference]:
-    if isinstance(node, Name):
+def _references(node: SyntaxNode) -> list[Reference]:
+    if isinstance(node, NameNode):
         return [node.reference]
-    inner: tuple[Node, ...] = ()
+    inner: tuple[SyntaxNode, ...] = ()
     if isinstance(node, Negation):
         inner = (node.operand,)
     elif isinstance(node, Operation):
         inner = (node.left, node.right)
     elif isinstance(node, Call):
         inner = node.arguments
-    elif isinstance(node, Compared | Junction):
+    elif isinstance(node, ComparisonChain | Junction):
         inner = node.operands
     return [reference for one in inner for reference in _references(one)]
 
@@ -260,11 +260,11 @@ class _Parser:
         self._text = text
         self._at = 0
 
-    def parse(self) -> Node:
+    def parse(self) -> SyntaxNode:
         node = self._junction("or", 0)
         token = self.peek()
         if token is not None:
-            raise self._fault(token, "the statement could end here: write an operator, 'and' or 'or' before it")
+            raise self._error(token, "the statement could end here: write an operator, 'and' or 'or' before it")
         return node
 
     def peek(self) -> _Token | None:
@@ -279,7 +279,7 @@ class _Parser:
         kind = "number" if match["number"] else "name" if match["name"] else "sign"
         return _Token(kind, match[kind], match.start(kind), match.end(kind))
 
-    def _fault(self, token: _Token | None, message: str) -> ExpressionError:
+    def _error(self, token: _Token | None, message: str) -> ExpressionError:
         start, end = (len(self._text),) * 2 if token is None else (token.start, token.end)
         return ExpressionError(self._text, start, end, message)
 
@@ -294,14 +294,14 @@ class _Parser:
     def _expect(self, text: str, what: str) -> _Token:
         token = self._take(text)
         if token is None:
-            raise self._fault(self.peek(), f"'{text}' is missing {what}")
+            raise self._error(self.peek(), f"'{text}' is missing {what}")
         return token
 
-    def _junction(self, word: str, level: int) -> Node:
+    def _junction(self, word: str, level: int) -> SyntaxNode:
         if level > MOST_LEVELS:
-            raise self._fault(self.peek(), f"is nested more than {MOST_LEVELS} levels deep: split it")
+            raise self._error(self.peek(), f"is nested more than {MOST_LEVELS} levels deep: split it")
 
-        def inner() -> Node:
+        def inner() -> SyntaxNode:
             return self._junction("and", level) if word == "or" else self._negated(level)
 
         operands = [inner()]
@@ -311,53 +311,53 @@ class _Parser:
             return operands[0]
         return Junction(operands[0].start, operands[-1].end, word, tuple(operands))
 
-    def _negated(self, level: int) -> Node:
+    def _negated(self, level: int) -> SyntaxNode:
         token = self._take("not")
         if token is None:
             return self._compared(level)
         operand = self._negated(level + 1)
         return Junction(token.start, operand.end, "not", (operand,))
 
-    def _compared(self, level: int) -> Node:
+    def _compared(self, level: int) -> SyntaxNode:
         operands = [self._sum(level)]
         operators = []
         while token := self._take(*COMPARISONS, "="):
             if token.text == "=":
-                raise self._fault(token, "write '==' to compare")
+                raise self._error(token, "write '==' to compare")
             operators.append(token.text)
             operands.append(self._sum(level))
         if not operators:
             return operands[0]
-        return Compared(operands[0].start, operands[-1].end, tuple(operands), tuple(operators))
+        return ComparisonChain(operands[0].start, operands[-1].end, tuple(operands), tuple(operators))
 
-    def _sum(self, level: int) -> Node:
+    def _sum(self, level: int) -> SyntaxNode:
         node = self._product(level)
         while token := self._take("+", "-"):
             right = self._product(level)
             node = Operation(node.start, right.end, token.text, node, right)
         return node
 
-    def _product(self, level: int) -> Node:
+    def _product(self, level: int) -> SyntaxNode:
         node = self.unary(level)
         while token := self._take("*", "/"):
             right = self.unary(level)
             node = Operation(node.start, right.end, token.text, node, right)
         return node
 
-    def unary(self, level: int) -> Node:
+    def unary(self, level: int) -> SyntaxNode:
         """A value with or without a sign."""
         if level > MOST_LEVELS:
-            raise self._fault(self.peek(), f"is nested more than {MOST_LEVELS} levels deep: split it")
+            raise self._error(self.peek(), f"is nested more than {MOST_LEVELS} levels deep: split it")
         token = self._take("-")
         if token is not None:
             operand = self.unary(level + 1)
             return Negation(token.start, operand.end, operand)
         return self._atom(level)
 
-    def _atom(self, level: int) -> Node:
+    def _atom(self, level: int) -> SyntaxNode:
         token = self.peek()
         if token is None:
-            raise self._fault(
+            raise self._error(
                 token, "a value is missing: write a number with its unit, or a name as in 'xp.bulk.goodput'"
             )
         if token.kind == "number":
@@ -369,33 +369,33 @@ class _Parser:
             self._expect(")", f"to end what begins at character {token.start + 1}")
             return node
         if token.kind != "name" or token.text in _WORDS:
-            raise self._fault(token, "a value belongs here: a number with its unit, or a name as in 'xp.bulk.goodput'")
+            raise self._error(token, "a value belongs here: a number with its unit, or a name as in 'xp.bulk.goodput'")
         self._at = token.end
         if self._take("("):
             return self._call(token, level + 1)
         return self._name(token)
 
-    def _call(self, token: _Token, level: int) -> Node:
+    def _call(self, token: _Token, level: int) -> SyntaxNode:
         if token.text not in FUNCTIONS:
-            raise self._fault(token, f"no function of this name; functions: {', '.join(FUNCTIONS)}")
+            raise self._error(token, f"no function of this name; functions: {', '.join(FUNCTIONS)}")
         arguments = [self._sum(level)]
         while self._take(","):
             arguments.append(self._sum(level))
         end = self._expect(")", f"to end what begins at character {token.end + 1}")
         if token.text == "abs" and len(arguments) > 1:
-            raise self._fault(token, "is of one value")
+            raise self._error(token, "is of one value")
         return Call(token.start, end.end, token.text, tuple(arguments))
 
-    def _name(self, token: _Token) -> Node:
+    def _name(self, token: _Token) -> SyntaxNode:
         segments = [Segment(token.text, self._conditions())]
         while self._take("."):
             part = self.peek()
             if part is None or part.kind != "name":
-                raise self._fault(part, "a name belongs after the dot")
+                raise self._error(part, "a name belongs after the dot")
             self._at = part.end
             segments.append(Segment(part.text, self._conditions()))
         text = self._text[token.start : self._at]
-        return Name(token.start, self._at, Reference(tuple(segments), text))
+        return NameNode(token.start, self._at, Reference(tuple(segments), text))
 
     def _conditions(self) -> tuple[Condition, ...]:
         opening = self._take("[")
@@ -428,6 +428,6 @@ class _Parser:
             if unit in base.units:
                 return Literal(token.start, token.end, number * base.units[unit] / size, kind)  # type: ignore[arg-type]
             if unit in base.mistaken:
-                raise self._fault(token, f"'{unit}' {base.mistaken[unit]}".replace("{number}", f"{number:g}"))
+                raise self._error(token, f"'{unit}' {base.mistaken[unit]}".replace("{number}", f"{number:g}"))
         known = ", ".join([*units.RATE.units, *units.TIME.units, *units.VOLUME.units, "%", "packets"])
-        raise self._fault(token, f"no unit '{unit}'; units: {known}")
+        raise self._error(token, f"no unit '{unit}'; units: {known}")

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from mprun.metrics.statistics import is_narrow
-from mprun.model.spec import ExperimentSpec, Repeat, Until
+from mprun.model.run_summary import Summary
+from mprun.model.spec import ExperimentSpec, Repeat
+from mprun.model.sweep_files import CellRepeat
 
 
 @dataclass
@@ -23,12 +24,12 @@ class CellProgress:
     ended: dict[int, str] = field(default_factory=dict)
     values: dict[int, float] = field(default_factory=dict)
 
-    def note(self, number: int, summary: Mapping[str, Any]) -> None:
+    def note(self, number: int, summary: Summary) -> None:
         """Record a run that has ended."""
         until = self.repeat.until
-        self.ended[number] = summary["status"]
-        if until is not None and summary["status"] != "error" and until.metric in summary["metrics"]:
-            self.values[number] = float(summary["metrics"][until.metric]["value"])
+        self.ended[number] = summary.status
+        if until is not None and summary.status != "error" and until.metric in summary.metrics:
+            self.values[number] = float(summary.metrics[until.metric].value)
 
     def is_settled(self, number: int) -> bool:
         """Return True if the run of this number is made, or is not needed."""
@@ -70,30 +71,11 @@ class CellProgress:
         return is_narrow(values, until.confidence, until.within)
 
 
-def describe_repeat(experiment: ExperimentSpec) -> dict[str, Any]:
-    """Return the repetitions in the format of `sweep.json`."""
+def describe_repeat(experiment: ExperimentSpec) -> CellRepeat:
+    """Return the repetitions as `sweep.json` has them."""
     repeat = experiment.repeat
-    until = repeat.until
-    return {
-        "seed": experiment.seed,
-        "least": repeat.least,
-        "most": repeat.most,
-        "vary": list(repeat.vary) if repeat.most > 1 else list(experiment.vary),
-        "until": None
-        if until is None
-        else {"metric": until.metric, "confidence": until.confidence, "within": until.within},
-    }
-
-
-def read_repeat(told: Mapping[str, Any]) -> Repeat:
-    """Return the repetitions that `describe_repeat` has described."""
-    until = told["until"]
-    return Repeat(
-        least=told["least"],
-        most=told["most"],
-        until=None if until is None else Until(until["metric"], until["confidence"], until["within"]),
-        vary=tuple(told["vary"]),
-    )
+    vary = repeat.vary if repeat.most > 1 else experiment.vary
+    return CellRepeat(experiment.seed, repeat.least, repeat.most, vary, repeat.until)
 
 
 def say_progress(standings: Sequence[CellProgress]) -> str:

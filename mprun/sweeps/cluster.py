@@ -16,12 +16,12 @@ from typing import Any
 
 from mprun.engines.agent_process import find_program
 from mprun.engines.capability import version_of
-from mprun.errors import HostError, MprunError, RunError
-from mprun.host.scratch import scratch
-from mprun.host.version import code_digest
+from mprun.errors import MachineError, MprunError, RunError
 from mprun.kernel.store import find_kernel
+from mprun.machine.scratch import scratch
+from mprun.machine.version import code_digest
 from mprun.safety.folder import Folder, UnsafeError
-from mprun.sweeps.worker import Job, Outcome, perform
+from mprun.sweeps.worker import Job, RunOutcome, perform
 from mprun.workloads.tool import Program
 
 # Of a file that a worker sends back: a capture.
@@ -45,7 +45,7 @@ def describe(needs: Needs) -> dict[str, str]:
     for name in needs.kernels:
         try:
             found[f"kernel {name}"] = find_kernel(name).digest[:12]
-        except HostError:
+        except MachineError:
             found[f"kernel {name}"] = ""
     for name, program in needs.programs.items():
         if program.version:
@@ -74,7 +74,7 @@ class Refused(RunError):
         return f"worker {self.worker} is refused: {self.unlike}"
 
 
-def perform_remotely(job: Job, needs: Needs, wanted: Mapping[str, str]) -> tuple[Outcome, dict[str, bytes]]:
+def perform_remotely(job: Job, needs: Needs, wanted: Mapping[str, str]) -> tuple[RunOutcome, dict[str, bytes]]:
     """Run a job on a worker. Return its outcome, and the files of the run's directory. Raises Refused."""
     unlike = differences(wanted, describe(needs))
     if unlike:
@@ -90,7 +90,7 @@ def perform_remotely(job: Job, needs: Needs, wanted: Mapping[str, str]) -> tuple
 class ClusterExecutor:
     """The workers of a scheduler at `address`, with one job at a time for each of their threads.
 
-    say: gets a message for each worker that is sent away. Raises HostError if the scheduler does not answer, has no
+    say: gets a message for each worker that is sent away. Raises MachineError if the scheduler does not answer, has no
     worker, or has a worker that differs from this machine.
     """
 
@@ -98,7 +98,7 @@ class ClusterExecutor:
         try:
             self._distributed: Any = import_module("distributed")
         except ImportError:
-            raise HostError("a cluster needs dask.distributed: pip install 'mprun[cluster]'") from None
+            raise MachineError("a cluster needs dask.distributed: pip install 'mprun[cluster]'") from None
         self._needs = needs
         self._say = say
         self._refused: set[str] = set()
@@ -107,7 +107,7 @@ class ClusterExecutor:
         try:
             self._client = self._distributed.Client(address, timeout=ANSWER_S)
         except (OSError, ValueError) as error:
-            raise HostError(f"no Dask scheduler answers at {address}: {error or type(error).__name__}") from None
+            raise MachineError(f"no Dask scheduler answers at {address}: {error or type(error).__name__}") from None
         try:
             self._check(address)
         except BaseException:
@@ -118,16 +118,16 @@ class ClusterExecutor:
         try:
             found: dict[str, dict[str, str]] = self._client.run(describe, self._needs)
         except ModuleNotFoundError as error:
-            raise HostError(f"the workers of {address} cannot import {error.name}: install mprun there") from None
+            raise MachineError(f"the workers of {address} cannot import {error.name}: install mprun there") from None
         if not found:
-            raise HostError(f"the scheduler at {address} has no worker: start one with `dask worker {address}`")
+            raise MachineError(f"the scheduler at {address} has no worker: start one with `dask worker {address}`")
         for worker, theirs in sorted(found.items()):
             unlike = differences(self._wanted, theirs)
             if unlike:
-                raise HostError(f"worker {worker} is refused: {unlike}")
+                raise MachineError(f"worker {worker} is refused: {unlike}")
 
     @property
-    def places(self) -> int:
+    def slots(self) -> int:
         """The number of jobs at a time, at least one. Without a worker, jobs wait for the next worker."""
         workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
         count: int = sum(worker["nthreads"] for worker in workers)
@@ -137,7 +137,7 @@ class ClusterExecutor:
         future = self._client.submit(perform_remotely, job, self._needs, self._wanted, pure=False)
         self._jobs[future] = (name, job)
 
-    def wait(self, seconds: float) -> Iterator[tuple[str, Outcome]]:
+    def wait(self, seconds: float) -> Iterator[tuple[str, RunOutcome]]:
         try:
             done = self._distributed.wait(list(self._jobs), timeout=seconds, return_when="FIRST_COMPLETED").done
         except TimeoutError:
@@ -158,17 +158,17 @@ class ClusterExecutor:
             self._say(f"{refused}; it gets no more runs")
         self._client.retire_workers([refused.worker])
 
-    def _take_in(self, future: Any, job: Job) -> Outcome:
+    def _take_in(self, future: Any, job: Job) -> RunOutcome:
         """Write the files of a run to the job's directory. Raises Refused."""
         try:
             outcome, files = future.result()
         except Refused:
             raise
         except MprunError as error:
-            return Outcome("error", str(error), 0.0, 0.0)
+            return RunOutcome("error", str(error), 0.0, 0.0)
         except (Exception, CancelledError) as error:
             # any error that Dask reports about workers that died too often
-            return Outcome("error", f"{type(error).__name__}: {error}", 0.0, 0.0)
+            return RunOutcome("error", f"{type(error).__name__}: {error}", 0.0, 0.0)
         for name, content in files.items():
             run = Folder(job.directory)
             try:
@@ -176,8 +176,8 @@ class ClusterExecutor:
                     run.make(name.rpartition("/")[0])
                 run.write_bytes(name, content)
             except UnsafeError as error:
-                return Outcome("error", f"a worker sent a file that lies outside of the run: {error}", 0.0, 0.0)
-        found: Outcome = outcome
+                return RunOutcome("error", f"a worker sent a file that lies outside of the run: {error}", 0.0, 0.0)
+        found: RunOutcome = outcome
         return found
 
     def close(self) -> None:

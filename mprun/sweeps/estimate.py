@@ -31,7 +31,7 @@ class Estimate:
     is_real: bool = False
 
 
-def estimate(cells: Sequence[Cell], places: int, parent: Path, done: int = 0) -> Estimate:
+def estimate(cells: Sequence[Cell], slots: int, parent: Path, done: int = 0) -> Estimate:
     """Estimate for the least number of runs. done: the number of runs that exist already."""
     runs = sum(cell.spec.experiment.repeat.least for cell in cells)
     left = max(0, runs - done)
@@ -39,7 +39,7 @@ def estimate(cells: Sequence[Cell], places: int, parent: Path, done: int = 0) ->
         lasting_s = sum((_end_s(cell) + REAL_SETUP_S) * cell.spec.experiment.repeat.least for cell in cells)
         return Estimate(lasting_s * left / runs, is_real=True)
     known = list(_known_s(runner.title_of(cells[0].spec), parent))
-    return Estimate(sum(known) / len(known) * left / places, len(known)) if known else Estimate(None)
+    return Estimate(sum(known) / len(known) * left / slots, len(known)) if known else Estimate(None)
 
 
 def _known_s(title: str, parent: Path) -> Iterator[float]:
@@ -48,15 +48,15 @@ def _known_s(title: str, parent: Path) -> Iterator[float]:
     for sweep in list_sweeps(parent):
         # a sweep that cannot be read is left out
         with contextlib.suppress(MprunError):
-            if sweep.record["title"] == title:
+            if sweep.record.title == title:
                 runs += [RunDirectory(sweep.folder.below(name)) for name in sweep.folder.find_folders("runs/*/*")]
     ended = [run for run in runs if run.is_complete and run.has("wall.json")]
     # sorted by time; sorted by name, the newest would all be of the last value of an axis
     ended.sort(key=lambda run: run.folder.stat("wall.json").st_mtime_ns)
     for run in ended[-MOST_LOOKED_AT:]:
         with contextlib.suppress(MprunError):
-            if ENGINES[run.read("environment.json")["engine"]].IS_SIMULATED:
-                yield float(run.read("wall.json")[-1]["wall_s"])
+            if ENGINES[run.environment().engine].IS_SIMULATED:
+                yield run.wall_s()
 
 
 def _end_s(cell: Cell) -> float:

@@ -10,27 +10,28 @@ import contextlib
 import platform
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from mprun.engines.registry import ENGINES
 from mprun.errors import Interrupted, MprunError, SpecError
 from mprun.model.engine_name import EngineChoice, EngineName
 from mprun.model.permission import NO_COMMANDS, Consent
+from mprun.model.run_files import Build
+from mprun.model.sweep_files import FORMAT, Session, SweepCell, SweepRecord, SweepSummary
 from mprun.runs import runner
-from mprun.runs.place import choose_place, refuse_commands, refuse_host_kernel
+from mprun.runs.place import choose_place, refuse_commands, refuse_machine_kernel
 from mprun.sweeps import study
 from mprun.sweeps.cell_progress import CellProgress, describe_repeat, say_progress
 from mprun.sweeps.executor import Executor, run_all
 from mprun.sweeps.study import Cell, Task
 from mprun.sweeps.sweep_directory import SweepDirectory, list_sweeps
 from mprun.sweeps.sweep_summary import write_summary
-from mprun.sweeps.worker import Job, Keep, Outcome, settle
+from mprun.sweeps.worker import Job, Keep, RunOutcome, settle
 
 
 @dataclass(frozen=True)
-class State:
+class SweepProgress:
     """The progress of a sweep.
 
     - total: the runs that are known to be needed.
@@ -50,30 +51,31 @@ class State:
 # The largest number of other people's runs that a warning names.
 MOST_NAMED = 5
 
-Tell = Callable[[State], None]
+TellProgress = Callable[[SweepProgress], None]
 Say = Callable[[str], None]
 
 
 def place_cells(
     cells: Sequence[Cell], asked: EngineChoice, consent: Consent
-) -> tuple[tuple[Cell, ...], dict[str, Any]]:
+) -> tuple[tuple[Cell, ...], dict[str, Build]]:
     """Return the cells, each with its engine, and the kernels for the record.
 
-    asked: the engine on the command line. Raises HostError, or SpecError for commands without the user's consent.
+    asked: the engine on the command line. Raises MachineError, or SpecError for commands without the user's consent.
     """
-    placed, kernels = [], {}
+    placed: list[Cell] = []
+    kernels: dict[str, Build] = {}
     for cell in cells:
-        refuse_host_kernel(cell.engine, asked)
+        refuse_machine_kernel(cell.engine, asked)
         place = choose_place(cell.engine, cell.kernel)
         refuse_commands(cell.spec, consent, place.name)
         placed.append(replace(cell, engine=place.name))
         if place.kernel:
-            kernels[cell.kernel] = {"version": place.kernel.version, "digest": place.kernel.digest}
+            kernels[cell.kernel] = Build(place.kernel.version, place.kernel.digest)
     return tuple(placed), kernels
 
 
 def find_or_create(
-    parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any], inputs: Mapping[str, str], anew: bool
+    parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Build], inputs: Mapping[str, str], anew: bool
 ) -> tuple[SweepDirectory, bool]:
     """Return the sweep to resume, or else a new one; and True if it is new. `anew`: create a new one in any case."""
     found = None if anew else find_unfinished(parent, cells, kernels)
@@ -82,68 +84,64 @@ def find_or_create(
         found.become_latest()
         return found, False
     record = describe(cells, kernels, identify_placed(cells, kernels))
-    title = runner.title_of(cells[0].spec)
-    return SweepDirectory.create(parent, title, record, inputs), True
+    return SweepDirectory.create(parent, record, inputs), True
 
 
-def describe(cells: Sequence[Cell], kernels: Mapping[str, Any], digest: str) -> dict[str, Any]:
-    """Return the record of a sweep for `sweep.json`. digest: of all that determines its results."""
-    return {
-        "digest": digest,
-        "kernels": dict(kernels),
-        "axes": [name for name, _ in cells[0].values],
-        "across": list(cells[0].spec.experiment.across),
-        "plots": [asdict(plot) for plot in cells[0].spec.experiment.plots],
-        "show": list(cells[0].spec.experiment.show),
-        "cells": [
-            {
-                "values": dict(cell.values),
-                "folder": cell.folder,
-                "engine": cell.engine,
-                "kernel": cell.kernel,
-                "repeat": describe_repeat(cell.spec.experiment),
-            }
+def describe(cells: Sequence[Cell], kernels: Mapping[str, Build], digest: str) -> SweepRecord:
+    """Return the record of a sweep. digest: of all that determines its results."""
+    first = cells[0].spec
+    return SweepRecord(
+        format=FORMAT,
+        title=runner.title_of(first),
+        digest=digest,
+        kernels=dict(kernels),
+        axes=tuple(name for name, _ in cells[0].values),
+        across=first.experiment.across,
+        plots=first.experiment.plots,
+        show=first.experiment.show,
+        cells=tuple(
+            SweepCell(dict(cell.values), cell.folder, cell.runs_in, cell.kernel, describe_repeat(cell.spec.experiment))
             for cell in cells
-        ],
-    }
+        ),
+    )
 
 
-def find_unfinished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any]) -> SweepDirectory | None:
+def find_unfinished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Build]) -> SweepDirectory | None:
     """Return the newest unfinished sweep under `parent` with the same digest; None if there is none."""
     return _find(parent, cells, kernels, finished=False)
 
 
-def find_finished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any]) -> SweepDirectory | None:
+def find_finished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Build]) -> SweepDirectory | None:
     """Return the newest finished sweep under `parent` with the same digest; None if there is none."""
     return _find(parent, cells, kernels, finished=True)
 
 
-def _find(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any], finished: bool) -> SweepDirectory | None:
+def _find(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Build], finished: bool) -> SweepDirectory | None:
     digest = identify_placed(cells, kernels)
     for sweep in reversed(list_sweeps(parent)):
         # a sweep of another format, or a damaged one, cannot be resumed
         with contextlib.suppress(MprunError):
-            if sweep.record["digest"] == digest and is_finished(sweep) == finished:
+            if sweep.record.digest == digest and is_finished(sweep) == finished:
                 return sweep
     return None
 
 
-def identify_placed(cells: Sequence[Cell], kernels: Mapping[str, Any]) -> str:
+def identify_placed(cells: Sequence[Cell], kernels: Mapping[str, Build]) -> str:
     """Return the digest of cells and their kernels, which finds their sweep again."""
-    places = [f"{name} {kernel['digest']}" for name, kernel in kernels.items()]
-    return study.identify(cells, [*places, *({platform.release()} if any(_on_host_kernel(c) for c in cells) else ())])
+    slots = [f"{name} {kernel.digest}" for name, kernel in kernels.items()]
+    return study.identify(cells, [*slots, *({platform.release()} if any(_on_machine_kernel(c) for c in cells) else ())])
 
 
 def is_finished(sweep: SweepDirectory) -> bool:
     """Return True if every run of the sweep has been made, and none ended with an error."""
-    return sweep.has_summary and bool(sweep.read("summary.json")["complete"])
+    return sweep.has_summary and sweep.summary().complete
 
 
-def _on_host_kernel(cell: Cell) -> bool:
-    return ENGINES[cell.runs_in].IS_ON_HOST_KERNEL
+def _on_machine_kernel(cell: Cell) -> bool:
+    return ENGINES[cell.runs_in].IS_ON_MACHINE_KERNEL
 
 
-def places_for(engines: Collection[EngineName], jobs: int | None, cpus: int) -> int:
+def slots_for(engines: Collection[EngineName], jobs: int | None, cpus: int) -> int:
     """Return the number of concurrent runs: `jobs`, or else one per CPU.
 
     If a cell runs in real time, only one run at a time is allowed, because runs would disturb each other. Raises
@@ -192,7 +190,7 @@ class Execution:
         self._walls_s: list[float] = []
         self._simulations_s = 0.0
 
-    def run(self, executor: Executor, tell: Tell, say: Say) -> dict[str, Any]:
+    def run(self, executor: Executor, tell: TellProgress, say: Say) -> SweepSummary:
         """Run until all is done. Return the summary. say: gets a message for each error.
 
         The executor can be used again after a complete run. Raises Interrupted on Ctrl-C; the runs that have ended are
@@ -209,7 +207,7 @@ class Execution:
                 say(f"there are {self._tell_progress()}")
                 if strange := self._sweep.strange():
                     say(tell_strange(strange))
-            for name, outcome in run_all(executor, self._begin, lambda: tell(self._state(executor.places))):
+            for name, outcome in run_all(executor, self._begin, lambda: tell(self._state(executor.slots))):
                 self._end(name, outcome, say)
             has_ended = True
         except KeyboardInterrupt:
@@ -219,7 +217,7 @@ class Execution:
                 f"to resume: {self._sweep.command or 'the same command'}"
             ) from None
         finally:
-            self._note_session(executor.places, time.monotonic() - started)
+            self._note_session(executor.slots, time.monotonic() - started)
             if not has_ended:
                 executor.close()
             self._sweep.tidy()
@@ -229,7 +227,7 @@ class Execution:
         """Note the runs that exist already. Errors of an earlier session are removed: they are run again."""
         for kept in list(self._sweep.runs()):
             cell = self._cells[kept.cell]
-            if kept.summary["status"] == "error" and not self._grows:
+            if kept.summary.status == "error" and not self._grows:
                 self._sweep.drop(f"{cell.folder}/{kept.number}")
             else:
                 self._progress[cell.folder].note(kept.number, kept.summary)
@@ -259,7 +257,7 @@ class Execution:
         self._running[task.name] = (task, job)
         return task.name, job
 
-    def _end(self, name: str, outcome: Outcome, say: Say) -> None:
+    def _end(self, name: str, outcome: RunOutcome, say: Say) -> None:
         task, job = self._running.pop(name)
         what = f"{task.cell.label}, run {task.number}"
         self._walls_s.append(outcome.wall_s)
@@ -275,28 +273,26 @@ class Execution:
         self._sweep.finish(job.directory, name)
         self._progress[task.cell.folder].note(task.number, summary)
 
-    def _state(self, places: int) -> State:
+    def _state(self, slots: int) -> SweepProgress:
         progress = self._progress.values()
         statuses = [status for one in progress for status in one.ended.values()]
         total = sum(one.needed for one in progress)
         left_s = None
         if self._walls_s:
             mean_s = sum(self._walls_s) / len(self._walls_s)
-            left_s = max(0.0, (total - len(statuses) - len(self._running) / 2) * mean_s / places)
+            left_s = max(0.0, (total - len(statuses) - len(self._running) / 2) * mean_s / slots)
         running = tuple(f"{task.cell.label} #{task.number}" for task, _ in self._running.values())
-        return State(len(statuses), total, statuses.count("failed"), statuses.count("error"), running, left_s)
+        return SweepProgress(len(statuses), total, statuses.count("failed"), statuses.count("error"), running, left_s)
 
     def _tell_progress(self) -> str:
         return say_progress(list(self._progress.values()))
 
-    def _note_session(self, places: int, wall_s: float) -> None:
-        """Record real times. They never repeat, so they are in a file of their own."""
-        before = self._sweep.read("wall.json") if self._sweep.has("wall.json") else []
-        entry = {
-            "runs": len(self._walls_s),
-            "places": places,
-            "wall_s": round(wall_s, 3),
-            "runs_wall_s": round(sum(self._walls_s), 3),
-            "simulation_s": round(self._simulations_s, 3),
-        }
-        self._sweep.write("wall.json", [*before, entry])
+    def _note_session(self, slots: int, wall_s: float) -> None:
+        session = Session(
+            runs=len(self._walls_s),
+            places=slots,
+            wall_s=round(wall_s, 3),
+            runs_wall_s=round(sum(self._walls_s), 3),
+            simulation_s=round(self._simulations_s, 3),
+        )
+        self._sweep.add_session(session)

@@ -7,12 +7,12 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from mprun.errors import MprunError
 from mprun.model.permission import Consent
-from mprun.runs import runner
-from mprun.sweeps.execution import Execution, Say, Tell, describe, identify_placed
+from mprun.model.run_files import Build
+from mprun.model.sweep_files import SweepRecord
+from mprun.sweeps.execution import Execution, Say, TellProgress, describe, identify_placed
 from mprun.sweeps.executor import Executor
 from mprun.sweeps.study import Cell
 from mprun.sweeps.sweep_directory import Kept, SweepDirectory, list_sweeps
@@ -45,7 +45,7 @@ class GrowingSweep:
         self._consent = consent
         self._hold = hold
         self._cells: tuple[Cell, ...] = ()
-        self._kernels: dict[str, Any] = {}
+        self._kernels: dict[str, Build] = {}
         self._digest = ""
         self._directory: SweepDirectory | None = None
 
@@ -60,7 +60,7 @@ class GrowingSweep:
         return self._directory is not None
 
     def add(
-        self, cells: Sequence[Cell], kernels: Mapping[str, Any], executor: Executor, tell: Tell, say: Say
+        self, cells: Sequence[Cell], kernels: Mapping[str, Build], executor: Executor, tell: TellProgress, say: Say
     ) -> list[Kept]:
         """Run cells that have been placed, and return the finished runs of all cells. Raises Interrupted."""
         self._cells = (*self._cells, *cells)
@@ -69,24 +69,22 @@ class GrowingSweep:
         if self._directory is None:
             own = identify_placed(self._cells, self._kernels)
             self._digest = hashlib.sha256(f"{own} {self._asked}".encode()).hexdigest()
-            self._directory = self._find() or SweepDirectory.create(
-                self._parent, runner.title_of(cells[0].spec), self._record(), self._inputs
-            )
+            self._directory = self._find() or SweepDirectory.create(self._parent, self._record(), self._inputs)
             self._directory.become_latest()
             self._hold(self._directory)
         # also for a sweep that is continued: its further cells are added again
-        self._directory.write("sweep.json", {**self._directory.read("sweep.json"), **self._record()})
+        self._directory.change_record(self._record())
         work = Execution(self._directory, self._cells, self._keep, 0, self._consent, grows)
         work.run(executor, tell, say)
         return list(self._directory.runs())
 
-    def _record(self) -> dict[str, Any]:
+    def _record(self) -> SweepRecord:
         return describe(self._cells, self._kernels, self._digest)
 
     def _find(self) -> SweepDirectory | None:
         for sweep in reversed(list_sweeps(self._parent)):
             # a damaged sweep, or one of another format, cannot be continued
             with contextlib.suppress(MprunError):
-                if sweep.record["digest"] == self._digest:
+                if sweep.record.digest == self._digest:
                     return sweep
         return None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mprun.engines.agent_process import STOP_S, die_with
-from mprun.sweeps.worker import Job, Outcome
+from mprun.sweeps.worker import Job, RunOutcome
 
 
 @dataclass
@@ -31,14 +31,14 @@ class LocalExecutor:
     A worker that dies is replaced, and its run ends with an error.
     """
 
-    def __init__(self, places: int) -> None:
-        self.places = places
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
         self._workers: list[_Worker] = []
 
     def submit(self, name: str, job: Job) -> None:
         worker = next((worker for worker in self._workers if worker.name is None), None)
         if worker is None:
-            assert len(self._workers) < self.places
+            assert len(self._workers) < self.slots
             worker = _Worker(_start())
             self._workers.append(worker)
         worker.name, worker.started = name, time.monotonic()
@@ -48,7 +48,7 @@ class LocalExecutor:
             pickle.dump(job, worker.process.stdin)
             worker.process.stdin.flush()
 
-    def wait(self, seconds: float) -> Iterator[tuple[str, Outcome]]:
+    def wait(self, seconds: float) -> Iterator[tuple[str, RunOutcome]]:
         busy = {worker.process.stdout: worker for worker in self._workers if worker.name is not None}
         ready, _, _ = select.select([stream for stream in busy if stream], [], [], seconds)
         for stream in ready:
@@ -56,13 +56,13 @@ class LocalExecutor:
             name, worker.name = worker.name, None
             assert name is not None
             try:
-                outcome: Outcome = pickle.load(stream)
+                outcome: RunOutcome = pickle.load(stream)
             except (EOFError, pickle.UnpicklingError):
                 status = worker.process.wait()
                 worker.process = _start()
                 cause = f"signal {-status}" if status < 0 else f"status {status}"
                 wall_s = time.monotonic() - worker.started
-                outcome = Outcome("error", f"its worker ended with {cause}", wall_s, 0.0)
+                outcome = RunOutcome("error", f"its worker ended with {cause}", wall_s, 0.0)
             yield name, outcome
 
     def close(self) -> None:

@@ -13,20 +13,20 @@ from mprun.errors import MprunError, SpecError
 from mprun.inputs import load
 from mprun.inputs.traffic import owned_metrics
 from mprun.metrics.across import judge_across
-from mprun.metrics.cells import Row
+from mprun.metrics.cells import CellRun
 from mprun.metrics.comparison import Side, differing_lines, differing_values, unmatched
-from mprun.model.fault import name_nearest
 from mprun.model.metric import Metric, find_metric, metrics_of
+from mprun.model.problem import name_nearest
 from mprun.model.scalar import spell_scalar
-from mprun.runs.provenance import list_makers, list_programs, name_build
+from mprun.runs.provenance import list_makers, list_programs
 from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps.sweep_directory import Kept, SweepDirectory
 from mprun.sweeps.sweep_summary import find_missing
 
 if TYPE_CHECKING:
-    from mprun.metrics.summary import RunSummary
+    from mprun.model.run_summary import Summary
 
-Source = RunDirectory | SweepDirectory
+OperandDirectory = RunDirectory | SweepDirectory
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Operands:
     statements: tuple[Mapping[str, bool | None], Mapping[str, bool | None]] = ({}, {})
     incomplete: tuple[str | None, str | None] = (None, None)
     metrics: Mapping[str, Metric] = field(default_factory=dict)
-    sources: tuple[Source, ...] = ()
+    sources: tuple[OperandDirectory, ...] = ()
 
 
-def read_operands(one: Source, other: Source) -> Operands:
+def read_operands(one: OperandDirectory, other: OperandDirectory) -> Operands:
     """Return the sides A and B. Raises SpecError."""
     if isinstance(one, SweepDirectory) and isinstance(other, SweepDirectory):
         return _of_sweeps(one, other)
@@ -62,7 +62,7 @@ def read_operands(one: Source, other: Source) -> Operands:
     raise SpecError("one is a run and the other a sweep: compare two of a kind; the runs of a sweep are in its 'runs'")
 
 
-def read_halves(source: Source, axis: str) -> Operands:
+def read_halves(source: OperandDirectory, axis: str) -> Operands:
     """Return two parts of a sweep. axis: as in --by, with two values if it has more. Raises SpecError."""
     if not isinstance(source, SweepDirectory):
         raise SpecError(f"{source.name}: a run has no axes: name a sweep")
@@ -70,7 +70,7 @@ def read_halves(source: Source, axis: str) -> Operands:
 
 
 def _of_runs(one: RunDirectory, other: RunDirectory) -> Operands:
-    summaries = [run.read("summary.json") for run in (one, other)]
+    summaries = [run.summary() for run in (one, other)]
     cells = tuple((_of_run(summary),) for summary in summaries)
     facts = differing_values(*(_facts(run) for run in (one, other)))
     lines = differing_lines(*(_resolved(run) for run in (one, other)))
@@ -79,12 +79,12 @@ def _of_runs(one: RunDirectory, other: RunDirectory) -> Operands:
     return Operands(names, (cells[0], cells[1]), facts, lines, [], metrics=metrics, sources=(one, other))
 
 
-def _of_run(summary: RunSummary) -> Side:
-    return Side({}, {}, errors=1) if summary["status"] == "error" else Side({}, {1: summary})
+def _of_run(summary: Summary) -> Side:
+    return Side({}, {}, errors=1) if summary.status == "error" else Side({}, {1: summary})
 
 
 def _facts(run: RunDirectory) -> dict[str, Any]:
-    return {**list_makers(run.read("environment.json")), "seed": run.read("summary.json")["seed"]}
+    return {**list_makers(run.environment()), "seed": run.summary().seed}
 
 
 def _resolved(run: RunDirectory) -> dict[str, str]:
@@ -110,12 +110,12 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Operands:
     return Operands(names, (first, second), facts, lines, alone, statements, incomplete, metrics, (one, other))
 
 
-def _define(runs: Iterable[tuple[RunDirectory, RunSummary]]) -> dict[str, Metric]:
+def _define(runs: Iterable[tuple[RunDirectory, Summary]]) -> dict[str, Metric]:
     """Return the definitions of the metrics of runs by name. Runs without new metrics are not read."""
     found: dict[str, Metric] = {}
     seen: set[str] = set()
     for run, summary in runs:
-        names = summary["metrics"].keys() - seen
+        names = summary.metrics.keys() - seen
         if names:
             seen |= names
             found |= dict(_find_definitions(run, names))
@@ -134,13 +134,13 @@ def _find_definitions(run: RunDirectory, names: Iterable[str]) -> Iterator[tuple
 
 def _statements(sweep: SweepDirectory, made: Sequence[Kept]) -> dict[str, bool | None]:
     record = sweep.record
-    rows = [Row(kept.cell, kept.number, kept.run.name, kept.summary) for kept in made]
-    return {one["holds"]: one["held"] for one in judge_across(record["across"], record["cells"], rows)}
+    rows = [CellRun(kept.cell, kept.number, kept.run.name, kept.summary) for kept in made]
+    return {one.holds: one.held for one in judge_across(record.across, record.cells, rows)}
 
 
 def _kernels(sweep: SweepDirectory) -> dict[str, str]:
-    kernels = sweep.record["kernels"]
-    return {f"kernel {name}": name_build(kernel) for name, kernel in kernels.items()}
+    kernels = sweep.record.kernels
+    return {f"kernel {name}": kernel.label for name, kernel in kernels.items()}
 
 
 def _programs_of_all(sweep: SweepDirectory) -> dict[str, str]:
@@ -149,20 +149,20 @@ def _programs_of_all(sweep: SweepDirectory) -> dict[str, str]:
     for kept in sweep.runs():
         # a run that ended with an error may have no environment
         if kept.run.has("environment.json"):
-            for name, version in list_programs(kept.run.read("environment.json")).items():
+            for name, version in list_programs(kept.run.environment()).items():
                 told.setdefault(name, {})[version] = None
     return {name: ", ".join(versions) for name, versions in told.items()}
 
 
 def _cells(sweep: SweepDirectory, made: Iterable[Kept]) -> tuple[Side, ...]:
-    runs: dict[int, dict[int, RunSummary]] = {}
+    runs: dict[int, dict[int, Summary]] = {}
     errors: Counter[int] = Counter()
     for kept in made:
-        if kept.summary["status"] == "error":
+        if kept.summary.status == "error":
             errors[kept.cell] += 1
         else:
             runs.setdefault(kept.cell, {})[kept.number] = kept.summary
-    return tuple(Side(cell["values"], runs.get(n, {}), errors[n]) for n, cell in enumerate(sweep.record["cells"]))
+    return tuple(Side(cell.values, runs.get(n, {}), errors[n]) for n, cell in enumerate(sweep.record.cells))
 
 
 def _take_apart(sweep: SweepDirectory, words: str) -> Operands:
@@ -187,10 +187,10 @@ def _take_apart(sweep: SweepDirectory, words: str) -> Operands:
     )
     names = (f"{sweep.path} {axis}={halves[0]}", f"{sweep.path} {axis}={halves[1]}")
     alone = [(one, int(which)) for one, which in unmatched(first, second)]
-    kernels = sweep.record["kernels"]
+    kernels = sweep.record.kernels
     facts = {}
     if axis == "kernel" and kernels.keys() >= set(halves):
-        facts["kernel"] = (name_build(kernels[halves[0]]), name_build(kernels[halves[1]]))
+        facts["kernel"] = (kernels[halves[0]].label, kernels[halves[1]].label)
     missing = find_missing(sweep.record, made)
     metrics = _define((kept.run, kept.summary) for kept in made)
     sides = (first, second)

@@ -11,8 +11,8 @@ import contextlib
 import hmac
 import os
 
-from mprun.errors import HostError
-from mprun.host.cache import cache
+from mprun.errors import MachineError
+from mprun.machine.cache import cache
 from mprun.safety.folder import Folder, UnsafeError
 
 FILE = ".made"
@@ -40,13 +40,13 @@ def _digest(run: Folder, key: bytes) -> str:
 
 
 def _read_key(make: bool) -> bytes | None:
-    with contextlib.suppress(OSError, HostError, UnsafeError):
-        place = cache("key")
-        folder = Folder(place.parent)
-        if make and not place.exists():
-            place.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(OSError, MachineError, UnsafeError):
+        path = cache("key")
+        folder = Folder(path.parent)
+        if make and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(FileExistsError):
-                folder.create_private(place.name, os.urandom(_KEY_BYTES))
-        key = folder.read_bytes(place.name)
+                folder.create_private(path.name, os.urandom(_KEY_BYTES))
+        key = folder.read_bytes(path.name)
         return key if len(key) == _KEY_BYTES else None
     return None

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from mprun.compile.variation import derive_seed, draw
-from mprun.inputs.matrix_cells import PLACES, Values
+from mprun.inputs.matrix_cells import PLACES, CellValues
 from mprun.inputs.writer import write_experiment, write_topology
-from mprun.model.codec import canonical_json
+from mprun.model.codec import PLAIN, canonical_json
 from mprun.model.engine_name import EngineChoice, EngineName
 from mprun.model.scalar import Scalar, spell_scalar, spell_values
 from mprun.model.spec import Spec
@@ -40,7 +40,7 @@ class Cell:
     - parameters: the values of all parameters and axes.
     """
 
-    values: Values
+    values: CellValues
     folder: str
     spec: Spec
     warnings: tuple[str, ...]
@@ -92,7 +92,7 @@ def make_cells(inputs: Iterable[Loaded], engine: EngineChoice, kernel: str) -> t
     return tuple(cells)
 
 
-def name_folder(values: Values) -> str:
+def name_folder(values: CellValues) -> str:
     """Return a file name that contains the values. If it cannot contain all of them, it ends in a digest."""
     whole = spell_values(dict(values), ",") or ONLY
     plain = slug(whole, MOST_FOLDER, "=,%+")
@@ -119,10 +119,10 @@ def order(cells: Sequence[Cell], number: int) -> Iterator[Task]:
     Cells that are compared run near each other, and no cell always runs first.
     """
 
-    def place(cell: Cell) -> int:
+    def rank(cell: Cell) -> int:
         return draw(cell.spec.experiment.seed, f"order of {cell.folder} {number}", 2**63)
 
-    return (make_task(cell, number) for cell in sorted(cells, key=place))
+    return (make_task(cell, number) for cell in sorted(cells, key=rank))
 
 
 def identify(cells: Sequence[Cell], kernels: Sequence[str]) -> str:
@@ -132,7 +132,7 @@ def identify(cells: Sequence[Cell], kernels: Sequence[str]) -> str:
             list(map(list, cell.values)),
             write_topology(cell.spec.topology),
             write_experiment(replace(cell.spec.experiment, plots=(), show=())),
-            describe_repeat(cell.spec.experiment),
+            PLAIN.encode(describe_repeat(cell.spec.experiment)),
             list(cell.spec.experiment.across),
             cell.engine,
             cell.kernel,

@@ -32,14 +32,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mprun.errors import MprunError, RunError, SpecError
-from mprun.host import invoking_user
-from mprun.model.json_form import OF_SWEEP, anything
+from mprun.machine import invoking_user
+from mprun.model.codec import PLAIN
 from mprun.model.scalar import spell_values
+from mprun.model.sweep_files import FORMAT, Session, SweepRecord, SweepSummary
 from mprun.runs import run_directory
-from mprun.runs.run_directory import RunDirectory, make_frame, point, read_json, read_table, read_texts, write_page
+from mprun.runs.run_directory import RunDirectory, make_frame, point, read_table, read_texts, read_value, write_page
 from mprun.runs.table import pack
 from mprun.safety.folder import Folder, UnsafeError
 from mprun.sweeps import signature
@@ -47,9 +48,8 @@ from mprun.sweeps import signature
 if TYPE_CHECKING:
     import polars
 
-    from mprun.metrics.summary import RunSummary
+    from mprun.model.run_summary import Summary
 
-FORMAT = 1
 LATEST = "latest-sweep"
 # A directory that is being made gets its final name within this time, unless its maker was killed.
 STALE_S = 3600
@@ -65,7 +65,14 @@ class Kept:
     cell: int
     number: int
     run: RunDirectory
-    summary: RunSummary
+    summary: Summary
+
+
+class _Command(NamedTuple):
+    """The command that makes a sweep, and its working directory."""
+
+    folder: str
+    words: tuple[str, ...]
 
 
 class SweepDirectory:
@@ -76,11 +83,8 @@ class SweepDirectory:
         self.path = path
 
     @classmethod
-    def create(cls, parent: Path, title: str, record: Mapping[str, Any], inputs: Mapping[str, str]) -> SweepDirectory:
-        """Create a sweep under `parent`. It appears complete or not at all.
-
-        record: the content of `sweep.json`, with a `digest`.
-        """
+    def create(cls, parent: Path, record: SweepRecord, inputs: Mapping[str, str]) -> SweepDirectory:
+        """Create a sweep under `parent`. It appears complete or not at all."""
         invoking_user.make_folder(parent)
         for stale in parent.glob(".sweep-*"):
             if time.time() - stale.stat().st_mtime > STALE_S:
@@ -92,8 +96,8 @@ class SweepDirectory:
         for name, text in inputs.items():
             folder.write_text(f"inputs/{name}", text)
         folder.make("runs")
-        folder.write_json("sweep.json", {"format": FORMAT, "title": title, **record})
-        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{title}-{record['digest'][:8]}"
+        folder.write_json("sweep.json", record.to_json())
+        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{record.title}-{record.digest[:8]}"
         number = 0
         while True:
             path = parent / (f"{stem}-sweep" if number == 0 else f"{stem}.{number}-sweep")
@@ -117,12 +121,34 @@ class SweepDirectory:
         return self.path.name
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> SweepRecord:
         """The content of `sweep.json`, with the values of cells in the order of the axes. Raises MprunError."""
-        value = self.read("sweep.json")
-        if value.get("format") != FORMAT:
-            raise MprunError(f"{self.path}: a sweep of format {value.get('format')}; this mprun reads {FORMAT}")
-        return {**value, "cells": [in_order(cell, value.get("axes", [])) for cell in value["cells"]]}
+        record = read_value(self.folder, "sweep.json", "sweep", SweepRecord)
+        if record.format != FORMAT:
+            raise MprunError(f"{self.path}: a sweep of format {record.format}; this mprun reads {FORMAT}")
+        return record.in_order()
+
+    def change_record(self, record: SweepRecord) -> None:
+        """Replace `sweep.json`, completely or not at all."""
+        self.folder.write_json("sweep.json", record.to_json())
+
+    def summary(self) -> SweepSummary:
+        """Return the summary of a sweep that has ended. Raises MprunError if it is missing or damaged."""
+        return read_value(self.folder, "summary.json", "sweep", SweepSummary)
+
+    def write_summary(self, summary: SweepSummary) -> None:
+        """Write the summary, completely or not at all."""
+        self.folder.write_json("summary.json", summary.to_json())
+
+    def sessions(self) -> tuple[Session, ...]:
+        """Return the calls that worked on the sweep. Raises MprunError if the file is damaged."""
+        if not self.folder.has("wall.json"):
+            return ()
+        return read_value(self.folder, "wall.json", "sweep", tuple[Session, ...])
+
+    def add_session(self, session: Session) -> None:
+        """Record the real times of a call. They never repeat, so they are in a file of their own."""
+        self.folder.write_json("wall.json", PLAIN.encode((*self.sessions(), session)))
 
     @property
     def has_summary(self) -> bool:
@@ -141,15 +167,16 @@ class SweepDirectory:
     def note_command(self, words: Sequence[str]) -> None:
         """Record the command line of mprun, which also resumes the sweep."""
         # with --new it would create another sweep
-        self.write("command.json", {"folder": os.getcwd(), "words": [word for word in words if word != "--new"]})
+        told = _Command(os.getcwd(), tuple(word for word in words if word != "--new"))
+        self.folder.write_json("command.json", PLAIN.encode(told))
 
     @property
     def command(self) -> str:
         """The command that makes the sweep, with a `cd` if it was called elsewhere; empty if it is not known."""
-        with contextlib.suppress(MprunError, KeyError, TypeError):
-            told = self.read("command.json")
-            line = shlex.join(["mprun", *told["words"]])
-            return line if told["folder"] == os.getcwd() else f"cd {shlex.quote(told['folder'])} && {line}"
+        with contextlib.suppress(MprunError):
+            told = read_value(self.folder, "command.json", "sweep", _Command)
+            line = shlex.join(["mprun", *told.words])
+            return line if told.folder == os.getcwd() else f"cd {shlex.quote(told.folder)} && {line}"
         return ""
 
     @property
@@ -175,17 +202,6 @@ class SweepDirectory:
         if self.is_held:
             return "it is running now"
         return f"to resume: {self.command}" if self.command else ""
-
-    def read(self, name: str) -> Any:
-        """Read a JSON file of the layout, with its text made printable.
-
-        Raises MprunError if it is missing or damaged.
-        """
-        return read_json(self.folder, name, "sweep", OF_SWEEP.get(name, anything))
-
-    def write(self, name: str, value: object) -> None:
-        """Write a JSON file of the layout. It appears complete or not at all."""
-        self.folder.write_json(name, value)
 
     def inputs(self) -> dict[str, str]:
         """Return the input files, by name."""
@@ -248,16 +264,16 @@ class SweepDirectory:
 
     def count(self) -> int:
         """Return the number of runs that need not be made again."""
-        return sum(kept.summary["status"] != "error" for kept in self.runs())
+        return sum(kept.summary.status != "error" for kept in self.runs())
 
     def runs(self) -> Iterator[Kept]:
         """Yield the runs that have ended, by cell and number. A run counts as ended if its summary is complete."""
-        for n, cell in enumerate(self.record["cells"]):
-            folder = self.folder.below(f"runs/{cell['folder']}")
+        for n, cell in enumerate(self.record.cells):
+            folder = self.folder.below(f"runs/{cell.folder}")
             for number in sorted(int(name) for name in folder.find_folders("*") if NUMBER.fullmatch(name)):
                 run = RunDirectory(folder.below(str(number)))
                 with contextlib.suppress(MprunError):
-                    yield Kept(n, number, run, run.read("summary.json"))
+                    yield Kept(n, number, run, run.summary())
 
 
 def find(parent: Path, name: str) -> SweepDirectory:
@@ -330,15 +346,6 @@ def _umask() -> int:
     return mask
 
 
-def in_order(cell: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
-    """Return a cell with its values in the order of the axes.
-
-    Folders are named in this order; JSON files sort their keys.
-    """
-    values = cell["values"]
-    return {**cell, "values": {**{name: values[name] for name in axes if name in values}, **values}}
-
-
 def title_of(run: RunDirectory) -> str:
     """Return the run's title. For a run of a sweep: the sweep's title, the cell, and the run's number."""
     path = run.path.resolve()
@@ -346,5 +353,5 @@ def title_of(run: RunDirectory) -> str:
     if not sweep.has("sweep.json"):
         return run.title
     record = sweep.record
-    cells = [spell_values(cell["values"]) for cell in record["cells"] if cell["folder"] == path.parent.name]
-    return f"{record['title']}: {', '.join(filter(None, [*cells, f'run {path.name}']))}"
+    cells = [spell_values(cell.values) for cell in record.cells if cell.folder == path.parent.name]
+    return f"{record.title}: {', '.join(filter(None, [*cells, f'run {path.name}']))}"

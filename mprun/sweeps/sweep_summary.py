@@ -7,24 +7,24 @@ the same, with the status `incomplete`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from mprun.metrics.across import judge_across
-from mprun.metrics.cells import INCOMPLETE, Row, doubt, sum_up, tabulate
+from mprun.metrics.cells import INCOMPLETE, CellRun, doubt, sum_up, tabulate
+from mprun.model.sweep_files import RunCounts, SweepRecord, SweepStatus, SweepSummary
 from mprun.runs.run_directory import make_frame
-from mprun.sweeps.cell_progress import CellProgress, read_repeat, say_progress, spell_progress
-from mprun.sweeps.sweep_directory import Kept, SweepDirectory, in_order
+from mprun.sweeps.cell_progress import CellProgress, say_progress, spell_progress
+from mprun.sweeps.sweep_directory import Kept, SweepDirectory
 
 if TYPE_CHECKING:
     import polars
 
 
-def read_summary(sweep: SweepDirectory) -> dict[str, Any]:
+def read_summary(sweep: SweepDirectory) -> SweepSummary:
     """Return the content of `summary.json`, or else a summary of the finished runs. Raises MprunError."""
     if sweep.has_summary:
-        value, axes = sweep.read("summary.json"), sweep.record.get("axes", [])
-        return {**value, "cells": [in_order(cell, axes) for cell in value["cells"]]}
+        return sweep.summary().in_order(sweep.record.axes)
     return _sum_up(sweep.record, list(read_rows(sweep)))
 
 
@@ -35,58 +35,57 @@ def read_table(sweep: SweepDirectory) -> polars.DataFrame:
     """
     if sweep.has_summary:
         return sweep.table()
-    return make_frame(tabulate(sweep.record["cells"], list(read_rows(sweep))))
+    return make_frame(tabulate(sweep.record.cells, list(read_rows(sweep))))
 
 
-def write_summary(sweep: SweepDirectory) -> dict[str, Any]:
+def write_summary(sweep: SweepDirectory) -> SweepSummary:
     """Write table and summary of all runs of the sweep. Return the summary."""
     record, rows = sweep.record, list(read_rows(sweep))
     summary = _sum_up(record, rows)
-    sweep.write_table(tabulate(record["cells"], rows))
-    sweep.write("summary.json", summary)
+    sweep.write_table(tabulate(record.cells, rows))
+    sweep.write_summary(summary)
     return summary
 
 
-def find_missing(record: Mapping[str, Any], runs: Iterable[Kept]) -> str | None:
-    """Return the progress of an incomplete sweep; None for a complete one. record: the content of `sweep.json`."""
+def find_missing(record: SweepRecord, runs: Iterable[Kept]) -> str | None:
+    """Return the progress of an incomplete sweep; None for a complete one."""
     progress = _follow(record, runs)
     return None if all(one.is_whole for one in progress) else say_progress(progress)
 
 
-def _follow(record: Mapping[str, Any], runs: Iterable[Row | Kept]) -> list[CellProgress]:
+def _follow(record: SweepRecord, runs: Iterable[CellRun | Kept]) -> list[CellProgress]:
     """Return the state of each cell with these runs."""
-    progress = [CellProgress(read_repeat(cell["repeat"])) for cell in record["cells"]]
+    progress = [CellProgress(cell.repeat.wanted) for cell in record.cells]
     for run in runs:
         progress[run.cell].note(run.number, run.summary)
     return progress
 
 
-def tell_progress(summary: Mapping[str, Any]) -> str:
+def tell_progress(summary: SweepSummary) -> str:
     """Return the progress of a sweep from the summary of an incomplete one."""
-    counts = [(sum(cell["runs"].values()), cell["needed"]) for cell in summary["cells"]]
+    counts = [(cell.runs.total, cell.needed) for cell in summary.cells]
     return spell_progress(counts)
 
 
-def read_rows(sweep: SweepDirectory) -> Iterator[Row]:
+def read_rows(sweep: SweepDirectory) -> Iterator[CellRun]:
     """Yield the runs of a sweep that have ended. Raises MprunError."""
     for kept in sweep.runs():
-        yield Row(kept.cell, kept.number, str(kept.run.path.relative_to(sweep.path)), kept.summary)
+        yield CellRun(kept.cell, kept.number, str(kept.run.path.relative_to(sweep.path)), kept.summary)
 
 
-def _sum_up(record: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
-    cells = record["cells"]
-    progress = _follow(record, rows)
-    found = [{**sums, "needed": one.needed} for sums, one in zip(sum_up(cells, rows), progress, strict=True)]
-    counts = {status: sum(cell["runs"][status] for cell in found) for status in ("passed", "failed", "error")}
-    statements = judge_across(record["across"], cells, rows)
-    is_good = not counts["failed"] and all(statement["held"] for statement in statements)
-    status = "error" if counts["error"] else "passed" if is_good else "failed"
+def _sum_up(record: SweepRecord, rows: Sequence[CellRun]) -> SweepSummary:
+    cells, progress = record.cells, _follow(record, rows)
+    found = sum_up(cells, rows, [one.needed for one in progress])
+    counts = RunCounts(*(sum(getattr(cell.runs, status) for cell in found) for status in RunCounts._fields))
+    statements = judge_across(record.across, cells, rows)
+    is_good = not counts.failed and all(statement.held for statement in statements)
+    status: SweepStatus = "error" if counts.error else "passed" if is_good else "failed"
     is_made = all(one.is_whole for one in progress)
-    return {
-        "status": status if is_made else INCOMPLETE,
-        "complete": is_made and not counts["error"],
-        "runs": counts,
-        "cells": found,
-        "statements": statements,
-        "warnings": doubt(found, [cell["repeat"] for cell in cells]),
-    }
+    return SweepSummary(
+        status=status if is_made else INCOMPLETE,
+        complete=is_made and not counts.error,
+        runs=counts,
+        cells=tuple(found),
+        statements=tuple(statements),
+        warnings=tuple(doubt(found, [cell.repeat for cell in cells])),
+    )

@@ -17,11 +17,12 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
 from mprun.errors import MprunError, explain_machine
 from mprun.model.engine_name import EngineChoice
 from mprun.model.permission import Consent
+from mprun.model.run_summary import Summary
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
 from mprun.runs import runner
@@ -52,7 +53,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """The end of a run. wall_s: its real time. simulation_s: the engine's part of this time."""
 
     status: str
@@ -61,7 +62,7 @@ class Outcome:
     simulation_s: float
 
 
-def perform(job: Job) -> Outcome:
+def perform(job: Job) -> RunOutcome:
     """Run a job. An error that stops it is in the outcome, and in the summary of its directory."""
     started = time.monotonic()
     run = RunDirectory.lay_out(job.directory)
@@ -76,45 +77,45 @@ def perform(job: Job) -> Outcome:
         summary = _no_summary(job, explained or f"mprun failed: {error or type(error).__name__}")
     try:
         if not run.has("summary.json"):
-            run.write("summary.json", summary)
+            run.write_summary(summary)
     except OSError as error:
         # the caller writes the summary, or reports that it cannot
-        told = "; ".join(summary["errors"]) or str(error)
-        return Outcome("error", told, time.monotonic() - started, 0.0)
-    if job.keep == "none" or (job.keep == "failed" and summary["status"] == "passed"):
+        told = "; ".join(summary.errors) or str(error)
+        return RunOutcome("error", told, time.monotonic() - started, 0.0)
+    if job.keep == "none" or (job.keep == "failed" and summary.status == "passed"):
         run.drop_captures()
-    simulation_s = run.read("wall.json")[-1]["wall_s"] if run.has("wall.json") else 0.0
-    return Outcome(summary["status"], "; ".join(summary["errors"]), time.monotonic() - started, simulation_s)
+    simulation_s = run.wall_s()
+    return RunOutcome(summary.status, "; ".join(summary.errors), time.monotonic() - started, simulation_s)
 
 
-def _run(job: Job, run: RunDirectory) -> dict[str, Any]:
+def _run(job: Job, run: RunDirectory) -> Summary:
     place = choose_place(job.engine, job.kernel)
-    request = runner.Request(job.spec, place, job.warnings, job.inputs, None, job.consent, job.parameters)
+    request = runner.RunRequest(job.spec, place, job.warnings, job.inputs, None, job.consent, job.parameters)
     _, summary = runner.run_into(lambda digest: run, request, lambda text, done, note: None)
     return summary
 
 
-def _no_summary(job: Job, error: str) -> dict[str, Any]:
+def _no_summary(job: Job, error: str) -> Summary:
     """Return the summary of a run that ended early."""
-    return {
-        "status": "error",
-        "engine": job.engine,
-        "complete": False,
-        "seed": job.spec.experiment.seed,
-        "metrics": {},
-        "expectations": [],
-        "errors": [error],
-        "failures": [],
-        "warnings": list(job.warnings),
-    }
+    return Summary(
+        status="error",
+        complete=False,
+        seed=job.spec.experiment.seed,
+        metrics={},
+        expectations=(),
+        errors=(error,),
+        failures=(),
+        warnings=job.warnings,
+        engine=job.engine,
+    )
 
 
-def settle(job: Job, outcome: Outcome) -> dict[str, Any]:
+def settle(job: Job, outcome: RunOutcome) -> Summary:
     """Return the summary of a job that has ended. If its worker died before it wrote one, write it now."""
     run = RunDirectory(job.directory)
     if not run.has("summary.json"):
-        run.write("summary.json", _no_summary(job, outcome.error))
-    return dict(run.read("summary.json"))
+        run.write_summary(_no_summary(job, outcome.error))
+    return run.summary()
 
 
 def serve(jobs: BinaryIO, answers: BinaryIO) -> None:

@@ -11,9 +11,10 @@ Each tool is a module with these parts (`tool.Tool` has their types):
     work       flow, endpoints, capabilities -> `Work`: preparations, servers and clients
     parse      flow, outputs -> `Result`: values and tables from the output of the programs
 
-A tool to which the paths between its hosts matter also has:
+A tool may also have:
 
-    check_paths  flow, the paths that it may use -> (key of its entry, fault) of each fault
+    TIME_LIMIT   the longest duration of a flow without a `timeout`
+    check_paths  flow, the paths that it may use -> (key of its entry, problem) of each problem
 
 `work` and `parse` are pure: their knowledge of the machine is in `Capabilities`, and their results are values.
 

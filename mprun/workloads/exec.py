@@ -20,15 +20,15 @@ from mprun.inputs.keys.own_output import MOST_OWN, MetricEntry, TableEntry
 from mprun.inputs.keys.traffic_entry import PositiveTime, ServedEntry
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
-from mprun.model.fault import Path
 from mprun.model.metric import OF_CONNECTIONS, Metric
-from mprun.model.plan import COMPUTE_S, Process, Ready
+from mprun.model.plan import COMPUTE_S, TIMEOUT_NS, Process, Ready
+from mprun.model.problem import ValuePath
 from mprun.model.spec import Attachment, Flow
 from mprun.model.units import NS_PER_S
 from mprun.workloads import own_program
 from mprun.workloads.own_program import (
     MOST_LOG_BYTES,
-    Command,
+    CommandWords,
     fill,
     known_values,
     own_environment,
@@ -50,7 +50,6 @@ METRICS = {
     **OF_CONNECTIONS,
 }
 
-DEFAULT_TIMEOUT_NS = 60_000_000_000
 KEY_LOG = "keys.log"
 
 
@@ -63,7 +62,7 @@ class Entry(ServedEntry):
         description="The transport protocol of the programs. `mptcp` turns TCP sockets into MPTCP sockets, as "
         "mptcpize(8) does.",
     )
-    command: Command = Field(
+    command: CommandWords = Field(
         description="The command that runs on `from`. The flow lasts as long as the command.",
         examples=[["sleep", "5s"]],
     )
@@ -73,12 +72,12 @@ class Entry(ServedEntry):
         "flow are still those of `from` and `to`.",
         examples=["router"],
     )
-    server: Command | None = Field(
+    server: CommandWords | None = Field(
         None, description="The server's command. It runs on `to` from before time zero until the end of the run."
     )
-    files: own_program.Files = own_program.FILES
-    build: Command | None = own_program.BUILD
-    environment: own_program.Environment = own_program.ENVIRONMENT
+    files: own_program.ProgramFiles = own_program.FILES
+    build: CommandWords | None = own_program.BUILD
+    environment: own_program.ProgramEnvironment = own_program.ENVIRONMENT
     listens: bool = Field(True, description="Wait until the server listens on the port. `false` does not wait.")
     ready: str | None = Field(
         None,
@@ -99,7 +98,7 @@ class Entry(ServedEntry):
         examples=["10s"],
     )
     timeout: PositiveTime | None = Field(
-        DEFAULT_TIMEOUT_NS,
+        TIMEOUT_NS,
         description="The longest duration of the flow. A flow that takes longer is ended, and the run has failed. "
         "Default: 60s.",
     )
@@ -125,37 +124,37 @@ class Entry(ServedEntry):
 
     @model_validator(mode="after")
     def _agree(self) -> Entry:
-        faults: dict[Path, str] = {}
+        problems: dict[ValuePath, str] = {}
         for kind, taken in (("metrics", METRICS), ("tables", ())):
             names: list[str] = [*taken]
             for n, own in enumerate(getattr(self, kind)):
                 if own.name in names:
-                    faults[(kind, n, "name")] = f"'{own.name}' is taken already: write another name"
+                    problems[(kind, n, "name")] = f"'{own.name}' is taken already: write another name"
                 names.append(own.name)
         for n, metric in enumerate(self.metrics):
             if metric.of == "server" and self.server is None:
-                faults[("metrics", n, "of")] = "names the server, and there is none: write 'server', or remove this"
+                problems[("metrics", n, "of")] = "names the server, and there is none: write 'server', or remove this"
         if self.compute_ns is not None and self.compute_ns % NS_PER_S:
-            faults[("compute",)] = "is no number of whole seconds: write one, as in '120s'"
-        faults |= dict(own_program.find_faults(self.files, self.build, self.environment, self.named_words()))
+            problems[("compute",)] = "is no number of whole seconds: write one, as in '120s'"
+        problems |= dict(own_program.find_problems(self.files, self.build, self.environment, self.named_words()))
         for name in ("listens", "ready"):
             if self.server is None and name in self.model_fields_set:
-                faults[(name,)] = "needs a server: write 'server', or remove this"
+                problems[(name,)] = "needs a server: write 'server', or remove this"
         if self.ready is not None and "listens" in self.model_fields_set:
-            faults[("ready",)] = "conflicts with 'listens': remove one of the two"
+            problems[("ready",)] = "conflicts with 'listens': remove one of the two"
         if self.until is not None and self.duration is not None:
-            faults[("until",)] = (
+            problems[("until",)] = (
                 "conflicts with 'duration', which also ends the command: remove one of the two, and keep 'timeout'"
             )
         if self.until is not None and not (self.until and self.until.isprintable()):
-            faults[("until",)] = "is no text of one line: write a part of a line that the command prints"
+            problems[("until",)] = "is no text of one line: write a part of a line that the command prints"
         if self.duration is not None and self.timeout is not None and self.timeout <= self.duration:
-            faults[("timeout",)] = "is not longer than 'duration': write a longer one"
-        if faults:
-            raise refuse(faults, self)
+            problems[("timeout",)] = "is not longer than 'duration': write a longer one"
+        if problems:
+            raise refuse(problems, self)
         return self
 
-    def attachments(self) -> dict[Path, tuple[str, str | None]]:
+    def attachments(self) -> dict[ValuePath, tuple[str, str | None]]:
         return own_program.attachments(self.files)
 
     def with_attachments(self, attachments: Sequence[Attachment]) -> Self:
@@ -163,7 +162,7 @@ class Entry(ServedEntry):
         entry._attached = tuple(attachments)
         return entry
 
-    def named_words(self) -> dict[Path, str]:
+    def named_words(self) -> dict[ValuePath, str]:
         return own_program.named_words(command=self.command, server=self.server, build=self.build)
 
     def options(self) -> dict[str, object]:
@@ -189,13 +188,13 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     own: Any = flow.options.get("environment", {})
     ours = own_environment(flow, known, KEY_LOG)
     environment = {**ours, **own, **mptcp_environment(flow, capabilities)}
-    place = known.get("inputs")
+    folder = known.get("inputs")
     keeps = (kept(flow, KEY_LOG),)
     compute_ns: Any = flow.options.get("compute_ns", COMPUTE_S * NS_PER_S)
     client = Process(
         name=flow.name,
         node=_node(flow),
-        argv=(*_watcher(flow), *started_in(place, fill(_words(flow, "command"), known))),
+        argv=(*_watcher(flow), *started_in(folder, fill(_words(flow, "command"), known))),
         role="flow",
         env=environment,
         is_endless=flow.duration_ns is not None,
@@ -216,7 +215,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     server = Process(
         name=f"{flow.name}.server",
         node=flow.destination,
-        argv=started_in(place, fill(_words(flow, "server"), known)),
+        argv=started_in(folder, fill(_words(flow, "server"), known)),
         role="server",
         env=environment,
         ready=ready,

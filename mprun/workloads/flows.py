@@ -24,14 +24,15 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 from mprun.inputs.keys.field import VOLUME_SCHEMA, Time
 from mprun.inputs.keys.file_model import refuse
 from mprun.inputs.keys.trace_file import TraceError
-from mprun.inputs.keys.traffic_entry import Congestion, ConnectionEntry, PositiveTime
+from mprun.inputs.keys.traffic_entry import CongestionName, ConnectionEntry, PositiveTime
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
-from mprun.model.fault import Path, tell_unknown
 from mprun.model.metric import OF_CONNECTIONS, Metric, delays
 from mprun.model.plan import File, Process, Ready
+from mprun.model.problem import ValuePath, tell_unknown
 from mprun.model.spec import Flow
 from mprun.model.units import PERCENT_PATTERN, TIME, VOLUME, parse_ratio
+from mprun.workloads.time_limit import TimeLimit
 from mprun.workloads.tool import (
     PYTHON,
     Endpoints,
@@ -87,7 +88,6 @@ RECEIVED = "received"
 _RECORD = struct.Struct("<QQQIII")
 # A flow begins with its number, a request with its number and the size of the answer.
 LEAST_BYTES, LEAST_REQUEST_BYTES = 8, 16
-GRACE_NS = 60_000_000_000
 MOST_FLOWS = 100_000
 # With more connections, their subflows are not looked up: this would take longer than the run.
 MOST_CONNECTIONS = 1_000
@@ -246,30 +246,32 @@ class Entry(ConnectionEntry):
         description="Treat flows of several hosts as parts of queries. The parts of one query have the same "
         "number and start together. The query is complete when its last part is complete.",
     )
-    congestion: Congestion | None = Field(None, description="The congestion control of both ends. Default: the hosts'.")
+    congestion: CongestionName | None = Field(
+        None, description="The congestion control of both ends. Default: the hosts'."
+    )
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
-        faults: dict[Path, str] = {}
+        problems: dict[ValuePath, str] = {}
         drawn = {"interval": self.interval_ns, "duration": self.duration, "size": self.size}
         given = [name for name, value in drawn.items() if value is not None]
         if self.schedule is not None or self.starts_ns is not None:
             for name in given:
-                faults[(name,)] = "is what the schedule says: remove one of the two"
+                problems[(name,)] = "is what the schedule says: remove one of the two"
         else:
             examples = {"interval": "200ms", "duration": "10s", "size": "70kb"}
             for name in (name for name in drawn if name not in given):
-                faults[(name,)] = f"is missing: write '{name}: {examples[name]}', or 'schedule: flows.csv'"
+                problems[(name,)] = f"is missing: write '{name}: {examples[name]}', or 'schedule: flows.csv'"
         if len(self.starts_ns or ()) != len(self.sizes_bytes or ()):
-            faults[("sizes",)] = "are not as many as 'starts': write one for each"
+            problems[("sizes",)] = "are not as many as 'starts': write one for each"
         if self.duration and self.interval_ns and self.duration // self.interval_ns > MOST_FLOWS:
-            faults[("interval",)] = f"amounts to more than {MOST_FLOWS} flows: write a longer one"
+            problems[("interval",)] = f"amounts to more than {MOST_FLOWS} flows: write a longer one"
         if self.arrivals == "constant" and self.duration and self.interval_ns and self.interval_ns >= self.duration:
-            faults[("interval",)] = "begins no flow within the duration: write a shorter one, or a longer duration"
+            problems[("interval",)] = "begins no flow within the duration: write a shorter one, or a longer duration"
         if self.aggregate and not self.is_several and self.group is None:
-            faults[("aggregate",)] = "is for flows of several hosts: name them, as in 'to: [h1, h2]', or remove it"
-        if faults:
-            raise refuse(faults, self)
+            problems[("aggregate",)] = "is for flows of several hosts: name them, as in 'to: [h1, h2]', or remove it"
+        if problems:
+            raise refuse(problems, self)
         return self
 
     def companions(self) -> dict[str, str]:
@@ -334,6 +336,14 @@ def _read_rows(
     return found
 
 
+def _last_ns(flow: Flow) -> int:
+    starts_ns: Any = flow.options.get("starts_ns", [0])
+    return flow.duration_ns or max(starts_ns)
+
+
+TIME_LIMIT = TimeLimit(60, _last_ns)
+
+
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return the receiver, which listens until the end of the run, and the sender with its schedule."""
     options: Mapping[str, Any] = flow.options
@@ -356,13 +366,11 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         keeps=(file,),
     )
     sending = File(temporary(flow, "send.json"), json.dumps({**shared, "name": flow.name, **_schedule(flow)}))
-    last_ns = flow.duration_ns or max(options.get("starts_ns", [0]))
     sender = Process(
         name=flow.name,
         node=flow.source,
         argv=(*PYTHON, PROGRAM, "send", sending.path),
         role="flow",
-        timeout_ns=last_ns + GRACE_NS,
         files=(sending,),
     )
     return Work(clients=(sender,), servers=(receiver,))
@@ -439,8 +447,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     try:
         # several flows may share a sender, whose lines begin with the name of the flow
         sent = [Sent(*map(int, rest)) for name, *rest in lines if name == flow.name]
-    except (TypeError, ValueError) as fault:
-        return Result(error=f"a line that it never prints: {fault}")
+    except (TypeError, ValueError) as problem:
+        return Result(error=f"a line that it never prints: {problem}")
     sent.sort(key=lambda one: one.number)
     table = _table(flow, sent, received, outputs.zero_ns)
     delays_ns = [delay for delay in table["completion_ns"] if delay is not None]

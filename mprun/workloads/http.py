@@ -14,6 +14,7 @@ from mprun.workloads.tool import Endpoints, Work
 from mprun.workloads.web import METRICS as METRICS
 from mprun.workloads.web import PORTS as PORTS
 from mprun.workloads.web import PROGRAMS as PROGRAMS
+from mprun.workloads.web import TIME_LIMIT as TIME_LIMIT
 from mprun.workloads.web import parse as parse
 
 

@@ -13,6 +13,7 @@ from mprun.workloads import certificate, web
 from mprun.workloads.tool import Endpoints, Work
 from mprun.workloads.web import METRICS as METRICS
 from mprun.workloads.web import PORTS as PORTS
+from mprun.workloads.web import TIME_LIMIT as TIME_LIMIT
 from mprun.workloads.web import parse as parse
 
 PROGRAMS = {**web.PROGRAMS, **certificate.PROGRAMS}

@@ -18,14 +18,15 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
 from mprun.inputs.keys.file_model import refuse
-from mprun.inputs.keys.traffic_entry import Congestion, FlowRate, OmitEntry, ServedEntry, Size
+from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, OmitEntry, ServedEntry, Size
 from mprun.model.capabilities import Capabilities
-from mprun.model.fault import Path
 from mprun.model.metric import OF_CONNECTIONS, Metric
 from mprun.model.plan import Process, Ready
+from mprun.model.problem import ValuePath
 from mprun.model.spec import Flow, Protocol
 from mprun.model.units import NS_PER_S, SIZE, TIME
 from mprun.workloads.account import tell_iperf3
+from mprun.workloads.time_limit import TimeLimit, transfer_ns
 from mprun.workloads.tool import LENGTH, Endpoints, Outputs, Portion, Program, Result, Table, Work, mptcp_environment
 
 PROGRAMS = {"iperf3": Program("iperf3", "--version")}
@@ -55,9 +56,6 @@ METRICS = {
     **OF_CONNECTIONS,
 }
 
-# A client has this time in addition to its duration, to connect, drain queues and exchange results. A client that sends
-# a number of bytes also gets the time that these take at this rate.
-GRACE_NS, LEAST_BIT_PER_S = 30_000_000_000, 1_000_000
 # The payload that fits into a packet of 1500 bytes. With iperf3's default of 64 KiB, three messages fill a send buffer.
 SCTP_MESSAGE_BYTES = 1_452
 # This many UDP packets are sent at once, if timers allow it.
@@ -137,7 +135,9 @@ class Entry(ServedEntry):
     window_bytes: Size | None = Field(
         None, alias="window", description="The socket buffers of both ends. Default: the kernel tunes the buffers."
     )
-    congestion: Congestion | None = Field(None, description="The congestion control of both ends. Default: the hosts'.")
+    congestion: CongestionName | None = Field(
+        None, description="The congestion control of both ends. Default: the hosts'."
+    )
     reverse: bool = Field(False, description="Let the server send and the client receive.")
     bidirectional: bool = Field(
         False, description="Let both ends send: the client on one connection, the server on another."
@@ -148,31 +148,31 @@ class Entry(ServedEntry):
 
     @model_validator(mode="after")
     def _agree(self) -> Entry:
-        faults: dict[Path, str] = {}
+        problems: dict[ValuePath, str] = {}
         if self.protocol == "udp":
             if self.rate_bit_per_s is None:
-                faults[("rate",)] = "is missing: write 'rate: 10mbit', as UDP has no rate of its own"
+                problems[("rate",)] = "is missing: write 'rate: 10mbit', as UDP has no rate of its own"
             if self.length_bytes is not None and self.length_bytes > MOST_UDP_BYTES:
-                faults[("length",)] = f"is more than fits into a UDP packet: write '{MOST_UDP_BYTES}bytes' or less"
+                problems[("length",)] = f"is more than fits into a UDP packet: write '{MOST_UDP_BYTES}bytes' or less"
             if self.congestion is not None:
-                faults[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
+                problems[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
         if self.protocol == "sctp" and self.congestion is not None:
-            faults[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
+            problems[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
         if self.duration is None and self.size_bytes is None:
-            faults[("duration",)] = "is missing: write 'duration: 10s', or how much, as in 'size: 100mb'"
+            problems[("duration",)] = "is missing: write 'duration: 10s', or how much, as in 'size: 100mb'"
         if self.duration is not None and self.size_bytes is not None:
-            faults[("size",)] = "conflicts with 'duration': remove one of the two"
+            problems[("size",)] = "conflicts with 'duration': remove one of the two"
         elif self.size_bytes is not None and self.bidirectional:
-            faults[("size",)] = "would end both directions once they have it together: write 'duration: 10s'"
+            problems[("size",)] = "would end both directions once they have it together: write 'duration: 10s'"
         if self.bidirectional and self.reverse:
-            faults[("reverse",)] = "conflicts with 'bidirectional', which has both directions: remove it"
+            problems[("reverse",)] = "conflicts with 'bidirectional', which has both directions: remove it"
         if self.omit is not None:
             if self.duration is None:
-                faults[("omit",)] = "counts seconds of a duration: write 'duration: 10s'"
+                problems[("omit",)] = "counts seconds of a duration: write 'duration: 10s'"
             elif self.omit.start_ns + self.omit.end_ns >= self.duration:
-                faults[("omit",)] = f"omits the whole {TIME.render(self.duration)}: write less, or a longer duration"
-        if faults:
-            raise refuse(faults, self)
+                problems[("omit",)] = f"omits the whole {TIME.render(self.duration)}: write less, or a longer duration"
+        if problems:
+            raise refuse(problems, self)
         return self
 
     def options(self) -> dict[str, object]:
@@ -180,6 +180,14 @@ class Entry(ServedEntry):
         options = super().options() | omit
         # left out if false: digests of files without this key do not contain it
         return options if self.bidirectional else {n: value for n, value in options.items() if n != "bidirectional"}
+
+
+def _work_ns(flow: Flow) -> int:
+    return transfer_ns(int(str(flow.options["size_bytes"]))) if flow.duration_ns is None else flow.duration_ns
+
+
+# A client also connects, drains queues and exchanges results.
+TIME_LIMIT = TimeLimit(30, _work_ns)
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
@@ -205,10 +213,8 @@ def _client(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
     argv = ["iperf3", "--client", ends.destination_address, "--port", str(ends.port)]
     if flow.duration_ns is None:
         argv += ["--bytes", str(options["size_bytes"])]
-        timeout_ns = GRACE_NS + options["size_bytes"] * 8 * NS_PER_S // LEAST_BIT_PER_S
     else:
         argv += ["--time", f"{flow.duration_ns / 1e9:g}"]
-        timeout_ns = GRACE_NS + flow.duration_ns
     argv += ["--json", "--get-server-output"]
     argv += [f"--{name}" for name in ("reverse",) if options.get(name)]
     argv += ["--bidir"] if options.get("bidirectional") else []
@@ -232,7 +238,6 @@ def _client(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
         argv=(*argv, *_mptcp_flag(flow, capabilities)),
         env=_preload(flow, capabilities, receives=bool(options.get("reverse") or options.get("bidirectional"))),
         role="flow",
-        timeout_ns=timeout_ns,
         needs=_needs(flow),
     )
 
@@ -292,8 +297,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
             portions=portions,
             lost_packets=sum(int(report["end"][f"sum{way.key}"]["lost_packets"]) for way in ways if protocol == "UDP"),
         )
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
-        return Result(error=f"its report is not as expected: {type(fault).__name__} {fault}")
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as problem:
+        return Result(error=f"its report is not as expected: {type(problem).__name__} {problem}")
 
 
 def _accounts(flow: Flow, outputs: Outputs, report: Mapping[str, Any]) -> dict[str, str]:

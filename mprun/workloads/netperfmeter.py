@@ -21,12 +21,13 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
 from mprun.inputs.keys.file_model import refuse
-from mprun.inputs.keys.traffic_entry import Congestion, FlowRate, ServedEntry, Size
+from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, ServedEntry, Size
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, Metric
 from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S, SIZE, TIME
+from mprun.workloads.time_limit import TimeLimit
 from mprun.workloads.tool import (
     Endpoints,
     Movement,
@@ -60,7 +61,7 @@ METRICS = {
 }
 
 # A measurement ends with the transfer of the passive side's results over the same network.
-GRACE_NS = 120_000_000_000
+TIME_LIMIT = TimeLimit(120)
 # The payload that fits into a packet of 1500 bytes over SCTP, and nearly so over TCP and UDP. The passive side's socket
 # is always IPv6, and its SCTP leaves room for the longer header.
 DEFAULT_MESSAGE_BYTES, DEFAULT_REVERSE_BYTES = 1452, 1432
@@ -127,7 +128,7 @@ class Entry(ServedEntry):
         alias="receive_buffer",
         description="The receive buffer of the sockets. net.core.rmem_max must allow it. Default: 233016bytes.",
     )
-    congestion: Congestion | None = Field(
+    congestion: CongestionName | None = Field(
         None, description="The congestion control of `tcp` and `mptcp`, by its name in the kernel. Default: the host's."
     )
     messages: bool = Field(False, description="Write a table with a row for each message.")
@@ -172,7 +173,6 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         argv=(*argv, f"-runtime={flow.duration_ns / 1e9:g}"),
         env=environment,
         role="flow",
-        timeout_ns=flow.duration_ns + GRACE_NS,
         keeps=tuple(kept(flow, name) for name in _left(flow)),
         needs=("sctp",),
     )

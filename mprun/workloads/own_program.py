@@ -11,14 +11,14 @@ from pydantic import Field
 
 from mprun.inputs.keys.file_model import FileModel
 from mprun.model import engine_paths
-from mprun.model.fault import Path
 from mprun.model.plan import Process
-from mprun.model.spec import Attachment, Flow, place_of_attachment
+from mprun.model.problem import ValuePath
+from mprun.model.spec import Attachment, Flow, path_of_attachment
 from mprun.workloads.tool import PYTHON, Endpoints, kept
 
 MOST_FILES, MOST_VARIABLES = 50, 100
 
-Command = Annotated[list[str], Field(min_length=1, max_length=1000)]
+CommandWords = Annotated[list[str], Field(min_length=1, max_length=1000)]
 Variable = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 
 
@@ -29,9 +29,9 @@ class ArchiveEntry(FileModel):
     archive: str = Field(min_length=1, max_length=1000, description="The archive in the run's inputs.")
 
 
-File = str | ArchiveEntry
-Files = Annotated[list[File], Field(max_length=MOST_FILES)]
-Environment = Annotated[dict[Variable, str], Field(max_length=MOST_VARIABLES)]
+ProgramFile = str | ArchiveEntry
+ProgramFiles = Annotated[list[ProgramFile], Field(max_length=MOST_FILES)]
+ProgramEnvironment = Annotated[dict[Variable, str], Field(max_length=MOST_VARIABLES)]
 
 FILES: Any = Field(
     [],
@@ -47,10 +47,13 @@ BUILD: Any = Field(
 ENVIRONMENT: Any = Field({}, description="Environment variables of the programs.", examples=[{"LOG_LEVEL": "debug"}])
 
 
-def find_faults(
-    files: Sequence[File], build: Sequence[str] | None, environment: Mapping[str, str], words: Mapping[Path, str]
-) -> Iterator[tuple[Path, str]]:
-    """Yield the faults of these keys by their paths. words: those of all commands, by their paths."""
+def find_problems(
+    files: Sequence[ProgramFile],
+    build: Sequence[str] | None,
+    environment: Mapping[str, str],
+    words: Mapping[ValuePath, str],
+) -> Iterator[tuple[ValuePath, str]]:
+    """Yield the problems of these keys by their paths. words: those of all commands, by their paths."""
     names = [_name_of(one) for one in files]
     for n, name in enumerate(names):
         if not name or "/" in name or name in (".", "..") or not name.isprintable():
@@ -67,12 +70,12 @@ def find_faults(
             yield path, "is no program, or contains a character that no argument can have: write a name, as in 'nc'"
 
 
-def named_words(**commands: Sequence[str] | None) -> dict[Path, str]:
+def named_words(**commands: Sequence[str] | None) -> dict[ValuePath, str]:
     """Return each word of commands by its path. commands: by the name of their key."""
     return {(name, n): word for name, words in commands.items() for n, word in enumerate(words or ())}
 
 
-def attachments(files: Sequence[File]) -> dict[Path, tuple[str, str | None]]:
+def attachments(files: Sequence[ProgramFile]) -> dict[ValuePath, tuple[str, str | None]]:
     """Return the files as `FlowEntry.attachments` has them."""
     return {
         ("files", n): (file, None) if isinstance(file, str) else (file.archive, file.name)
@@ -85,7 +88,7 @@ def describe_attachments(attached: Sequence[Attachment]) -> list[dict[str, objec
     return [{"name": one.name, "sha256": one.sha256, "size_bytes": one.size_bytes} for one in attached]
 
 
-def _name_of(file: File) -> str:
+def _name_of(file: ProgramFile) -> str:
     """Return the name under which programs find a file."""
     return PurePath(file).name if isinstance(file, str) else file.name
 
@@ -136,7 +139,7 @@ def prepare(
     if "inputs" not in known:
         return
     attached: Any = flow.options["attachments"]
-    archives = tuple(f"{engine_paths.RUN}/inputs/{place_of_attachment(one['sha256'])}" for one in attached)
+    archives = tuple(f"{engine_paths.RUN}/inputs/{path_of_attachment(one['sha256'])}" for one in attached)
 
     def ours(name: str, *words: str) -> Process:
         argv = (*PYTHON, FILES_PROGRAM, *words, *archives)

@@ -22,7 +22,7 @@ from mprun.workloads.tool import Outputs, Table, percentile
 
 MOST_FILE_BYTES = 64 << 20
 MOST_CELLS = 5_000_000
-Entry = Mapping[str, Any]
+ResultEntry = Mapping[str, Any]
 
 _TAKES: Mapping[str, Callable[[Sequence[float]], float]] = {
     "last": lambda values: values[-1],
@@ -47,15 +47,15 @@ def own_metrics(flow: Flow) -> Metrics:
     return {entry["name"]: _describe(entry) for entry in own_entries(flow)}
 
 
-def _describe(entry: Entry) -> Metric:
+def _describe(entry: ResultEntry) -> Metric:
     kind, _ = OUTPUT_UNITS[entry["unit"]]
     take = _SAID.get(entry["take"], entry["take"])
     is_sum = entry["take"] in ("sum", "count") and kind != "rate"
-    meaning = f"{take} of {_name_values(entry)} in {_tell_place(entry)}"
+    meaning = f"{take} of {_name_values(entry)} in {_tell_position(entry)}"
     return Metric(kind, meaning, over="sum" if is_sum else None, better=entry.get("better"))
 
 
-def _name_values(entry: Entry) -> str:
+def _name_values(entry: ResultEntry) -> str:
     if "regex" in entry:
         return f"'{entry['regex']}'"
     return f"'{entry['json']}'" if "json" in entry else f"column '{entry['column']}'"
@@ -66,16 +66,16 @@ def read_values(flow: Flow, outputs: Outputs) -> dict[str, float]:
     values = {}
     read: dict[str, str] = {}
     for entry in own_entries(flow):
-        place = _tell_place(entry)
-        if place not in read:
-            read[place] = _text_of(flow, entry, outputs)
-        texts = [one for one in _find(entry, read[place]) if one is not None]
+        position = _tell_position(entry)
+        if position not in read:
+            read[position] = _text_of(flow, entry, outputs)
+        texts = [one for one in _find(entry, read[position]) if one is not None]
         if entry["take"] == "count":
             values[entry["name"]] = float(len(texts))
             continue
         found = [number for number in map(_number, texts) if number is not None]
         if not found:
-            raise NotFound(f"metric '{entry['name']}': no number for {_name_values(entry)} in {place}")
+            raise NotFound(f"metric '{entry['name']}': no number for {_name_values(entry)} in {position}")
         factor = OUTPUT_UNITS[entry["unit"]][1]
         values[entry["name"]] = float(_TAKES[entry["take"]](found)) * factor
     return values
@@ -95,17 +95,17 @@ def read_tables(flow: Flow, outputs: Outputs) -> dict[str, Table]:
     }
 
 
-def _read_table(entry: Entry, text: str, origin_s: float) -> Table:
+def _read_table(entry: ResultEntry, text: str, origin_s: float) -> Table:
     """Return a table. origin_s: the origin of its times, in s from time zero."""
     rows = _rows(text)
     names = next(rows, [])
     named = [name for name in (entry.get("time"), *entry["units"]) if name is not None]
     if missing := next((name for name in named if name not in names), None):
-        raise NotFound(f"table '{entry['name']}': no column '{missing}' in {_tell_place(entry)}")
+        raise NotFound(f"table '{entry['name']}': no column '{missing}' in {_tell_position(entry)}")
     columns: list[list[str]] = [[] for _ in names]
     for cells, row in enumerate(rows):
         if cells * len(names) > MOST_CELLS:
-            raise NotFound(f"table '{entry['name']}': more than {MOST_CELLS} values in {_tell_place(entry)}")
+            raise NotFound(f"table '{entry['name']}': more than {MOST_CELLS} values in {_tell_position(entry)}")
         for n, column in enumerate(columns):
             column.append(row[n] if n < len(row) else "")
     table: dict[str, Sequence[Any]] = {}
@@ -124,14 +124,14 @@ def _read_table(entry: Entry, text: str, origin_s: float) -> Table:
     return table
 
 
-def _text_of(flow: Flow, entry: Entry, outputs: Outputs) -> str:
+def _text_of(flow: Flow, entry: ResultEntry, outputs: Outputs) -> str:
     if "file" in entry:
         return _file(entry, outputs)
     name = f"{flow.name}.server" if entry.get("of") == "server" else flow.name
     return outputs.log(name) + "\n" + outputs.log(name, "err")
 
 
-def _file(entry: Entry, outputs: Outputs) -> str:
+def _file(entry: ResultEntry, outputs: Outputs) -> str:
     content = outputs.file(entry["file"])
     if content is None:
         raise NotFound(f"'{entry['name']}': the programs left no file '{entry['file']}' in {{files}}")
@@ -140,11 +140,11 @@ def _file(entry: Entry, outputs: Outputs) -> str:
     return content.decode(errors="replace")
 
 
-def _tell_place(entry: Entry) -> str:
+def _tell_position(entry: ResultEntry) -> str:
     return f"'{entry['file']}'" if "file" in entry else f"the output of the {entry.get('of', 'command')}"
 
 
-def _find(entry: Entry, text: str) -> Iterator[object]:
+def _find(entry: ResultEntry, text: str) -> Iterator[object]:
     """Yield what an entry finds in a text."""
     if "regex" in entry:
         return _search(entry["regex"], text)
@@ -183,8 +183,8 @@ def _column(name: str, text: str) -> Iterator[object]:
     rows = _rows(text)
     names = next(rows, [])
     if name in names:
-        place = names.index(name)
-        yield from (row[place] for row in rows if place < len(row))
+        position = names.index(name)
+        yield from (row[position] for row in rows if position < len(row))
 
 
 def _rows(text: str) -> Iterator[list[str]]:

@@ -23,6 +23,7 @@ from mprun.model.plan import Process
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_MS, SIZE, TIME
 from mprun.workloads.probe import read_statistics
+from mprun.workloads.time_limit import TimeLimit
 from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Table, Work
 
 PROGRAMS = {"python3": Program("python3")}
@@ -36,8 +37,6 @@ METRICS = {
 }
 
 PROGRAM = f"{engine_paths.PROGRAMS}/echo.py"
-# A ping has this time in addition to its last interval, to start, and to wait 10 s for an answer.
-GRACE_NS = 20_000_000_000
 DEFAULT_COUNT = 5
 DEFAULT_INTERVAL_NS = 200_000_000
 DEFAULT_SIZE_BYTES = 56
@@ -91,19 +90,26 @@ class Entry(FlowEntry):
         return super().options() | ({} if count is None else {"count": count})
 
 
+def _count(flow: Flow) -> int:
+    options: Mapping[str, Any] = flow.options
+    return int(options.get("count") or max(1, (flow.duration_ns or 0) // options["interval_ns"]))
+
+
+# In addition to its last interval, a ping starts, and waits 10 s for an answer.
+TIME_LIMIT = TimeLimit(20, lambda flow: _count(flow) * int(str(flow.options["interval_ns"])))
+
+
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return one ping, which the kernel answers. Without a count, it sends as many requests as fit in its duration."""
     options: Mapping[str, Any] = flow.options
     interval_ns = options["interval_ns"]
-    count = options.get("count") or max(1, (flow.duration_ns or 0) // interval_ns)
-    place = (ends.source_address, ends.destination_address)
-    facts = (f"count={count}", f"interval_ns={interval_ns}", f"size={options['size_bytes']}")
+    address = (ends.source_address, ends.destination_address)
+    facts = (f"count={_count(flow)}", f"interval_ns={interval_ns}", f"size={options['size_bytes']}")
     client = Process(
         name=flow.name,
         node=flow.source,
-        argv=(*PYTHON, PROGRAM, *place, *facts),
+        argv=(*PYTHON, PROGRAM, *address, *facts),
         role="flow",
-        timeout_ns=count * interval_ns + GRACE_NS,
     )
     return Work(clients=(client,))
 

@@ -23,7 +23,7 @@ MOST_EVENTS = 5_000_000
 _NAMES = {"recovery_metrics_updated": "metrics_updated", "loss_timer_updated": "timer_updated"}
 # Packets with application data (RFC 9000 17.3.1).
 ONE_RTT = "1RTT"
-Frame = Mapping[str, Any]
+QuicFrame = Mapping[str, Any]
 
 
 class QlogError(ValueError):
@@ -31,7 +31,7 @@ class QlogError(ValueError):
 
 
 @dataclass(frozen=True)
-class Event:
+class QlogEvent:
     """An event.
 
     - at_ms: its time, from the origin of the trace.
@@ -60,19 +60,19 @@ class Event:
         return size if isinstance(size, int) else None
 
     @property
-    def frames(self) -> Sequence[Frame]:
+    def frames(self) -> Sequence[QuicFrame]:
         frames = self.data.get("frames")
         return [frame for frame in frames if isinstance(frame, Mapping)] if isinstance(frames, list) else ()
 
 
 @dataclass(frozen=True)
-class Trace:
+class QlogTrace:
     """The events of one end.
 
     is_unix: times count from 1970 and not from the start of the connection.
     """
 
-    events: Sequence[Event]
+    events: Sequence[QlogEvent]
     is_unix: bool
 
     @property
@@ -81,7 +81,7 @@ class Trace:
         return any(event.path is not None for event in self.events if event.name.startswith("packet_"))
 
 
-def read(content: bytes) -> Trace:
+def read(content: bytes) -> QlogTrace:
     """Read the qlog of one end. Raises QlogError."""
     if len(content) > MOST_BYTES:
         raise QlogError(f"has more than {MOST_BYTES >> 20} MiB")
@@ -90,7 +90,7 @@ def read(content: bytes) -> Trace:
         raise QlogError("has no events")
     # a time as in time(2) is later than 2001
     is_unix = records[0]["time"] > 1e12 if isinstance(records[0].get("time"), int | float) else False
-    return Trace([_event(record) for record in records], is_unix)
+    return QlogTrace([_event(record) for record in records], is_unix)
 
 
 def _sequence(content: bytes) -> Iterator[Mapping[str, Any]]:
@@ -120,7 +120,7 @@ def _object(content: bytes) -> Sequence[Mapping[str, Any]]:
         raise QlogError(f"is neither a JSON text sequence nor an object with traces: {error}") from None
 
 
-def _event(record: Mapping[str, Any]) -> Event:
+def _event(record: Mapping[str, Any]) -> QlogEvent:
     name = str(record["name"]).rpartition(":")[2]
     at_ms, data = record.get("time"), record.get("data")
     if not isinstance(at_ms, int | float) or not isinstance(data, Mapping):
@@ -128,7 +128,7 @@ def _event(record: Mapping[str, Any]) -> Event:
     header = data.get("header")
     path = data.get("path_id", header.get("path_id") if isinstance(header, Mapping) else None)
     ends = record.get("tuple", record.get("path"))
-    return Event(
+    return QlogEvent(
         at_ms,
         _NAMES.get(name, name),
         data,
@@ -143,13 +143,13 @@ def to_ns(at_ms: float) -> int:
     return whole * 1_000_000 + round((at_ms - whole) * 1e6)
 
 
-def offset_of(frame: Frame) -> int:
+def offset_of(frame: QuicFrame) -> int:
     """Return the place of the data of a frame in its stream, in bytes."""
     offset = frame.get("offset")
     return offset if isinstance(offset, int) else 0
 
 
-def length_of(frame: Frame) -> int:
+def length_of(frame: QuicFrame) -> int:
     """Return the size of the data of a frame, in bytes."""
     raw = frame.get("raw")
     length = frame.get("length", raw.get("length") if isinstance(raw, Mapping) else None)
@@ -165,7 +165,7 @@ class Exchange:
     end_ms: float
 
 
-def find_exchanges(client: Trace) -> Sequence[Exchange]:
+def find_exchanges(client: QlogTrace) -> Sequence[Exchange]:
     """Return the requests of a client in the order of their streams, from its qlog.
 
     A request begins when its first STREAM frame is sent, and its answer ends when its last missing byte arrives.
@@ -188,7 +188,7 @@ def find_exchanges(client: Trace) -> Sequence[Exchange]:
     return [Exchange(stream, begins[stream], ends[stream]) for stream in sorted(begins) if stream in ends]
 
 
-def find_handshake(client: Trace) -> float | None:
+def find_handshake(client: QlogTrace) -> float | None:
     """Return the time at which a client has completed the handshake, in ms from its first packet; None if never.
 
     It is complete for the client when it sends its Finished message, in its first Handshake packet with a CRYPTO frame.
@@ -210,7 +210,7 @@ _CATEGORIES = {
 }
 
 
-def render(trace: Trace, end: str, title: str) -> str:
+def render(trace: QlogTrace, end: str, title: str) -> str:
     """Return the trace of one end as a JSON object of qlog 0.3, for viewers.
 
     Viewers do not tell paths apart. So the object has one trace with all events, and one for each path if the trace has
@@ -232,7 +232,7 @@ def render(trace: Trace, end: str, title: str) -> str:
     return json.dumps({"qlog_format": "JSON", "qlog_version": "0.3", "title": title, "traces": traces})
 
 
-def _render(event: Event) -> dict[str, Any]:
+def _render(event: QlogEvent) -> dict[str, Any]:
     data = dict(event.data)
     if event.packet:
         data["header"] = {key: value for key, value in event.packet.items() if key != "length"}

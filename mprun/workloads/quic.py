@@ -18,8 +18,8 @@ from mprun.inputs.keys.field import VOLUME_SCHEMA, Time, Whole
 from mprun.inputs.keys.file_model import refuse
 from mprun.inputs.keys.traffic_entry import ServedEntry, Size
 from mprun.model.capabilities import Capabilities
-from mprun.model.fault import Path, tell_unknown
 from mprun.model.metric import Metric, delays
+from mprun.model.problem import ValuePath, tell_unknown
 from mprun.model.spec import Attachment, Flow
 from mprun.model.units import VOLUME
 from mprun.workloads import certificate, own_program, quic_connection, quic_stack
@@ -27,6 +27,7 @@ from mprun.workloads.account import tell_requests
 from mprun.workloads.quic_connection import check_paths as check_paths
 from mprun.workloads.quic_stack import StackEntry
 from mprun.workloads.quic_stack import commands as commands
+from mprun.workloads.time_limit import TimeLimit
 from mprun.workloads.tool import Endpoints, Outputs, Portion, Program, Result, Table, Work
 
 PORTS = 1
@@ -47,7 +48,7 @@ METRICS = {
     **delays("delay", "time from a request to the end of its answer"),
 }
 
-DEFAULT_TIMEOUT_NS = 300_000_000_000
+TIME_LIMIT = TimeLimit(300)
 
 
 def _parse_stack(value: object, _: object) -> str | StackEntry:
@@ -59,8 +60,8 @@ def _parse_stack(value: object, _: object) -> str | StackEntry:
     return value
 
 
-# The validator replaces pydantic's own of the union, whose faults would name both of its types.
-Stack = Annotated[quic_connection.StackName | StackEntry, WrapValidator(_parse_stack)]
+# The validator replaces pydantic's own of the union, whose problems would name both of its types.
+StackChoice = Annotated[quic_connection.StackName | StackEntry, WrapValidator(_parse_stack)]
 
 
 class Entry(ServedEntry):
@@ -79,14 +80,14 @@ class Entry(ServedEntry):
     streams: Annotated[int, Whole(1, 100, "an end allows its peer no more streams at a time")] = Field(
         1, description="The number of requests that are under way at a time, each on a stream of its own."
     )
-    stack: Stack = Field(
+    stack: StackChoice = Field(
         "tquic",
         description="The QUIC library of both ends: tquic (multipath as in draft 05) or noq (as in draft 21). "
         "Or a stack of your own, as a mapping with the commands `client` and `server`.",
     )
     multipath: bool = Field(False, description="Use every path between the hosts.")
     scheduler: quic_connection.Schedulers | None = quic_connection.SCHEDULER
-    congestion: quic_connection.Congestion = Field(
+    congestion: quic_connection.QuicCongestion = Field(
         "cubic", description="The congestion control of both ends, on each path."
     )
     qlog: bool = Field(
@@ -101,25 +102,25 @@ class Entry(ServedEntry):
         if self.scheduler is not None and not self.multipath:
             raise refuse({("scheduler",): quic_connection.NO_CHOICE}, self)
         if isinstance(self.stack, StackEntry):
-            faults = self._find_own_faults()
+            problems = self._find_own_problems()
         else:
-            faults = quic_connection.find_stack_faults(self.stack, self.congestion, self.scheduler)
-        if faults:
-            raise refuse(faults, self)
+            problems = quic_connection.find_stack_problems(self.stack, self.congestion, self.scheduler)
+        if problems:
+            raise refuse(problems, self)
         return self
 
-    def _find_own_faults(self) -> dict[Path, str]:
-        """Return the faults of keys that a stack of the user does not have."""
-        faults: dict[Path, str] = {}
+    def _find_own_problems(self) -> dict[ValuePath, str]:
+        """Return the problems of keys that a stack of the user does not have."""
+        problems: dict[ValuePath, str] = {}
         for name in ("request", "think"):
             if getattr(self, f"{name}_bytes" if name == "request" else f"{name}_ns"):
-                faults[(name,)] = "is not known to a stack of your own, which fetches files: remove it"
+                problems[(name,)] = "is not known to a stack of your own, which fetches files: remove it"
         if self.requests > quic_stack.MOST_REQUESTS:
             most = quic_stack.MOST_REQUESTS
-            faults[("requests",)] = f"is more than a stack of your own is asked for: write {most} or less"
-        return faults
+            problems[("requests",)] = f"is more than a stack of your own is asked for: write {most} or less"
+        return problems
 
-    def attachments(self) -> dict[Path, tuple[str, str | None]]:
+    def attachments(self) -> dict[ValuePath, tuple[str, str | None]]:
         found = self.stack.attachments() if isinstance(self.stack, StackEntry) else {}
         return {("stack", *path): named for path, named in found.items()}
 
@@ -128,7 +129,7 @@ class Entry(ServedEntry):
         entry._attached = tuple(attachments)
         return entry
 
-    def named_words(self) -> dict[Path, str]:
+    def named_words(self) -> dict[ValuePath, str]:
         found = self.stack.named_words() if isinstance(self.stack, StackEntry) else {}
         return {("stack", *path): word for path, word in found.items()}
 
@@ -148,15 +149,14 @@ def programs(flow: Flow) -> Mapping[str, Program]:
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return a preparation for the certificate, the server (bound to each of its addresses), and the client."""
-    timeout_ns = flow.timeout_ns or DEFAULT_TIMEOUT_NS
     if quic_stack.own_stack(flow):
-        return quic_stack.work(flow, ends, timeout_ns)
+        return quic_stack.work(flow, ends)
     options: Mapping[str, Any] = flow.options
     asked = {"requests": "requests", "response": "response_bytes", "request": "request_bytes", "think-ns": "think_ns"}
     if options["streams"] > 1:
         asked["streams"] = "streams"
     requests = [word for name, option in asked.items() for word in (f"--{name}", str(options[option]))]
-    return quic_connection.work(flow, ends, requests, timeout_ns, options["think_ns"])
+    return quic_connection.work(flow, ends, requests, options["think_ns"])
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
@@ -168,8 +168,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         return quic_stack.parse(flow, outputs)
     try:
         report = quic_connection.read_report(outputs.log(flow.name).splitlines(), outputs.zero_ns)
-    except quic_connection.ReportError as fault:
-        return Result(error=str(fault))
+    except quic_connection.ReportError as problem:
+        return Result(error=str(problem))
     tables = {"requests": _requests_table(report.requests, report.offset_ns)}
     values = {"requests": len(report.requests), **quic_connection.count(report)}
     delays_ns = {"delay": [request["delay_ns"] for request in report.requests]}

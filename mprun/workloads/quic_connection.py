@@ -15,18 +15,19 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainValidator, WithJsonSchema
 
 from mprun.model import engine_paths
-from mprun.model.fault import tell_unknown
 from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric, Metrics
 from mprun.model.path import NamedPath
 from mprun.model.plan import Process, Ready
+from mprun.model.problem import tell_unknown
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_MS
 from mprun.workloads import certificate
+from mprun.workloads.time_limit import time_limit_of
 from mprun.workloads.tool import Endpoints, Movement, PathUse, Program, Table, Work, kept
 
 
 @dataclass(frozen=True)
-class Stack:
+class QuicStack:
     """A QUIC library and our program on it.
 
     - tool: the name of the program for `mprun tools install`.
@@ -51,8 +52,8 @@ class Stack:
 
 
 STACKS = {
-    "tquic": Stack("quic", ("cubic", "bbr", "bbr3", "copa"), "enable_multipath", declares_backups=False),
-    "noq": Stack("noq", ("cubic", "reno", "bbr3"), "initial_max_path_id", declares_backups=True),
+    "tquic": QuicStack("quic", ("cubic", "bbr", "bbr3", "copa"), "enable_multipath", declares_backups=False),
+    "noq": QuicStack("noq", ("cubic", "reno", "bbr3"), "initial_max_path_id", declares_backups=True),
 }
 DEFAULT_STACK = "tquic"
 # Metrics of the connection's paths, which the library counts.
@@ -162,7 +163,7 @@ SCHEDULER = Field(
 )
 NO_CHOICE = "has nothing to choose from on one path: write 'multipath: true'"
 # The congestion controls of all libraries.
-Congestion = Literal["cubic", "reno", "bbr", "bbr3", "copa"]
+QuicCongestion = Literal["cubic", "reno", "bbr", "bbr3", "copa"]
 StackName = Literal["tquic", "noq"]
 STACK_DESCRIPTION = (
     "The QUIC library of both ends: tquic (multipath as in draft 05) or noq (as in draft 21). Default: tquic."
@@ -178,7 +179,7 @@ def scheduler_of(flow: Flow, end: str) -> str | None:
     return policy
 
 
-def stack_of(flow: Flow) -> Stack:
+def stack_of(flow: Flow) -> QuicStack:
     """Return the library of a flow."""
     return STACKS[str(flow.options.get("stack") or DEFAULT_STACK)]
 
@@ -190,25 +191,27 @@ def programs(flow: Flow) -> Mapping[str, Program]:
     return {stack.executable: built, **certificate.PROGRAMS}
 
 
-def find_stack_faults(
+def find_stack_problems(
     name: str | None, congestion: str | None, schedulers: Mapping[str, Policy] | None
 ) -> dict[tuple[str | int, ...], str]:
-    """Return the faults of keys that the stack of this name does not have."""
+    """Return the problems of keys that the stack of this name does not have."""
     stack = STACKS[name or DEFAULT_STACK]
-    faults: dict[tuple[str | int, ...], str] = {}
+    problems: dict[tuple[str | int, ...], str] = {}
     if congestion is not None and congestion not in stack.congestion:
         known = ", ".join(stack.congestion)
-        faults[("congestion",)] = f"the stack {name or DEFAULT_STACK} has no '{congestion}': write one of {known}"
+        problems[("congestion",)] = f"the stack {name or DEFAULT_STACK} has no '{congestion}': write one of {known}"
     declaring = {end for end, policy in (schedulers or {}).items() if _number(policy, "backup") is not None}
     if declaring and not stack.declares_backups:
-        faults[("scheduler",)] = "declares a backup, which only one stack can: write 'stack: noq'"
+        problems[("scheduler",)] = "declares a backup, which only one stack can: write 'stack: noq'"
     elif declaring == {"server"}:
-        faults[("scheduler",)] = "has a backup for the server alone, but the client declares it: write it for both ends"
-    return faults
+        problems[("scheduler",)] = (
+            "has a backup for the server alone, but the client declares it: write it for both ends"
+        )
+    return problems
 
 
 def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:
-    """Yield faults of schedulers that prefer a missing path, and of more paths than a connection may have."""
+    """Yield problems of schedulers that prefer a missing path, and of more paths than a connection may have."""
     if not flow.options["multipath"]:
         return
     if len(paths) > MOST_PATHS:
@@ -235,7 +238,7 @@ def _number(policy: Policy | None, key: str) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def work(flow: Flow, ends: Endpoints, requests: Sequence[str], timeout_ns: int, pause_ns: int) -> Work:
+def work(flow: Flow, ends: Endpoints, requests: Sequence[str], pause_ns: int) -> Work:
     """Return a preparation for the certificate, the server (bound to each of its addresses), and the client.
 
     - requests: the arguments of the client that describe its requests.
@@ -244,28 +247,25 @@ def work(flow: Flow, ends: Endpoints, requests: Sequence[str], timeout_ns: int, 
     pairs = ends.pairs if flow.options["multipath"] else ends.pairs[:1]
     # BoringSSL, on which tquic is built, does not offer Ed25519 by default
     preparation = certificate.make_certificate(flow, ends.destination_address, certificate.P256)
-    client = _client(flow, ends.port, pairs, requests, timeout_ns, pause_ns)
+    client = _client(flow, ends.port, pairs, requests, pause_ns)
     server = _server(flow, ends.port, pairs, pause_ns)
     return Work((client,), (server,), (preparation,))
 
 
-def _client(
-    flow: Flow, port: int, pairs: Sequence[tuple[str, str]], requests: Sequence[str], timeout_ns: int, pause_ns: int
-) -> Process:
+def _client(flow: Flow, port: int, pairs: Sequence[tuple[str, str]], requests: Sequence[str], pause_ns: int) -> Process:
     argv = [stack_of(flow).path, "client"]
     for source, destination in pairs:
         argv += ["--path", f"{source},{_socket(destination, port)}"]
     number = _number(_schedulers(flow).get("client"), "backup")
     if number is not None:
         argv += ["--backup", ",".join(pairs[number])]
-    argv += [*requests, "--timeout-ms", str(timeout_ns // NS_PER_MS), "--keylog", kept(flow, KEY_LOG)]
+    argv += [*requests, "--timeout-ms", str(time_limit_of(flow) // NS_PER_MS), "--keylog", kept(flow, KEY_LOG)]
     return Process(
         name=flow.name,
         node=flow.source,
         argv=(*argv, *_shared(flow, "client", pairs, pause_ns)),
         env=certificate.DETERMINISTIC,
         role="flow",
-        timeout_ns=timeout_ns,
         keeps=(kept(flow, KEY_LOG), *((kept(flow, CLIENT_QLOG),) if flow.options.get("qlog") else ())),
     )
 
@@ -310,7 +310,7 @@ class ReportError(ValueError):
 
 
 @dataclass(frozen=True)
-class Report:
+class ClientReport:
     """The lines of a client.
 
     - events: its lines by the value of `event`, in order.
@@ -336,16 +336,16 @@ class Report:
         return self.events["end"][0] if "end" in self.events else None
 
 
-def read_report(lines: Iterable[str], zero_ns: int) -> Report:
+def read_report(lines: Iterable[str], zero_ns: int) -> ClientReport:
     """Read the lines of a client. Raises ReportError."""
     events: dict[str, list[dict[str, Any]]] = {}
     try:
         for line in lines:
             event = json.loads(line)
             events.setdefault(event["event"], []).append(event)
-    except ValueError as fault:
-        raise ReportError(f"its output is not whole: {fault}") from None
-    return Report(events, events["begin"][0]["monotonic_ns"] - zero_ns if "begin" in events else 0)
+    except ValueError as problem:
+        raise ReportError(f"its output is not whole: {problem}") from None
+    return ClientReport(events, events["begin"][0]["monotonic_ns"] - zero_ns if "begin" in events else 0)
 
 
 def explain(standard_error: str) -> str:
@@ -361,7 +361,7 @@ def strip_name(line: str) -> str:
     return line
 
 
-def count(report: Report) -> dict[str, float]:
+def count(report: ClientReport) -> dict[str, float]:
     """Return the handshake's time and the number of paths, if they are known."""
     values = {} if report.handshake_s is None else {"handshake": report.handshake_s}
     if report.end is not None:
@@ -369,7 +369,7 @@ def count(report: Report) -> dict[str, float]:
     return values
 
 
-def measure_paths(flow: Flow, report: Report, server_log: str) -> tuple[PathUse, ...]:
+def measure_paths(flow: Flow, report: ClientReport, server_log: str) -> tuple[PathUse, ...]:
     """Return what each path carried. Empty if the connection was never established.
 
     server_log: the output of the server. It has the counts of data that the server sent.
@@ -408,7 +408,7 @@ def _senders(event: Mapping[str, Any], is_client: bool) -> Mapping[tuple[str, st
     return {(path[ends[0]], path[ends[1]]): path for path in event["paths"] if path["sent_packets"]}
 
 
-def find_movement(report: Report) -> Movement | None:
+def find_movement(report: ClientReport) -> Movement | None:
     """Return the time from the first request to the end of the last answer, or until the client gave up."""
     if report.end is None or not report.end["first_request_ns"]:
         return None

@@ -17,21 +17,22 @@ from pydantic import Field, model_validator
 
 from mprun.inputs.keys.file_model import FileModel, refuse
 from mprun.model import engine_paths
-from mprun.model.fault import Path
 from mprun.model.plan import Process, Ready
+from mprun.model.problem import ValuePath
 from mprun.model.spec import Flow
 from mprun.safety.folder import parse_json
 from mprun.workloads import certificate, own_program, qlog, quic_connection
 from mprun.workloads.account import tell_requests
 from mprun.workloads.own_program import (
     MOST_LOG_BYTES,
-    Command,
+    CommandWords,
     fill,
     known_values,
     own_environment,
     prepare,
     started_in,
 )
+from mprun.workloads.time_limit import time_limit_of
 from mprun.workloads.tool import PYTHON, Endpoints, Movement, Outputs, Portion, Result, Table, Work, kept, temporary
 
 PROGRAM = f"{engine_paths.PROGRAMS}/quic_end.py"
@@ -48,29 +49,29 @@ STANDSTILL_MS = 10
 class StackEntry(FileModel):
     """A QUIC stack by the commands of its two ends."""
 
-    client: Command = Field(
+    client: CommandWords = Field(
         description="The command of the client. It fetches the files of `REQUESTS` and ends.",
         examples=[["python3", "client.py"]],
     )
-    server: Command = Field(
+    server: CommandWords = Field(
         description="The command of the server. It serves the files of `WWW` until the signal TERM.",
         examples=[["python3", "server.py"]],
     )
-    files: own_program.Files = own_program.FILES
-    build: Command | None = own_program.BUILD
-    environment: own_program.Environment = own_program.ENVIRONMENT
+    files: own_program.ProgramFiles = own_program.FILES
+    build: CommandWords | None = own_program.BUILD
+    environment: own_program.ProgramEnvironment = own_program.ENVIRONMENT
 
     @model_validator(mode="after")
     def _agree(self) -> StackEntry:
-        found = own_program.find_faults(self.files, self.build, self.environment, self.named_words())
-        if faults := dict(found):
-            raise refuse(faults, self)
+        found = own_program.find_problems(self.files, self.build, self.environment, self.named_words())
+        if problems := dict(found):
+            raise refuse(problems, self)
         return self
 
-    def attachments(self) -> dict[Path, tuple[str, str | None]]:
+    def attachments(self) -> dict[ValuePath, tuple[str, str | None]]:
         return own_program.attachments(self.files)
 
-    def named_words(self) -> dict[Path, str]:
+    def named_words(self) -> dict[ValuePath, str]:
         return own_program.named_words(client=self.client, server=self.server, build=self.build)
 
     def plain(self) -> dict[str, object]:
@@ -92,7 +93,7 @@ def commands(flow: Flow) -> tuple[str, ...]:
     return tuple(f"{host}: {shlex.join(stack[key])}" for host, key in lines if key in stack)
 
 
-def work(flow: Flow, ends: Endpoints, timeout_ns: int) -> Work:
+def work(flow: Flow, ends: Endpoints) -> Work:
     """Return both ends as processes, and preparations for the certificate and the files of the stack."""
     stack = own_stack(flow)
     assert stack is not None
@@ -102,7 +103,7 @@ def work(flow: Flow, ends: Endpoints, timeout_ns: int) -> Work:
     own: Mapping[str, str] = stack.get("environment", {})
     building = {**own_environment(flow, known, KEY_LOGS["client"]), **own}
     preparations = (made, *prepare(flow, stack.get("build", ()), known, building))
-    client, server = (_end(flow, ends, role, stack[role], known, own, timeout_ns) for role in ("client", "server"))
+    client, server = (_end(flow, ends, role, stack[role], known, own) for role in ("client", "server"))
     return Work((client,), (server,), preparations)
 
 
@@ -113,7 +114,6 @@ def _end(
     command: Sequence[str],
     known: Mapping[str, str],
     own: Mapping[str, str],
-    timeout_ns: int,
 ) -> Process:
     """Return the process of one end."""
     is_client = role == "client"
@@ -134,7 +134,7 @@ def _end(
         argv=(*PYTHON, PROGRAM, *words, *inner),
         role="flow" if is_client else "server",
         env=environment,
-        timeout_ns=timeout_ns,
+        timeout_ns=time_limit_of(flow),
         ready=None if is_client else Ready("udp", str(ends.port)),
         keeps=tuple(kept(flow, name) for name in keeps),
         most_log_bytes=MOST_LOG_BYTES,
@@ -192,8 +192,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         return Result(values, error=error, warnings=(_UNKNOWN,))
     try:
         return _with_qlog(flow, outputs, values, error)
-    except qlog.QlogError as fault:
-        return Result(values, error=error or f"the qlog of its client {fault}{said}")
+    except qlog.QlogError as problem:
+        return Result(values, error=error or f"the qlog of its client {problem}{said}")
 
 
 _UNKNOWN = "goodput, delays and handshake are not known: write 'qlog: true', and let the client write qlog to QLOGDIR"
@@ -233,7 +233,7 @@ def _with_qlog(flow: Flow, outputs: Outputs, values: Mapping[str, float], error:
     )
 
 
-def find_zero(flow: Flow, trace: qlog.Trace, outputs: Outputs) -> int:
+def find_zero(flow: Flow, trace: qlog.QlogTrace, outputs: Outputs) -> int:
     """Return the origin of a client's trace, in ns from time zero: that of its clock, or the start of the client."""
     if trace.is_unix:
         return -outputs.epoch_ns
@@ -241,7 +241,7 @@ def find_zero(flow: Flow, trace: qlog.Trace, outputs: Outputs) -> int:
     return span[0] - outputs.zero_ns if span else 0
 
 
-def _find_standstills(trace: qlog.Trace, begin_ms: float, end_ms: float, zero_ns: int) -> list[tuple[int, int]]:
+def _find_standstills(trace: qlog.QlogTrace, begin_ms: float, end_ms: float, zero_ns: int) -> list[tuple[int, int]]:
     """Return the spans in which no packet with STREAM frames arrived, in ns from time zero."""
     moments = [
         event.at_ms

@@ -13,13 +13,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from mprun.inputs.keys.field import Time, Whole
-from mprun.inputs.keys.traffic_entry import Congestion, ConnectionEntry, Size
+from mprun.inputs.keys.traffic_entry import CongestionName, ConnectionEntry, Size
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, Metric, delays
 from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow
 from mprun.workloads.account import tell_requests
+from mprun.workloads.time_limit import TimeLimit
 from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Table, Work
 
 PROGRAMS = {"python3": Program("python3")}
@@ -31,8 +32,8 @@ METRICS = {
 }
 
 PROGRAM = f"{engine_paths.PROGRAMS}/reqres.py"
-# The time limit of the connection, and of a request with its answer; think times are added.
-GRACE_NS, REQUEST_NS = 60_000_000_000, 1_000_000_000
+# The longest time of a request with its answer, besides its think times.
+REQUEST_NS = 1_000_000_000
 
 
 class Entry(ConnectionEntry):
@@ -50,7 +51,17 @@ class Entry(ConnectionEntry):
     server_think_ns: Time = Field(
         0, alias="server_think", description="The time that the server waits before each answer. Default: 0s."
     )
-    congestion: Congestion | None = Field(None, description="The congestion control of both ends. Default: the hosts'.")
+    congestion: CongestionName | None = Field(
+        None, description="The congestion control of both ends. Default: the hosts'."
+    )
+
+
+def _work_ns(flow: Flow) -> int:
+    options: Mapping[str, Any] = flow.options
+    return int(options["requests"] * (options["think_ns"] + options["server_think_ns"] + REQUEST_NS))
+
+
+TIME_LIMIT = TimeLimit(60, _work_ns)
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
@@ -62,11 +73,11 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         f"request={options['request_bytes']}",
         f"response={options['response_bytes']}",
     ]
-    place = (ends.destination_address, str(ends.port))
+    address = (ends.destination_address, str(ends.port))
     server = Process(
         name=f"{flow.name}.server",
         node=flow.destination,
-        argv=(*PYTHON, PROGRAM, "server", *place, *shared, f"think_ns={options['server_think_ns']}"),
+        argv=(*PYTHON, PROGRAM, "server", *address, *shared, f"think_ns={options['server_think_ns']}"),
         role="server",
         ready=Ready("port", str(ends.port)),
     )
@@ -74,9 +85,8 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     client = Process(
         name=flow.name,
         node=flow.source,
-        argv=(*PYTHON, PROGRAM, "client", *place, *shared, *own),
+        argv=(*PYTHON, PROGRAM, "client", *address, *shared, *own),
         role="flow",
-        timeout_ns=GRACE_NS + options["requests"] * (options["think_ns"] + options["server_think_ns"] + REQUEST_NS),
     )
     return Work(clients=(client,), servers=(server,))
 

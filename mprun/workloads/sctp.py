@@ -26,6 +26,7 @@ from mprun.model.path import NamedPath
 from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_MS, SIZE, TIME
+from mprun.workloads.time_limit import TimeLimit
 from mprun.workloads.tool import Endpoints, Movement, Outputs, PathUse, Portion, Program, Result, Table, Work
 
 PROGRAMS = {"cmtsctp": Program("", "--version", "mprun tools install cmtsctp")}
@@ -53,7 +54,7 @@ METRICS = {
 UDP_PORT = 9899
 FIRST_PORT = 5201
 # An association may take a minute to come up, and some seconds to end.
-GRACE_NS = 70_000_000_000
+TIME_LIMIT = TimeLimit(70)
 MOST_MESSAGE_BYTES = 65_535
 DEFAULT_INTERVAL_NS = 100_000_000
 # RTO.Max (RFC 9260, section 16).
@@ -141,7 +142,7 @@ class Entry(ServedEntry):
 
 
 def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:
-    """Yield a fault if a flow with CMT has only one path, because its receiver has only one address."""
+    """Yield a problem if a flow with CMT has only one path, because its receiver has only one address."""
     is_reverse = bool(flow.options.get("reverse"))
     firsts, lasts = {path.first_link for path in paths}, {path.last_link for path in paths}
     if flow.options.get("cmt") == "off" or len(firsts if is_reverse else lasts) > 1:
@@ -168,7 +169,6 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         node=flow.source,
         argv=_argv(flow, ends, "--connect", pairs),
         role="flow",
-        timeout_ns=(flow.duration_ns or 0) + GRACE_NS,
     )
     return Work(clients=(client,), servers=(server,))
 
@@ -228,8 +228,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     sender, receiver = reports[::-1] if is_reverse else reports
     try:
         return _read(flow, sender, receiver, is_reverse, outputs)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
-        return Result(error=f"its report is not as expected: {type(fault).__name__} {fault}")
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as problem:
+        return Result(error=f"its report is not as expected: {type(problem).__name__} {problem}")
 
 
 def _read(

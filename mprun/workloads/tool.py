@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from mprun.errors import HostError
-from mprun.host.plugin import Collection, PluginFault
+from mprun.errors import MachineError
+from mprun.machine.plugin import Collection, PluginProblem
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import Metric, Metrics
@@ -228,8 +228,9 @@ class Result:
 class Tool(Protocol):
     """The module of a workload; see the package's docstring.
 
-    A module may have five more functions:
+    A module may have a TIME_LIMIT and five more functions:
 
+    - `TIME_LIMIT`: the `time_limit.TimeLimit` of its flows. Without it, each client has the limit of its Process.
     - `commands`: Flow -> lines that a person must allow (--allow-exec). It is for a tool that runs what a file says.
     - `join`: processes of one role and host -> a Process that does the work of all. It is for a tool whose programs can
       serve several flows of a host at once.
@@ -273,7 +274,7 @@ _PARTS: Mapping[str, tuple[Callable[[object], bool], str]] = {
 
 @cache
 def load(name: str) -> Tool | None:
-    """Return the module of a workload; None if no workload has this name. Raises PluginFault."""
+    """Return the module of a workload; None if no workload has this name. Raises PluginProblem."""
     if name in TOOLS:
         return cast(Tool, COLLECTION.load_own(name))
     found = COLLECTION.load_installed(name)
@@ -306,10 +307,10 @@ def _fit(where: str, module: object) -> Tool:
 
     entry = getattr(module, "Entry", None)
     if not (isinstance(entry, type) and issubclass(entry, FlowEntry)):
-        raise PluginFault(f"{where} has no class Entry derived from mprun.inputs.keys.traffic_entry.FlowEntry")
+        raise PluginProblem(f"{where} has no class Entry derived from mprun.inputs.keys.traffic_entry.FlowEntry")
     for name, (fits, description) in _PARTS.items():
         if not fits(getattr(module, name, None)):
-            raise PluginFault(f"{where} has no {description}")
+            raise PluginProblem(f"{where} has no {description}")
     return cast(Tool, module)
 
 
@@ -326,12 +327,12 @@ def kept(flow: Flow, name: str) -> str:
 def mptcp_environment(flow: Flow, capabilities: Capabilities) -> dict[str, str]:
     """Return the environment that makes a program's TCP sockets MPTCP sockets, as mptcpize(8) does.
 
-    The environment is empty for flows over other protocols. Raises HostError if mptcpize's library is not installed.
+    The environment is empty for flows over other protocols. Raises MachineError if mptcpize's library is not installed.
     """
     if flow.protocol != "mptcp":
         return {}
     if not capabilities.mptcp_library:
-        raise HostError(f"flow '{flow.name}' needs mptcpize: apt-get install mptcpize")
+        raise MachineError(f"flow '{flow.name}' needs mptcpize: apt-get install mptcpize")
     return {"LD_PRELOAD": capabilities.mptcp_library}
 
 

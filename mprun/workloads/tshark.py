@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mprun.model.intent import PlacedFlow
+from mprun.model.intent import AddressedFlow
 from mprun.workloads.sctp import udp_port
 from mprun.workloads.tool import Program
 
@@ -81,7 +81,7 @@ _PREFERENCES = (
 )
 
 
-def argv(flows: Iterable[PlacedFlow]) -> list[str]:
+def argv(flows: Iterable[AddressedFlow]) -> list[str]:
     """Return the command that reads a capture from standard input.
 
     Tabs separate fields, commas separate values of a field.
@@ -96,7 +96,7 @@ def argv(flows: Iterable[PlacedFlow]) -> list[str]:
     return words
 
 
-def decoding(flows: Iterable[PlacedFlow]) -> list[str]:
+def decoding(flows: Iterable[AddressedFlow]) -> list[str]:
     """Return the options that tell tshark and Wireshark the UDP ports of SCTP. They know only port 9899."""
     mine = ((flow.port, flow.endpoints.port) for flow in flows if flow.tool == "sctp")
     ports = sorted({udp_port(asked, port) for asked, port in mine if port is not None})

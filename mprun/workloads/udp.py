@@ -22,6 +22,7 @@ from mprun.model.metric import Metric, delays
 from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow
 from mprun.model.units import SIZE
+from mprun.workloads.time_limit import TimeLimit
 from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Portion, Program, Result, Table, Work, kept, read_records
 
 PROGRAMS = {"python3": Program("python3")}
@@ -51,7 +52,7 @@ _RECORD, LEAST_BYTES = struct.Struct("<QQQ"), 16
 # The payload that fills a packet of 1500 bytes over IPv4.
 FULL_BYTES = 1472
 MOST_BYTES, MOST_PACKETS = 65_507, 1_000_000
-GRACE_NS = 30_000_000_000
+TIME_LIMIT = TimeLimit(30)
 
 
 def _parse_length(value: object) -> int:
@@ -91,12 +92,12 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     options: Mapping[str, Any] = flow.options
     assert flow.duration_ns is not None
     packets = max(1, _due(flow.duration_ns, options["rate_bit_per_s"], options["length_bytes"]))
-    place = (ends.destination_address, str(ends.port))
+    address = (ends.destination_address, str(ends.port))
     file = kept(flow, RECEIVED)
     receiver = Process(
         name=f"{flow.name}.server",
         node=flow.destination,
-        argv=(*PYTHON, PROGRAM, "receive", *place, file),
+        argv=(*PYTHON, PROGRAM, "receive", *address, file),
         role="server",
         ready=Ready("udp", str(ends.port)),
         keeps=(file,),
@@ -105,9 +106,8 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     sender = Process(
         name=flow.name,
         node=flow.source,
-        argv=(*PYTHON, PROGRAM, "send", *place, *facts),
+        argv=(*PYTHON, PROGRAM, "send", *address, *facts),
         role="flow",
-        timeout_ns=flow.duration_ns + GRACE_NS,
     )
     return Work(clients=(sender,), servers=(receiver,))
 

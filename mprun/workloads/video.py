@@ -16,16 +16,17 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from mprun.inputs.keys.file_model import refuse
-from mprun.inputs.keys.traffic_entry import Congestion, FlowRate, PositiveTime, ServedEntry
+from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, PositiveTime, ServedEntry
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
-from mprun.model.fault import Path
 from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, OF_PATHS, Metric, delays
 from mprun.model.plan import Process, Ready
+from mprun.model.problem import ValuePath
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S, TIME
 from mprun.workloads import quic_connection
 from mprun.workloads.quic_connection import check_paths as check_paths
+from mprun.workloads.time_limit import TimeLimit
 from mprun.workloads.tool import Endpoints, Outputs, Program, Result, Table, Work
 
 PROGRAMS = {"python3": Program("python3")}
@@ -50,7 +51,7 @@ METRICS = {
 PLAYER = ("python3", "-S", "-B", "-m", "mprun.agent.programs.video")
 MOST_CHUNKS, MOST_QUALITIES = 10_000, 30
 # A flow may last ten times as long as the video, plus a minute.
-GRACE_NS, SLOWNESS = 60 * NS_PER_S, 10
+TIME_LIMIT = TimeLimit(60, lambda flow: 10 * int(str(flow.options["length_ns"])))
 
 
 class Entry(ServedEntry):
@@ -79,7 +80,7 @@ class Entry(ServedEntry):
         description="The choice of the quality. `rate`: the best quality below 90 % of the rate of the last three "
         "chunks. `buffer`: a better quality for a fuller buffer (BBA-0).",
     )
-    congestion: Congestion | None = Field(
+    congestion: CongestionName | None = Field(
         None,
         description="The congestion control of both ends. For `quic`: cubic or bbr3, with tquic also bbr or copa, with "
         "noq also reno. Default: the hosts', and cubic for `quic`.",
@@ -93,22 +94,22 @@ class Entry(ServedEntry):
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
-        faults: dict[Path, str] = {}
+        problems: dict[ValuePath, str] = {}
         if any(before >= after for before, after in pairwise(self.qualities_bit_per_s)):
-            faults[("qualities",)] = "do not rise: write each once, the smallest first"
+            problems[("qualities",)] = "do not rise: write each once, the smallest first"
         if self.length_ns % self.chunk_ns or self.length_ns // self.chunk_ns > MOST_CHUNKS:
             chunk = TIME.render(self.chunk_ns)
-            faults[("length",)] = f"is not 1 to {MOST_CHUNKS} chunks of {chunk}: write a multiple of 'chunk'"
+            problems[("length",)] = f"is not 1 to {MOST_CHUNKS} chunks of {chunk}: write a multiple of 'chunk'"
         if self.buffer_ns < self.startup_ns + self.chunk_ns:
             least = TIME.render(self.startup_ns + self.chunk_ns)
-            faults[("buffer",)] = f"has no room for 'startup' and a chunk: write '{least}' or more"
-        faults |= self._check_transport()
-        if faults:
-            raise refuse(faults, self)
+            problems[("buffer",)] = f"has no room for 'startup' and a chunk: write '{least}' or more"
+        problems |= self._check_transport()
+        if problems:
+            raise refuse(problems, self)
         return self
 
-    def _check_transport(self) -> dict[Path, str]:
-        """Return the faults of the keys that only QUIC has, or that QUIC reads otherwise."""
+    def _check_transport(self) -> dict[ValuePath, str]:
+        """Return the problems of the keys that only QUIC has, or that QUIC reads otherwise."""
         if self.protocol != "quic":
             given = {
                 "multipath": self.multipath,
@@ -117,10 +118,10 @@ class Entry(ServedEntry):
                 "qlog": self.qlog,
             }
             return {(key,): "is only for QUIC: write 'protocol: quic'" for key, is_given in given.items() if is_given}
-        faults: dict[Path, str] = {}
+        problems: dict[ValuePath, str] = {}
         if self.scheduler is not None and not self.multipath:
-            faults[("scheduler",)] = quic_connection.NO_CHOICE
-        return faults | quic_connection.find_stack_faults(self.stack, self.congestion, self.scheduler)
+            problems[("scheduler",)] = quic_connection.NO_CHOICE
+        return problems | quic_connection.find_stack_problems(self.stack, self.congestion, self.scheduler)
 
 
 def programs(flow: Flow) -> Mapping[str, Program]:
@@ -131,22 +132,21 @@ def programs(flow: Flow) -> Mapping[str, Program]:
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return a server for one connection, and the player."""
     options: Mapping[str, Any] = flow.options
-    timeout_ns = flow.timeout_ns or GRACE_NS + SLOWNESS * options["length_ns"]
     rates = ",".join(map(str, options["qualities_bit_per_s"]))
     names = ("chunk_ns", "length_ns", "buffer_ns", "startup_ns", "adaptation")
     asked = (f"rates={rates}", *(f"{name}={options[name]}" for name in names))
     environment = {"PYTHONPATH": engine_paths.LIBRARY}
     if flow.protocol == "quic":
-        made = quic_connection.work(flow, ends, ("--requests", "-"), timeout_ns, options["chunk_ns"])
+        made = quic_connection.work(flow, ends, ("--requests", "-"), options["chunk_ns"])
         (client,) = made.clients
         player = (*PLAYER, "quic", *asked, "--", *client.argv)
         return replace(made, clients=(replace(client, argv=player, env={**client.env, **environment}),))
-    place = (ends.destination_address, str(ends.port))
+    address = (ends.destination_address, str(ends.port))
     shared = (f"protocol={flow.protocol}", f"congestion={flow.congestion or ''}")
     server = Process(
         name=f"{flow.name}.server",
         node=flow.destination,
-        argv=(*PLAYER, "server", *place, *shared),
+        argv=(*PLAYER, "server", *address, *shared),
         role="server",
         env=environment,
         ready=Ready("port", str(ends.port)),
@@ -154,10 +154,9 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     client = Process(
         name=flow.name,
         node=flow.source,
-        argv=(*PLAYER, "player", *place, *shared, *asked),
+        argv=(*PLAYER, "player", *address, *shared, *asked),
         role="flow",
         env=environment,
-        timeout_ns=timeout_ns,
     )
     return Work(clients=(client,), servers=(server,))
 
@@ -221,8 +220,8 @@ def _add_connection(flow: Flow, outputs: Outputs, lines: Sequence[str], result: 
     """Return the result with the facts of the QUIC connection, from the lines of the client."""
     try:
         report = quic_connection.read_report(lines, outputs.zero_ns)
-    except quic_connection.ReportError as fault:
-        return replace(result, error=str(fault))
+    except quic_connection.ReportError as problem:
+        return replace(result, error=str(problem))
     values = {**result.values, **quic_connection.count(report)}
     tables = dict(result.tables)
     if report.end is not None:

@@ -21,6 +21,7 @@ from mprun.model.plan import File, Process, Ready
 from mprun.model.spec import Flow
 from mprun.workloads.account import tell_requests
 from mprun.workloads.certificate import DETERMINISTIC, authority_of, certificate_of, key_of, make_certificate
+from mprun.workloads.time_limit import TimeLimit, transfer_ns
 from mprun.workloads.tool import (
     Endpoints,
     Outputs,
@@ -53,8 +54,6 @@ METRICS = {
 }
 
 MOST_REQUESTS = 10_000
-# A flow may take a minute, plus the time of its bytes at this rate.
-GRACE_NS, LEAST_BIT_PER_S = 60_000_000_000, 1_000_000
 
 # curl's output for each request (--write-out), in this order.
 _SAID = (
@@ -153,7 +152,6 @@ def build(flow: Flow, ends: Endpoints, capabilities: Capabilities, secure: bool)
         argv=("curl", "--disable", "--config", temporary(flow, "curl.conf")),
         env=environment,
         role="flow",
-        timeout_ns=GRACE_NS + sum(wanted) * 8 * 10**9 // LEAST_BIT_PER_S,
         files=(File(temporary(flow, "curl.conf"), _requests(flow, [f"{base}/{size}" for size in wanted], secure)),),
     )
     preparations = (make_certificate(flow, ends.destination_address),) if secure else ()
@@ -165,6 +163,9 @@ def _in_turn(flow: Flow) -> list[int]:
     options: Mapping[str, Any] = flow.options
     sizes = options["sizes_bytes"]
     return [sizes[n % len(sizes)] for n in range(options["requests"])]
+
+
+TIME_LIMIT = TimeLimit(60, lambda flow: transfer_ns(sum(_in_turn(flow))))
 
 
 def _configuration(flow: Flow, listen: str, secure: bool) -> str:
@@ -199,8 +200,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         rows = [dict(zip(_SAID, line.split(), strict=True)) for line in outputs.log(flow.name).splitlines()]
         rows.sort(key=lambda row: int(row["urlnum"]))
         table = _table(rows, _in_turn(flow), flow.options["concurrency"] == 1, _start_ns(flow, outputs))
-    except ValueError as fault:
-        return Result(error=f"a line that curl never prints: {fault}")
+    except ValueError as problem:
+        return Result(error=f"a line that curl never prints: {problem}")
     whole = [row for row in rows if row["exitcode"] == "0"]
     size_bytes = sum(int(row["size_download"]) for row in whole)
     delays_ns = [_ns(row["time_total"]) for row in whole]

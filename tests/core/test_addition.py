@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli.kernel import command
-from mprun.errors import HostError, SpecError
+from mprun.errors import MachineError, SpecError
 from mprun.kernel.addition import (
     NOTHING,
     Addition,
@@ -152,14 +152,14 @@ def test_a_name_that_make_or_c_cannot_take_is_refused(tmp_path: Path, name: str)
 def test_files_that_cannot_be_taken(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="the kernel allows names of 15 characters"):
         write_template("congestion", tmp_path / "a_very_long_name.c")
-    with pytest.raises(HostError, match=r"none\.c cannot be read: No such file"):
+    with pytest.raises(MachineError, match=r"none\.c cannot be read: No such file"):
         read_additions(None, [tmp_path / "none.c"], [])
     (tmp_path / "other").mkdir()
     for path in (tmp_path / "mine.c", tmp_path / "other" / "mine.c"):
         path.write_text("int it;\n")
     with pytest.raises(SpecError, match=r"two files have the name mine\.c: rename one"):
         read_additions(None, [tmp_path / "mine.c"], [tmp_path / "other" / "mine.c"])
-    with pytest.raises(HostError, match=r"my\.config cannot be read"):
+    with pytest.raises(MachineError, match=r"my\.config cannot be read"):
         read_additions(tmp_path / "my.config", [], [])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mprun.captures.pcapng import Captured
+from mprun.captures.pcapng import CaptureContent
 from mprun.metrics.capacity import Capacity, find_capacity
 from mprun.metrics.connection import Connection, SendingEnd, Subflow, find_brief, find_connections, find_refused
 from mprun.metrics.diagnosis import (
@@ -22,12 +22,13 @@ from mprun.metrics.diagnosis import (
 )
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.interference import Interference, on_paths
-from mprun.metrics.observation import NAMES, Event, Host, Observation, SocketState
+from mprun.metrics.observation import NAMES, Host, Observation, PathManagerEvent, SocketState
 from mprun.metrics.summary import measure
-from mprun.model.intent import PlacedFlow
+from mprun.model import agent_report
+from mprun.model.agent_report import AgentReport, Ended, MachineLoad
+from mprun.model.intent import AddressedFlow
+from mprun.model.run_summary import KINDS, Kind, MetricValue
 from mprun.model.spec import Capture, Direction, Endpoint, Expectation, LinkChange, Mptcp
-from mprun.runs import agent_report
-from mprun.runs.agent_report import AgentReport, Ended, HostLoad
 from tests.intents import flow, intent, link, path
 
 PATHS = [path(f"path{n}", source=f"10.0.{n}.1", destination="10.1.0.1") for n in range(2)]
@@ -44,7 +45,7 @@ def socket(local: str, port: int, acked: int, received: int = 0) -> SocketState:
     return SocketState(5, "client", (local, port, "10.1.0.1", 5201), tuple(known.get(name) for name in NAMES))
 
 
-def event(kind: str, local: str, port: int, token: int = 7) -> Event:
+def event(kind: str, local: str, port: int, token: int = 7) -> PathManagerEvent:
     return {
         "at_ns": 1,
         "event": kind,
@@ -56,7 +57,7 @@ def event(kind: str, local: str, port: int, token: int = 7) -> Event:
     }
 
 
-def mirrored(found: Event) -> Event:
+def mirrored(found: PathManagerEvent) -> PathManagerEvent:
     return {
         **found,
         "local": found["remote"],
@@ -66,7 +67,7 @@ def mirrored(found: Event) -> Event:
     }
 
 
-def observed(events: Sequence[Event] = (), sockets: Sequence[SocketState] = ()) -> Host:
+def observed(events: Sequence[PathManagerEvent] = (), sockets: Sequence[SocketState] = ()) -> Host:
     return Host(list(events), {state.addresses: state for state in sockets})
 
 
@@ -231,11 +232,11 @@ def test_routing_is_blamed_for_a_join_without_answer(counter: str, cause: str) -
 
 
 def test_a_join_to_an_address_where_nobody_listens_is_told() -> None:
-    refused: Event = {**event("subflow closed", "10.0.1.1", 4001), "remote": "10.1.1.1", "error": 111}
-    elsewhere: Event = {**refused, "remote": "10.1.2.1", "token": 8}
-    timed_out: Event = {**refused, "remote": "10.1.3.1", "error": 110}
+    refused: PathManagerEvent = {**event("subflow closed", "10.0.1.1", 4001), "remote": "10.1.1.1", "error": 111}
+    elsewhere: PathManagerEvent = {**refused, "remote": "10.1.2.1", "token": 8}
+    timed_out: PathManagerEvent = {**refused, "remote": "10.1.3.1", "error": 110}
     # the kernel reports no error if a subflow was refused after it was established
-    silent: Event = {**event("subflow closed", "10.0.1.1", 4001), "remote": "10.1.4.1"}
+    silent: PathManagerEvent = {**event("subflow closed", "10.0.1.1", 4001), "remote": "10.1.4.1"}
     found = find_refused(observed([refused, elsewhere, timed_out, silent]), [Connection(7, ())])
     assert found == {"10.1.1.1"}
     client, server = counters(MPJoinSynTx=2, MPJoinSynAckRx=1), counters(MPJoinSynRx=1, MPJoinAckRx=1)
@@ -268,28 +269,28 @@ PING += "rtt min/avg/max/mdev = 40.000/40.000/40.000/0.000 ms"
 def test_verdicts(expectation: Expectation, held: bool) -> None:
     record = agent(processes={"probe.path0": Ended(0, False, "probe")})
     summary = measure(Evidence(INTENT, record, Observation(), lambda *_: PING, expectations=[expectation])).summary
-    assert summary["metrics"]["path0.rtt"] == {"value": 0.04, "unit": "s"}
-    assert [verdict["held"] for verdict in summary["expectations"]] == [held]
-    assert summary["status"] == ("passed" if held else "failed")
+    assert summary.metrics["path0.rtt"] == MetricValue(0.04, "s")
+    assert [verdict.held for verdict in summary.expectations] == [held]
+    assert summary.status == ("passed" if held else "failed")
 
 
 def test_an_agent_that_failed_is_an_error_whatever_held() -> None:
     summary = measure(Evidence(INTENT, agent(error="no luck"), Observation(), lambda *_: "")).summary
-    assert summary["status"] == "error"
-    assert summary["errors"] == ["no luck"]
-    assert not summary["complete"]
+    assert summary.status == "error"
+    assert summary.errors == ("no luck",)
+    assert not summary.complete
 
 
 def test_a_capture_that_cannot_tell_its_losses_is_a_warning() -> None:
     wanted = replace(INTENT, captures=(Capture("client"),))
     record = agent(captures={"capture.client": agent_report.Captured(2_000_000_000)}, zero_ns=4_000_000_000)
-    captured = {"client": Captured(packets=6, is_whole=True, first_ns=-1_000_000_000)}
+    captured = {"client": CaptureContent(packets=6, is_whole=True, first_ns=-1_000_000_000)}
     counts = "{} packets captured\n10 packets received by filter\n{} packets dropped by kernel\n"
     logs = (("", "did not report"), (counts.format(6, 4), "4 packets that passed"), (counts.format(7, 0), "3 packets"))
     for log, said in logs:
         summary = measure(Evidence(wanted, record, Observation(), lambda *_, log=log: log, captured=captured)).summary
-        assert said in summary["warnings"][0]
-        assert (summary["captures"]["client"]["ready_s"], summary["captures"]["client"]["first_s"]) == (-2, -1)
+        assert said in summary.warnings[0]
+        assert (summary.captures["client"].ready_s, summary.captures["client"].first_s) == (-2, -1)
 
 
 @pytest.mark.parametrize(
@@ -303,16 +304,16 @@ def test_a_capture_that_cannot_tell_its_losses_is_a_warning() -> None:
     ],
 )
 def test_a_capture_says_what_its_file_lacks(
-    size: dict[str, Any], seen: dict[str, Any], problem: str, said: tuple[str, str]
+    size: dict[str, Any], seen: dict[str, Any], problem: str, said: tuple[Kind, str]
 ) -> None:
     wanted = replace(INTENT, captures=(Capture("client", **size),))
     record = agent(captures={"capture.client": agent_report.Captured(2_000_000_000, **seen)}, zero_ns=4_000_000_000)
-    captured = {"client": Captured(packets=6, is_whole=True, first_ns=0, problem=problem)}
+    captured = {"client": CaptureContent(packets=6, is_whole=True, first_ns=0, problem=problem)}
     log = "10 packets captured\n10 packets received by filter\n0 packets dropped by kernel\n"
     summary = measure(Evidence(wanted, record, Observation(), lambda *_: log, captured=captured)).summary
     where, text = said
-    assert text in summary[where][0]
-    assert sum(len(summary[kind]) for kind in ("errors", "failures", "warnings")) == 1
+    assert text in summary.messages(where)[0]
+    assert sum(len(summary.messages(kind)) for kind in KINDS) == 1
 
 
 def test_a_subflow_behind_a_nat_is_known_by_the_address_that_its_server_sees() -> None:
@@ -395,14 +396,14 @@ def test_only_middleboxes_on_its_paths_are_to_blame() -> None:
     ("host", "said"),
     [
         (None, []),
-        (HostLoad(None, 0.0, late_most_ns=9_000_000), []),
-        (HostLoad(0.1, 0.0, late_most_ns=25_000_000), ["a timer came 25 ms late"]),
-        (HostLoad(0.5, 0.05, late_most_ns=0), ["took 5%", "waited for a CPU 50%"]),
+        (MachineLoad(None, 0.0, late_most_ns=9_000_000), []),
+        (MachineLoad(0.1, 0.0, late_most_ns=25_000_000), ["a timer came 25 ms late"]),
+        (MachineLoad(0.5, 0.05, late_most_ns=0), ["took 5%", "waited for a CPU 50%"]),
     ],
 )
-def test_a_host_that_could_not_keep_up_marks_its_run(host: HostLoad | None, said: list[str]) -> None:
+def test_a_host_that_could_not_keep_up_marks_its_run(host: MachineLoad | None, said: list[str]) -> None:
     summary = measure(Evidence(INTENT, agent(host=host), Observation(), lambda *_: "")).summary
-    (warning,) = [text for text in summary["warnings"] if "keep up" in text] or [""]
+    (warning,) = [text for text in summary.warnings if "keep up" in text] or [""]
     assert bool(warning) == bool(said)
     assert all(text in warning for text in said)
 
@@ -415,7 +416,7 @@ LINKS = (
 )
 
 
-def flow_over(*paths: list[str]) -> PlacedFlow:
+def flow_over(*paths: list[str]) -> AddressedFlow:
     return flow([path(f"path{n}", links) for n, links in enumerate(paths)])
 
 

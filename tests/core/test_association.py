@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from mprun.captures.packet import Place, packet_schema, read_packets, shape_packets
+from mprun.captures.packet import ObservationPoint, packet_schema, read_packets, shape_packets
 from mprun.captures.stream import REINJECTION, RETRANSMISSION
-from mprun.captures.tcp_connection import Trace
-from mprun.model.intent import Ends
+from mprun.captures.tcp_connection import CaptureConnections
+from mprun.model.intent import FlowEnds
 from mprun.workloads import tshark
 from mprun.workloads.tshark import FIELDS
 from tests.intents import flow
@@ -70,12 +70,14 @@ HEARTBEAT = [
 ]
 
 
-def trace(lines: list[str], portion: int = 1000) -> tuple[Trace, list[dict[str, Any]]]:
+def trace(lines: list[str], portion: int = 1000) -> tuple[CaptureConnections, list[dict[str, Any]]]:
     """Return the trace, and the packets as rows of the table."""
-    one = Trace(PATHS)
+    one = CaptureConnections(PATHS)
     rows = []
     for at in range(0, len(lines), portion):
-        packets = one.follow(read_packets("".join(lines[at : at + portion]).encode(), Place({}, {}), 1000 * 10**9))
+        packets = one.follow(
+            read_packets("".join(lines[at : at + portion]).encode(), ObservationPoint({}, {}), 1000 * 10**9)
+        )
         table = shape_packets(packets, "client", at + 1)
         assert dict(table.schema) == packet_schema()
         rows += table.to_dicts()
@@ -200,9 +202,9 @@ def test_sctp_within_udp_and_beside_tcp() -> None:
     one, rows = trace([*HANDSHAKE, data(1, 0, size=1444, **udp)])
     assert (rows[-1]["protocol"], rows[-1]["source_port"], rows[-1]["payload_bytes"]) == ("sctp", 1000, 1444)
     flows = [
-        flow(tool="sctp", endpoints=Ends("", "", 5202)),
-        flow(tool="sctp", port=700, endpoints=Ends("", "", 5201)),
-        flow(tool="iperf3", endpoints=Ends("", "", 5203)),
+        flow(tool="sctp", endpoints=FlowEnds("", "", 5202)),
+        flow(tool="sctp", port=700, endpoints=FlowEnds("", "", 5201)),
+        flow(tool="iperf3", endpoints=FlowEnds("", "", 5203)),
     ]
     assert tshark.decoding(flows) == ["-d", "udp.port==700,sctp", "-d", "udp.port==9900,sctp"]
     assert len(one.tell_connections()) == 1

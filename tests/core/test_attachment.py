@@ -100,7 +100,7 @@ def test_unpacking_and_keeping_what_a_build_made(tree: Path, tmp_path: Path) -> 
 def test_a_member_that_leads_out_is_not_unpacked(name: str, tmp_path: Path) -> None:
     member = tarfile.TarInfo(name)
     with pytest.raises(ValueError, match="leads out of its folder"):
-        unpack.place_of(str(tmp_path), member)
+        unpack.path_of(str(tmp_path), member)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -194,7 +194,7 @@ def test_the_resolved_file_names_the_archives(tree: Path, tmp_path: Path) -> Non
     assert flow.options["attachments"] == [{"name": "tree", "sha256": told.sha256, "size_bytes": told.size_bytes}]
     kept = tmp_path / "kept"
     (kept / "files").mkdir(parents=True)
-    (kept / told.place).write_bytes(archive_of(tree))
+    (kept / told.path).write_bytes(archive_of(tree))
     (kept / "xp.yaml").write_text(write_experiment(spec.experiment))
     again = load(LAB, kept / "xp.yaml").spec.experiment
     assert again.traffic == spec.experiment.traffic

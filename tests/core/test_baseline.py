@@ -8,35 +8,33 @@ from typing import Any
 import pytest
 
 from mprun.errors import SpecError
-from mprun.questions.baseline import choose_metrics, compare, explain, parse, record, spell, tell, to_markdown
+from mprun.model.run_files import Build, RunEnvironment
+from mprun.model.run_summary import ExpectationVerdict, MetricValue, Summary
+from mprun.questions.baseline import choose_metrics, compare, explain, parse, spell, tell, to_markdown, write_baseline
+from tests.summaries import PASSED
 
-SUMMARY: dict[str, Any] = {
-    "status": "passed",
-    "seed": 3,
-    "expectations": [{"metric": "bulk.goodput"}, {"metric": "bulk.missing"}],
-    "metrics": {
-        "bulk.goodput": {"value": 36921000.25, "unit": "bit/s"},
-        "bulk.subflows": {"value": 2, "unit": "1"},
-        "path0.rtt": {"value": 0.04, "unit": "s"},
+WANTED = (ExpectationVerdict(name, 1.0, None, None, None, False) for name in ("bulk.goodput", "bulk.missing"))
+SUMMARY = PASSED._replace(
+    seed=3,
+    expectations=tuple(WANTED),
+    metrics={
+        "bulk.goodput": MetricValue(36921000.25, "bit/s"),
+        "bulk.subflows": MetricValue(2, "1"),
+        "path0.rtt": MetricValue(0.04, "s"),
     },
-}
-ENVIRONMENT: dict[str, Any] = {
-    "engine": "virtual",
-    "kernel": {"version": "6.12.1", "digest": "0123456789abcdef"},
-    "python": "3.11.2",
-    "mprun": "aaaa",
-    "versions": {"iperf3": "3.12"},
-}
+)
+BUILD = Build("6.12.1", "0123456789abcdef")
+ENVIRONMENT = RunEnvironment("virtual", BUILD, {"iperf3": "3.12"}, (), "3.11.2", mprun="aaaa")
 METRICS = ["path0.rtt", "bulk.goodput"]
 
 
-def lines(summary: dict[str, Any] = SUMMARY, **environment: Any) -> dict[str, str]:
-    made = {**ENVIRONMENT, **environment}
-    return record("topo", "xp", {"rate": "5mbit"}, "d" * 64, summary, made, METRICS)
+def lines(summary: Summary = SUMMARY, **environment: Any) -> dict[str, str]:
+    made = ENVIRONMENT._replace(**environment)
+    return write_baseline("topo", "xp", {"rate": "5mbit"}, "d" * 64, summary, made, METRICS)
 
 
-def with_goodput(value: float) -> dict[str, Any]:
-    return {**SUMMARY, "metrics": {**SUMMARY["metrics"], "bulk.goodput": {"value": value, "unit": "bit/s"}}}
+def with_goodput(value: float) -> Summary:
+    return SUMMARY._replace(metrics={**SUMMARY.metrics, "bulk.goodput": MetricValue(value, "bit/s")})
 
 
 def test_the_text_is_sorted_and_reads_back() -> None:
@@ -63,9 +61,9 @@ def test_the_text_is_sorted_and_reads_back() -> None:
 def test_chosen_values() -> None:
     assert choose_metrics(SUMMARY, ["path0.rtt"], []) == ["bulk.goodput", "path0.rtt"]
     assert choose_metrics(SUMMARY, ["path0.rtt"], ["bulk.subflows"]) == ["bulk.subflows"]
-    assert choose_metrics({**SUMMARY, "expectations": []}, [], []) == ["bulk.goodput", "bulk.subflows", "path0.rtt"]
+    assert choose_metrics(SUMMARY._replace(expectations=()), [], []) == ["bulk.goodput", "bulk.subflows", "path0.rtt"]
     with pytest.raises(SpecError, match=r"no metric 'bulk.rate'; it has: bulk.goodput, bulk.subflows, path0.rtt"):
-        record("topo", "xp", {}, "d", SUMMARY, ENVIRONMENT, ["bulk.rate"])
+        write_baseline("topo", "xp", {}, "d", SUMMARY, ENVIRONMENT, ["bulk.rate"])
 
 
 def test_the_smallest_change_of_a_value_is_a_difference() -> None:
@@ -75,14 +73,14 @@ def test_the_smallest_change_of_a_value_is_a_difference() -> None:
     assert list(tell([one])) == [("bulk.goodput", "36921000.25 bit/s", "36921000.26 bit/s", "+0.000%")]
     (larger,) = compare(lines(), lines(with_goodput(36921000.25 * 1.001)))
     assert next(iter(tell([larger])))[1:] == ("36.92 Mbit/s", "36.96 Mbit/s", "+0.100%")
-    (status,) = compare(lines(), lines({**SUMMARY, "status": "failed"}))
+    (status,) = compare(lines(), lines(SUMMARY._replace(status="failed")))
     assert list(tell([status])) == [("status", "passed", "failed", "")]
 
 
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"kernel": {"version": "6.12.2", "digest": "fedcba9876543210"}}, ["other kernel"]),
+        ({"kernel": Build("6.12.2", "fedcba9876543210")}, ["other kernel"]),
         ({"mprun": "bbbb"}, ["other mprun"]),
         ({"versions": {"iperf3": "3.16"}}, ["other version of iperf3"]),
         ({"python": "3.13.1"}, ["other Python"]),

@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli.bisect import STATUS, command
-from mprun.errors import HostError, RunError, SpecError
+from mprun.errors import MachineError, RunError, SpecError
 from mprun.kernel.patch import UnfitTree
 from mprun.questions.bisect import Answer, attempt, bisect, read_statement
 from mprun.questions.built_version import OwnProgram
-from mprun.questions.commits import Found, Verdict, search
+from mprun.questions.commits import BisectTerm, CommitSearch, search
 from mprun.questions.repository import Repository
 from mprun.questions.revisions import History, read_history
 from mprun.statements.expression import Value
@@ -25,11 +25,11 @@ COMMITS = [f"c{number:02}" for number in range(64)]
 LINE = {commit: (COMMITS[number - 1] if number else "good",) for number, commit in enumerate(COMMITS)}
 
 
-def judge_by(first_bad: int, skipped: set[str]) -> Callable[[str], Verdict]:
+def judge_by(first_bad: int, skipped: set[str]) -> Callable[[str], BisectTerm]:
     """Return the verdict on each commit of the line. The search never asks twice, nor for the end that is known."""
     asked: set[str] = set()
 
-    def test(commit: str) -> Verdict:
+    def test(commit: str) -> BisectTerm:
         assert commit not in asked
         assert commit != COMMITS[-1]
         asked.add(commit)
@@ -38,7 +38,7 @@ def judge_by(first_bad: int, skipped: set[str]) -> Callable[[str], Verdict]:
     return test
 
 
-def builds(found: Found) -> int:
+def builds(found: CommitSearch) -> int:
     return sum(verdict != "skip" for _, verdict in found.tested)
 
 
@@ -68,7 +68,7 @@ def test_skipped_commits_beside_the_first_bad_one_stay_suspects() -> None:
 
 
 def test_nothing_is_tested_if_there_is_one_commit() -> None:
-    assert search(["only"], {"only": ("good",)}, pytest.fail) == Found(("only",), ())
+    assert search(["only"], {"only": ("good",)}, pytest.fail) == CommitSearch(("only",), ())
 
 
 def test_nothing_can_be_tested() -> None:
@@ -164,7 +164,7 @@ def test_revisions_that_do_not_fit_are_named(repository: Path, tmp_path: Path) -
 
 def test_git_must_be_installed(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
-    with pytest.raises(HostError, match="git is not installed: apt-get install git"):
+    with pytest.raises(MachineError, match="git is not installed: apt-get install git"):
         read_history(repository, "v1", "v2")
 
 
@@ -187,7 +187,7 @@ def test_the_end_has_the_figures_of_both_sides(repository: Path) -> None:
             return Answer("skip", reason="does not build")
         return Answer("bad" if value >= 6 else "good", {"rate": at(36.80 if value >= 6 else 36.92)})
 
-    done = bisect(history, test, lambda commit, answer: told.append(f"{history.describe(commit)[8:]} {answer.verdict}"))
+    done = bisect(history, test, lambda commit, answer: told.append(f"{history.describe(commit)[8:]} {answer.term}"))
     assert [history.describe(one)[8:] for one in done.found.suspects] == ["Set the value to 6"]
     assert done.answers[done.before].figures["rate"].amount == 36.92
     assert done.answers[done.after].figures["rate"].amount == 36.80
@@ -217,7 +217,7 @@ def test_the_side_before_is_the_nearest_good_commit_although_its_neighbour_was_s
         ({"v0": "skip"}, r"the good commit \w+ Set the value to 0 cannot be tested: does not build"),
     ],
 )
-def test_ends_that_are_not_what_they_should_be(repository: Path, verdicts: dict[str, Verdict], message: str) -> None:
+def test_ends_that_are_not_what_they_should_be(repository: Path, verdicts: dict[str, BisectTerm], message: str) -> None:
     history = read_history(repository, "v0", "v9")
     names = {history.good: "v0", history.bad: "v9"}
 
@@ -243,7 +243,7 @@ def test_what_does_not_build_is_skipped_and_a_fault_of_the_machine_ends_the_sear
     for error in (RunError("the kernel does not build:\nlines"), UnfitTree("a.c: the hook fits 0 times")):
         answer = attempt(failing(error), lambda: good, statement)
         assert answer == Answer("skip", reason=str(error).split("\n")[0])
-    for fault in (HostError("no space"), SpecError("wrong")):
+    for fault in (MachineError("no space"), SpecError("wrong")):
         with pytest.raises(type(fault)):
             attempt(failing(fault), lambda: good, statement)
 
@@ -252,8 +252,8 @@ def test_a_kernel_that_dies_is_bad_only_if_the_run_itself_is_judged() -> None:
     def die() -> Answer:
         raise RunError("the experiment kernel ended before the run did")
 
-    assert attempt(lambda: None, die, None).verdict == "bad"
-    assert attempt(lambda: None, die, read_statement("bulk.goodput < 36mbit")).verdict == "skip"
+    assert attempt(lambda: None, die, None).term == "bad"
+    assert attempt(lambda: None, die, read_statement("bulk.goodput < 36mbit")).term == "skip"
 
 
 def test_a_wrong_statement_is_found_before_anything_is_built() -> None:

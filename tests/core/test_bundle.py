@@ -21,7 +21,9 @@ from mprun.bundles.reproduction import choose_engine, open_bundle
 from mprun.errors import SpecError
 from mprun.inputs import load_cells
 from mprun.kernel.store import Kernel
+from mprun.model.run_files import Build, RunEnvironment
 from mprun.runs.place import Place
+from mprun.runs.run_directory import RunDirectory
 from mprun.safety.folder import Folder
 from mprun.sweeps.execution import find_or_create
 from mprun.sweeps.study import make_cells
@@ -107,7 +109,8 @@ def test_what_strangers_wrote_is_obeyed_by_no_terminal(tmp_path: Path) -> None:
     told = {**SUMMARY, "warnings": ["\x1b[2Jgood\nnews"]}
     write_archive(tmp_path / "bundle", sealed(run_files(**{"summary.json": told})))
     bundle = open_bundle(tmp_path / "bundle", tmp_path)
-    assert bundle.source.read("summary.json")["warnings"] == ["\ufffd[2Jgood\nnews"]
+    assert isinstance(bundle.source, RunDirectory)
+    assert bundle.source.summary().warnings == ("\ufffd[2Jgood\nnews",)
 
 
 ERROR = {**SUMMARY, "status": "error"}
@@ -133,15 +136,16 @@ def test_no_sweep_goes_on_with_a_reproduced_one(tmp_path: Path) -> None:
     """Otherwise the sweep would mix kernels and remove runs in progress."""
     (tmp_path / "xp.yaml").write_text("version: 1\ntraffic: [{tool: ping, from: client, to: server}]\n")
     cells = make_cells(load_cells(LAB / "topo", tmp_path / "xp"), "virtual", "default")
-    kernels = {"default": {"version": "6", "digest": "d"}}
+    kernels = {"default": Build("6", "d")}
     original, _ = find_or_create(tmp_path / "runs", cells, kernels, {}, False)
+    environment = RunEnvironment("virtual", Build("6", "d"), {}, (), "3.11")
     other = Kernel("other", "", "7", "e", "", 0, "", 0.0)
-    task = Task(0, cells[0].spec, {}, Place("virtual", "", other), "other")
+    task = Task(0, cells[0].spec, environment, Place("virtual", "", other), "other")
     record = reproduced_record(original, {"only/1": task})
-    assert record["kernels"] == {"other": {"version": "7", "digest": "e"}}
-    assert [(cell["engine"], cell["kernel"]) for cell in record["cells"]] == [("virtual", "other")]
-    again = SweepDirectory.create(tmp_path / "again", record["title"], record, {})
-    for known in (kernels, record["kernels"]):
+    assert record.kernels == {"other": Build("7", "e")}
+    assert [(cell.engine, cell.kernel) for cell in record.cells] == [("virtual", "other")]
+    again = SweepDirectory.create(tmp_path / "again", record, {})
+    for known in (kernels, record.kernels):
         found, is_new = find_or_create(tmp_path / "again", cells, known, {}, False)
         assert is_new
         assert found.path != again.path

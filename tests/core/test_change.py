@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from mprun.metrics.network_change import tabulate_changes
+from mprun.model.run_files import StepRecord
 
 
 def test_a_row_for_each_property() -> None:
     link = {"state": "down", "forward": {"rate_bit_per_s": 5_000_000, "loss": {"probability": 0.1, "correlation": 0.0}}}
     steps = [
-        {"step": "start", "actual_ns": 0, "name": "bulk"},
-        {"step": "change", "actual_ns": 7, "name": "path0", "values": link},
-        {"step": "change", "actual_ns": 8, "name": "client.path1", "values": {"address": "removed"}},
+        StepRecord("start", 0, "bulk"),
+        StepRecord("change", 7, "path0", link),
+        StepRecord("change", 8, "client.path1", {"address": "removed"}),
     ]
     assert tabulate_changes(steps).rows() == [
         (7, None, "path0", None, "state", '"down"'),

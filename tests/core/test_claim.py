@@ -8,14 +8,15 @@ from dataclasses import replace
 import pytest
 
 from mprun.captures.tcp_connection import CONNECTION_COLUMNS, SUBFLOW_COLUMNS
-from mprun.metrics.claim_check import Columns, Measured, judge
+from mprun.metrics.claim_check import MeasuredRun, TableColumns, judge
 from mprun.metrics.counter import OF_INTERFACES, OF_QUEUES
 from mprun.metrics.lateness import Allowance
 from mprun.metrics.observation import OF_SOCKETS
+from mprun.model.run_summary import MetricValue
 from mprun.statements.claim import Claim, column_unit
 from mprun.statements.expression import parse
 
-TABLES: dict[str, Columns] = {
+TABLES: dict[str, TableColumns] = {
     "requests": {
         "flow": ["msg", "msg", "msg", "other"],
         "sequence": [1, 2, 3, 1],
@@ -24,8 +25,8 @@ TABLES: dict[str, Columns] = {
     }
 }
 RUNS = {
-    "tcp": Measured({"bulk.goodput": {"value": 18.9e6, "unit": "bit/s"}}, lambda name: TABLES.get(name)),
-    "mptcp": Measured({"bulk.goodput": {"value": 36.9e6, "unit": "bit/s"}}, lambda name: TABLES.get(name)),
+    "tcp": MeasuredRun({"bulk.goodput": MetricValue(18.9e6, "bit/s")}, lambda name: TABLES.get(name)),
+    "mptcp": MeasuredRun({"bulk.goodput": MetricValue(36.9e6, "bit/s")}, lambda name: TABLES.get(name)),
 }
 
 

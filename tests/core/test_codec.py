@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mprun.errors import MprunError
-from mprun.model.codec import Fault
+from mprun.model.codec import JsonProblem
 from mprun.model.plan import FORMAT, Plan
 
 PLAN = json.loads((Path(__file__).parents[1] / "outputs" / "run" / "plan.json").read_text())
@@ -45,7 +45,7 @@ def changed(value: Any, *keys: str | int) -> dict[str, Any]:
     ],
 )
 def test_a_fault_is_told_by_its_place(value: object, keys: tuple[str | int, ...], place: str) -> None:
-    with pytest.raises(Fault) as raised:
+    with pytest.raises(JsonProblem) as raised:
         Plan.from_json(changed(value, *keys))
     assert str(raised.value).startswith(place)
 
@@ -57,7 +57,7 @@ def test_a_key_that_is_needed_is_told(keys: tuple[str | int, ...]) -> None:
     for key in keys[:-1]:
         at = at[key]
     del at[keys[-1]]
-    with pytest.raises(Fault):
+    with pytest.raises(JsonProblem):
         Plan.from_json(plan)
 
 

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from mprun.metrics.across import judge_across
-from mprun.metrics.cells import Cell, Row, column_of, sum_up, tabulate
+from mprun.metrics.cells import CellRun, column_of, sum_up, tabulate
 from mprun.metrics.comparison import (
-    Compared,
+    ComparedMetric,
     Side,
     compare,
     compare_expectations,
@@ -20,43 +19,26 @@ from mprun.metrics.comparison import (
     differing_lines,
     unmatched,
 )
-from mprun.metrics.expectation import Verdict
-from mprun.metrics.findings import Metric
-from mprun.metrics.statistics import Difference, Interval
-from mprun.metrics.summary import RunSummary
+from mprun.metrics.statistics import Interval, MeanDifference
+from mprun.model.run_summary import ExpectationVerdict, MetricValue, Summary
+from mprun.model.sweep_files import RunCounts, StatementResult, SweepSummary
 from mprun.reports.effect import order_by_effect, say_briefly, say_change
-from mprun.reports.test_results import Check, checks_of_run, checks_of_sweep, to_junit, to_tap
+from mprun.reports.test_results import CheckedExpectation, checks_of_run, checks_of_sweep, to_junit, to_tap
 from mprun.workloads import iperf3, reqres
+from tests.summaries import PASSED, make_cell
 
 
-def summary(value: float | None, seed: int = 1, held: bool = True) -> RunSummary:
-    metrics: dict[str, Metric] = {} if value is None else {"bulk.goodput": {"value": value, "unit": "bit/s"}}
-    verdict: Verdict = {
-        "metric": "bulk.goodput",
-        "minimum": 1.0,
-        "maximum": None,
-        "equals": None,
-        "value": value,
-        "held": held,
-    }
-    return {
-        "status": "passed",
-        "engine": "virtual",
-        "complete": True,
-        "seed": seed,
-        "metrics": metrics,
-        "expectations": [verdict],
-        "errors": [],
-        "failures": [],
-        "warnings": [],
-    }
+def summary(value: float | None, seed: int = 1, held: bool = True) -> Summary:
+    metrics: dict[str, MetricValue] = {} if value is None else {"bulk.goodput": MetricValue(value, "bit/s")}
+    verdict = ExpectationVerdict("bulk.goodput", minimum=1.0, maximum=None, equals=None, value=value, held=held)
+    return PASSED._replace(seed=seed, metrics=metrics, expectations=(verdict,))
 
 
 def side(*values: float, first_seed: int = 1, **cell: Any) -> Side:
     return Side(cell, {n: summary(value, first_seed + n) for n, value in enumerate(values, start=1)})
 
 
-def compared(first: Side, second: Side) -> Compared:
+def compared(first: Side, second: Side) -> ComparedMetric:
     (one,) = compare([first], [second])
     return one
 
@@ -65,10 +47,10 @@ def test_runs_of_one_seed_are_pairs() -> None:
     """Each pair differs by 1. The paired difference is clear, however much the runs vary among each other."""
     one = compared(side(10, 20, 30), side(11, 21, 31.1))
     assert one.difference is not None
-    assert (one.difference.is_paired, one.verdict) == (True, "higher")
+    assert (one.difference.is_paired, one.tendency) == (True, "higher")
     other = compared(side(10, 20, 30), side(11, 21, 31.1, first_seed=100))
     assert other.difference is not None
-    assert (other.difference.is_paired, other.verdict) == (False, "unclear")
+    assert (other.difference.is_paired, other.tendency) == (False, "unclear")
 
 
 def test_a_run_without_partner_is_left_out_of_pairs() -> None:
@@ -76,7 +58,7 @@ def test_a_run_without_partner_is_left_out_of_pairs() -> None:
     whole, cut = side(10, 20, 30, 1000), side(11, 21, 31.1)
     one = compared(whole, cut)
     assert one.difference is not None
-    assert (one.difference.is_paired, one.verdict) == (True, "higher")
+    assert (one.difference.is_paired, one.tendency) == (True, "higher")
     assert (one.counts, one.left_out) == ((3, 3), (1, 0))
     # all reported values are of the pairs
     assert (one.first, one.second) == pytest.approx((20, 63.1 / 3))
@@ -99,7 +81,7 @@ def test_a_run_without_partner_is_left_out_of_pairs() -> None:
     ],
 )
 def test_verdicts(first: tuple[float, ...], second: tuple[float, ...], verdict: str) -> None:
-    assert compared(side(*first), side(*second)).verdict == verdict
+    assert compared(side(*first), side(*second)).tendency == verdict
 
 
 def test_cells_of_one_side_are_named() -> None:
@@ -123,7 +105,7 @@ def test_an_expectation_that_holds_less_often_is_worse() -> None:
         # a kernel on which no run completes, or one that falls back to TCP, is worse without any metric
         (Side({}, {}, errors=2), (0, 2)),
         (Side({}, {1: summary(2)}, errors=1), (1, 2)),
-        (Side({}, {1: summary(2), 2: {**summary(2), "failures": ["bulk: asked for MPTCP and got TCP"]}}), (1, 2)),
+        (Side({}, {1: summary(2), 2: summary(2)._replace(failures=("bulk: asked for MPTCP and got TCP",))}), (1, 2)),
     ],
 )
 def test_runs_that_did_not_do_what_was_asked_are_worse(broken: Side, counts: tuple[int, int]) -> None:
@@ -135,7 +117,7 @@ def test_runs_that_did_not_do_what_was_asked_are_worse(broken: Side, counts: tup
 
 def test_what_one_side_alone_expects_is_told_and_decides_nothing() -> None:
     other = summary(2, held=False)
-    other["expectations"] = [{**other["expectations"][0], "minimum": 9.0}]
+    other = other._replace(expectations=(other.expectations[0]._replace(minimum=9.0),))
     _, theirs, ours = compare_expectations([Side({}, {1: summary(2)})], [Side({}, {1: other})])
     assert (theirs.expectation["minimum"], theirs.first, theirs.second, theirs.is_worse) == (9.0, None, (0, 1), False)
     assert (ours.first, ours.second, ours.is_worse) == ((1, 1), None, False)
@@ -159,8 +141,8 @@ def test_files_of_two_names_are_one_where_they_are_alike() -> None:
     ]  # fmt: skip
 
 
-CELLS: list[Cell] = [{"values": {"cc": "cubic"}, "folder": "cc=cubic"}, {"values": {"cc": "reno"}, "folder": "cc=reno"}]
-ROWS = [Row(cell, n, f"runs/{cell}/{n}", summary(10.0 * (cell + 1) + n)) for cell in (0, 1) for n in (1, 2)]
+CELLS = [make_cell(f"cc={cc}", cc=cc) for cc in ("cubic", "reno")]
+ROWS = [CellRun(cell, n, f"runs/{cell}/{n}", summary(10.0 * (cell + 1) + n)) for cell in (0, 1) for n in (1, 2)]
 
 
 @pytest.mark.parametrize(
@@ -175,16 +157,16 @@ ROWS = [Row(cell, n, f"runs/{cell}/{n}", summary(10.0 * (cell + 1) + n)) for cel
 )
 def test_statements_across_cells(text: str, held: bool | None, found: str) -> None:
     (judged,) = judge_across([text], CELLS, ROWS)
-    assert judged["held"] is held
-    assert found in judged["found"]
+    assert judged.held is held
+    assert found in judged.found
 
 
 def test_a_run_in_error_is_in_no_statistics() -> None:
-    broken = Row(0, 3, "runs/0/3", {**summary(1e9), "status": "error"})
-    (cell, _) = sum_up(CELLS, [*ROWS, broken])
-    assert (cell["metrics"]["bulk.goodput"]["count"], cell["runs"]["error"]) == (2, 1)
+    broken = CellRun(0, 3, "runs/0/3", summary(1e9)._replace(status="error"))
+    (cell, _) = sum_up(CELLS, [*ROWS, broken], [3, 2])
+    assert (cell.metrics["bulk.goodput"].count, cell.runs.error) == (2, 1)
     (judged,) = judge_across(["max(cells.bulk.goodput) == 22bit"], CELLS, [*ROWS, broken])
-    assert judged["held"]
+    assert judged.held
 
 
 def test_columns_tell_their_units() -> None:
@@ -196,13 +178,18 @@ def test_columns_tell_their_units() -> None:
     assert [column_of(*name) for name in names] == columns
 
 
-def sweep_summary(held: bool | None) -> Mapping[str, Any]:
-    statement = {"holds": "cells.a.b > 1", "held": held, "found": "1 > 1"}
-    return {"cells": sum_up(CELLS, ROWS), "statements": [statement]}
+def sweep_summary(held: bool | None) -> SweepSummary:
+    cells = tuple(sum_up(CELLS, ROWS, [2, 2]))
+    return SweepSummary(
+        "failed", True, RunCounts(4, 0, 0), cells, (StatementResult("cells.a.b > 1", held, "1 > 1"),), ()
+    )
 
 
 def test_junit_counts_and_names() -> None:
-    checks = [*checks_of_sweep(sweep_summary(False)), Check("x <y>", 'a "b"', False, "not told", is_error=True)]
+    checks = [
+        *checks_of_sweep(sweep_summary(False)),
+        CheckedExpectation("x <y>", 'a "b"', False, "not told", is_error=True),
+    ]
     root = ElementTree.fromstring(to_junit("title", checks))
     assert dict(root.attrib) | {"time": ""} == {
         "name": "title", "tests": "6", "failures": "1", "errors": "1", "skipped": "0", "time": "",
@@ -215,7 +202,7 @@ def test_junit_counts_and_names() -> None:
 
 
 def test_junit_is_xml_whatever_programs_said() -> None:
-    check = Check("a\x00b", "c", False, "\x1b[31mred\x1b[0m \ud800 \ufffe")
+    check = CheckedExpectation("a\x00b", "c", False, "\x1b[31mred\x1b[0m \ud800 \ufffe")
     root = ElementTree.fromstring(to_junit("t\x07", [check]))
     failure = root.find("testsuite/testcase/failure")
     assert failure is not None
@@ -223,7 +210,7 @@ def test_junit_is_xml_whatever_programs_said() -> None:
 
 
 def test_tap() -> None:
-    text = to_tap([Check("a", "b # c", True), Check("a", "d", False, 'say "no"')])
+    text = to_tap([CheckedExpectation("a", "b # c", True), CheckedExpectation("a", "d", False, 'say "no"')])
     assert text.splitlines() == [
         "TAP version 14",
         "1..2",
@@ -237,15 +224,19 @@ def test_tap() -> None:
 
 
 def test_a_run_in_error_is_a_check_that_did_not_hold() -> None:
-    checks = list(checks_of_run("run", {**summary(None, held=False), "errors": ["bulk: never started"]}))
+    checks = list(checks_of_run("run", summary(None, held=False)._replace(errors=("bulk: never started",))))
     assert [(check.held, check.is_error) for check in checks] == [(False, True), (False, True)]
 
 
-def change(metric: str, first: float, second: float, symbol: str = "s", cell: int = 1, spread: float = 0.0) -> Compared:
+def change(
+    metric: str, first: float, second: float, symbol: str = "s", cell: int = 1, spread: float = 0.0
+) -> ComparedMetric:
     """Return a metric of a cell, clear if the spread is below the difference."""
     gap = second - first
     interval = Interval(gap - spread, gap + spread, 0.95, "t")
-    return Compared({"cell": cell}, metric, symbol, first, second, (3, 3), Difference(gap, interval, None, True), None)
+    return ComparedMetric(
+        {"cell": cell}, metric, symbol, first, second, (3, 3), MeanDifference(gap, interval, None, True), None
+    )
 
 
 METRICS = {f"get.{name}": metric for name, metric in {**iperf3.METRICS, **reqres.METRICS}.items()} | {
@@ -253,7 +244,7 @@ METRICS = {f"get.{name}": metric for name, metric in {**iperf3.METRICS, **reqres
 }
 
 
-def said(one: Compared) -> str:
+def said(one: ComparedMetric) -> str:
     return say_change(one, METRICS)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mprun.agent.programs import controller
-from mprun.agent.programs.controller import Agenda, Switch, fields_of, match_of, output
+from mprun.agent.programs.controller import Agenda, ConnectedSwitch, fields_of, match_of, output
 
 ONE, OTHER = b"\2\0\0\0\0\1", b"\2\0\0\0\0\2"
 TCP = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40, 0, 0, 64, 6, 0, bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]))
@@ -23,7 +23,7 @@ BACK = ONE + OTHER + b"\x08\x00" + TCP[:12] + TCP[16:20] + TCP[12:16] + PORTS[2:
 class Peer:
     """The switch's end of a connection."""
 
-    def __init__(self, path: str, switch: Switch, agenda: Agenda) -> None:
+    def __init__(self, path: str, switch: ConnectedSwitch, agenda: Agenda) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(path)
         self._switch = switch

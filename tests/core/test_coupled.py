@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from mprun.kernel.recipe import SOURCES
+from mprun.kernel.recipe import C_SOURCES
 
 ONE = 1 << 24
 MOST = 16
@@ -38,7 +38,7 @@ Paths = Sequence[tuple[int, int, int]]
 def math(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     folder = tmp_path_factory.mktemp("coupled")
     (folder / "coupled.c").write_text(SOURCE)
-    include = SOURCES / "mptcp"
+    include = C_SOURCES / "mptcp"
     argv = ["gcc", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", f"-I{include}", "-o", "coupled.so", "coupled.c"]
     subprocess.run(argv, cwd=folder, check=True)
     library = ctypes.CDLL(str(folder / "coupled.so"))

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from mprun.bundles.installation import digest_of
 from mprun.cli.course import command
-from mprun.errors import HostError, SpecError
+from mprun.errors import MachineError, SpecError
 from mprun.kernel import store
 from mprun.kernel.recipe import recipe_digest
 from mprun.labs.catalog import open_lab
@@ -174,5 +174,5 @@ def test_the_command_names_the_digest(tmp_path: Path) -> None:
 def test_without_a_kernel_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
     done = CliRunner().invoke(command, ["export", str(tmp_path / "class"), "01"])
-    assert isinstance(done.exception, HostError)
+    assert isinstance(done.exception, MachineError)
     assert not (tmp_path / "class").exists()

@@ -102,7 +102,7 @@ def test_notes_and_texts_are_kept(kernel: Kernel) -> None:
 def test_the_profile_adds_a_file_and_a_variable() -> None:
     added = read_additions(None, (), (), "coverage")
     assert added.counts_lines
-    assert [file.place for file in added.files] == ["net/mptcp/own_coverage.c"]
+    assert [file.path for file in added.files] == ["net/mptcp/own_coverage.c"]
     assert added.variables[0].startswith("GCOV_PROFILE=$(if $(filter net/core ")
     assert not read_additions(None, (), (), "debug").counts_lines
     added.check_files("vmlinux.a:net/mptcp/own_coverage.o:                 U convert_to_gcda")

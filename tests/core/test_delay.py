@@ -15,16 +15,17 @@ import pytest
 from mprun.captures.delay import DUPLICATE, LOST, RECEIVED, UNKNOWN, find_delays, match_equal, summarize
 from mprun.captures.identity import identify, identity_schema, kept_bytes
 from mprun.captures.packet import packet_schema
-from mprun.captures.pair import Pair, choose_pairs
-from mprun.captures.pcapng import COOKED, ETHERNET, NANOSECOND_MAGIC, Conversion, Interface
+from mprun.captures.pair import CapturePair, choose_pairs
+from mprun.captures.pcapng import COOKED, ETHERNET, NANOSECOND_MAGIC, InterfaceDescription, PcapngConversion
 from mprun.errors import SpecError
 from mprun.model.network import Interface as NetworkInterface
 from mprun.model.network import Node
+from mprun.model.run_summary import CaptureFacts
 from mprun.model.spec import Capture
 from tests.intents import flow, intent
 
 CLIENT, SERVER, NAT = "10.0.0.1", "10.1.0.1", "10.1.0.2"
-PAIR = Pair("client", "server", frozenset({SERVER}))
+PAIR = CapturePair("client", "server", frozenset({SERVER}))
 PATHS = {(CLIENT, SERVER): "path0", (SERVER, CLIENT): "path0"}
 FLOWS = {(SERVER, 5201): "bulk"}
 TCP, UDP, SCTP = 6, 17, 132
@@ -81,7 +82,7 @@ def pcap(packets: list[bytes], link_type: int = COOKED, snaplen: int = 0) -> byt
 
 
 def pcapng(capture: bytes) -> bytes:
-    conversion = Conversion("", {5: Interface("client-eth0")})
+    conversion = PcapngConversion("", {5: InterfaceDescription("client-eth0")})
     return conversion.begin(capture[:24]) + b"".join(conversion.convert([capture]))
 
 
@@ -108,7 +109,7 @@ def table(sent: list[Packet], received: list[Packet]) -> pl.LazyFrame:
     return pl.LazyFrame(rows, schema=packet_schema() | identity_schema())
 
 
-def delays(sent: list[Packet], received: list[Packet], pair: Pair = PAIR) -> list[tuple[str, float | None]]:
+def delays(sent: list[Packet], received: list[Packet], pair: CapturePair = PAIR) -> list[tuple[str, float | None]]:
     """Return state and delay in ms of each row."""
     found = find_delays(table(sent, received), pair, PATHS, FLOWS).table
     return [(state, None if ns is None else ns / 1e6) for state, ns in found.select("state", "delay_ns").iter_rows()]
@@ -231,7 +232,7 @@ def test_behind_a_nat_a_packet_has_other_addresses() -> None:
     back = [dataclasses.replace(one, source=SERVER, destination=NAT, destination_port=1024) for one in sent]
     there = [dataclasses.replace(one, at_ms=one.at_ms + 10, destination=CLIENT) for one in (back[0], back[2])]
     # the server's packets have the address of the NAT, which is not that of the receiving host
-    assert delays(back, there, Pair("client", "server", frozenset({CLIENT}))) == [
+    assert delays(back, there, CapturePair("client", "server", frozenset({CLIENT}))) == [
         (RECEIVED, 10),
         (LOST, None),
         (RECEIVED, 10),
@@ -284,7 +285,7 @@ def test_only_packets_on_their_way_to_the_receiver_can_be_lost() -> None:
     other = Packet(1, destination="10.9.0.1")
     assert delays([Packet(0), other, END], [later(Packet(0), 10), ENDED]) == [(RECEIVED, 10), (RECEIVED, 10)]
     # a router's capture has those flows that pass the router
-    assert delays([Packet(0), other, END], [later(Packet(0), 10), ENDED], Pair("client", "server")) == [
+    assert delays([Packet(0), other, END], [later(Packet(0), 10), ENDED], CapturePair("client", "server")) == [
         (RECEIVED, 10),
         (RECEIVED, 10),
     ]
@@ -302,7 +303,7 @@ def node(name: str, kind: str, address: str) -> Node:
 
 
 NODES = (node("client", "host", CLIENT), node("router", "router", "10.0.0.2"), node("server", "host", SERVER))
-WHOLE = {name: {"passed": 5, "packets": 5, "lost": 0} for name in ("client", "server", "router")}
+WHOLE = {name: CaptureFacts(name, packets=5, passed=5, lost=0) for name in ("client", "server", "router")}
 
 
 def test_pairs_are_the_captures_of_both_hosts_of_a_flow() -> None:
@@ -335,5 +336,5 @@ def test_pairs_are_the_captures_of_both_hosts_of_a_flow() -> None:
 )
 def test_a_capture_with_a_filter_or_a_size_is_not_complete(capture: Capture, facts: dict[str, Any]) -> None:
     wanted = intent(nodes=NODES, traffic=(flow(),), captures=(Capture("client"), capture))
-    (pair,) = choose_pairs(wanted, WHOLE | {"server": WHOLE["server"] | facts}, [("client", "server")])
+    (pair,) = choose_pairs(wanted, WHOLE | {"server": WHOLE["server"]._replace(**facts)}, [("client", "server")])
     assert not pair.is_complete

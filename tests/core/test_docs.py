@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import ast
+import io
 import re
 import shlex
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +21,7 @@ from mprun.compile import allocate, compile_plan
 from mprun.inputs import load, load_cells
 from mprun.labs.definition import read_lab
 from tests.core.test_imports import ROOMS
-from tests.pages import NAMED, PAGES, ROOT, blocks_of, commands_in_blocks, commands_in_sentences
+from tests.pages import NAMED, PAGES, RECORDS, ROOT, blocks_of, commands_in_blocks, commands_in_sentences
 
 LAB = ROOT / "labs" / "01_multipath"
 # A line of a shell up to its first pipe, redirection or `&` outside quotes.
@@ -139,3 +142,83 @@ def test_the_design_has_a_row_for_each_room() -> None:
     text = (ROOT / "docs" / "design.md").read_text()
     rooms = re.findall(r"^\| `([\w.]+)` \|", text.split("## Rooms")[1].split("\n## ")[0], re.MULTILINE)
     assert [room for room in ROOMS if not room.startswith("__")] == rooms
+
+
+DESIGN = ROOT / "docs" / "design.md"
+GENERAL_RECORDS = ROOT / "docs" / "decisions.md"
+WITH_RECORDS = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in (GENERAL_RECORDS, *RECORDS)]
+MOST_WORDS_OF_DESIGN = 4000
+# A row of the table of own code: its files, and their lines.
+OWN_CODE = re.compile(r"^(\| [\w' -]+: ((?:`[\w/.]+`(?:, )?)+) \| )(\d+)(?= \|)", re.MULTILINE)
+
+
+def _records(page: Path) -> list[tuple[str, str]]:
+    """Return title and text of each record of a page."""
+    return [
+        (title, text) for title, text in re.findall(r"^## (.+)\n((?:(?!## ).*\n)+)", page.read_text(), re.MULTILINE)
+    ]
+
+
+@pytest.mark.parametrize("page", WITH_RECORDS)
+def test_a_record_begins_with_its_decision_and_has_a_reason(page: Path) -> None:
+    records = _records(page)
+    assert records
+    for title, text in records:
+        kinds = re.findall(r"^- \*+([A-Z][a-z ]+)\*+: ", text, re.MULTILINE)
+        assert kinds[:1] == ["Decision"], title
+        assert set(kinds) <= {"Decision", "Reason", "Figure", "Also tried", "Also considered"}, title
+        # a figure may be the reason
+        assert {"Reason", "Figure"} & set(kinds), title
+
+
+def test_each_decision_has_one_record() -> None:
+    titles = [title for page in (GENERAL_RECORDS, *RECORDS) for title, _ in _records(page)]
+    assert len(titles) > 100
+    assert sorted(set(titles)) == sorted(titles)
+
+
+@pytest.mark.parametrize("page", [pytest.param(DESIGN, id="docs/design.md"), *WITH_RECORDS])
+def test_files_that_a_record_names_exist(page: Path) -> None:
+    """A file is named by its path from the top of the checkout or from `mprun/`."""
+    named = re.findall(r"`([\w-]+(?:/[\w.-]+)+\.(?:py|c|h|md|patch|fragment))`", page.read_text())
+    assert [name for name in named if not (ROOT / name).is_file() and not (ROOT / "mprun" / name).is_file()] == []
+
+
+def test_the_design_is_short_and_leads_to_all_records() -> None:
+    text = DESIGN.read_text()
+    assert len(text.split()) <= MOST_WORDS_OF_DESIGN
+    linked = re.findall(r"\]\(\.\./(mprun/\w+/DECISIONS\.md)\)", text)
+    assert {ROOT / path for path in linked} == set(RECORDS)
+
+
+def test_lines_of_own_code_are_current(update_golden: bool) -> None:
+    def counted(row: re.Match[str]) -> str:
+        return row[1] + str(sum(_lines_of_code(ROOT / path) for path in re.findall(r"`(.+?)`", row[2])))
+
+    text = DESIGN.read_text()
+    current = OWN_CODE.sub(counted, text)
+    assert len(OWN_CODE.findall(text)) == text.split("\n## Own code")[1].count("\n| ") - 2
+    if update_golden:
+        DESIGN.write_text(current)
+    assert DESIGN.read_text() == current, "run: make golden"
+
+
+def _lines_of_code(path: Path) -> int:
+    """Return the number of lines of a Python file or folder that are not blank and no comment or docstring."""
+    if path.is_dir():
+        return sum(_lines_of_code(file) for file in path.rglob("*.py"))
+    text = path.read_text()
+    lines = set[int]()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.string.strip() and token.type != tokenize.COMMENT:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            lines -= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    return len(lines)
+
+
+def test_lines_of_code_are_neither_blank_nor_comments(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text('"""A module.\n\nMore.\n"""\n\n# a comment\nONE = """\n\n"""  # three lines\n')
+    (tmp_path / "two.py").write_text('def two() -> None:\n    """Do nothing."""\n\n    return\n')
+    assert [_lines_of_code(tmp_path / name) for name in ("one.py", "two.py", ".")] == [3, 2, 5]

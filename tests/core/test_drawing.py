@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 from mprun.cli import graph
 from mprun.compile import allocate, resolve
-from mprun.errors import HostError
+from mprun.errors import MachineError
 from mprun.inputs import load
 from mprun.model.spec import Chance, Direction
 from mprun.model.wording import PROPERTIES, describe, say_changes
@@ -144,7 +144,7 @@ def test_tree_has_its_layers_in_order(tmp_path: Path) -> None:
 def test_tree_nodes_do_not_overlap() -> None:
     layers = [("h0", "h1", "h2"), ("s0", "s1"), ("t",)]
     edges = [("s0", "h0"), ("s1", "h1"), ("s1", "h2"), ("t", "s0"), ("t", "s1")]
-    centres = tree_layout.place(layers, edges, dict.fromkeys(("h0", "h1", "h2", "s0", "s1", "t"), 30.0))
+    centres = tree_layout.lay_out(layers, edges, dict.fromkeys(("h0", "h1", "h2", "s0", "s1", "t"), 30.0))
     for layer in layers:
         places = [centres[name] for name in layer]
         assert all(right - left >= 30 for left, right in pairwise(places))
@@ -180,7 +180,7 @@ def test_suffix_says_the_format(tmp_path: Path) -> None:
 def test_without_graphviz_the_texts_remain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     result = run("-t", LAB / "topo", "-o", tmp_path / "topo.svg")
-    assert isinstance(result.exception, HostError)
+    assert isinstance(result.exception, MachineError)
     assert result.exception.exit_code == 3
     assert str(result.exception) == (
         "graphviz, which draws svg, is not installed: apt-get install graphviz (--format dot needs nothing)"

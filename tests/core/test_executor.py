@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mprun.agent.main import Run, perform
+from mprun.agent.main import AgentRun, perform
 from mprun.agent.process import ProcessError
 from mprun.compile import allocate, compile_plan
 from mprun.inputs import load
@@ -195,7 +195,7 @@ def run_on(
 ) -> tuple[int, dict[str, Any]]:
     spec = load(*inputs).spec
     plan = json.loads(json.dumps(compile_plan(spec, allocate(spec)).to_json()))
-    run = Run(str(folder), plan, machine, True, reports=str(folder), orders=str(folder))  # type: ignore[arg-type]
+    run = AgentRun(str(folder), plan, machine, True, reports=str(folder), orders=str(folder))  # type: ignore[arg-type]
     status = perform(run, None)
     result: dict[str, Any] = json.loads((folder / "agent.json").read_text())
     return status, result
@@ -383,7 +383,7 @@ def test_changes_happen_at_their_moments(tmp_path: Path) -> None:
     spec = load(tmp_path / "topo", LAB / "xp_mptcp", allowed=Permissions(outside=True)).spec
     plan = json.loads(json.dumps(compile_plan(spec, allocate(spec)).to_json()))
     machine = RecordingMachine()
-    run = Run(str(tmp_path), plan, machine, True, str(tmp_path), str(tmp_path))  # type: ignore[arg-type]
+    run = AgentRun(str(tmp_path), plan, machine, True, str(tmp_path), str(tmp_path))  # type: ignore[arg-type]
     assert perform(run, None) == 0
     assert [step for step in machine.steps if step.startswith("change")] == ["change 2", "change 2"]
     lines = [json.loads(line) for line in (tmp_path / "steps.jsonl").read_text().splitlines()]
@@ -397,7 +397,7 @@ def test_a_change_that_fails_ends_the_run(tmp_path: Path) -> None:
     spec = load(tmp_path / "topo", LAB / "xp_mptcp", allowed=Permissions(outside=True)).spec
     plan = json.loads(json.dumps(compile_plan(spec, allocate(spec)).to_json()))
     machine = RecordingMachine(fail_at=16)
-    run = Run(str(tmp_path), plan, machine, True, str(tmp_path), str(tmp_path))  # type: ignore[arg-type]
+    run = AgentRun(str(tmp_path), plan, machine, True, str(tmp_path), str(tmp_path))  # type: ignore[arg-type]
     assert perform(run, None) == 1
     assert machine.steps[16] == "change 2"
     assert machine.released

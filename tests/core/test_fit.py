@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from mprun.errors import HostError
+from mprun.errors import MachineError
 from mprun.kernel.fit import LATER_NAMES, check_hooks, check_options, later_names
 from mprun.kernel.patch import PLACES, read_hooks
-from mprun.kernel.recipe import SOURCES
+from mprun.kernel.recipe import C_SOURCES
 
 OPTIONS = ["CONFIG_NET=y", "CONFIG_PROC_SYSCTL=y"]
 # The functions of ours that the tree's own files can call, as their headers declare them.
 HEADERS = ("mprun.h", "mptcp/mprun_mptcp.h")
 # The clock's page calls this function, and no file of the tree does.
 BETWEEN_OURS = {"mprun_clock_read"}
-FUNCTIONS = {name for header in HEADERS for name in re.findall(r"\b(mprun_\w+)\(", (SOURCES / header).read_text())}
+FUNCTIONS = {name for header in HEADERS for name in re.findall(r"\b(mprun_\w+)\(", (C_SOURCES / header).read_text())}
 FUNCTIONS -= BETWEEN_OURS
 CALLS = sorted(
     {(first.file, name) for first, *_ in read_hooks() for name in FUNCTIONS & set(re.findall(r"\w+", first.new))}
@@ -49,7 +49,7 @@ def test_a_kernel_with_all_hooks_is_taken() -> None:
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call[0]}-{call[1]}")
 def test_a_hook_that_was_compiled_to_nothing_is_named(call: tuple[str, str]) -> None:
     with pytest.raises(
-        HostError, match=rf"^\S+\.patch: {call[0]}: the hook .* has no effect: {call[1]}\(\) is never called"
+        MachineError, match=rf"^\S+\.patch: {call[0]}: the hook .* has no effect: {call[1]}\(\) is never called"
     ):
         check_hooks(symbols(call))
 
@@ -63,12 +63,12 @@ def test_an_option_counts_under_its_later_name() -> None:
     assert later_names(OPTIONS) == ["CONFIG_SYSCTL=y"]
     for name in ("CONFIG_PROC_SYSCTL=y", "CONFIG_SYSCTL=y"):
         check_options(f"CONFIG_NET=y\n{name}\n", OPTIONS)
-    with pytest.raises(HostError, match=r"this kernel tree has no CONFIG_PROC_SYSCTL=y; mprun needs 6\.12 or later"):
+    with pytest.raises(MachineError, match=r"this kernel tree has no CONFIG_PROC_SYSCTL=y; mprun needs 6\.12 or later"):
         check_options("CONFIG_NET=y\n", OPTIONS)
-    with pytest.raises(HostError, match="has no CONFIG_NET=y"):
+    with pytest.raises(MachineError, match="has no CONFIG_NET=y"):
         check_options("# CONFIG_NET is not set\nCONFIG_SYSCTL=y\n", OPTIONS)
 
 
 def test_later_names_are_those_of_options_that_are_asked_for() -> None:
-    asked = (SOURCES.parent / "config.fragment").read_text().splitlines()
+    asked = (C_SOURCES.parent / "config.fragment").read_text().splitlines()
     assert set(LATER_NAMES) <= set(asked)

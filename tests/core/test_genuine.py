@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from mprun.errors import HostError
-from mprun.host import cache
+from mprun.errors import MachineError
+from mprun.machine import cache
 from mprun.safety import unchanged_program
 from mprun.workloads.built import PROGRAMS, program_store
 
@@ -120,12 +120,12 @@ def test_a_changed_tool_is_refused_with_the_command_that_builds_it() -> None:
     assert found.path == f"{folder}/cmtsctp"
     (folder / "cmtsctp").write_text("#!/bin/sh\nrm -r ~\n")
     fault = rf"{folder}/cmtsctp is not the file that was built; run `mprun tools install cmtsctp`"
-    with pytest.raises(HostError, match=fault):
+    with pytest.raises(MachineError, match=fault):
         program_store.find("cmtsctp")
-    with pytest.raises(HostError, match=fault):
+    with pytest.raises(MachineError, match=fault):
         program_store.find_executable("cmtsctp")
     (folder / "tool.json").write_text("{}")
-    with pytest.raises(HostError, match=r"tool.json is damaged; run `mprun tools install cmtsctp`"):
+    with pytest.raises(MachineError, match=r"tool.json is damaged; run `mprun tools install cmtsctp`"):
         program_store.find("cmtsctp")
 
 
@@ -136,7 +136,7 @@ def test_under_sudo_root_runs_its_own_tools_only(monkeypatch: pytest.MonkeyPatch
     folder = _put_tool(of_user=True)
     for path in (folder.parent, folder, *folder.iterdir()):
         os.chown(path, 65534, 65534)
-    with pytest.raises(HostError, match=rf"{folder.parent} belongs to nobody, not to you: remove {folder} and run"):
+    with pytest.raises(MachineError, match=rf"{folder.parent} belongs to nobody, not to you: remove {folder} and run"):
         program_store.find("cmtsctp")
     assert program_store.find("cmtsctp", as_user=True) is not None
     monkeypatch.delenv("XDG_CACHE_HOME")

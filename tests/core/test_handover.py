@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mprun.metrics.diagnosis import explain_handover
-from mprun.metrics.handover import Handover, Progress, find_handover, find_handover_of
-from mprun.model.intent.failure import Failure, find_failures, find_watches
+from mprun.metrics.handover import DataProgress, Handover, find_handover, find_handover_of
+from mprun.model.intent.failure import PathFailure, find_failures, find_watches
 from mprun.model.spec import AddressChange, Chance, Change, Direction, GilbertElliott, LinkChange, Loss
 from mprun.workloads.tool import Movement
 from tests.intents import flow, intent, path
@@ -49,7 +49,9 @@ ALL, HALF, BURSTS = Chance(1), Chance(0.5), GilbertElliott(1, 0)
 )
 def test_failures_of_paths(changes: list[Change], failures: list[tuple[str, float, float | None]]) -> None:
     found = find_failures(FLOW, changes)
-    assert found == tuple(Failure(p, int(b * SECOND), None if e is None else int(e * SECOND)) for p, b, e in failures)
+    assert found == tuple(
+        PathFailure(p, int(b * SECOND), None if e is None else int(e * SECOND)) for p, b, e in failures
+    )
 
 
 def test_watches_last_ten_seconds_at_most_and_do_not_overlap() -> None:
@@ -70,10 +72,10 @@ def test_watches_last_ten_seconds_at_most_and_do_not_overlap() -> None:
     assert sum(end - begin for begin, end in watches) == 60 * SECOND
 
 
-def sampled(*progress_ms: int, until_ms: int, idle_ms: range = range(0)) -> list[Progress]:
+def sampled(*progress_ms: int, until_ms: int, idle_ms: range = range(0)) -> list[DataProgress]:
     """Return samples every 10 ms. Data grows just before the given moments. An end waits unless it is idle."""
     moments = range(0, until_ms + 1, 10)
-    return [Progress(at * MS, sum(moment <= at for moment in progress_ms), at not in idle_ms) for at in moments]
+    return [DataProgress(at * MS, sum(moment <= at for moment in progress_ms), at not in idle_ms) for at in moments]
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mprun.errors import HostError
+from mprun.errors import MachineError
 from mprun.kernel import recipe
-from mprun.kernel.build import DEFAULT_SOURCE
+from mprun.kernel.build import DEFAULT_KERNEL_SOURCE
 from mprun.kernel.patch import (
     COLD,
     COLD_LINE,
@@ -25,8 +25,8 @@ from mprun.kernel.patch import (
     read_hooks,
     read_patch,
 )
-from mprun.kernel.recipe import SOURCES, recipe_digest
-from mprun.kernel.tree import place
+from mprun.kernel.recipe import C_SOURCES, recipe_digest
+from mprun.kernel.tree import put_files
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +51,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def apply_hooks(tree: Path) -> None:
-    place(tree, our_files(tree, SOURCES))
+    put_files(tree, our_files(tree, C_SOURCES))
 
 
 def contents(tree: Path) -> dict[Path, str]:
@@ -71,7 +71,7 @@ def test_hooks_and_files_are_put_in(tree: Path) -> None:
     for folder in COLD:
         assert (tree / folder / "Makefile").read_text().endswith(COLD_LINE)
     for name, placed in PLACES.items():
-        assert (tree / placed).read_bytes() == (SOURCES / name).read_bytes()
+        assert (tree / placed).read_bytes() == (C_SOURCES / name).read_bytes()
 
 
 def test_an_error_is_about_the_patch_of_the_subject_and_not_a_variant() -> None:
@@ -118,7 +118,7 @@ def test_a_tree_that_does_not_fit_is_refused_unchanged(tree: Path, hook: Hook, t
     path = tree / first.file
     path.write_text(path.read_text().replace(first.old, first.old * times or "/* gone */\n"))
     before = contents(tree)
-    with pytest.raises(HostError) as raised:
+    with pytest.raises(MachineError) as raised:
         apply_hooks(tree)
     assert str(raised.value).startswith(
         f"{first.patch}: {first.file}: the hook {first.purpose!r} fits {times} times instead of once: "
@@ -127,7 +127,7 @@ def test_a_tree_that_does_not_fit_is_refused_unchanged(tree: Path, hook: Hook, t
 
 
 def test_a_folder_that_is_no_kernel_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(HostError, match="is this a Linux tree"):
+    with pytest.raises(MachineError, match="is this a Linux tree"):
         apply_hooks(tmp_path)
 
 
@@ -248,14 +248,15 @@ def test_the_recipe_has_every_patch(name: str, tmp_path: Path, monkeypatch: pyte
 @pytest.fixture(scope="module")
 def linux(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the files of Linux 6.12 that our patches change."""
-    if not DEFAULT_SOURCE.exists():
-        pytest.skip(f"{DEFAULT_SOURCE} is not installed: the patches are not tried on it")
+    if not DEFAULT_KERNEL_SOURCE.exists():
+        pytest.skip(f"{DEFAULT_KERNEL_SOURCE} is not installed: the patches are not tried on it")
     names = {hook[0].file for hook in HOOKS} | {f"{folder}/Makefile" for folder in COLD}
     folder = tmp_path_factory.mktemp("linux")
-    root = DEFAULT_SOURCE.name.partition(".tar")[0]
+    root = DEFAULT_KERNEL_SOURCE.name.partition(".tar")[0]
     members = [f"{root}/{name}" for name in sorted(names)]
     subprocess.run(
-        ["tar", "-C", folder, "--strip-components=1", "--occurrence", "-xf", DEFAULT_SOURCE, *members], check=True
+        ["tar", "-C", folder, "--strip-components=1", "--occurrence", "-xf", DEFAULT_KERNEL_SOURCE, *members],
+        check=True,
     )
     return folder
 
@@ -274,7 +275,7 @@ def test_git_makes_the_same_tree_of_all_patches(linux: Path, tmp_path: Path) -> 
     shutil.copytree(linux, theirs)
     for path in SUBJECTS:
         subprocess.run(["git", "apply", "--unidiff-zero", "--whitespace=nowarn", path], cwd=theirs, check=True)
-    ours = our_files(linux, SOURCES)
+    ours = our_files(linux, C_SOURCES)
     changed = {hook[0].file for hook in HOOKS}
     assert changed <= ours.keys()
     for name in changed:

@@ -84,18 +84,18 @@ def test_what_a_guest_puts_in_the_way_is_replaced(tmp_path: Path) -> None:
     """Before, the summary was written through a link of the guest, over a file of the host."""
     victim = tmp_path / "victim"
     victim.write_text(SECRET)
-    summary = json.loads((RUN / "summary.json").read_text())
+    summary = RunDirectory(RUN).summary()
     (tmp_path / "run").mkdir()
     run = RunDirectory.lay_out(tmp_path / "run")
     for name in ("summary.json", "wall.json", "logs/bulk.log", "incomplete", ".summary.json.partial"):
         (run.path / name).unlink(missing_ok=True)
         (run.path / name).symlink_to(victim)
-    run.write("summary.json", summary)
+    run.write_summary(summary)
     run.write("wall.json", [])
     run.write_accounts({"bulk": "text"})
     run.mark_complete()
     assert victim.read_text() == SECRET
-    assert run.read("summary.json") == summary
+    assert run.summary() == summary
     assert run.is_complete
     (run.path / "tables").symlink_to(tmp_path)
     with pytest.raises(UnsafeError, match=r"tables: is a symbolic link, not a folder: remove it"):

@@ -17,8 +17,8 @@ PACKAGE = Path(__file__).parents[2] / "mprun"
 # start of a run, which needs nearly everything.
 ROOMS = """
     errors
-    host safety model
-    runs.table runs.agent_report runs.run_directory
+    machine safety model
+    runs.table runs.run_directory
     statements
     inputs.traces inputs.attachment inputs.keys inputs.generators workloads inputs
     compile

@@ -23,18 +23,19 @@ from click.testing import CliRunner, Result
 
 from mprun.cli.runs import command
 from mprun.errors import SpecError
+from mprun.model.run_summary import MetricValue
 from mprun.model.scalar import Scalar
 from mprun.reports.page import ListedRun, ListingPage, render
 from mprun.runs import run_directory
 from mprun.runs.index.database import VERSION, Index, ask
-from mprun.runs.index.listed import Kind, Measured, scan
-from mprun.runs.index.selection import Listing, Request, select
+from mprun.runs.index.listed import DirectoryKind, scan
+from mprun.runs.index.selection import Listing, ListRequest, select
 from tests.hostile import RUN, copy_run, make_sweep
 from tests.hostile.texts import EVIL, OBEYED
 
 ROOT = Path(__file__).parents[2]
-TOP: Sequence[Kind] = ("run", "sweep")
-ALL: Sequence[Kind] = ("run", "sweep", "run of sweep")
+TOP: Sequence[DirectoryKind] = ("run", "sweep")
+ALL: Sequence[DirectoryKind] = ("run", "sweep", "run of sweep")
 NOTHING: dict[str, list[str]] = {name: [] for name in ("expectations", "errors", "failures", "warnings")}
 
 
@@ -74,7 +75,7 @@ def later() -> int:
     return time.time_ns() + 60_000_000_000
 
 
-def list_runs(folder: Path, request: Request = Request(), kinds: Sequence[Kind] = TOP) -> Listing:  # noqa: B008
+def list_runs(folder: Path, request: ListRequest = ListRequest(), kinds: Sequence[DirectoryKind] = TOP) -> Listing:  # noqa: B008
     listing, reason = ask(folder, scan(folder, kinds == ALL), kinds, lambda index: select(index, request), clock=later)
     assert reason == ""
     return listing
@@ -82,7 +83,7 @@ def list_runs(folder: Path, request: Request = Request(), kinds: Sequence[Kind] 
 
 def numbers(folder: Path, *where: str, **rest: Any) -> str:
     """Return the last digits of the names of the listed runs."""
-    return "".join(row.entry.name[-1] for row in list_runs(folder, Request(where=where, **rest)).rows)
+    return "".join(row.entry.name[-1] for row in list_runs(folder, ListRequest(where=where, **rest)).rows)
 
 
 def statuses(folder: Path) -> list[str]:
@@ -155,7 +156,7 @@ def test_removed_runs_leave_the_index(runs: Path, cache: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["text", "half", "middle", "empty", "version", "tables"])
 def test_a_damaged_or_other_file_is_made_again(runs: Path, cache: Path, damage: str) -> None:
-    whole = list_runs(runs, Request(columns=("bulk.goodput", "rate")))
+    whole = list_runs(runs, ListRequest(columns=("bulk.goodput", "rate")))
     (file,) = cache.glob("*/runs.sqlite")
     data = file.read_bytes()
     if damage in ("version", "tables"):
@@ -164,7 +165,7 @@ def test_a_damaged_or_other_file_is_made_again(runs: Path, cache: Path, damage: 
         file.write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
     else:
         file.write_bytes({"text": b"no database" * 500, "half": data[: len(data) // 2], "empty": b""}[damage])
-    assert list_runs(runs, Request(columns=("bulk.goodput", "rate"))) == whole
+    assert list_runs(runs, ListRequest(columns=("bulk.goodput", "rate"))) == whole
     with closing(sqlite3.connect(file)) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (VERSION,)
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -176,7 +177,7 @@ def test_without_a_cache_the_list_is_the_same_and_the_reason_is_named(
     whole = list_runs(runs)
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    listing, reason = ask(runs, scan(runs), TOP, lambda index: select(index, Request()))
+    listing, reason = ask(runs, scan(runs), TOP, lambda index: select(index, ListRequest()))
     assert listing == whole
     assert "Not a directory" in reason
     shown = call("-o", runs)
@@ -267,7 +268,7 @@ def test_runs_of_sweeps_on_demand(tmp_path: Path) -> None:
         environment = json.loads((folder / part / "environment.json").read_text())
         (folder / part / "environment.json").write_text(json.dumps({**environment, "parameters": {"cc": value}}))
     assert [row.entry.name for row in list_runs(folder).rows] == [sweep.name]
-    deep = list_runs(folder, Request(columns=("cc",)), ALL)
+    deep = list_runs(folder, ListRequest(columns=("cc",)), ALL)
     assert [(row.entry.name, row.values["cc"]) for row in deep.rows] == [
         (sweep.name, None), (parts[0], "cubic"), (parts[1], "reno"),
     ]  # fmt: skip
@@ -359,10 +360,10 @@ def test_wrong_statements(runs: Path, where: str, message: str) -> None:
 
 
 def test_what_fits_no_run_is_explained(runs: Path) -> None:
-    listing = list_runs(runs, Request(where=("scheduler=rondrobin",)))
+    listing = list_runs(runs, ListRequest(where=("scheduler=rondrobin",)))
     assert (listing.rows, listing.total) == ((), 4)
     assert listing.notes == ("--where scheduler=rondrobin: no run has this value: did you mean 'roundrobin'?",)
-    divided = list_runs(runs, Request(where=("bulk.goodput / (seed - 1) > 1mbit",)))
+    divided = list_runs(runs, ListRequest(where=("bulk.goodput / (seed - 1) > 1mbit",)))
     assert [row.entry.name[-1] for row in divided.rows] == ["2"]
     assert divided.notes == (
         "--where bulk.goodput / (seed - 1) > 1mbit: has no value for 20260101-000001-topo-xp-00000001: 'seed - 1': "
@@ -373,18 +374,18 @@ def test_what_fits_no_run_is_explained(runs: Path) -> None:
 @pytest.mark.parametrize(
     ("request_", "found"),
     [
-        (Request(), "0123"),
-        (Request(is_reversed=True), "3210"),
-        (Request(sort="bulk.goodput"), "0213"),
+        (ListRequest(), "0123"),
+        (ListRequest(is_reversed=True), "3210"),
+        (ListRequest(sort="bulk.goodput"), "0213"),
         # runs without a value are last in both orders
-        (Request(sort="bulk.goodput", is_reversed=True), "1203"),
-        (Request(sort="rate"), "0213"),
-        (Request(sort="scheduler"), "0123"),
-        (Request(sort="seed", is_reversed=True), "3210"),
-        (Request(sort="status"), "1023"),
+        (ListRequest(sort="bulk.goodput", is_reversed=True), "1203"),
+        (ListRequest(sort="rate"), "0213"),
+        (ListRequest(sort="scheduler"), "0123"),
+        (ListRequest(sort="seed", is_reversed=True), "3210"),
+        (ListRequest(sort="status"), "1023"),
     ],
 )
-def test_order(runs: Path, request_: Request, found: str) -> None:
+def test_order(runs: Path, request_: ListRequest, found: str) -> None:
     assert "".join(row.entry.name[-1] for row in list_runs(runs, request_).rows) == found
 
 
@@ -446,7 +447,7 @@ def test_parameters_and_metrics_keep_their_types(tmp_path: Path) -> None:
     values = {"a": True, "b": 1, "c": 1.0, "d": "1", "e": None, "f": 1 << 70}
     write_run(tmp_path / "runs", 0, values, subflows=1 << 70)
 
-    def question(index: Index) -> tuple[dict[str, Scalar], list[Measured]]:
+    def question(index: Index) -> tuple[dict[str, Scalar], list[MetricValue]]:
         read = {name: next(iter(index.parameter(name).values())) for name in index.parameter_names()}
         return read, list(index.metric("bulk.subflows").values())
 
@@ -455,7 +456,7 @@ def test_parameters_and_metrics_keep_their_types(tmp_path: Path) -> None:
         assert {name: (type(value), value) for name, value in read.items()} == {
             name: (type(value), value) for name, value in values.items()
         }
-        assert measured == [Measured(float(1 << 70), "1")]
+        assert measured == [MetricValue(float(1 << 70), "1")]
 
 
 def write_page(runs: Path, target: Path, *words: object) -> str:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from mprun.bundles import installation
 from mprun.bundles.installation import digest_of, export, take_in
 from mprun.cli.kernel import command
-from mprun.errors import HostError, SpecError
+from mprun.errors import MachineError, SpecError
 from mprun.kernel import store
 from mprun.kernel.recipe import recipe_digest
 from tests.core.test_store import put
@@ -45,7 +45,7 @@ def changed(archive: Path, member: str, content: bytes) -> Path:
 
 
 def test_an_imported_kernel_is_the_exported_one(archive: Path) -> None:
-    with pytest.raises(HostError, match="no experiment kernel"):
+    with pytest.raises(MachineError, match="no experiment kernel"):
         store.find_kernel()
     done = take_in(archive, digest_of(archive), "default")
     assert (done.kernel, done.version, done.tools) == ("default", "6.12.117-mprun", ())
@@ -104,7 +104,7 @@ def test_a_poisoned_archive_is_refused_even_with_its_digest(
     poisoned = changed(archive, member, content)
     with pytest.raises(SpecError, match=told):
         take_in(poisoned, digest_of(poisoned), "default")
-    with pytest.raises(HostError):
+    with pytest.raises(MachineError):
         store.find_kernel()
 
 

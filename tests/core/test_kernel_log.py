@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.kernel.log import Message, count_lost, find_reports, find_traces, read_console, read_records
+from mprun.kernel.log import KernelMessage, count_lost, find_reports, find_traces, read_console, read_records
 from mprun.metrics.kernel_messages import join_log, judge_log, tabulate_log
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
@@ -18,7 +18,7 @@ ZERO_NS = 5_000_002_304
 PLACE = "WARNING: CPU: 0 PID: 27 at mm/util.c:670 __kvmalloc_node_noprof+0x11c/0x120"
 
 
-def recorded() -> list[Message]:
+def recorded() -> list[KernelMessage]:
     return read_records((OUTPUTS / "kmsg-6.12.117-warning.txt").read_bytes())
 
 
@@ -26,9 +26,9 @@ def console(name: str) -> str:
     return (OUTPUTS / f"console-6.12.117-{name}.txt").read_text()
 
 
-def lines(text: str) -> list[Message]:
+def lines(text: str) -> list[KernelMessage]:
     """Return messages of the kernel itself, at one moment."""
-    return [Message(7_000_000, line, "warn", "kernel", n) for n, line in enumerate(text.strip("\n").split("\n"))]
+    return [KernelMessage(7_000_000, line, "warn", "kernel", n) for n, line in enumerate(text.strip("\n").split("\n"))]
 
 
 def test_records_have_a_time_a_level_and_an_origin() -> None:
@@ -38,15 +38,15 @@ def test_records_have_a_time_a_level_and_an_origin() -> None:
     assert messages[0].text.startswith("Linux version 6.12.117-mprun")
     fake = messages[72]
     assert (fake.at_us, fake.level, fake.origin) == (5_500_000, "warn", "program")
-    assert messages[74] == Message(5_500_000, PLACE, "warn", "kernel", 74)
+    assert messages[74] == KernelMessage(5_500_000, PLACE, "warn", "kernel", 74)
 
 
 def test_texts_are_decoded_and_made_printable() -> None:
     records = b"6,4,20,-;one\\x0atwo \\xc3\\xa9 \\x1b[31m\\x5c\n SUBSYSTEM=net\n DEVICE=n2\n12,5,30,c;it\n"
     assert read_records(records) == [
-        Message(20, "one", "info", "kernel", 4),
-        Message(20, "two é \ufffd[31m\\", "info", "kernel", 4),
-        Message(30, "it", "warn", "program", 5),
+        KernelMessage(20, "one", "info", "kernel", 4),
+        KernelMessage(20, "two é \ufffd[31m\\", "info", "kernel", 4),
+        KernelMessage(30, "it", "warn", "program", 5),
     ]
 
 
@@ -87,7 +87,7 @@ def test_a_calm_kernel_is_no_failure() -> None:
 def test_the_console_adds_what_the_log_does_not_have() -> None:
     whole = join_log(recorded(), console("warning"))
     assert whole[:113] == recorded()
-    assert whole[113:] == [Message(5_700_000, "reboot: Power down")]
+    assert whole[113:] == [KernelMessage(5_700_000, "reboot: Power down")]
     # the beginning of the log was overwritten, with the warning
     left = recorded()[-3:]
     assert count_lost(recorded()) == 0
@@ -269,13 +269,13 @@ def test_other_messages_are_no_reports(text: str) -> None:
     assert find_reports(lines(text)) == []
 
 
-def rows(messages: Sequence[Message], zero_ns: int | None) -> list[dict[str, object]]:
+def rows(messages: Sequence[KernelMessage], zero_ns: int | None) -> list[dict[str, object]]:
     (table,) = tabulate_log(messages, zero_ns).values()
     return table.to_dicts()
 
 
 def test_the_table_counts_from_time_zero() -> None:
-    messages = [Message(5_500_000, "one", "info", "kernel", 3), Message(None, "other")]
+    messages = [KernelMessage(5_500_000, "one", "info", "kernel", 3), KernelMessage(None, "other")]
     first = {"sequence": 3, "level": "info", "origin": "kernel", "text": "one"}
     assert rows(messages, ZERO_NS)[0] == {"time_ns": 499_997_696, **first}
     assert rows(messages, None)[0] == {"time_ns": 5_500_000_000, **first}

@@ -13,13 +13,13 @@ from click.testing import CliRunner
 from mprun.cli import kernel_watch
 from mprun.cli.kernel import command
 from mprun.errors import RunError
-from mprun.kernel.tree import State
+from mprun.kernel.tree import TreeState
 from mprun.kernel.watch import states, wait_for_change
 
 A, B, C = (1, 1, 1), (2, 2, 2), (3, 3, 3)
 
 
-def looks(*states: Mapping[str, State]) -> Iterator[Mapping[str, State]]:
+def looks(*states: Mapping[str, TreeState]) -> Iterator[Mapping[str, TreeState]]:
     """Return one state after the other; the last one for ever."""
     yield from states
     while True:

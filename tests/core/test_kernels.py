@@ -10,7 +10,7 @@ import pytest
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
 from mprun.engines.capability import missing_sysctls
-from mprun.engines.host_mptcp import (
+from mprun.engines.machine_mptcp import (
     NO_SCHEDULER,
     describe_schedulers,
     judge_schedulers,

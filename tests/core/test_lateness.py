@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,9 +14,10 @@ from mprun.metrics.evidence import Evidence
 from mprun.metrics.lateness import find_allowances, find_exchange_allowance
 from mprun.metrics.observation import Observation
 from mprun.metrics.summary import measure
+from mprun.model.agent_report import AgentReport, Ended, MachineLoad
 from mprun.model.intent import Intent
+from mprun.model.run_summary import Summary
 from mprun.model.spec import Expectation
-from mprun.runs.agent_report import AgentReport, Ended, HostLoad
 
 LAB = Path(__file__).parents[2] / "labs" / "01_multipath"
 PING = """\
@@ -28,7 +28,7 @@ PING 10.1.0.1 (10.1.0.1) 56(84) bytes of data.
 1 packets transmitted, 1 received, 0% packet loss, time 0ms
 rtt min/avg/max/mdev = TIME/TIME/TIME/0.000 ms
 """
-IDLE = HostLoad(late_worst_ns=(9_000_000, 3_000_000, 3_000_000))
+IDLE = MachineLoad(late_worst_ns=(9_000_000, 3_000_000, 3_000_000))
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def intent() -> Intent:
     return compile_plan(spec, allocate(spec)).intent
 
 
-def judge(intent: Intent, time_ms: str, idle: HostLoad | None) -> dict[str, Any]:
+def judge(intent: Intent, time_ms: str, idle: MachineLoad | None) -> Summary:
     """Return the summary of a run with pings of path0 only. The expected range is 39.9 ms to 40.1 ms."""
     agent = AgentReport(None, True, {"probe.path0": Ended(0, False, "probe")}, host_idle=idle)
     expected = [Expectation("path0.rtt", 0.0399, 0.0401, None)]
@@ -66,8 +66,8 @@ def test_a_request_waits_for_the_delay_stages_and_for_both_ends(intent: Intent) 
     assert find_exchange_allowance(intent, None) is None
 
 
-@pytest.mark.parametrize("idle", [None, HostLoad()])
-def test_without_a_measurement_nothing_is_allowed(intent: Intent, idle: HostLoad | None) -> None:
+@pytest.mark.parametrize("idle", [None, MachineLoad()])
+def test_without_a_measurement_nothing_is_allowed(intent: Intent, idle: MachineLoad | None) -> None:
     """In simulated time timers are not measured, because none is late."""
     assert find_allowances(intent, idle) == {}
 
@@ -85,11 +85,11 @@ def test_without_a_measurement_nothing_is_allowed(intent: Intent, idle: HostLoad
     ],
 )
 def test_a_bound_holds_as_far_as_timers_were_late(
-    intent: Intent, time_ms: str, idle: HostLoad | None, holds: bool, warns: bool
+    intent: Intent, time_ms: str, idle: MachineLoad | None, holds: bool, warns: bool
 ) -> None:
     summary = judge(intent, time_ms, idle)
-    assert [verdict["held"] for verdict in summary["expectations"]] == [holds]
-    told = [text for text in summary["warnings"] if text.startswith("path0.rtt is")]
+    assert [verdict.held for verdict in summary.expectations] == [holds]
+    told = [text for text in summary.warnings if text.startswith("path0.rtt is")]
     assert bool(told) == warns
     if warns:
         late = "each of its packets waits for 2 timers, and this machine's came late by up to 9.0 ms"

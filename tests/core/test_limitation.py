@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from mprun.metrics.limitation import Cause, ConnectionState, Limits, Sample, SubflowState, explain_rate, find_cause
+from mprun.metrics.limitation import Cause, ConnectionState, LimitedFlow, Sample, SubflowState, explain_rate, find_cause
 
 BEST = ("fast",)
-LIMITS = Limits("client", "server", "default", 0)
+LIMITS = LimitedFlow("client", "server", "default", 0)
 
 
 def subflow(path: str = "fast", flying: int = 0, unsent: int = 0, window: int = 3_000_000, ms: int = 0) -> SubflowState:
@@ -82,7 +82,7 @@ def test_every_cause_is_named_with_its_figures() -> None:
     assert "tcp_rmem of server" in window
     left, _ = explain_rate(0.5, [LEFT] * 10, BEST, LIMITS)
     assert left.startswith("scheduler default: in 10 of 10 samples fast had room")
-    pressed, is_known = explain_rate(0.5, [LEFT] * 10, BEST, Limits("client", "server", "default", 3))
+    pressed, is_known = explain_rate(0.5, [LEFT] * 10, BEST, LimitedFlow("client", "server", "default", 3))
     assert is_known
     assert pressed.startswith("memory: TCP came under memory pressure 3 times (TCPMemoryPressures)")
 

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from typing import Any
 
 from mprun.metrics.counter import Counters
 from mprun.metrics.loss import account_for_losses
 from mprun.metrics.observation import Observation
+from mprun.model.agent_report import AgentReport
 from mprun.model.spec import Direction, LinkChange
-from mprun.runs.agent_report import AgentReport
 from mprun.workloads.tool import Result
 from tests.intents import intent
 
@@ -38,9 +38,9 @@ class Links(Observation):
 
 
 def account(
-    lost: int, links: Observation, counters: Mapping[str, Mapping[str, int]] | None = None, **report: object
+    lost: int, links: Observation, counters: Mapping[str, Mapping[str, int]] | None = None, **report: Any
 ) -> list[str]:
-    agent = replace(AgentReport(None, complete=True, counters=counters or {}), **report)  # type: ignore[arg-type]
+    agent = AgentReport(None, complete=True, counters=counters or {})._replace(**report)
     return list(account_for_losses({"d": Result(lost_packets=lost)}, intent(), agent, links))
 
 

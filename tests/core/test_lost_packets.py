@@ -16,7 +16,7 @@ from mprun.inputs.writer import write_experiment
 from mprun.model.intent import Intent
 from mprun.model.plan import PlannedFault, render
 from mprun.model.spec import Capture, PacketFault
-from mprun.questions.outcome import Outcome, by_kind, find_outliers, group
+from mprun.questions.faulted_run import FaultedRun, by_kind, find_outliers, group
 from mprun.questions.packet_choice import (
     Arrival,
     Fault,
@@ -231,8 +231,8 @@ def packet(number: int, kind: str = "data", index: int = 1, arrival: Arrival | N
 
 def outcome(
     number: int, status: str = "passed", value: float = 10.0, causes: tuple[str, ...] = (), kind: str = "data"
-) -> Outcome:
-    return Outcome(packet(number, kind), status, 1, value, causes, f"runs/{number}/1")
+) -> FaultedRun:
+    return FaultedRun(packet(number, kind), status, 1, value, causes, f"runs/{number}/1")
 
 
 def _heading(node: str, link: str) -> Any:

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from mprun.model.spec import Plot
+from mprun.model.sweep_files import Statistic
 from mprun.reports.chart import COLUMN, paint
 from mprun.reports.sweep_figures import Study, choose, draw, draw_sweep, lacking
+from tests.summaries import CELL
 
 pytestmark = pytest.mark.slow
 
@@ -32,10 +34,10 @@ def study(axes: Mapping[str, list[Any]], runs: int = 3) -> Study:
         chosen = dict(zip(axes, values, strict=True))
         rate = float(str(chosen["path0.rate"]).removesuffix("mbit")) * 1e6
         mean = rate * (0.9 if chosen.get("cc") == "reno" else 1.0) * (0.5 if chosen.get("loss") == "1%" else 1.0)
-        metric: dict[str, Any] = {"unit": "bit/s", "count": runs, "mean": mean}
+        metric = Statistic("bit/s", runs, mean, mean)
         if runs > 1:
-            metric |= {"t95": [mean - 1e5, mean + 1e5], "t99": [mean - 2e5, mean + 2e5]}
-        cells.append({"values": chosen, "metrics": {"bulk.goodput": metric}})
+            metric = replace(metric, t95=(mean - 1e5, mean + 1e5), t99=(mean - 2e5, mean + 2e5))
+        cells.append(CELL._replace(values=chosen, metrics={"bulk.goodput": metric}))
         samples.append({"bulk.goodput": [mean] * runs})
     return Study(cells, samples, axes)
 
@@ -86,7 +88,9 @@ def test_a_logarithmic_scale_is_drawn_and_says_what_it_has_no_place_for() -> Non
     assert chart is not None
     assert (usual.form, chart.form, chart.x.scale, chart.y.scale) == ("bar", "line", "log", "log")
     assert "logarithmic" not in chart.caption
-    found.cells[0]["metrics"]["bulk.goodput"]["mean"] = 0.0
+    first, *others = found.cells
+    nothing = {"bulk.goodput": replace(first.metrics["bulk.goodput"], mean=0.0)}
+    found = replace(found, cells=[first._replace(metrics=nothing), *others])
     chart = draw(found, Plot(metric="bulk.goodput", over="path0.rate", log=("y",)), 0)
     assert chart is not None
     assert "1 of its values are not above zero" in chart.caption

@@ -19,7 +19,7 @@ from mprun.metrics.connection import Connection, SendingEnd, Subflow
 from mprun.metrics.limitation import ConnectionState
 from mprun.metrics.observation import NAMES, TCP_INFO, Observation, observe
 from mprun.metrics.series import FlowConnections, tabulate
-from mprun.runs.agent_report import AgentReport
+from mprun.model.agent_report import AgentReport
 from tests import intents
 from tests.intents import flow
 

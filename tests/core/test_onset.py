@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from mprun.metrics.claim_check import Columns, Measured
+from mprun.metrics.claim_check import MeasuredRun, TableColumns
 from mprun.metrics.first_time import MOST_TIMES, find_onset_ns
+from mprun.model.run_summary import MetricValue
 from mprun.statements.expression import ExpressionError, parse
 
-TABLES: dict[str, Columns] = {
+TABLES: dict[str, TableColumns] = {
     "queues": {
         "time_ns": [0, 100, 0, 100, 200, 300],
         "link": ["path1", "path1", "path0", "path0", "path0", "path0"],
@@ -24,7 +25,7 @@ TABLES: dict[str, Columns] = {
     "counters": {"name": ["a"], "value": [1]},
     "many": {"flow": ["a"] * (MOST_TIMES + 1), "time_ns": list(range(MOST_TIMES + 1)), "x": [1] * (MOST_TIMES + 1)},
 }
-RUN = Measured({"bulk.goodput": {"value": 1e6, "unit": "bit/s"}}, TABLES.get)
+RUN = MeasuredRun({"bulk.goodput": MetricValue(1e6, "bit/s")}, TABLES.get)
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,14 @@ from click.testing import CliRunner, Result
 from mprun.cli import group
 from mprun.labs.catalog import open_lab
 from mprun.labs.grade import digest_of_step
-from mprun.metrics.comparison import Compared
+from mprun.metrics.comparison import ComparedMetric
 from mprun.model.metric import Metric
 from mprun.reports.chart import COLUMN, WIDE, paint
 from mprun.reports.distinct_names import name_sides
 from mprun.reports.effect import judge
 from mprun.reports.effect_figure import draw_effects
 from mprun.reports.figure import Mark, Series, to_csv
-from mprun.reports.overlay import Subject, average_steps, overlay, sum_steps
+from mprun.reports.overlay import OverlaidRun, average_steps, overlay, sum_steps
 from mprun.reports.run_data import RunData
 from mprun.runs.run_directory import RunDirectory
 from tests.hostile import make_sweep
@@ -38,7 +38,7 @@ MADE = Path(__file__).parents[1] / "outputs" / "run"
 FIRST, SECOND = "20260101-000000-two-fetch-05497f2a", "20260101-000001-two-fetch-05497f2a"
 
 
-def subject(name: str, *paths: str, scale: int = 1, **more: Any) -> Subject:
+def subject(name: str, *paths: str, scale: int = 1, **more: Any) -> OverlaidRun:
     """Return a run of one flow that sends 20 Mbit/s times the scale on each path for half a second."""
     rows = [(ms, path) for ms in range(100, 600, 100) for path in paths]
     table = {
@@ -55,7 +55,7 @@ def subject(name: str, *paths: str, scale: int = 1, **more: Any) -> Subject:
         "snd_cwnd_packets": [10 * scale] * len(rows),
     }
     data = RunData({"sockets": pl.LazyFrame(table)}, ["bulk"], {path: [path] for path in paths}, **more)
-    return Subject(name, data)
+    return OverlaidRun(name, data)
 
 
 def test_the_first_figure_has_the_whole_rate_of_each_run() -> None:
@@ -80,7 +80,7 @@ def test_a_flow_on_one_path_has_no_second_figure_of_its_rate() -> None:
 
 
 def test_a_run_without_data_is_told_of() -> None:
-    empty = Subject("quic", RunData({}, ["bulk"], {}))
+    empty = OverlaidRun("quic", RunData({}, ["bulk"], {}))
     total = next(iter(overlay([subject("one", "path0"), subject("two", "path0"), empty])))
     assert "Without such data: quic." in total.caption
     assert [series.label for series in total.panels[0].series] == ["one", "two"]
@@ -100,8 +100,8 @@ def test_steps_are_added_where_they_overlap() -> None:
     assert list(zip(summed.x, summed.y, strict=True)) == [(0, 5), (1, 13), (1.5, 23), (2, 20), (4, 20)]
 
 
-def change(metric: str, first: float, second: float, symbol: str = "1") -> Compared:
-    return Compared({}, metric, symbol, first, second, (1, 1), None, None)
+def change(metric: str, first: float, second: float, symbol: str = "1") -> ComparedMetric:
+    return ComparedMetric({}, metric, symbol, first, second, (1, 1), None, None)
 
 
 CHANGES = [
@@ -271,6 +271,6 @@ def test_a_step_of_a_lab_names_its_newest_run(tmp_path: Path, monkeypatch: pytes
 def test_a_comparison_of_marks_keeps_its_end() -> None:
     """Marks after the end of all curves are left out, and all figures end together."""
     late = replace(subject("a", "path0").evidence, marks=(Mark(9, "late"),))
-    charts = list(overlay([Subject("a", late), subject("b", "path0")]))
+    charts = list(overlay([OverlaidRun("a", late), subject("b", "path0")]))
     assert {chart.until for chart in charts} == {0.5}
     assert all(chart.marks == () for chart in charts)

@@ -3,28 +3,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from mprun.model.run_summary import MetricValue, Symbol
+from mprun.model.sweep_files import CellVerdict, RunCounts, Statistic, SweepSummary
 from mprun.reports import paper
 from mprun.reports.metrics import choose_metrics
 from mprun.safety.cell import Number
+from tests.summaries import CELL, PASSED
 
 
-def metric(mean: float, unit: str, low: float | None = None, high: float | None = None) -> dict[str, Any]:
-    interval = {} if low is None else {"t95": [low, high], "t99": [low, high]}
-    return {"mean": mean, "unit": unit, **interval}
+def metric(mean: float, unit: Symbol, low: float | None = None, high: float | None = None) -> Statistic:
+    interval = None if low is None or high is None else (low, high)
+    return Statistic(unit, 5, mean, mean, t95=interval, t99=interval)
 
 
-def cell(values: dict[str, Any], metrics: dict[str, Any]) -> dict[str, Any]:
-    return {"values": values, "runs": {"passed": 5, "failed": 0, "error": 0}, "metrics": metrics}
-
-
-SWEEP = {
-    "cells": [
-        cell({"cc": "a_b", "loss": "1%"}, {"x.goodput": metric(17.04e6, "bit/s", 13.9e6, 20.1e6)}),
-        cell({"cc": "c|d", "loss": "2%"}, {"x.goodput": metric(980e3, "bit/s", 900e3, 1060e3), "x.n": metric(2, "1")}),
-    ]
-}
+CELLS = (
+    CELL._replace(values={"cc": "a_b", "loss": "1%"}, metrics={"x.goodput": metric(17.04e6, "bit/s", 13.9e6, 20.1e6)}),
+    CELL._replace(
+        values={"cc": "c|d", "loss": "2%"},
+        metrics={"x.goodput": metric(980e3, "bit/s", 900e3, 1060e3), "x.n": metric(2, "1")},
+    ),
+)
+SWEEP = SweepSummary("passed", True, RunCounts(10, 0, 0), CELLS, (), ())
 
 
 def test_the_unit_of_a_column_is_that_of_its_largest_mean() -> None:
@@ -52,7 +51,7 @@ def test_latex() -> None:
 
 
 def test_markdown_of_a_run() -> None:
-    summary = {"metrics": {"x.delay": {"value": 0.0125, "unit": "s"}, "x.n": {"value": 2, "unit": "1"}}}
+    summary = PASSED._replace(metrics={"x.delay": MetricValue(0.0125, "s"), "x.n": MetricValue(2, "1")})
     assert paper.write(paper.of_run(summary, ["x.n", "x.delay"]), "markdown").splitlines() == [
         "| metric  | unit |  value |",
         "| ------- | ---- | -----: |",
@@ -64,7 +63,8 @@ def test_markdown_of_a_run() -> None:
 
 
 def test_the_metrics_that_an_experiment_asks_for() -> None:
-    cells = [{**one, "expectations": [{"metric": "x.goodput"}]} for one in SWEEP["cells"]]
+    verdict = CellVerdict("x.goodput", 1.0, None, None, 5, 5)
+    cells = [one._replace(expectations=(verdict,)) for one in CELLS]
     assert choose_metrics(cells) == ["x.goodput"]
     assert choose_metrics(cells, ["x.n", "x.never"]) == ["x.n"]
     assert choose_metrics(cells, ["x.never"]) == ["x.goodput"]

@@ -12,15 +12,15 @@ from mprun.captures.pcapng import (
     COOKED,
     ETHERNET,
     NANOSECOND_MAGIC,
-    Conversion,
-    Frame,
-    Interface,
+    CapturedFrame,
+    InterfaceDescription,
+    PcapngConversion,
     Portions,
     read_packet,
 )
 from mprun.errors import MprunError
 
-INTERFACES = {101: Interface("client-eth0", "path0", "path0: 20 Mbit/s"), 1: Interface("lo")}
+INTERFACES = {101: InterfaceDescription("client-eth0", "path0", "path0: 20 Mbit/s"), 1: InterfaceDescription("lo")}
 
 
 def pcap(link_type: int, packets: list[tuple[int, bytes]]) -> bytes:
@@ -34,7 +34,7 @@ def cooked(index: int, payload: bytes) -> bytes:
     return struct.pack(">HHIHBB8s", 0x0800, 0, index, 1, 0, 6, bytes(8)) + payload
 
 
-def convert(conversion: Conversion, data: bytes, portion: int) -> bytes:
+def convert(conversion: PcapngConversion, data: bytes, portion: int) -> bytes:
     portions = [data[at : at + portion] for at in range(0, len(data), portion)]
     return conversion.begin(data[:24]) + b"".join(conversion.convert(portions))
 
@@ -68,7 +68,7 @@ PACKETS = [(1_700_000_000_123_456_789 + n * 10**6, cooked((101, 1, 7)[n % 3], b"
 
 @pytest.mark.parametrize("portion", [1, 23, 24, 25, 100, 10_000])
 def test_each_packet_keeps_its_time_and_bytes_and_gets_its_interface(portion: int) -> None:
-    conversion = Conversion("of a test", INTERFACES)
+    conversion = PcapngConversion("of a test", INTERFACES)
     options, packets = read(convert(conversion, pcap(COOKED, PACKETS), portion))
     # lo, client-eth0, and an interface that was unknown before
     assert packets == [((1, 0, 2)[n % 3], at_ns, data) for n, (at_ns, data) in enumerate(PACKETS)]
@@ -80,7 +80,7 @@ def test_each_packet_keeps_its_time_and_bytes_and_gets_its_interface(portion: in
 
 
 def test_a_capture_of_one_interface_has_its_name_whatever_its_number() -> None:
-    conversion = Conversion("", {7: Interface("router-eth0")})
+    conversion = PcapngConversion("", {7: InterfaceDescription("router-eth0")})
     _, packets = read(convert(conversion, pcap(ETHERNET, PACKETS), 1000))
     assert {number for number, _, _ in packets} == {0}
     assert len(packets) == 9
@@ -88,14 +88,14 @@ def test_a_capture_of_one_interface_has_its_name_whatever_its_number() -> None:
 
 @pytest.mark.parametrize("cut", [1, 10, 20, 40])
 def test_a_packet_that_was_cut_off_is_left_out(cut: int) -> None:
-    conversion = Conversion("", INTERFACES)
+    conversion = PcapngConversion("", INTERFACES)
     _, packets = read(convert(conversion, pcap(COOKED, PACKETS)[:-cut], 64))
     assert len(packets) == conversion.packets == 8
     assert not conversion.is_whole
 
 
 def test_what_follows_a_broken_length_is_left_out() -> None:
-    conversion = Conversion("", INTERFACES)
+    conversion = PcapngConversion("", INTERFACES)
     data = pcap(COOKED, PACKETS[:2]) + b"\xff" * 400
     _, packets = read(convert(conversion, data, 64))
     assert len(packets) == 2
@@ -103,7 +103,7 @@ def test_what_follows_a_broken_length_is_left_out() -> None:
 
 
 def test_files_of_a_ring_follow_each_other() -> None:
-    conversion = Conversion("", INTERFACES)
+    conversion = PcapngConversion("", INTERFACES)
     first, second = pcap(COOKED, PACKETS[:4]), pcap(COOKED, PACKETS[4:])
     data = convert(conversion, first, 50) + b"".join(conversion.convert([second]))
     assert [at_ns for _, at_ns, _ in read(data)[1]] == [at_ns for at_ns, _ in PACKETS]
@@ -112,7 +112,7 @@ def test_files_of_a_ring_follow_each_other() -> None:
 @pytest.mark.parametrize("data", [b"", b"short", bytes(24)])
 def test_what_is_no_capture_is_refused(data: bytes) -> None:
     with pytest.raises(MprunError, match="no capture of tcpdump"):
-        Conversion("", INTERFACES).begin(data)
+        PcapngConversion("", INTERFACES).begin(data)
 
 
 def portions(data: bytes, packets: int, chunk: int) -> tuple[list[bytes], bool]:
@@ -124,7 +124,7 @@ def portions(data: bytes, packets: int, chunk: int) -> tuple[list[bytes], bool]:
 @pytest.mark.parametrize("chunk", [7, 64, 10_000])
 @pytest.mark.parametrize("packets", [1, 4, 9, 100])
 def test_portions_are_captures_themselves(packets: int, chunk: int) -> None:
-    sealed = convert(Conversion("", INTERFACES), pcap(COOKED, PACKETS), 1000)
+    sealed = convert(PcapngConversion("", INTERFACES), pcap(COOKED, PACKETS), 1000)
     found, is_whole = portions(sealed, packets, chunk)
     assert is_whole
     assert len(found) == -(-9 // packets)
@@ -141,7 +141,9 @@ def test_portions_of_what_tcpdump_wrote(chunk: int) -> None:
     assert b"".join(portion[24:] for portion in found) == data[24:]
 
 
-@pytest.mark.parametrize("make", [lambda data: data, lambda data: convert(Conversion("", INTERFACES), data, 1000)])
+@pytest.mark.parametrize(
+    "make", [lambda data: data, lambda data: convert(PcapngConversion("", INTERFACES), data, 1000)]
+)
 def test_what_comes_before_a_cut_is_kept(make: Callable[[bytes], bytes]) -> None:
     data = make(pcap(COOKED, PACKETS))
     found, is_whole = portions(data[:-9], 4, 64)
@@ -157,11 +159,11 @@ def test_what_is_no_capture_has_no_portions(data: bytes) -> None:
 
 @pytest.mark.parametrize("portion", [1, 100, 10_000])
 def test_a_packet_is_found_by_its_number(portion: int) -> None:
-    data = convert(Conversion("of a test", INTERFACES), pcap(COOKED, PACKETS), 10_000)
+    data = convert(PcapngConversion("of a test", INTERFACES), pcap(COOKED, PACKETS), 10_000)
     for number, (at_ns, content) in enumerate(PACKETS, 1):
         found, count = read_packet(iter([data[at : at + portion] for at in range(0, len(data), portion)]), number)
         name = ("client-eth0", "lo", "interface 7")[(number - 1) % 3]
-        assert (found, count) == (Frame(at_ns, name, COOKED, content), number)
+        assert (found, count) == (CapturedFrame(at_ns, name, COOKED, content), number)
         assert found is not None
         assert found.network_bytes == b"x" * (number - 1)
     assert read_packet([data], 10) == (None, 9)

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mprun.cli import group
-from mprun.errors import HostError, MprunError, SpecError
+from mprun.errors import MachineError, MprunError, SpecError
 from mprun.inputs import load, settings
 from mprun.model.engine_name import EngineChoice, EngineName
 from mprun.model.permission import Consent
@@ -55,14 +55,14 @@ def call(*arguments: object) -> Result:
 
 def test_without_a_kernel_nothing_is_taken_in_its_place() -> None:
     """Before, the real engine was used with only a printed line, and without a question."""
-    with pytest.raises(HostError) as refused:
+    with pytest.raises(MachineError) as refused:
         choose_place("auto", "default")
     assert refused.value.exit_code == 3
     assert str(refused.value) == (
         "no experiment kernel is built for this user (built: none); run `mprun kernel build`; or run on this machine's "
         "own kernel, in real time: add `--engine real`"
     )
-    with pytest.raises(HostError, match=r"run `mprun kernel build`$"):
+    with pytest.raises(MachineError, match=r"run `mprun kernel build`$"):
         choose_place("virtual", "default")
     assert choose_place("real", "default").name == "real"
 
@@ -74,7 +74,7 @@ def test_the_configuration_is_what_auto_means(configure: Write) -> None:
     # the command line has priority, and a named kernel implies the virtual engine
     asked: tuple[tuple[EngineChoice, str], ...] = (("virtual", "default"), ("auto", "mine"))
     for wanted, kernel in asked:
-        with pytest.raises(HostError, match="no experiment kernel"):
+        with pytest.raises(MachineError, match="no experiment kernel"):
             choose_place(wanted, kernel)
     configure("version: 1\n")
     assert settings.configured_engine() == "virtual"
@@ -96,9 +96,9 @@ def test_a_faulty_configuration_is_one_line(text: str, fault: str, configure: Wr
     path = configure(text)
     with pytest.raises(SpecError) as refused:
         choose_place("auto", "default")
-    assert len(refused.value.faults) == 1
-    assert refused.value.faults[0].startswith(f"{path}:")
-    assert fault in refused.value.faults[0]
+    assert len(refused.value.problems) == 1
+    assert refused.value.problems[0].startswith(f"{path}:")
+    assert fault in refused.value.problems[0]
     checks = {check["name"]: check for check in json.loads(call("doctor", "--json").output)}
     assert not checks["configuration"]["ok"]
     assert checks["configuration"]["mend"] == f"correct or remove {path}"
@@ -126,7 +126,7 @@ def test_a_run_directory_does_not_choose_the_real_engine(tmp_path: Path) -> None
     environment = json.loads((RUN / "environment.json").read_text())
     (tmp_path / "run" / "environment.json").write_text(json.dumps(environment | {"engine": "real"}))
     assert str(call("runs", "rerun", tmp_path / "run").exception) == ASKED
-    with pytest.raises(HostError, match="no experiment kernel"):
+    with pytest.raises(MachineError, match="no experiment kernel"):
         raise call("runs", "rerun", tmp_path / "run", "--engine", "virtual").exception or AssertionError
 
 
@@ -168,5 +168,5 @@ def test_commands_need_consent_and_root_needs_more(monkeypatch: pytest.MonkeyPat
             continue
         with pytest.raises(SpecError) as refused:
             refuse_commands(spec, consent, engine)
-        assert refused.value.faults[0].startswith(f"this experiment runs commands of its own{lacking}")
-        assert refused.value.faults[1:] == ("it: client: id",)
+        assert refused.value.problems[0].startswith(f"this experiment runs commands of its own{lacking}")
+        assert refused.value.problems[1:] == ("it: client: id",)

@@ -18,19 +18,19 @@ from mprun.labs.definition import Lab, read_lab
 from mprun.labs.published_values import COLUMNS, FILE, find_rows, read_published
 from mprun.labs.study_figure import JudgedFigure, judge_figure, say_sides
 from mprun.labs.study_page import draw, name_folder, table, write_page
-from mprun.metrics.cells import Cell
-from mprun.metrics.cells import Row as SweepRow
-from mprun.metrics.claim_check import Measured, Swept
-from mprun.metrics.findings import Metrics
-from mprun.metrics.summary import RunSummary
+from mprun.metrics.cells import CellRun
+from mprun.metrics.claim_check import MeasuredRun, Swept
+from mprun.metrics.readings import SummaryMetrics
+from mprun.model.run_summary import MetricValue, Summary
 from mprun.reports.binned import Binning, draw_binned
 from mprun.reports.classes import draw_classes
 from mprun.reports.figure import to_csv
-from mprun.reports.published_figure import Pair, draw_pairs
+from mprun.reports.published_figure import PublishedPair, draw_pairs
 from mprun.runs.index.listed import scan
 from mprun.safety.folder import Folder
 from mprun.statements.evaluation import Comparison
 from tests.labs import FOLDERS, ROOT
+from tests.summaries import PASSED, make_cell
 
 STUDIED = [folder for folder in FOLDERS if (folder / FILE).exists()]
 WITH_FIGURES = [folder for folder in STUDIED if read_lab(folder).figures]
@@ -71,26 +71,16 @@ def lab_of(folder: Path, differs: str = QUOTES, more: str = "") -> Lab:
     return read_lab(folder)
 
 
-def run_of(tcp: float, mptcp: float) -> Measured:
-    metrics: Metrics = {
-        "tcp.goodput": {"value": tcp, "unit": "bit/s"},
-        "mptcp.goodput": {"value": mptcp, "unit": "bit/s"},
+def run_of(tcp: float, mptcp: float) -> MeasuredRun:
+    metrics: SummaryMetrics = {
+        "tcp.goodput": MetricValue(tcp, "bit/s"),
+        "mptcp.goodput": MetricValue(mptcp, "bit/s"),
     }
-    return Measured(metrics, lambda _: None)
+    return MeasuredRun(metrics, lambda _: None)
 
 
-def summary_of(rate: float) -> RunSummary:
-    return {
-        "status": "passed",
-        "complete": True,
-        "engine": "virtual",
-        "seed": 1,
-        "expectations": [],
-        "failures": [],
-        "warnings": [],
-        "errors": [],
-        "metrics": {"bulk.goodput": {"value": rate, "unit": "bit/s"}},
-    }
+def summary_of(rate: float) -> Summary:
+    return PASSED._replace(metrics={"bulk.goodput": MetricValue(rate, "bit/s")})
 
 
 def judged_of(lab: Lab, tcp: float, mptcp: float) -> list[JudgedFigure]:
@@ -160,7 +150,7 @@ def test_a_missing_run_is_no_verdict(tmp_path: Path) -> None:
     assert [(one.verdict, one.reason, one.is_explained) for one in findings] == [
         ("not measured here", "xp: cannot run here", False)
     ] * 2
-    (other, _) = judge_figure(figure, {"xp": Measured({}, lambda _: None)}, {}).findings
+    (other, _) = judge_figure(figure, {"xp": MeasuredRun({}, lambda _: None)}, {}).findings
     assert other.verdict == "not measured here"
     assert "has no value" in other.reason
 
@@ -178,9 +168,9 @@ def test_cells_of_a_sweep_are_values(tmp_path: Path) -> None:
 sweeps: [{name: swept, topology: topo, experiment: sweep}]
 """,
     )
-    cells: list[Cell] = [{"values": {"paths": paths}, "folder": ""} for paths in (1, 2)]
+    cells = [make_cell(paths=paths) for paths in (1, 2)]
     rows = [
-        SweepRow(cell, number, "", summary_of(rate)) for cell, number, rate in ((0, 1, 1e6), (0, 2, 3e6), (1, 1, 5e6))
+        CellRun(cell, number, "", summary_of(rate)) for cell, number, rate in ((0, 1, 1e6), (0, 2, 3e6), (1, 1, 5e6))
     ]
     judged = judge_figure(lab.figures[-1], {"swept": Swept(cells, rows)}, {})
     assert [value.here.amount for value in judged.values if value.here] == [5e6, 2e6]
@@ -220,7 +210,11 @@ def test_values_have_units_and_ranges_have_none(tmp_path: Path) -> None:
 
 def test_a_picture_has_both_values() -> None:
     chart = draw_pairs(
-        "rates", "Rates", "goodput", "bit/s", [Pair("plain TCP over one path", 1e6, 2e6), Pair("b", None, 3e6)]
+        "rates",
+        "Rates",
+        "goodput",
+        "bit/s",
+        [PublishedPair("plain TCP over one path", 1e6, 2e6), PublishedPair("b", None, 3e6)],
     )
     assert chart is not None
     assert [series.label for series in chart.panels[0].series] == ["published", "here"]
@@ -232,10 +226,10 @@ def test_a_picture_has_both_values() -> None:
         ["here", "plain TCP over one path", "2000000"],
         ["here", "b", "3000000"],
     ]
-    only = draw_pairs("rates", "Rates", "goodput", "bit/s", [Pair("a", None, 2e6)])
+    only = draw_pairs("rates", "Rates", "goodput", "bit/s", [PublishedPair("a", None, 2e6)])
     assert only is not None
     assert [series.label for series in only.panels[0].series] == ["here"]
-    assert draw_pairs("rates", "Rates", "goodput", "bit/s", [Pair("a", None, None)]) is None
+    assert draw_pairs("rates", "Rates", "goodput", "bit/s", [PublishedPair("a", None, None)]) is None
 
 
 def test_means_in_bins_have_intervals() -> None:

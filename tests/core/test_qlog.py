@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mprun.metrics.qlog_tables import read_qlogs
-from mprun.model.intent import Ends, FlowPath, PlacedFlow
+from mprun.model.intent import AddressedFlow, FlowEnds, FlowPath
 from mprun.model.spec import Flow
 from mprun.workloads import qlog, quic
 from mprun.workloads.tool import Outputs, SocketSample
@@ -130,9 +130,9 @@ def test_viewers_get_one_trace_with_all_paths_and_one_for_each() -> None:
 PATHS = (FlowPath("path0", "10.0.0.1", "10.1.0.1", ("path0",)), FlowPath("path1", "10.0.1.1", "10.1.0.1", ("path1",)))
 
 
-def placed(stack: object, *, multipath: bool = True) -> PlacedFlow:
+def placed(stack: object, *, multipath: bool = True) -> AddressedFlow:
     options = {"stack": stack, "multipath": multipath, "qlog": True, "requests": 1, "response_bytes": 300}
-    return PlacedFlow(
+    return AddressedFlow(
         name="get",
         tool="quic",
         source="client",
@@ -141,7 +141,7 @@ def placed(stack: object, *, multipath: bool = True) -> PlacedFlow:
         start_ns=0,
         duration_ns=None,
         options=options,
-        endpoints=Ends("10.0.0.1", "10.1.0.1", 5201),
+        endpoints=FlowEnds("10.0.0.1", "10.1.0.1", 5201),
         paths=PATHS,
     )
 
@@ -197,7 +197,7 @@ class Left(Outputs):
         return iter(())
 
 
-def tables_of(flow: PlacedFlow, left: Left) -> dict[str, list[dict[str, Any]]]:
+def tables_of(flow: AddressedFlow, left: Left) -> dict[str, list[dict[str, Any]]]:
     found = read_qlogs(flow, left, None)  # type: ignore[arg-type]
     return {
         title: [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
@@ -318,9 +318,9 @@ def test_paths_of_a_stack_of_the_user_follow_from_its_packets() -> None:
     intent = allocate(load(LAB / "topo.yaml", LAB / "xp_multipath_rtt.yaml").spec)
     flow = placed(STACK)
     found = read_qlogs(flow, Left(client_sqlog=CLIENT, server_sqlog=SERVER), intent)  # type: ignore[arg-type]
-    assert found.metrics["get.paths"]["value"] == 2
-    assert found.metrics["get.share.path0"]["value"] == pytest.approx(1 / 3)
-    assert found.metrics["get.joined.path1"]["value"] == pytest.approx(0.12)
+    assert found.metrics["get.paths"].value == 2
+    assert found.metrics["get.share.path0"].value == pytest.approx(1 / 3)
+    assert found.metrics["get.joined.path1"].value == pytest.approx(0.12)
     events = [json.loads(one) for one in CLIENT.decode().split("\x1e")[2:]]
     alone = sequence(*(one for one in events if one.get("tuple") != "p1"))
     unused = read_qlogs(flow, Left(client_sqlog=alone), intent)  # type: ignore[arg-type]

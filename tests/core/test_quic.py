@@ -17,10 +17,10 @@ from mprun.metrics.evidence import Evidence
 from mprun.metrics.handover import find_handover_of
 from mprun.metrics.observation import Observation
 from mprun.metrics.summary import Measured, measure
+from mprun.model.agent_report import AgentReport, Ended
 from mprun.model.capabilities import REFERENCE
 from mprun.model.plan import Plan
 from mprun.model.spec import Flow
-from mprun.runs.agent_report import AgentReport, Ended
 from mprun.workloads import quic
 from mprun.workloads.built import PROGRAMS, program_store
 from mprun.workloads.tool import Endpoints, Outputs, SocketSample
@@ -245,8 +245,8 @@ def test_shares_of_each_direction_reach_the_summary() -> None:
     spec = load(LAB / "topo_three_paths.yaml", LAB / "asymmetric.yaml").spec
     plan = compile_plan(replace(spec, experiment=replace(spec.experiment, captures=())), allocate(spec))
     found = _measure(plan, output("three-paths"))
-    metrics = {name: metric["value"] for name, metric in found.summary["metrics"].items()}
-    assert found.summary["status"] == "passed"
+    metrics = {name: metric.value for name, metric in found.summary.metrics.items()}
+    assert found.summary.status == "passed"
     for direction in ("forward", "reverse"):
         assert sum(metrics[f"get.share.{direction}.path{n}"] for n in range(3)) == pytest.approx(1)
     assert metrics["get.share.forward.path0"] == 1
@@ -257,8 +257,8 @@ def test_a_silent_path_fails_the_run_by_its_name() -> None:
     spec = load(LAB / "topo.yaml", LAB / "xp_multipath_rtt.yaml").spec
     plan = compile_plan(replace(spec, experiment=replace(spec.experiment, captures=())), allocate(spec))
     found = _measure(plan, output("path-silent"))
-    assert found.summary["status"] == "failed"
-    [failure] = found.summary["failures"]
+    assert found.summary.status == "failed"
+    [failure] = found.summary.failures
     assert failure.startswith("get: path path1: no answer came over it")
 
 

@@ -12,8 +12,10 @@ import pytest
 from mprun.errors import SpecError
 from mprun.inputs import load, read_plain
 from mprun.inputs.writer import spell_file
-from mprun.questions.minimise import Failure, find_failure, shows
-from mprun.questions.reduction import Tree, cut, ddmin, reduce, round_off
+from mprun.model.run_summary import ExpectationVerdict, Summary
+from mprun.questions.minimise import RunFailure, find_failure, shows
+from mprun.questions.reduction import ValueTree, cut, ddmin, reduce, round_off
+from tests.summaries import PASSED
 
 
 @pytest.mark.parametrize("needed", [set(), {3}, {0, 63}, {5, 6, 7}, {1, 20, 40, 60}])
@@ -35,7 +37,7 @@ def test_ddmin_keeps_the_order_and_one_of_two_alternatives() -> None:
     assert ddmin("abcdef", lambda items: {"f", "a"} <= set(items)) == ["a", "f"]
 
 
-FILES: Tree = {
+FILES: ValueTree = {
     "topology": {
         "version": 1,
         "nodes": {"a": {"kind": "host"}, "b": {"kind": "host"}, "c": {"kind": "host"}, "r": {"kind": "router"}},
@@ -58,7 +60,7 @@ FILES: Tree = {
 }
 
 
-def has_cause(tree: Tree) -> bool:
+def has_cause(tree: ValueTree) -> bool:
     """Stand in for a run: the files are whole, and the loss and the expectation exist."""
     nodes = tree["topology"].get("nodes", {})
     links = tree["topology"].get("links", [])
@@ -100,7 +102,7 @@ def test_files_are_reduced_to_the_cause() -> None:
 
 
 def test_numbers_that_matter_are_rounded_and_times_are_cut() -> None:
-    def fails(tree: Tree) -> bool:
+    def fails(tree: ValueTree) -> bool:
         path = (tree["topology"].get("links") or [{}])[0]
         flow: dict[str, str] = next(
             (one for one in tree["experiment"].get("traffic", []) if one.get("name") == "up"), {}
@@ -127,19 +129,13 @@ def test_simpler_numbers() -> None:
     assert list(round_off("0s")) == list(round_off(True)) == list(round_off("5ms")) == list(round_off("a b")) == []
 
 
-def summary(value: float | None, held: bool = False, minimum: float | None = 10.0, **more: Any) -> dict[str, Any]:
-    bounds = {"minimum": minimum, "maximum": None, "equals": None}
-    return {
-        "expectations": [{"metric": "m", "value": value, "held": held, **bounds}],
-        "failures": [],
-        "errors": [],
-        **more,
-    }
+def summary(value: float | None, held: bool = False, minimum: float | None = 10.0, **more: Any) -> Summary:
+    return PASSED._replace(expectations=(ExpectationVerdict("m", minimum, None, None, value, held),), **more)
 
 
 def test_the_failure_is_the_first_statement_with_a_value() -> None:
-    assert find_failure(summary(4.0)) == Failure("m is 4", "m", (10.0, None, None), 6.0)
-    assert find_failure(summary(None, failures=["1 of 2 subflows"])).message == "# of # subflows"
+    assert find_failure(summary(4.0)) == RunFailure("m is 4", "m", (10.0, None, None), 6.0)
+    assert find_failure(summary(None, failures=("1 of 2 subflows",))).message == "# of # subflows"
     with pytest.raises(SpecError, match="this run did not fail: name a run that did"):
         find_failure(summary(12.0, held=True))
 
@@ -156,17 +152,26 @@ def test_the_failure_is_the_first_statement_with_a_value() -> None:
         (summary(None), False),
         # another statement
         (summary(4.0, minimum=11.0), False),
-        (summary(4.0, errors=["the kernel died"]), False),
+        (summary(4.0, errors=("the kernel died",)), False),
     ],
 )
-def test_the_same_statement_must_fail_by_about_as_much(found: dict[str, Any], same: bool) -> None:
+def test_the_same_statement_must_fail_by_about_as_much(found: Summary, same: bool) -> None:
     assert shows(find_failure(summary(4.0)), found) is same
 
 
 def test_a_message_is_the_same_whatever_its_numbers() -> None:
-    failure = find_failure(summary(None, failures=["bulk: 1 of 2 subflows after 3.5 s"]))
-    assert shows(failure, summary(None, failures=["other", "bulk: 1 of 4 subflows after 1 s"]))
-    assert not shows(failure, summary(None, failures=["bulk: no subflows"]))
+    failure = find_failure(summary(None, failures=("bulk: 1 of 2 subflows after 3.5 s",)))
+    assert shows(
+        failure,
+        summary(
+            None,
+            failures=(
+                "other",
+                "bulk: 1 of 4 subflows after 1 s",
+            ),
+        ),
+    )
+    assert not shows(failure, summary(None, failures=("bulk: no subflows",)))
 
 
 def test_files_are_written_as_people_write_them_and_mean_the_same(tmp_path: Path) -> None:

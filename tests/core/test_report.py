@@ -10,7 +10,6 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import polars as pl
@@ -19,16 +18,18 @@ from click.testing import CliRunner
 
 from mprun.cli import group
 from mprun.inputs import load
+from mprun.model.run_summary import MetricValue, Symbol
 from mprun.model.spec import Plot, PlotForm
+from mprun.model.sweep_files import Statistic
 from mprun.model.units import format_measured
 from mprun.model.wording import say_change
 from mprun.reports import figure, palette
 from mprun.reports.chart import COLUMN, WIDE, paint
-from mprun.reports.figure import TIME, Axis, Chart, Form, Mark, Panel, Series, to_csv
+from mprun.reports.figure import TIME, Chart, ChartAxis, ChartForm, Mark, Panel, Series, to_csv
 from mprun.reports.gallery import Gallery
 from mprun.reports.metrics import choose_main, find_repeated, format_mean
-from mprun.reports.page import Page, Picture, Verdict, render
-from mprun.reports.run_data import Association, RunData
+from mprun.reports.page import ExpectationRow, Page, Picture, render
+from mprun.reports.run_data import AssociationFlow, RunData
 from mprun.reports.run_figures import draw_run, lacking
 from mprun.reports.text_chart import to_text
 from mprun.workloads.tool import summarize_delays
@@ -36,18 +37,20 @@ from tests.hostile import copy_run
 
 pytestmark = pytest.mark.slow
 
-NAMES = Axis("scheduler", categories=("default", "roundrobin"))
+NAMES = ChartAxis("scheduler", categories=("default", "roundrobin"))
 NUMBERS = Series("a", "p0", (0, 1), (1e6, 2e6), (0.5e6, 1.5e6), (1.5e6, 2.5e6))
-CHARTS: dict[Form, Chart] = {
+CHARTS: dict[ChartForm, Chart] = {
     "line": Chart(
-        "c", "t", "", "line", Axis("rate", "bit/s", "log"), Axis("goodput", "bit/s"), (Panel("", (NUMBERS,)),)
+        "c", "t", "", "line", ChartAxis("rate", "bit/s", "log"), ChartAxis("goodput", "bit/s"), (Panel("", (NUMBERS,)),)
     ),
-    "step": Chart("c", "t", "", "step", Axis("time", "s"), Axis("goodput", "bit/s"), (Panel("", (NUMBERS,)),)),
-    "points": Chart("c", "t", "", "points", Axis("time", "s"), Axis("delay", "s"), (Panel("", (NUMBERS,)),)),
-    "stack": Chart("c", "t", "", "stack", Axis("time", "s"), Axis("rate", "bit/s"), (Panel("", (NUMBERS,)),)),
-    "cdf": Chart("c", "t", "", "cdf", Axis("delay", "s"), Axis("share", "share"), (Panel("", (NUMBERS,)),)),
+    "step": Chart(
+        "c", "t", "", "step", ChartAxis("time", "s"), ChartAxis("goodput", "bit/s"), (Panel("", (NUMBERS,)),)
+    ),
+    "points": Chart("c", "t", "", "points", ChartAxis("time", "s"), ChartAxis("delay", "s"), (Panel("", (NUMBERS,)),)),
+    "stack": Chart("c", "t", "", "stack", ChartAxis("time", "s"), ChartAxis("rate", "bit/s"), (Panel("", (NUMBERS,)),)),
+    "cdf": Chart("c", "t", "", "cdf", ChartAxis("delay", "s"), ChartAxis("share", "share"), (Panel("", (NUMBERS,)),)),
     "bar": Chart(
-        "c", "t", "", "bar", NAMES, Axis("goodput", "bit/s"), (Panel("x", (NUMBERS,)), Panel("y", (NUMBERS,)))
+        "c", "t", "", "bar", NAMES, ChartAxis("goodput", "bit/s"), (Panel("x", (NUMBERS,)), Panel("y", (NUMBERS,)))
     ),
     "box": Chart(
         "c",
@@ -55,7 +58,7 @@ CHARTS: dict[Form, Chart] = {
         "",
         "box",
         NAMES,
-        Axis("goodput", "bit/s"),
+        ChartAxis("goodput", "bit/s"),
         (Panel("", (Series("a", "p0", (0, 1), samples=((1, 2, 3), (2,))),)),),
     ),
     "heat": Chart(
@@ -64,9 +67,9 @@ CHARTS: dict[Form, Chart] = {
         "",
         "heat",
         NAMES,
-        Axis("loss", categories=("1 %",)),
+        ChartAxis("loss", categories=("1 %",)),
         (Panel("", (NUMBERS,)),),
-        value=Axis("goodput", "bit/s"),
+        value=ChartAxis("goodput", "bit/s"),
     ),
 }
 
@@ -92,7 +95,7 @@ def test_averages_keep_the_area() -> None:
 
 
 @pytest.mark.parametrize("form", CHARTS)
-def test_every_form_is_painted_and_repeats(form: Form) -> None:
+def test_every_form_is_painted_and_repeats(form: ChartForm) -> None:
     column = paint(CHARTS[form], COLUMN, ("svg", "pdf", "png"))
     assert column == paint(CHARTS[form], COLUMN, ("svg", "pdf", "png"))
     root = ElementTree.fromstring(column["svg"])
@@ -286,7 +289,7 @@ def test_a_sequence_of_sctp_is_found_by_its_ports() -> None:
             packets, ["capture", "connection", "subflow", "way", *columns], orient="row"
         ).with_columns(subflow_offset_bytes=pl.lit(7)),
     }
-    bulk = Association("client", "server", frozenset({("s", 5201)}))
+    bulk = AssociationFlow("client", "server", frozenset({("s", 5201)}))
     captures = {"client": "client", "server": "server"}
     shown = RunData(tables, ["bulk"], {"path0": ["path0"]}, captures=captures, associations={"bulk": bulk})
     (chart,) = draw_run(shown, [Plot(series="sequence")])
@@ -430,7 +433,7 @@ def test_page_is_one_file_and_trusts_no_text() -> None:
         description=evil,
         status="failed",
         verdict=evil,
-        verdicts=[Verdict(evil, evil, evil, False)],
+        verdicts=[ExpectationRow(evil, evil, evil, False)],
         tiles=[],
         problems=[("warning", evil)],
         pictures=[Picture("c", evil, evil, svg, svg, (evil,), (("SVG", "figures/c.svg"),))],
@@ -449,7 +452,7 @@ def test_page_is_one_file_and_trusts_no_text() -> None:
 
 def test_figures_in_a_terminal() -> None:
     steps = Series("path0", "p0", (0, 1, 2, 3), (0, 10e6, 20e6, 20e6))
-    chart = Chart("c", "Rate", "", "step", figure.TIME, Axis("rate", "bit/s"), (Panel("", (steps,)),))
+    chart = Chart("c", "Rate", "", "step", figure.TIME, ChartAxis("rate", "bit/s"), (Panel("", (steps,)),))
     title, line = to_text(chart, 100)
     letters = line.split()[1]
     assert title == "Rate, 0 to 3.000 s"
@@ -502,15 +505,17 @@ def test_values_as_people_say_them(value: float, unit: str, text: str) -> None:
         (0.0, 0.0, "bit/s", "0 ± 0 bit/s"),
     ],
 )
-def test_a_mean_with_its_interval(mean: float, half: float, unit: str, text: str) -> None:
-    metric = {"mean": mean, "unit": unit, "t95": (mean - half, mean + half)}
+def test_a_mean_with_its_interval(mean: float, half: float, unit: Symbol, text: str) -> None:
+    metric = Statistic(unit, 2, mean, mean, t95=(mean - half, mean + half))
     assert format_mean(metric, 0.95) == text
-    assert format_mean({**metric, "t95": None}, 0.95) == format_measured(mean, unit)
+    assert format_mean(replace(metric, t95=None), 0.95) == format_measured(mean, unit)
 
 
 def test_distribution_in_a_terminal() -> None:
     delays = Series("web", "f0", range(100), [n / 1000 for n in range(1, 101)])
-    chart = Chart("c", "Delay", "", "cdf", Axis("delay", "s"), Axis("share", "share"), (Panel("", (delays,)),))
+    chart = Chart(
+        "c", "Delay", "", "cdf", ChartAxis("delay", "s"), ChartAxis("share", "share"), (Panel("", (delays,)),)
+    )
     assert list(to_text(chart, 100))[1] == "  web  p50 50.500 ms  p90 90.100 ms  p99 99.010 ms"
     # the percentiles of the metrics of these delays
     metrics = summarize_delays("delay", [round(delay * 1e9) for delay in delays.y])
@@ -561,9 +566,9 @@ def test_main_metrics_of_a_run() -> None:
 
 def test_a_single_request_has_one_delay() -> None:
     names = ("get.delay.mean", "get.delay.median", "get.delay.p95", "get.delay.max", "get.completion", "ask.rtt.max")
-    metrics: dict[str, dict[str, Any]] = {name: {"value": 4.4, "unit": "s"} for name in names}
-    assert find_repeated({**metrics, "get.requests": {"value": 2, "unit": "1"}}) == set()
-    assert find_repeated({**metrics, "get.requests": {"value": 1, "unit": "1"}}) == set(names[1:4])
+    metrics: dict[str, MetricValue] = {name: MetricValue(4.4, "s") for name in names}
+    assert find_repeated({**metrics, "get.requests": MetricValue(2, "1")}) == set()
+    assert find_repeated({**metrics, "get.requests": MetricValue(1, "1")}) == set(names[1:4])
 
 
 def test_a_plot_has_titles_names_and_a_width() -> None:

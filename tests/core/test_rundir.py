@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli.runs import command as runs_command
-from mprun.host.scratch import scratch
+from mprun.machine.scratch import scratch
 from mprun.runs.run_directory import RunDirectory, make_frame
 
 

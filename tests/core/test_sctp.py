@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mprun.compile import allocate, compile_plan
-from mprun.errors import HostError, RunError
+from mprun.errors import MachineError, RunError
 from mprun.inputs import load
 from mprun.metrics.connection import ports_towards
-from mprun.metrics.observation import Event, Host, SocketState
+from mprun.metrics.observation import Host, PathManagerEvent, SocketState
 from mprun.model.spec import Flow, Protocol
 from mprun.workloads import netperfmeter, sctp
 from mprun.workloads.built import PROGRAMS, gcc
@@ -229,7 +229,7 @@ def test_netperfmeter_without_files_is_an_error(kept: tuple[str, ...]) -> None:
 
 
 def test_ports_of_the_client_by_those_of_the_server() -> None:
-    def event(kind: str, local: int, remote: int) -> Event:
+    def event(kind: str, local: int, remote: int) -> PathManagerEvent:
         return {"at_ns": 0, "event": kind, "local": "c", "local_port": local, "remote": "s", "remote_port": remote}
 
     def state(local: int, remote: int) -> SocketState:
@@ -256,7 +256,7 @@ def test_lab_compiles_with_each_technology(topology: str, technology: str) -> No
 
 def test_a_missing_library_is_named(tmp_path: Path) -> None:
     recipe = CRecipe("greeting", "greeting", "", headers=(("no_such_header.h", "libnone-dev"),))
-    with pytest.raises(HostError, match=r"no_such_header\.h: apt-get install libnone-dev"):
+    with pytest.raises(MachineError, match=r"no_such_header\.h: apt-get install libnone-dev"):
         gcc.build(recipe, tmp_path / "made", tmp_path)
 
 

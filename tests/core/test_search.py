@@ -11,9 +11,9 @@ import pytest
 
 from mprun.inputs import load_search
 from mprun.inputs.keys.search import read_axis
-from mprun.model.fault import InputError
-from mprun.model.search_space import Choice, Span
-from mprun.questions.proposal import Edge, Point, Stage, explore
+from mprun.model.problem import InputError
+from mprun.model.search_space import Choice, NumberAxis
+from mprun.questions.proposal import Boundary, Point, Stage, explore
 from mprun.questions.search import find_below_floor
 from mprun.statements.evaluation import find_margin
 from mprun.statements.expression import Reference, UnknownName, Value, parse
@@ -94,7 +94,7 @@ def test_the_margin_says_by_how_much_a_statement_holds(statement: str, margin: f
     assert find_margin(parse(statement), resolve) == pytest.approx(margin, abs=1e-15)
 
 
-def planted(count: int, low: float) -> tuple[list[Edge], list[Point]]:
+def planted(count: int, low: float) -> tuple[list[Boundary], list[Point]]:
     """Search for a corner in which each of `count` axes is above `low`."""
     asked: list[Point] = []
 
@@ -105,9 +105,9 @@ def planted(count: int, low: float) -> tuple[list[Edge], list[Point]]:
     return explore([span()] * count, 128, 1, test), asked
 
 
-def span() -> Span:
+def span() -> NumberAxis:
     found = read_axis("rate", "1mbit..100mbit")
-    assert isinstance(found, Span)
+    assert isinstance(found, NumberAxis)
     return found
 
 

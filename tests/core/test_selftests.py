@@ -8,14 +8,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mprun.errors import HostError, SpecError
+from mprun.errors import MachineError, SpecError
 from mprun.kernel.selftests import packetdrill, tap, tc
-from mprun.kernel.selftests.judgement import Change, Verdict, find_changes, judge
+from mprun.kernel.selftests.judgement import JudgedScript, SubtestChange, find_changes, judge
 from mprun.kernel.selftests.known import Known, find_known, read_known
-from mprun.kernel.selftests.render import render_junit, render_tap
-from mprun.kernel.selftests.script_run import DEFAULT_SCRIPTS, Result
+from mprun.kernel.selftests.script_run import DEFAULT_SCRIPTS, ScriptResult
 from mprun.kernel.selftests.test_source import Script, list_scripts
 from mprun.model import engine_paths
+from mprun.reports.test_results import checks_of_scripts, to_junit, to_tap
 
 # diag.sh of 6.12 with iproute2 6.1, shortened
 DIAG_6_12 = """\
@@ -49,7 +49,7 @@ def test_an_excused_failure_is_one() -> None:
 def test_a_script_that_was_cut_short_has_fewer_results_than_planned() -> None:
     report = tap.parse(DIAG_6_12.rsplit("not ok", 1)[0])
     assert (report.planned, len(report.subtests)) == (3, 2)
-    assert tap.parse("Segmentation fault\n") == tap.Report(None, ())
+    assert tap.parse("Segmentation fault\n") == tap.TapOutput(None, ())
 
 
 def test_a_known_failure_is_that_of_its_script_and_scheduler() -> None:
@@ -115,14 +115,14 @@ def test_the_kernels_own_packetdrill_scripts_have_its_runner(tmp_path: Path) -> 
 
 def test_a_folder_without_the_program_is_refused(tmp_path: Path) -> None:
     (tmp_path / "packetdrill").mkdir()
-    with pytest.raises(HostError, match="has no program 'packetdrill': build it there, as its README describes"):
+    with pytest.raises(MachineError, match="has no program 'packetdrill': build it there, as its README describes"):
         packetdrill.find_program(tmp_path)
     (tmp_path / "packetdrill" / "packetdrill").touch(mode=0o755)
     assert packetdrill.find_program(tmp_path / "packetdrill") == tmp_path / "packetdrill"
 
 
-def result_of(script: Script, log: Path, *subtests: tuple[str, tap.Outcome], fault: str = "") -> Result:
-    return Result(script, 0, tuple(tap.Subtest(*one) for one in subtests), fault, 1.5, 0.5, log)
+def result_of(script: Script, log: Path, *subtests: tuple[str, tap.TapResult], fault: str = "") -> ScriptResult:
+    return ScriptResult(script, 0, tuple(tap.Subtest(*one) for one in subtests), fault, 1.5, 0.5, log)
 
 
 DIAG = Script("diag", "", "/", ("./diag.sh",))
@@ -160,52 +160,60 @@ def test_a_fault_in_the_users_list_is_an_error(tmp_path: Path, text: str, fault:
 
 def test_changes_are_those_between_two_kernels(tmp_path: Path) -> None:
     before = [
-        Verdict(result_of(JOIN, tmp_path, ("a", "passed"), ("a", "passed"), ("gone", "skipped"))),
-        Verdict(result_of(DIAG, tmp_path, ("same", "failed"))),
+        JudgedScript(result_of(JOIN, tmp_path, ("a", "passed"), ("a", "passed"), ("gone", "skipped"))),
+        JudgedScript(result_of(DIAG, tmp_path, ("same", "failed"))),
     ]
     after = [
-        Verdict(result_of(DIAG, tmp_path, ("same", "failed"), ("new", "passed"), fault="printed nothing")),
-        Verdict(result_of(JOIN, tmp_path, ("a", "passed"), ("a", "failed"))),
+        JudgedScript(result_of(DIAG, tmp_path, ("same", "failed"), ("new", "passed"), fault="printed nothing")),
+        JudgedScript(result_of(JOIN, tmp_path, ("a", "passed"), ("a", "failed"))),
     ]
     assert find_changes(before, before) == []
     assert find_changes(before, after) == [
-        Change("diag", "", "ended", "printed nothing"),
-        Change("diag", "new", "absent", "passed"),
-        Change("mptcp_join/link_failure", "a (2)", "passed", "failed"),
-        Change("mptcp_join/link_failure", "gone", "skipped", "absent"),
+        SubtestChange("diag", "", "ended", "printed nothing"),
+        SubtestChange("diag", "new", "absent", "passed"),
+        SubtestChange("mptcp_join/link_failure", "a (2)", "passed", "failed"),
+        SubtestChange("mptcp_join/link_failure", "gone", "skipped", "absent"),
     ]
 
 
-def mixed(folder: Path) -> dict[str, list[Verdict]]:
-    subtests: list[tuple[str, tap.Outcome]] = [
+def mixed(folder: Path) -> dict[str, list[JudgedScript]]:
+    subtests: list[tuple[str, tap.TapResult]] = [
         ("good # 1", "passed"), ("later", "skipped"), ("bad\x1b[2J", "failed"), ("old", "failed"),
     ]  # fmt: skip
     first = judge(result_of(DIAG, folder, *subtests), (), (Known("diag", "old", "since  6.1"),), None)
-    return {"mine": [first, Verdict(result_of(JOIN, folder, fault="ended <early>"))]}
+    return {"mine": [first, JudgedScript(result_of(JOIN, folder, fault="ended <early>"))]}
 
 
 def test_results_as_tap(tmp_path: Path) -> None:
-    assert render_tap(mixed(tmp_path)).splitlines() == [
-        "TAP version 13",
+    lines = to_tap(list(checks_of_scripts(mixed(tmp_path)))).splitlines()
+    assert [line for line in lines if not line.startswith("  ")] == [
+        "TAP version 14",
         "1..5",
         "ok 1 - mine: diag: good \\# 1",
         "ok 2 - mine: diag: later # SKIP",
-        "not ok 3 - mine: diag: bad?[2J",
+        "not ok 3 - mine: diag: bad�[2J",
         "not ok 4 - mine: diag: old # TODO known to fail: since 6.1",
-        "not ok 5 - mine: mptcp_join/link_failure: ended <early>",
+        "not ok 5 - mine: mptcp_join/link_failure: the whole script",
     ]
+    assert lines.count("  severity: error") == lines.count("  severity: fail") == 1
+    assert '  message: "ended <early>"' in lines
 
 
 def test_results_as_junit(tmp_path: Path) -> None:
-    root = ElementTree.fromstring(render_junit(mixed(tmp_path)))
+    root = ElementTree.fromstring(
+        to_junit("mprun kernel test", list(checks_of_scripts(mixed(tmp_path))), {"mine: diag": 1.0})
+    )
     assert root.attrib == {
         "name": "mprun kernel test", "tests": "5", "failures": "1", "errors": "1", "skipped": "2", "time": "1.0",
     }  # fmt: skip
     cases = {case.get("name"): [child.tag for child in case] for case in root.iter("testcase")}
     assert cases == {
-        "good # 1": [], "later": ["skipped"], "bad?[2J": ["failure"], "old": ["skipped"], "the whole script": ["error"],
+        "good # 1": [], "later": ["skipped"], "bad�[2J": ["failure"], "old": ["skipped"], "the whole script": ["error"],
     }  # fmt: skip
-    assert {case.get("classname") for case in root.iter("testcase")} == {"mine.diag", "mine.mptcp_join.link_failure"}
+    assert {case.get("classname") for case in root.iter("testcase")} == {
+        "mine: diag",
+        "mine: mptcp_join/link_failure",
+    }
     (known,) = root.findall("testsuite/testcase[@name='old']/skipped")
     assert known.get("message") == "known to fail: since 6.1"
 

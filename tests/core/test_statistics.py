@@ -9,25 +9,25 @@ import numpy
 import pytest
 
 from mprun.metrics import statistics
+from mprun.metrics.cells import summarize
 
 # Ten draws and their t interval: mean 5.5, stdev 3.0277, t(9, 97.5 %) = 2.2622, t(9, 99.5 %) = 3.2498.
 TEN = [1.0, 2, 3, 4, 5, 6, 7, 8, 9, 10]
 
 
 def test_summary_by_hand() -> None:
-    summary = statistics.summarize(TEN)
-    assert (summary.count, summary.mean, summary.median, summary.least, summary.most) == (10, 5.5, 5.5, 1, 10)
+    summary = summarize(TEN, "s")
+    assert (summary.count, summary.mean, summary.median, summary.min, summary.max) == (10, 5.5, 5.5, 1, 10)
     assert summary.stdev == pytest.approx(3.02765, abs=1e-5)
-    assert dict(summary.quantiles)[0.25] == pytest.approx(3.25)
-    for confidence, quantile in ((0.95, 2.26216), (0.99, 3.24984)):
-        interval = summary.interval("t", confidence)
+    assert summary.p25 == pytest.approx(3.25)
+    for interval, quantile in ((summary.t95, 2.26216), (summary.t99, 3.24984)):
         assert interval is not None
-        assert interval.half_width == pytest.approx(quantile * 3.02765 / 10**0.5, rel=1e-5)
+        assert (interval[1] - interval[0]) / 2 == pytest.approx(quantile * 3.02765 / 10**0.5, rel=1e-5)
 
 
 def test_one_run_has_no_spread() -> None:
-    summary = statistics.summarize([7.0])
-    assert (summary.mean, summary.stdev, summary.intervals) == (7.0, None, ())
+    summary = summarize([7.0], "s")
+    assert (summary.mean, summary.stdev, summary.t95, summary.bootstrap99) == (7.0, None, None, None)
 
 
 def test_jain() -> None:

@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli.kernel import command
-from mprun.errors import HostError, SpecError
-from mprun.host import cache, invoking_user
+from mprun.errors import MachineError, SpecError
 from mprun.kernel import build, store
 from mprun.kernel.addition import NOTHING, Addition
 from mprun.kernel.recipe import LATER_OPTIONS, asked_options, guest_digest, recipe_digest, version_in
+from mprun.machine import cache, invoking_user
 
 
 @pytest.fixture(autouse=True)
@@ -62,14 +62,14 @@ def test_list_fits_a_terminal(kernels: Path) -> None:
 
 def test_a_damaged_kernel_is_none(kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A damaged kernel is listed, so that it can be removed. It is not found, and no kernel is built from it."""
-    monkeypatch.setattr(build, "DEFAULT_SOURCE", tmp_path / "none")
-    monkeypatch.setattr(build, "SOURCE_FOLDERS", (tmp_path / "nowhere",))
+    monkeypatch.setattr(build, "DEFAULT_KERNEL_SOURCE", tmp_path / "none")
+    monkeypatch.setattr(build, "KERNEL_SOURCE_FOLDERS", (tmp_path / "nowhere",))
     put(kernels, "a" * 64, "default")
     (kernels / "default" / "init").unlink()
     for name in ("default", "a" * 8):
-        with pytest.raises(HostError, match=r"is damaged \(.*/init is no program\); run `mprun kernel build"):
+        with pytest.raises(MachineError, match=r"is damaged \(.*/init is no program\); run `mprun kernel build"):
             store.find_kernel(name)
-    with pytest.raises(HostError, match="no kernel source at"):
+    with pytest.raises(MachineError, match="no kernel source at"):
         build.build(None, "default", 1, lambda *_: None)
     assert [kernel.name for kernel in store.list_kernels()] == ["default"]
 
@@ -99,7 +99,7 @@ def test_what_is_removed_is_named_or_nothing_is(kernels: Path) -> None:
 def test_a_kernel_is_found_by_its_digest(kernels: Path) -> None:
     put(kernels, "abcd" + "0" * 60)
     assert store.find_kernel("abcd0").digest == "abcd" + "0" * 60
-    with pytest.raises(HostError, match="no experiment kernel 'abce'"):
+    with pytest.raises(MachineError, match="no experiment kernel 'abce'"):
         store.find_kernel("abce")
 
 
@@ -123,16 +123,16 @@ def test_additions_do_not_become_the_default_kernel(tree: Path) -> None:
 def test_without_a_source_what_is_built_is_good_enough(
     kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "DEFAULT_SOURCE", tmp_path / "none")
-    monkeypatch.setattr(build, "SOURCE_FOLDERS", (tmp_path / "nowhere",))
+    monkeypatch.setattr(build, "DEFAULT_KERNEL_SOURCE", tmp_path / "none")
+    monkeypatch.setattr(build, "KERNEL_SOURCE_FOLDERS", (tmp_path / "nowhere",))
     put(kernels, "a" * 64, "default")
     put(kernels, "b" * 64, "stale", recipe="older")
     kernel, fresh = build.build(None, "default", 1, lambda *_: None)
     assert (kernel.digest, fresh) == ("a" * 64, False)
     for name in ("stale", "other"):
-        with pytest.raises(HostError, match=r"no kernel source at .*none: apt-get install"):
+        with pytest.raises(MachineError, match=r"no kernel source at .*none: apt-get install"):
             build.build(None, name, 1, lambda *_: None)
-    with pytest.raises(HostError, match="give another --source"):
+    with pytest.raises(MachineError, match="give another --source"):
         build.build(tmp_path / "none", "default", 1, lambda *_: None)
 
 
@@ -145,20 +145,20 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_an_old_tree_is_refused(tree: Path) -> None:
-    with pytest.raises(HostError, match=r"is Linux 6\.1; mprun needs 6\.12 or later"):
+    with pytest.raises(MachineError, match=r"is Linux 6\.1; mprun needs 6\.12 or later"):
         build.build(tree, "mine", 1, lambda *_: None)
 
 
 def test_what_is_no_tree_is_refused(tree: Path, kernels: Path) -> None:
     (tree / "Makefile").write_text("all:\n")
-    with pytest.raises(HostError, match="is no Linux source tree"):
+    with pytest.raises(MachineError, match="is no Linux source tree"):
         build.build(tree, "mine", 1, lambda *_: None)
     assert sorted(path.name for path in kernels.iterdir()) == [".lock"]
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(HostError, match="neither a tarball nor a tree"):
+    with pytest.raises(MachineError, match="neither a tarball nor a tree"):
         build.build(tmp_path / "pipe", "mine", 1, lambda *_: None)
 
 
@@ -168,18 +168,18 @@ def test_half_a_tarball_is_refused(tree: Path, tmp_path: Path, suffix: str, kern
     tarball = tmp_path / f"linux.tar.{suffix}"
     with tarfile.open(tarball, f"w:{suffix}") as archive:  # type: ignore[call-overload]
         archive.add(tree, "linux")
-    with pytest.raises(HostError, match=r"is Linux 6\.1"):
+    with pytest.raises(MachineError, match=r"is Linux 6\.1"):
         build.build(tarball, "mine", 1, lambda *_: None)
     with tarball.open("r+b") as file:
         file.truncate(100_000)
-    with pytest.raises(HostError, match=r"linux\.tar\.\w+: cannot be unpacked: .*[Uu]nexpected end"):
+    with pytest.raises(MachineError, match=r"linux\.tar\.\w+: cannot be unpacked: .*[Uu]nexpected end"):
         build.build(tarball, "mine", 1, lambda *_: None)
     assert sorted(path.name for path in kernels.iterdir()) == [".lock"]
 
 
 def test_a_cache_that_make_cannot_build_in(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my cache"))
-    with pytest.raises(HostError, match="set XDG_CACHE_HOME"):
+    with pytest.raises(MachineError, match="set XDG_CACHE_HOME"):
         build.build(tree, "mine", 1, lambda *_: None)
 
 

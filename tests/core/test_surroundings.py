@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mprun.errors import HostError
-from mprun.host.machine_kind import TRACE_REMEDY, Surroundings, identify, refuse_other_systems
+from mprun.errors import MachineError
+from mprun.machine.machine_kind import TRACE_REMEDY, Surroundings, identify, refuse_other_systems
 from tests.pages import ROOT
 
 OSRELEASE = "proc/sys/kernel/osrelease"
@@ -70,7 +70,7 @@ def test_a_machine_with_a_kernel_of_linux_is_recognised(
     files: Mapping[str, str], environment: Mapping[str, str], kind: str, tmp_path: Path
 ) -> None:
     found = here(tmp_path, files, environment, "Linux")
-    assert (found.name, found.fault) == (kind, "")
+    assert (found.name, found.obstacle) == (kind, "")
     refuse_other_systems(found)
 
 
@@ -87,7 +87,7 @@ def test_another_system_is_refused_with_a_remedy(
     files: Mapping[str, str], system: str, machine: str, told: str, tmp_path: Path
 ) -> None:
     found = here(tmp_path, files, {}, system, machine)
-    with pytest.raises(HostError, match=told) as refused:
+    with pytest.raises(MachineError, match=told) as refused:
         refuse_other_systems(found)
     assert refused.value.exit_code == 3
 
@@ -98,7 +98,7 @@ def test_the_remedy_for_ptrace_is_that_of_the_machine(tmp_path: Path) -> None:
 
 
 def test_every_section_that_a_machine_names_exists() -> None:
-    source = (ROOT / "mprun" / "host" / "machine_kind.py").read_text()
+    source = (ROOT / "mprun" / "machine" / "machine_kind.py").read_text()
     named = set(re.findall(r"docs/machines\.md, (\w[\w ]*\w)", source))
     headings = {line[3:] for line in (ROOT / "docs" / "machines.md").read_text().splitlines() if line[:3] == "## "}
     assert len(named) >= 4

@@ -18,17 +18,22 @@ import pytest
 from mprun.errors import Interrupted, RunError, SpecError
 from mprun.inputs import load, load_cells
 from mprun.model.permission import NO_COMMANDS
+from mprun.model.run_files import Build
+from mprun.model.run_summary import MetricValue, Status
+from mprun.model.sweep_files import RunCounts, SweepSummary
 from mprun.reports.sweep_page import gather
+from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps import study
 from mprun.sweeps.cluster import differences
 from mprun.sweeps.estimate import estimate
-from mprun.sweeps.execution import Execution, find_or_create, find_unfinished, places_for
+from mprun.sweeps.execution import Execution, find_or_create, find_unfinished, slots_for
 from mprun.sweeps.local import LocalExecutor
 from mprun.sweeps.study import Cell
 from mprun.sweeps.sweep_directory import SweepDirectory, remove, title_of
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
-from mprun.sweeps.worker import Job, Outcome, settle
+from mprun.sweeps.worker import Job, RunOutcome, settle
 from tests.hostile import RUN
+from tests.summaries import PASSED
 
 TOPOLOGY = """\
 version: 1
@@ -191,30 +196,30 @@ class FakeExecutor:
     """An executor that ends runs when `wait` is called, the last first. `result` gives the metric of a job."""
 
     def __init__(self, places: int, result: Callable[[Job], float | None], most: int | None = None) -> None:
-        self.places = places
+        self.slots = places
         self.begun: list[str] = []
         self._result = result
         self._left = most
         self._running: list[tuple[str, Job]] = []
 
     def submit(self, name: str, job: Job) -> None:
-        assert len(self._running) < self.places
+        assert len(self._running) < self.slots
         self.begun.append(name)
         self._running.append((name, job))
 
-    def wait(self, seconds: float) -> Iterator[tuple[str, Outcome]]:
+    def wait(self, seconds: float) -> Iterator[tuple[str, RunOutcome]]:
         if self._left == 0:
             raise KeyboardInterrupt
         if self._left is not None:
             self._left -= 1
         name, job = self._running.pop()
         value = self._result(job)
-        status = "error" if value is None else "passed"
-        metrics = {} if value is None else {"bulk.goodput": {"value": value, "unit": "bit/s"}}
-        summary = {"status": status, "seed": job.spec.experiment.seed, "metrics": metrics, "expectations": []}
-        told = {"errors": [] if value else ["it broke"], "failures": [], "warnings": []}
-        (job.directory / "summary.json").write_text(json.dumps({**summary, **told}))
-        yield name, Outcome(status, "" if value else "it broke", 1.0, 0.9)
+        status: Status = "error" if value is None else "passed"
+        metrics = {} if value is None else {"bulk.goodput": MetricValue(value, "bit/s")}
+        errors = () if value else ("it broke",)
+        summary = PASSED._replace(status=status, seed=job.spec.experiment.seed, metrics=metrics, errors=errors)
+        RunDirectory(job.directory).write_summary(summary)
+        yield name, RunOutcome(status, "" if value else "it broke", 1.0, 0.9)
 
     def close(self) -> None:
         self._running.clear()
@@ -224,14 +229,14 @@ def by_seed(job: Job) -> float:
     return 1e6 + job.spec.experiment.seed % 1000
 
 
-KERNELS = {"default": {"version": "6.12", "digest": "d"}}
+KERNELS = {"default": Build("6.12", "d")}
 
 
 def sweep_of(folder: Path, cells: tuple[Cell, ...], anew: bool = False) -> SweepDirectory:
     return find_or_create(folder / "runs", cells, KERNELS, {}, anew)[0]
 
 
-def conduct(sweep: SweepDirectory, cells: tuple[Cell, ...], executor: FakeExecutor, retries: int = 0) -> dict[str, Any]:
+def conduct(sweep: SweepDirectory, cells: tuple[Cell, ...], executor: FakeExecutor, retries: int = 0) -> SweepSummary:
     return Execution(sweep, cells, retries=retries).run(executor, lambda state: None, lambda text: None)
 
 
@@ -241,13 +246,13 @@ TWO_BY_THREE = "matrix: {cc: [cubic, reno]}\nrepeat: {runs: 3}\n"
 # A worker that is done as soon as it has a job.
 ECHO = """\
 import pickle, sys
-from mprun.sweeps.worker import Outcome
+from mprun.sweeps.worker import RunOutcome
 while True:
     try:
         pickle.load(sys.stdin.buffer)
     except EOFError:
         break
-    pickle.dump(Outcome("passed", "", 0.0, 0.0), sys.stdout.buffer)
+    pickle.dump(RunOutcome("passed", "", 0.0, 0.0), sys.stdout.buffer)
     sys.stdout.buffer.flush()
 """
 
@@ -262,7 +267,7 @@ def test_the_table_does_not_depend_on_places(tmp_path: Path) -> None:
     for places in (1, 2, 5):
         sweep = sweep_of(tmp_path, cells, anew=True)
         summary = conduct(sweep, cells, FakeExecutor(places, by_seed))
-        assert summary["complete"]
+        assert summary.complete
         tables.append(table_of(sweep))
     assert tables[0] == tables[1] == tables[2]
     table = polars.read_parquet(tmp_path / "runs" / "latest-sweep" / "tables" / "cells.parquet")
@@ -287,7 +292,7 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, after: int) -> None:
     again = sweep_of(tmp_path, cells)
     assert again.path == sweep.path
     second = FakeExecutor(2, by_seed)
-    assert conduct(again, cells, second)["complete"]
+    assert conduct(again, cells, second).complete
     assert len(second.begun) == 6 - after
     assert table_of(again) == table_of(whole)
     assert find_unfinished(tmp_path / "runs", cells, KERNELS) is None
@@ -304,19 +309,19 @@ def test_an_interrupted_sweep_is_read_as_far_as_it_is(tmp_path: Path, after: int
     ):
         conduct(sweep, cells, FakeExecutor(2, by_seed, most=after))
     summary, table = read_summary(sweep), read_table(sweep)
-    assert (summary["status"], summary["complete"]) == ("incomplete", False)
-    assert summary["runs"] == {"passed": after, "failed": 0, "error": 0}
-    made = [sum(cell["runs"].values()) for cell in summary["cells"]]
-    assert [cell["needed"] for cell in summary["cells"]] == [3, 3]
+    assert (summary.status, summary.complete) == ("incomplete", False)
+    assert summary.runs == RunCounts(after, 0, 0)
+    made = [cell.runs.total for cell in summary.cells]
+    assert [cell.needed for cell in summary.cells] == [3, 3]
     assert tell_progress(summary) == f"{after} of 6 runs, {sum(count == 3 for count in made)} of 2 cells whole"
     assert (table.height, table.columns[:5]) == (after, ["cc", "run", "seed", "status", "directory"])
     # the statement is about a cell without a run: neither true nor false
-    assert summary["statements"][0]["held"] is (True if made[1] else None)
-    assert [len(sample.get("bulk.goodput", ())) for sample in gather(sweep, summary["cells"]).samples] == made
+    assert summary.statements[0].held is (True if made[1] else None)
+    assert [len(sample.get("bulk.goodput", ())) for sample in gather(sweep, summary.cells).samples] == made
     # reading the sweep writes no summary that could mark it as complete
     assert not sweep.has_summary
-    assert conduct(sweep, cells, FakeExecutor(2, by_seed))["status"] == "passed"
-    assert read_summary(sweep)["status"] == "passed"
+    assert conduct(sweep, cells, FakeExecutor(2, by_seed)).status == "passed"
+    assert read_summary(sweep).status == "passed"
 
 
 def test_a_sweep_that_is_gone_on_with_is_not_what_it_was(tmp_path: Path) -> None:
@@ -326,12 +331,12 @@ def test_a_sweep_that_is_gone_on_with_is_not_what_it_was(tmp_path: Path) -> None
     """
     cells = make_cells(tmp_path, TWO_BY_THREE)
     sweep = sweep_of(tmp_path, cells)
-    assert conduct(sweep, cells, FakeExecutor(2, lambda job: None))["status"] == "error"
+    assert conduct(sweep, cells, FakeExecutor(2, lambda job: None)).status == "error"
     with pytest.raises(Interrupted):
         conduct(sweep, cells, FakeExecutor(2, by_seed, most=4))
     assert not (sweep.path / "tables" / "cells.parquet").exists()
     summary = read_summary(sweep)
-    assert (summary["status"], summary["runs"]) == ("incomplete", {"passed": 4, "failed": 0, "error": 0})
+    assert (summary.status, summary.runs) == ("incomplete", RunCounts(4, 0, 0))
     # a sweep that was killed after its last run, before its summary, lacks no run
     conduct(sweep, cells, FakeExecutor(2, by_seed))
     whole, table = read_summary(sweep), read_table(sweep)
@@ -378,10 +383,8 @@ def test_axes_keep_the_order_of_the_matrix(tmp_path: Path) -> None:
     summary = conduct(sweep, cells, FakeExecutor(1, by_seed))
     axes = ["path0.rate", "path0.delay", "cc"]
     for kept in (sweep.record, read_summary(sweep), summary):
-        assert all(list(cell["values"]) == axes for cell in kept["cells"])
-        assert [study.name_folder(tuple(cell["values"].items())) for cell in kept["cells"]] == [
-            cell.folder for cell in cells
-        ]
+        assert all(list(cell.values) == axes for cell in kept.cells)
+        assert [study.name_folder(tuple(cell.values.items())) for cell in kept.cells] == [cell.folder for cell in cells]
     assert read_table(sweep).columns[:3] == axes
 
 
@@ -391,11 +394,11 @@ def test_figures_have_the_runs_of_each_cell(tmp_path: Path) -> None:
     cells = make_cells(tmp_path, "matrix: {part: [1, 1.5, 2]}\nrepeat: {runs: 2}\n", experiment)
     sweep = sweep_of(tmp_path, cells)
     summary = conduct(sweep, cells, FakeExecutor(1, by_seed))
-    found = gather(sweep, summary["cells"])
+    found = gather(sweep, summary.cells)
     expected: list[list[float]] = [[], [], []]
     assert [title_of(kept.run) for kept in sweep.runs()][:2] == ["topo-xp: part=1, run 1", "topo-xp: part=1, run 2"]
     for kept in sweep.runs():
-        expected[kept.cell].append(kept.summary["metrics"]["bulk.goodput"]["value"])
+        expected[kept.cell].append(kept.summary.metrics["bulk.goodput"].value)
     assert [len(values) for values in expected] == [2, 2, 2]
     assert [list(sample["bulk.goodput"]) for sample in found.samples] == expected
 
@@ -421,7 +424,7 @@ def test_other_files_are_another_sweep(tmp_path: Path) -> None:
     cells = make_cells(tmp_path, TWO_BY_THREE)
     first = sweep_of(tmp_path, cells)
     assert sweep_of(tmp_path, make_cells(tmp_path, TWO_BY_THREE + "description: other\n")).path != first.path
-    kernels = {"default": {"version": "6.12", "digest": "of another build"}}
+    kernels = {"default": Build("6.12", "of another build")}
     assert find_or_create(tmp_path / "runs", cells, kernels, {}, False)[0].path != first.path
 
 
@@ -461,10 +464,10 @@ def test_an_error_is_tried_again_as_often_as_asked(tmp_path: Path) -> None:
 
     sweep = sweep_of(tmp_path, cells)
     once = conduct(sweep, cells, FakeExecutor(2, fail_twice), retries=1)
-    assert (once["status"], once["runs"]["error"], once["complete"]) == ("error", 6, False)
+    assert (once.status, once.runs.error, once.complete) == ("error", 6, False)
     # the same command repeats only the runs that ended with an error
     again = conduct(sweep_of(tmp_path, cells), cells, FakeExecutor(2, fail_twice))
-    assert (again["status"], again["runs"]["passed"], again["complete"]) == ("passed", 6, True)
+    assert (again.status, again.runs.passed, again.complete) == ("passed", 6, True)
 
 
 def test_one_cell_in_error_keeps_no_other_from_its_end(tmp_path: Path) -> None:
@@ -474,19 +477,19 @@ def test_one_cell_in_error_keeps_no_other_from_its_end(tmp_path: Path) -> None:
         cells,
         FakeExecutor(2, lambda job: None if job.spec.experiment.traffic[0].congestion == "reno" else by_seed(job)),
     )
-    assert summary["runs"] == {"passed": 3, "failed": 0, "error": 3}
-    assert [cell["told"]["errors"] for cell in summary["cells"]] == [{}, {"it broke": 3}]
+    assert summary.runs == RunCounts(3, 0, 3)
+    assert [cell.told.errors for cell in summary.cells] == [{}, {"it broke": 3}]
 
 
 def test_a_worker_that_died_leaves_a_summary_all_the_same(tmp_path: Path) -> None:
     """Otherwise its run would be missing in the sweep's counts."""
     spec = make_cells(tmp_path, TWO_BY_THREE)[0].spec
     job = Job(spec, ("heed",), "virtual", "default", tmp_path, "pcaps", NO_COMMANDS)
-    summary = settle(job, Outcome("error", "its worker ended with signal 9", 1.0, 0.0))
-    assert (summary["status"], summary["errors"]) == ("error", ["its worker ended with signal 9"])
-    assert (summary["warnings"], summary["seed"]) == (["heed"], spec.experiment.seed)
+    summary = settle(job, RunOutcome("error", "its worker ended with signal 9", 1.0, 0.0))
+    assert (summary.status, summary.errors) == ("error", ("its worker ended with signal 9",))
+    assert (summary.warnings, summary.seed) == (("heed",), spec.experiment.seed)
     # a summary that the worker itself wrote stays
-    assert settle(job, Outcome("passed", "", 1.0, 1.0)) == summary
+    assert settle(job, RunOutcome("passed", "", 1.0, 1.0)) == summary
 
 
 UNTIL = "repeat: {until: {metric: bulk.goodput, within: 1%}, min: 3, max: 12}\nmatrix: {cc: [cubic, reno]}\n"
@@ -504,18 +507,18 @@ def test_until_the_interval_is_narrow(tmp_path: Path) -> None:
     for places in (1, 4):
         sweep = sweep_of(tmp_path, cells, anew=True)
         summary = conduct(sweep, cells, FakeExecutor(places, result))
-        assert [sum(cell["runs"].values()) for cell in summary["cells"]] == [3, 12]
-        assert any("narrow" in text for text in summary["warnings"])
-        assert [cell["needed"] for cell in summary["cells"]] == [3, 12]
+        assert [cell.runs.total for cell in summary.cells] == [3, 12]
+        assert any("narrow" in text for text in summary.warnings)
+        assert [cell.needed for cell in summary.cells] == [3, 12]
         tables.append(table_of(sweep))
     assert tables[0] == tables[1]
 
 
 def test_runs_in_real_time_are_never_side_by_side() -> None:
-    assert [places_for({"virtual"}, jobs, cpus=2) for jobs in (None, 1, 4)] == [2, 1, 4]
-    assert [places_for({"virtual", "real"}, jobs, cpus=2) for jobs in (None, 1)] == [1, 1]
+    assert [slots_for({"virtual"}, jobs, cpus=2) for jobs in (None, 1, 4)] == [2, 1, 4]
+    assert [slots_for({"virtual", "real"}, jobs, cpus=2) for jobs in (None, 1)] == [1, 1]
     with pytest.raises(SpecError, match="one after the other"):
-        places_for({"virtual", "real"}, 4, cpus=2)
+        slots_for({"virtual", "real"}, 4, cpus=2)
 
 
 def test_no_more_workers_than_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.errors import HostError, RunError
+from mprun.errors import MachineError, RunError
 from mprun.kernel.store import SYMBOLS, Kernel
 from mprun.kernel.symbols import find_symbols, has_symbols, keep_symbols
 
@@ -32,7 +32,7 @@ def kernel(tmp_path: Path) -> Kernel:
 
 def test_symbols_of_the_same_code_are_kept(kernel: Kernel, tmp_path: Path) -> None:
     assert not has_symbols(kernel.directory)
-    with pytest.raises(HostError, match=r"run `mprun kernel build --symbols --source TREE --name mine`$"):
+    with pytest.raises(MachineError, match=r"run `mprun kernel build --symbols --source TREE --name mine`$"):
         find_symbols(kernel)
     before = Path(kernel.path).read_bytes()
     build(tmp_path / "built", 1, "-g")
@@ -42,7 +42,7 @@ def test_symbols_of_the_same_code_are_kept(kernel: Kernel, tmp_path: Path) -> No
     assert " T main\n" in listed
     assert Path(kernel.path).read_bytes() == before
     find_symbols(kernel).chmod(0o666)
-    with pytest.raises(HostError, match="can be written by every user: remove "):
+    with pytest.raises(MachineError, match="can be written by every user: remove "):
         find_symbols(kernel)
 
 

@@ -22,7 +22,7 @@ from mprun.metrics.evidence import Evidence
 from mprun.metrics.fairness import find_fairness, find_rate
 from mprun.metrics.observation import NAMES, Observation
 from mprun.metrics.summary import Measured, measure
-from mprun.runs.agent_report import AgentReport, Ended
+from mprun.model.agent_report import AgentReport, Ended
 from mprun.workloads.tool import Portion
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
@@ -142,8 +142,8 @@ def summarize(courses: Sequence[Course], tmp_path: Path, more: str = "") -> Meas
 
 
 def value(measured: Measured, name: str) -> float | None:
-    metric = measured.summary["metrics"].get(name)
-    return None if metric is None else float(metric["value"])
+    metric = measured.summary.metrics.get(name)
+    return None if metric is None else metric.value
 
 
 def overlap(courses: Sequence[Course]) -> bool:
@@ -160,7 +160,7 @@ def test_the_total_is_what_a_full_network_carries(seed: int, tmp_path: Path) -> 
     """
     courses = draw(random.Random(seed))
     measured = summarize(courses, tmp_path)
-    assert not measured.summary["errors"]
+    assert not measured.summary.errors
     total = value(measured, "total.goodput")
     if not overlap(courses):
         assert total is None

@@ -13,7 +13,7 @@ import pytest
 
 from mprun.agent.programs.echo import sum_up
 from mprun.agent.programs.flows import Sending
-from mprun.errors import HostError
+from mprun.errors import MachineError
 from mprun.model.capabilities import Capabilities
 from mprun.model.spec import Flow
 from mprun.workloads import flows, http, iperf3, ping, probe, reqres, tcpdump, udp, web
@@ -110,7 +110,7 @@ def test_iperf3_under_mptcp_is_wrapped_only_where_it_must() -> None:
 
 def test_mptcp_of_a_program_that_cannot_by_itself_needs_the_library() -> None:
     asked = flow("http", "mptcp", None, sizes_bytes=[1000], requests=1, persistent=True, concurrency=1)
-    with pytest.raises(HostError, match="flow 'bulk' needs mptcpize: apt-get install mptcpize"):
+    with pytest.raises(MachineError, match="flow 'bulk' needs mptcpize: apt-get install mptcpize"):
         http.work(asked, ENDS, Capabilities(mptcp_library="", iperf3_speaks_mptcp=True))
 
 

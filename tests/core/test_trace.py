@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from mprun.captures.packet import Place, packet_schema, read_packets, shape_packets
+from mprun.captures.packet import ObservationPoint, packet_schema, read_packets, shape_packets
 from mprun.captures.stream import REINJECTION, RETRANSMISSION, token_of
-from mprun.captures.tcp_connection import Trace
+from mprun.captures.tcp_connection import CaptureConnections
 from mprun.model.sequence_space import Seen
 from mprun.workloads.tshark import FIELDS
 
-PLACE = Place({"client-eth0": "path0", "client-eth1": "path1"}, {})
+PLACE = ObservationPoint({"client-eth0": "path0", "client-eth1": "path1"}, {})
 PATHS = {("10.0.0.1", "10.1.0.1"): "path0", ("10.0.1.1", "10.1.0.1"): "path1"}
 SERVER = ("10.1.0.1", 5201)
 ONE, OTHER = ("10.0.0.1", 1000), ("10.0.1.1", 2000)
@@ -77,9 +77,11 @@ JOIN = [
 ]
 
 
-def trace(lines: list[str], forwards: bool = False, portion: int = 1000) -> tuple[Trace, list[dict[str, Any]]]:
+def trace(
+    lines: list[str], forwards: bool = False, portion: int = 1000
+) -> tuple[CaptureConnections, list[dict[str, Any]]]:
     """Return the trace, and the packets as rows of the table."""
-    one = Trace(PATHS, forwards)
+    one = CaptureConnections(PATHS, forwards)
     rows = []
     for at in range(0, len(lines), portion):
         packets = one.follow(read_packets("".join(lines[at : at + portion]).encode(), PLACE, 1000 * 10**9))
@@ -230,7 +232,7 @@ def test_a_packet_that_is_cut_within_its_tcp_header_belongs_to_no_connection() -
 
 def test_nothing_is_an_empty_table() -> None:
     assert trace([])[1] == []
-    assert len(shape_packets(Trace({}).follow(read_packets(b"", PLACE, 0)), "a", 1)) == 0
+    assert len(shape_packets(CaptureConnections({}).follow(read_packets(b"", PLACE, 0)), "a", 1)) == 0
 
 
 @pytest.mark.parametrize(
@@ -240,5 +242,5 @@ def test_nothing_is_an_empty_table() -> None:
 def test_directions_of_one_interface_follow_from_its_mac(macs: dict[str, str], directions: list[str | None]) -> None:
     senders = ("02:00:00:00:00:01", "02:00:00:00:00:02", "")
     lines = [line(0, ONE, SERVER, ACK, packet_type="", mac=mac) for mac in senders]
-    packets = read_packets("".join(lines).encode(), Place({}, macs), 0)
+    packets = read_packets("".join(lines).encode(), ObservationPoint({}, macs), 0)
     assert packets["direction"].to_list() == directions

@@ -14,9 +14,9 @@ import pytest
 from mprun.errors import MprunError
 from mprun.inputs import load
 from mprun.inputs.keys.plot import PlotEntry
-from mprun.kernel.trace_event_format import Format, read_format, read_pages, split_pages
-from mprun.metrics.sample_source import Source
-from mprun.metrics.trace_event_tables import Trace, tabulate_trace, warn_of_lost_events
+from mprun.kernel.trace_event_format import EventFormat, read_format, read_pages, split_pages
+from mprun.metrics.sample_source import SampleSource
+from mprun.metrics.trace_event_tables import RecordedEvents, tabulate_trace, warn_of_lost_events
 from mprun.model.network import Interface, Node
 from mprun.model.trace_event_name import event_of, is_recorded, name_table
 from mprun.reports.run_data import RunData
@@ -32,7 +32,7 @@ traffic: [{name: it, tool: ping, from: client, to: server, count: 1}]
 """
 
 
-def formats() -> dict[int, Format]:
+def formats() -> dict[int, EventFormat]:
     found = [read_format(event, text) for event, text in RECORDED["formats"].items()]
     return {one.number: one for one in found}
 
@@ -45,9 +45,9 @@ def events() -> list[tuple[int, str, dict[str, Any]]]:
     ]
 
 
-def trace() -> Trace:
-    found = Trace()
-    found.add(Source(formats=RECORDED["formats"], lost=0))
+def trace() -> RecordedEvents:
+    found = RecordedEvents()
+    found.add(SampleSource(formats=RECORDED["formats"], lost=0))
     found.read(b"".join(PAGES), 3_000_000_000)
     return found
 
@@ -120,8 +120,8 @@ def test_an_object_has_the_number_of_its_first_appearance() -> None:
     )
 
     def rows(moved: int) -> list[tuple[Any, ...]]:
-        found = Trace()
-        found.add(Source(formats={"skb:it": text}, lost=0))
+        found = RecordedEvents()
+        found.add(SampleSource(formats={"skb:it": text}, lost=0))
         records = [(0x100, 0x900), (0x200, 0x900), (0, 0x100)]
         body = b"".join(
             struct.pack("=IHxxxxxxQQQ", 8, 5, *(one and one + moved for one in pair), 0x6000) for pair in records
@@ -134,8 +134,8 @@ def test_an_object_has_the_number_of_its_first_appearance() -> None:
 
 
 def test_a_kind_without_events_has_an_empty_table() -> None:
-    found = Trace()
-    found.add(Source(formats=RECORDED["formats"], lost=0))
+    found = RecordedEvents()
+    found.add(SampleSource(formats=RECORDED["formats"], lost=0))
     table = tabulate_trace(found, [])["trace-tcp-tcp_probe"]
     assert table.height == 0
     assert {"time_ns", "host", "snd_cwnd"} <= set(table.columns)
@@ -144,7 +144,7 @@ def test_a_kind_without_events_has_an_empty_table() -> None:
 def test_lost_events_are_a_warning() -> None:
     found = trace()
     assert list(warn_of_lost_events(found)) == []
-    found.add(Source(formats={}, lost=17))
+    found.add(SampleSource(formats={}, lost=17))
     (warning,) = warn_of_lost_events(found)
     assert warning.startswith("17 trace events were overwritten")
 

@@ -34,7 +34,7 @@ def test_each_phase_is_shown_and_noted_with_its_last_sign(tmp_path: Path) -> Non
         process = subprocess.Popen([sys.executable, "-c", AGENT, talk.reports.path], start_new_session=True)
         watch(process, run, lambda text, done, _note: shown.append((text, done)), interactive=False, talk=talk)
     assert shown == [("building", 0), ("a, " * 200, 0), ("b", 0.5), ("b", 1)]
-    building, several, last, ended = run.read("wall.json")
+    building, several, last, ended = run.folder.read_json("wall.json")
     assert [phase["text"] for phase in (building, several, last, ended)] == ["building", "a, " * 200, "b", "ended"]
     assert building["wall_s"] < several["wall_s"] < last["wall_s"] < last["last_s"] < ended["wall_s"]
     assert building["wall_s"] == building["last_s"]

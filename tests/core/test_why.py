@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import pytest
 
-from mprun.questions.minimise import Failure, has_failed
-from mprun.questions.why import Explained, Moment, find_rise, tabulate
+from mprun.model.run_summary import ExpectationVerdict
+from mprun.questions.minimise import RunFailure, has_failed
+from mprun.questions.why import Explained, ReseedMoment, find_rise, tabulate
+from tests.summaries import PASSED
 
 
-def moment(at_ns: int, failed: int, count: int = 20) -> Moment:
-    return Moment(at_ns, failed, (), ("",) * count)
+def moment(at_ns: int, failed: int, count: int = 20) -> ReseedMoment:
+    return ReseedMoment(at_ns, failed, (), ("",) * count)
 
 
 def test_the_interval_of_a_share_is_wilsons() -> None:
@@ -47,12 +49,12 @@ def test_the_table_has_a_row_for_each_time() -> None:
 
 
 def test_a_failure_is_the_same_expectation_by_however_much() -> None:
-    failure = Failure("", "bulk.goodput", (5.0, None, None), 1.0)
-    verdict = {"metric": "bulk.goodput", "minimum": 5.0, "maximum": None, "equals": None, "value": 1.0}
-    summary = {"errors": [], "failures": [], "expectations": [{**verdict, "held": False}]}
+    failure = RunFailure("", "bulk.goodput", (5.0, None, None), 1.0)
+    verdict = ExpectationVerdict("bulk.goodput", minimum=5.0, maximum=None, equals=None, value=1.0, held=False)
+    summary = PASSED._replace(expectations=(verdict,))
     assert has_failed(failure, summary)
-    assert not has_failed(failure, {**summary, "expectations": [{**verdict, "held": True}]})
-    assert not has_failed(failure, {**summary, "expectations": [{**verdict, "metric": "b", "held": False}]})
-    assert not has_failed(failure, {**summary, "errors": ["the kernel died"]})
-    message = Failure("", message="# of # files")
-    assert has_failed(message, {"errors": [], "failures": ["3 of 4 files"], "expectations": []})
+    assert not has_failed(failure, summary._replace(expectations=(verdict._replace(held=True),)))
+    assert not has_failed(failure, summary._replace(expectations=(verdict._replace(metric="b"),)))
+    assert not has_failed(failure, summary._replace(errors=("the kernel died",)))
+    message = RunFailure("", message="# of # files")
+    assert has_failed(message, PASSED._replace(failures=("3 of 4 files",)))

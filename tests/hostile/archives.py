@@ -141,7 +141,7 @@ FORMS: Mapping[str, tuple[dict[str, bytes], str]] = {
     "lists to vary": (sweep_files("cc=reno", vary=[[]]), r"repeat\.vary\[0\] is not of its form"),
     "a text as a number": (
         sweep_files("cc=reno", until={"metric": "x", "confidence": "95%", "within": 0.1}),
-        r"repeat\.until is not of its",
+        r"repeat\.until\.confidence is not of its",
     ),
     "a sweep without runs": (sweep_files("cc=reno"), "it holds no run"),
     "commands": (inputs(ONE_PATH, COMMANDS), "--allow-exec"),

@@ -19,8 +19,9 @@ from mprun.labs.definition import read_lab
 from mprun.labs.published_values import COLUMNS, FILE
 from mprun.labs.study_figure import judge_figure
 from mprun.labs.study_page import write_page
-from mprun.metrics.claim_check import Measured
-from mprun.questions.baseline import VALUE, Difference, to_markdown
+from mprun.metrics.claim_check import MeasuredRun
+from mprun.model.run_summary import MetricValue
+from mprun.questions.baseline import VALUE, BaselineDifference, to_markdown
 from mprun.reports.figure import to_csv
 from mprun.safety.cell import Number, write_cell
 from tests.hostile import Finding, call, copy_run, first_line, make_sweep
@@ -190,7 +191,7 @@ def _attempt_figure(folder: Path) -> Finding:
 
 
 def _attempt_baseline(folder: Path) -> Finding:
-    changes = [Difference(f"{VALUE}{text}", "1 s", "2 s", "value") for text in EVIL]
+    changes = [BaselineDifference(f"{VALUE}{text}", "1 s", "2 s", "value") for text in EVIL]
     fault = find_markup(to_markdown(dict.fromkeys(EVIL, changes)))
     return Finding("", f"Markdown has {fault}") if fault else Finding("a table")
 
@@ -232,7 +233,7 @@ def _write_lab(folder: Path) -> Path:
 
 def _attempt_lab_page(folder: Path) -> Finding:
     lab = read_lab(_write_lab(folder))
-    measured = Measured({"tcp.goodput": {"value": 2e6, "unit": "bit/s"}}, lambda _: None)
+    measured = MeasuredRun({"tcp.goodput": MetricValue(2e6, "bit/s")}, lambda _: None)
     judged = [judge_figure(figure, {"xp": measured}, {}) for figure in lab.figures]
     page = write_page(folder, lab, judged, {}, {})
     if fault := find_markup(page.read_text()):

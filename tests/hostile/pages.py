@@ -27,9 +27,9 @@ from mprun.reports import graphviz
 from mprun.reports.chart import COLUMN, WIDE, paint
 from mprun.reports.dot import to_dot
 from mprun.reports.drawing import Drawing, draw
-from mprun.reports.figure import TIME, Axis, Chart, Form, Mark, Panel, Series
+from mprun.reports.figure import TIME, Chart, ChartAxis, ChartForm, Mark, Panel, Series
 from mprun.reports.gallery import Gallery
-from mprun.reports.history_page import Line, make_page
+from mprun.reports.history_page import HistoryLine, make_page
 from mprun.reports.page import ComparisonPage, HistoryPage, ListingPage, Page, Picture, render
 from tests.hostile import RUN, Finding, call, copy_run, first_line, make_sweep
 
@@ -170,25 +170,25 @@ def _find_fault(elements: Sequence[tuple[str, dict[str, str]]], known: Mapping[s
 # Pages and figures from values of which each text is hostile.
 
 _SERIES = Series("s", "p0", (0, 1), (1e6, 2e6), (0.5e6, 1.5e6), (1.5e6, 2.5e6), samples=((1, 2, 3), (2,)))
-_PLAIN = Chart("c", "t", "", "line", TIME, Axis("rate", "bit/s"), (Panel("", (_SERIES,)),))
+_PLAIN = Chart("c", "t", "", "line", TIME, ChartAxis("rate", "bit/s"), (Panel("", (_SERIES,)),))
 
 
-def draw_chart(form: Form) -> Chart:
+def draw_chart(form: ChartForm) -> Chart:
     """Return a figure of a form with hostile texts."""
     hostile = replace(_SERIES, label=ALL)
     along = (
-        Axis(ALL, categories=tuple(EVIL[:2]))
+        ChartAxis(ALL, categories=tuple(EVIL[:2]))
         if form in ("bar", "box", "heat")
-        else Axis(ALL, "share" if form == "effect" else "s", title=ALL)
+        else ChartAxis(ALL, "share" if form == "effect" else "s", title=ALL)
     )
-    up = Axis("", categories=(ALL, *EVIL)) if form in ("heat", "effect") else Axis(ALL, "bit/s")
+    up = ChartAxis("", categories=(ALL, *EVIL)) if form in ("heat", "effect") else ChartAxis(ALL, "bit/s")
     panels: tuple[Panel, ...] = (
         Panel(ALL, (hostile, replace(hostile, label=EVIL[0], dash=1))),
         Panel(EVIL[1], (hostile,)),
     )
     if form == "effect":
         panels = tuple(replace(one, series=tuple(replace(line, y=(0, 1)) for line in one.series)) for one in panels)
-    return Chart(ALL, ALL, ALL, form, along, up, panels, (Mark(0.5, ALL),), Axis(ALL, "bit/s"))
+    return Chart(ALL, ALL, ALL, form, along, up, panels, (Mark(0.5, ALL),), ChartAxis(ALL, "bit/s"))
 
 
 def _replace_texts(value: Any, kept: set[str]) -> Any:
@@ -251,12 +251,12 @@ def _attempt_page(kind: type, folder: Path) -> Finding:
 
 
 def _attempt_history(folder: Path) -> Finding:
-    lines = [Line(ALL, text, "s", (ALL, "b"), (1.0, 2.0)) for text in EVIL]
+    lines = [HistoryLine(ALL, text, "s", (ALL, "b"), (1.0, 2.0)) for text in EVIL]
     page = make_page(ALL, lines, _fill(HistoryPage, ()).rows)
     return _judge(find_page_fault(page), "a page")
 
 
-def _attempt_form(form: Form, folder: Path) -> Finding:
+def _attempt_form(form: ChartForm, folder: Path) -> Finding:
     for layout in (WIDE, COLUMN):
         svg = paint(draw_chart(form), layout, ("svg",))["svg"].decode()
         if fault := find_figure_fault(svg):
@@ -365,7 +365,7 @@ def _attempt_command(words: Sequence[str], make: Callable[[Path], Path], folder:
     return Finding("", f"names of files: {odd}") if odd else Finding(f"{len(pages)} page, {len(figures)} figures")
 
 
-FORMS: Sequence[Form] = typing.get_args(Form)
+FORMS: Sequence[ChartForm] = typing.get_args(ChartForm)
 _LIST = ("runs", "list", "-o", "FOLDER", "--html", "FOLDER/list.html")
 CASES: dict[str, Callable[[Path], Finding]] = {
     **{f"figure: {form}": partial(_attempt_form, form) for form in FORMS},

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from mprun.inputs.parameter import Parameters
-from mprun.inputs.template import TemplateFault
+from mprun.inputs.parameter import FileParameters
+from mprun.inputs.template import TemplateProblem
 from mprun.model.scalar import Scalar
 from tests.hostile import Finding
 
@@ -43,7 +43,7 @@ CASES = [*ESCAPES, *ENDLESS]
 def attempt(text: str) -> Finding:
     """Render a template."""
     try:
-        value = Parameters(VALUES).render(text)
-    except TemplateFault as fault:
+        value = FileParameters(VALUES).render(text)
+    except TemplateProblem as fault:
         return Finding(str(fault).partition(":")[0][:160])
     return Finding("", f"it was rendered: {str(value)[:60]}")

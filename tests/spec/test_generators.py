@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from mprun.cli import topology
 from mprun.compile import allocate, compile_plan
-from mprun.errors import HostError, SpecError
+from mprun.errors import MachineError, SpecError
 from mprun.inputs import load, load_topology
 from mprun.inputs.generators import GENERATORS
 
@@ -76,8 +76,8 @@ def ask(directory: Path, text: str) -> Path:
 def fault_of(directory: Path, text: str) -> str:
     with pytest.raises(SpecError) as error:
         load_topology(ask(directory, text))
-    assert len(error.value.faults) == 1
-    return error.value.faults[0].removeprefix(f"{directory}/")
+    assert len(error.value.problems) == 1
+    return error.value.problems[0].removeprefix(f"{directory}/")
 
 
 def test_a_package_brings_a_generator(tmp_path: Path, packages: Path) -> None:
@@ -210,5 +210,5 @@ def test_expand_fills_in_parameters_and_overwrites_nothing(tmp_path: Path) -> No
     assert "r5:" in run("expand", "-t", file, "-p", "n=5")
     with pytest.raises(SpecError, match=r"topo\.yaml would be overwritten: name a new file"):
         run("expand", "-t", file, "-o", file)
-    with pytest.raises(HostError, match="cannot be written: no such file or directory"):
+    with pytest.raises(MachineError, match="cannot be written: no such file or directory"):
         run("expand", "-t", file, "-o", tmp_path / "nowhere" / "x.yaml")

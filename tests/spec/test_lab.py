@@ -10,7 +10,7 @@ import pytest
 from mprun.errors import SpecError
 from mprun.inputs.keys.lab_definition import PROFILES
 from mprun.labs.definition import check_claims, read_lab
-from mprun.model.fault import InputError
+from mprun.model.problem import InputError
 from tests.labs import FOLDERS
 
 LAB = FOLDERS[0]
@@ -42,7 +42,7 @@ def faults(folder: Path, text: str, whole: bool = False) -> list[str]:
 
     with pytest.raises(InputError) as error:
         read()
-    return [fault.removeprefix(f"{folder}/lab.yaml:") for fault in error.value.faults]
+    return [fault.removeprefix(f"{folder}/lab.yaml:") for fault in error.value.problems]
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

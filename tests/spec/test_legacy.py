@@ -11,15 +11,15 @@ from click.testing import CliRunner
 
 from mprun.cli import convert, group, validate
 from mprun.compile import allocate, compile_plan
-from mprun.errors import HostError, SpecError
+from mprun.errors import MachineError, SpecError
 from mprun.inputs import load, load_trees
 from mprun.inputs.document import Document
 from mprun.inputs.older import netem
-from mprun.inputs.older.conversion import Conversion
+from mprun.inputs.older.conversion import OlderConversion
 from mprun.inputs.older.conversion import convert as convert_text
-from mprun.inputs.older.lines import Role, is_older
-from mprun.inputs.parameter import Parameters
-from mprun.inputs.reader import Tree, parse, read
+from mprun.inputs.older.lines import FileRole, is_older
+from mprun.inputs.parameter import FileParameters
+from mprun.inputs.reader import FileTree, parse, read
 from mprun.inputs.rendering import render
 
 ROOT = Path(__file__).parent.parent.parent
@@ -83,21 +83,21 @@ def _digest(folder: Path, legacy_queue: bool = False) -> str:
     return compile_plan(spec, allocate(spec)).digest
 
 
-def _plain(tree: Tree) -> dict[str, object]:
-    values = Document(tree).plain(Parameters({}))
+def _plain(tree: FileTree) -> dict[str, object]:
+    values = Document(tree).plain(FileParameters({}))
     assert values is not None
     return values
 
 
-def _converted(text: str, role: Role, legacy_queue: bool = False) -> Conversion:
+def _converted(text: str, role: FileRole, legacy_queue: bool = False) -> OlderConversion:
     assert is_older(text)
     converted = convert_text(text, "older", role, legacy_queue)
-    assert converted.faults == ()
+    assert converted.problems == ()
     return converted
 
 
-def _values(text: str, role: Role, legacy_queue: bool = False) -> dict[str, object]:
-    return _plain(Tree("older", _converted(text, role, legacy_queue).root, ("older",), ()))
+def _values(text: str, role: FileRole, legacy_queue: bool = False) -> dict[str, object]:
+    return _plain(FileTree("older", _converted(text, role, legacy_queue).root, ("older",), ()))
 
 
 def _convert(*arguments: str | Path) -> str:
@@ -180,11 +180,11 @@ def test_golden_case_reads_well(case: str, update_golden: bool, monkeypatch: pyt
         *(pytest.param("experiment", text, id=name) for name, text in SCENARIOS.items()),
     ],
 )
-def test_rendering_keeps_the_values(role: Role, text: str) -> None:
+def test_rendering_keeps_the_values(role: FileRole, text: str) -> None:
     converted = _converted(text, role)
     assert converted.root is not None
     node = parse(render(converted.root, converted.comments), "new")
-    assert _plain(Tree("new", node, ("new",), ())) == _values(text, role)  # type: ignore[arg-type]
+    assert _plain(FileTree("new", node, ("new",), ())) == _values(text, role)  # type: ignore[arg-type]
 
 
 def test_lab_01_is_that_of_the_labs(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_queue(link: str, written: str, legacy: str) -> None:
 def test_events_in_the_order_of_time() -> None:
     more = "changeNetem:yes\nnetemAt_c2r_0:5.5,loss random 100% limit 50000\nnetemAt_r2s_0:3,delay 20ms 2ms loss 1\n"
     converted = _converted(_topology("20,80,20,1", more=f"{more}path_r2s_0:5,50\n"), "topology")
-    assert _plain(Tree("older", converted.root, ("older",), ()))["events"] == [
+    assert _plain(FileTree("older", converted.root, ("older",), ()))["events"] == [
         {"at": "3s", "link": "server0", "set": {"delay": "20ms", "jitter": "2ms", "loss": "1%"}},
         {"at": "5.5s", "link": "path0", "set": {"loss": "100%"}},
     ]
@@ -263,7 +263,7 @@ def test_events_in_the_order_of_time() -> None:
 @pytest.mark.parametrize("switch", ["", "changeNetem:no\n"])
 def test_events_only_when_switched_on(switch: str) -> None:
     converted = _converted(_topology("20,80,20", more=f"{switch}netemAt_c2r_0:5,loss 100%\n"), "topology")
-    assert "events" not in _plain(Tree("older", converted.root, ("older",), ()))
+    assert "events" not in _plain(FileTree("older", converted.root, ("older",), ()))
     assert [warning.message for warning in converted.warnings] == [
         "has no effect: only with 'changeNetem:yes' do links change"
     ]
@@ -388,8 +388,8 @@ def test_another_plugin_of_quic_is_a_fault(tmp_path: Path) -> None:
     _write_pair(tmp_path, TOPOLOGIES["06"], "xpType:pquic\nmptcpEnabled:0\npquicPlugins:a/fec.plugin\n")
     with pytest.raises(SpecError) as error:
         load(tmp_path / "topo", tmp_path / "xp")
-    assert len(error.value.faults) == 1
-    assert ":3: pquicPlugins: 'a/fec.plugin' is none of the plugins" in error.value.faults[0]
+    assert len(error.value.problems) == 1
+    assert ":3: pquicPlugins: 'a/fec.plugin' is none of the plugins" in error.value.problems[0]
 
 
 def test_no_traffic_at_all(tmp_path: Path) -> None:
@@ -486,7 +486,7 @@ def test_convert_refuses_what_is_faulty_or_yaml_or_twice(tmp_path: Path) -> None
 
 def test_convert_says_where_it_cannot_write(tmp_path: Path) -> None:
     _write_pair(tmp_path, TOPOLOGIES["01"], EXPERIMENTS["xp_tcp"])
-    with pytest.raises(HostError, match="cannot be written: not a directory"):
+    with pytest.raises(MachineError, match="cannot be written: not a directory"):
         _convert(tmp_path / "topo", "-o", tmp_path / "xp" / "new")
 
 

@@ -15,8 +15,8 @@ from mprun.errors import SpecError
 from mprun.inputs import Loaded, load, load_topology
 from mprun.inputs.generators import GENERATORS
 from mprun.inputs.keys.experiment import name_link
-from mprun.inputs.parameter import Parameters
-from mprun.inputs.template import TemplateFault, multiply
+from mprun.inputs.parameter import FileParameters
+from mprun.inputs.template import TemplateProblem, multiply
 from mprun.inputs.writer import write_experiment
 from mprun.labs.definition import Step
 from mprun.model.scalar import Scalar, read_scalar
@@ -54,7 +54,7 @@ def _load(directory: Path, topology: str, experiment: str = "version: 1\n", **pa
 def _faults(directory: Path, topology: str, experiment: str = "version: 1\n", **parameters: str) -> list[str]:
     with pytest.raises(SpecError) as error:
         _load(directory, topology, experiment, **parameters)
-    return [fault.removeprefix(f"{directory}/") for fault in error.value.faults]
+    return [fault.removeprefix(f"{directory}/") for fault in error.value.problems]
 
 
 def test_lab_01() -> None:
@@ -572,11 +572,11 @@ def test_a_quantity_times_a_number_keeps_its_unit() -> None:
         ("20mbit", 0.9565, "19.13mbit"),
         ("1ms", 100, "100ms"),
     ):
-        assert Parameters({"it": quantity}).render(f"{{{{ it | times({factor}) }}}}") == product
+        assert FileParameters({"it": quantity}).render(f"{{{{ it | times({factor}) }}}}") == product
     for wrong in ("fast", "-3mbit", "{{"):
-        with pytest.raises(TemplateFault, match="write a quantity and a number"):
+        with pytest.raises(TemplateProblem, match="write a quantity and a number"):
             multiply(wrong, 2)
-    with pytest.raises(TemplateFault, match="write a quantity and a number"):
+    with pytest.raises(TemplateProblem, match="write a quantity and a number"):
         multiply("20mbit", "2")
 
 

@@ -73,7 +73,7 @@ def test_mininet_finds_what_it_compares_versions_with() -> None:
     """The interpreter is the bare one that the agent uses. Debian 12's needs distutils, later ones need packaging."""
     text = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r});"
-        "from mprun.host.mininet_library import make_importable; make_importable();"
+        "from mprun.machine.mininet_library import make_importable; make_importable();"
         "from distutils.version import StrictVersion; from packaging.version import Version;"
         "assert Version('1.10') and StrictVersion('1.10')"
     )

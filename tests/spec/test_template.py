@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mprun.inputs.parameter import Parameters
-from mprun.inputs.template import MOST_IN_ALL, TemplateFault
+from mprun.inputs.parameter import FileParameters
+from mprun.inputs.template import MOST_IN_ALL, TemplateProblem
 from mprun.model.scalar import Scalar
 from tests.hostile import templates
 from tests.hostile.templates import VALUES
@@ -32,7 +32,7 @@ READ: dict[str, Scalar] = {
 
 @pytest.mark.parametrize("text", READ, ids=range(len(READ)))
 def test_what_is_read(text: str) -> None:
-    value = Parameters(VALUES).render(text)
+    value = FileParameters(VALUES).render(text)
     assert (value, type(value)) == (READ[text], type(READ[text]))
 
 
@@ -64,10 +64,10 @@ def test_all_refusals_together_take_little() -> None:
 
 def test_all_templates_of_a_file_are_bounded() -> None:
     """Each template is different, so that no result is cached."""
-    parameters = Parameters(VALUES)
+    parameters = FileParameters(VALUES)
     count = MOST_IN_ALL // len("{{ p }}00000")
     for number in range(count):
         assert parameters.render(f"{{{{ p }}}}{number:05}") == f"3{number:05}"
-    with pytest.raises(TemplateFault, match="is one template too many"):
+    with pytest.raises(TemplateProblem, match="is one template too many"):
         parameters.render(f"{{{{ p }}}}{count:05}")
     assert parameters.render("{{ p }}00000") == "300000"

@@ -15,7 +15,7 @@ from mprun.inputs import load_topology
 from mprun.inputs.keys.trace_file import TraceError, read_mahimahi
 from mprun.inputs.traces import TRACES
 from mprun.inputs.traces.generate import make_all
-from mprun.model.fault import InputError
+from mprun.model.problem import InputError
 from mprun.model.spec import LinkChange, TopologySpec
 
 MBIT = 1_000_000

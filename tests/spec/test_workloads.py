@@ -48,8 +48,8 @@ def read(directory: Path, *flows: str, more: str = "") -> Spec:
 def fault_of(directory: Path, flow: str) -> str:
     with pytest.raises(SpecError) as error:
         read(directory, flow)
-    assert len(error.value.faults) == 1
-    return error.value.faults[0].removeprefix(f"{directory}/")
+    assert len(error.value.problems) == 1
+    return error.value.problems[0].removeprefix(f"{directory}/")
 
 
 def own(name: str) -> Tool:
@@ -136,7 +136,8 @@ def test_a_file_imports_the_tools_that_it_names_alone(tmp_path: Path) -> None:
     code = f"import sys, json; from mprun.inputs import load; load({str(LAB)!r}, {str(tmp_path / 'xp.yaml')!r}); "
     code += "print(json.dumps([name for name in sys.modules if name.startswith('mprun.workloads.')]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
-    assert sorted(json.loads(done.stdout)) == ["mprun.workloads.ping", "mprun.workloads.probe", "mprun.workloads.tool"]
+    names = [f"mprun.workloads.{name}" for name in ("ping", "probe", "time_limit", "tool")]
+    assert sorted(json.loads(done.stdout)) == names
 
 
 def test_what_files_say_is_in_the_resolved_file(tmp_path: Path) -> None:

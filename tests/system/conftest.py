@@ -21,7 +21,7 @@ from typing import Any
 import polars
 import pytest
 
-from mprun.host.scratch import scratch
+from mprun.machine.scratch import scratch
 from mprun.workloads.built.program_store import find
 from tests import forked
 from tests.phases import COUNTER

@@ -10,8 +10,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from mprun.host.cache import cache
 from mprun.kernel.addition import TEMPLATES
+from mprun.machine.cache import cache
 from tests.system.conftest import COMMAND, ROOT, environment
 
 LAB = ROOT / "labs" / "07_own_scheduler"

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mprun.host.scratch import scratch
 from mprun.kernel.store import find_kernel
+from mprun.machine.scratch import scratch
 from mprun.safety import landlock
 from tests.hostile import guest
 from tests.scenes import AS_NOBODY, NOBODY, RATES_ONLY

@@ -14,7 +14,7 @@ import pytest
 
 from mprun.engines import real
 from mprun.engines.debugger import Debugger
-from mprun.errors import HostError
+from mprun.errors import MachineError
 from mprun.kernel.store import SYMBOLS, find_kernel
 from mprun.kernel.symbols import has_symbols
 from mprun.runs.run_directory import RunDirectory, read_table
@@ -228,7 +228,7 @@ def test_what_cannot_be_debugged_is_refused_with_a_reason(run: RunDirectory, fol
     done = refuse(change("real", engine="real", real_time=True))
     assert done.status == 1
     assert "ran in real time (real engine): gdb can stop only a kernel in simulated" in done.err
-    kernel = run.read("environment.json")["kernel"] | {"digest": "0" * 64}
+    kernel = run.folder.read_json("environment.json")["kernel"] | {"digest": "0" * 64}
     done = refuse(change("gone", kernel=kernel))
     assert done.status == 3
     assert f"{kernel['version']} 000000000000, is not built here (built: " in done.err
@@ -245,5 +245,5 @@ def test_what_cannot_be_debugged_is_refused_with_a_reason(run: RunDirectory, fol
 
 
 def test_the_real_engine_takes_no_debugger(run: RunDirectory) -> None:
-    with pytest.raises(HostError, match="gdb can stop only a kernel of the virtual engine"):
+    with pytest.raises(MachineError, match="gdb can stop only a kernel of the virtual engine"):
         real.run_plan(run.plan(), run, None, lambda *_: None, debugger=Debugger("gdb", {}))

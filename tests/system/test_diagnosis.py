@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +18,7 @@ from mprun.metrics.evidence import Evidence
 from mprun.metrics.observation import observe
 from mprun.metrics.summary import measure
 from mprun.model.plan import Command, Plan
+from mprun.model.run_summary import Summary
 from mprun.runs.run_directory import RunDirectory
 from tests.system.conftest import ROOT, Result
 
@@ -159,7 +159,7 @@ def test_cause_of_an_expectation_is_named(
     assert result.summary["failures"] == [f"bulk: 1 of 2 subflows: {cause}"]
 
 
-def run_plan(plan: Plan, folder: Path) -> dict[str, Any]:
+def run_plan(plan: Plan, folder: Path) -> Summary:
     """Return the summary of a plan that no input file can describe."""
     run = RunDirectory.create(folder / "runs", "test", plan.digest)
     run.write("plan.json", plan.to_json())
@@ -215,7 +215,7 @@ def test_cause_in_the_routing_is_named(
     plan = full_mesh(tmp_path)
     for node, without, instead in changes:
         plan = change(plan, node, without, instead)
-    [failure] = run_plan(plan, tmp_path)["failures"]
+    [failure] = run_plan(plan, tmp_path).failures
     assert failure.startswith("bulk: 1 of 2 subflows: ")
     assert cause in failure
 
@@ -260,7 +260,7 @@ def test_a_join_that_is_bound_to_a_device(tmp_path: Path, is_bound: bool, is_els
         "bulk: 1 of 2 subflows: join unanswered: the server's answer reached the client and no subflow took it; an "
         "endpoint that is bound to a device takes none that comes by another one"
     )
-    assert summary["failures"] == ([unanswered] if is_bound and is_elsewhere else [])
+    assert summary.failures == ((unanswered,) if is_bound and is_elsewhere else ())
 
 
 def test_an_answer_that_is_lost_on_its_way_is_no_matter_of_devices(
@@ -345,8 +345,8 @@ def test_application_without_mptcp(tmp_path: Path, end: str, cause: str) -> None
     else:
         plan = replace(plan, daemons=(replace(plan.daemons[0], env={}),))
     summary = run_plan(plan, tmp_path)
-    assert summary["failures"] == [f"bulk: asked for MPTCP and got TCP: {cause}"]
-    assert summary["status"] == "failed"
+    assert summary.failures == (f"bulk: asked for MPTCP and got TCP: {cause}",)
+    assert summary.status == "failed"
 
 
 UNLIKE = """\

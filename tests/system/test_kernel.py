@@ -9,16 +9,16 @@ import signal
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
-from mprun.engines.agent_process import Progress
+from mprun.engines.agent_process import RunProgress
 from mprun.errors import RunError
 from mprun.inputs import load
 from mprun.kernel.store import find_kernel
+from mprun.model.agent_report import AgentReport
 from mprun.model.plan import Plan
 from mprun.runs.run_directory import RunDirectory
 
@@ -38,11 +38,11 @@ def plan_for(folder: Path, *argv: str, seed: int = 1) -> Plan:
     return replace(plan, flows=(replace(plan.flows[0], argv=argv, timeout_ns=3600 * SECOND_NS),))
 
 
-def run(folder: Path, plan: Plan, progress: Progress = lambda *_: None) -> tuple[RunDirectory, dict[str, Any]]:
+def run(folder: Path, plan: Plan, progress: RunProgress = lambda *_: None) -> tuple[RunDirectory, AgentReport]:
     directory = RunDirectory.create(folder / "runs", "test", plan.digest)
     directory.write("plan.json", plan.to_json())
     virtual.run_plan(plan, directory, find_kernel(), progress)
-    return directory, directory.read("agent.json")
+    return directory, directory.agent_report()
 
 
 def children_s() -> float:
@@ -82,7 +82,7 @@ print(time.monotonic() - start)
 """
     before_s = children_s()
     directory, agent = run(tmp_path, plan_for(tmp_path, *python(text)))
-    assert agent["error"] is None
+    assert agent.error is None
     assert float(directory.log("it")) == pytest.approx(20, abs=0.01)
     # without the rules the program would read the clock 78 million times, or for ever
     assert children_s() - before_s < 60

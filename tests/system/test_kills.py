@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.host.scratch import scratch
+from mprun.machine.scratch import scratch
 from tests.descendants import below, children, command, end, wait_gone
 from tests.scenes import RATES_ONLY
 from tests.system.conftest import COMMAND, ROOT, environment, wait_until
@@ -183,7 +183,7 @@ def test_a_place_for_temporary_files_is_found_without_writing() -> None:
     """Python tests each place with a file of a random name, which stays if Python is killed then."""
     program = """
 import os, sys
-from mprun.host.scratch import temporary
+from mprun.machine.scratch import temporary
 made = []
 sys.addaudithook(lambda event, values: made.append(values) if event == "open" and values[2] & os.O_CREAT else None)
 print(temporary(), made)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from mprun.engines.agent_process import channel, watch
-from mprun.engines.guest import Bounds, Guest, booted
+from mprun.engines.guest import Guest, GuestLimits, booted
 from mprun.kernel.store import find_kernel
 from mprun.runs.run_directory import RunDirectory
 from tests.scenes import ONE_PATH
@@ -126,14 +126,14 @@ def test_who_prints_without_end_is_ended(mprun: Callable[..., Result], tmp_path:
 
 
 @pytest.fixture
-def inside(tmp_path: Path) -> Callable[[str, Bounds], str]:
+def inside(tmp_path: Path) -> Callable[[str, GuestLimits], str]:
     """Return a function that runs a script in a guest with limits and returns its output.
 
     The script is the agent, so each of its commands is an entry.
     """
     run = RunDirectory.create(tmp_path, "guest", "0123456789")
 
-    def call(script: str, bounds: Bounds) -> str:
+    def call(script: str, bounds: GuestLimits) -> str:
         (run.path / "script").write_text(script)
         guest = Guest(
             argv=["/bin/sh", "/run/mprun/run/script"],
@@ -153,7 +153,7 @@ def inside(tmp_path: Path) -> Callable[[str, Bounds], str]:
     return call
 
 
-def test_the_bound_on_files_counts_all_kinds_of_them(inside: Callable[[str, Bounds], str]) -> None:
+def test_the_bound_on_files_counts_all_kinds_of_them(inside: Callable[[str, GuestLimits], str]) -> None:
     """The log is one of the five files, and belongs to the agent.
 
     The sixth file ends the entry, and the next entry makes none.
@@ -164,18 +164,18 @@ sh -c ': >f; echo another'
 ls -d a a/* e f 2>/dev/null
 awk '{print $2, $3}' /proc/mprun_limits
 """
-    said = inside(script, Bounds(tasks=100, written_bytes=1 << 20, files=5))
+    said = inside(script, GuestLimits(tasks=100, written_bytes=1 << 20, files=5))
     lines = [line for line in said.splitlines() if "Killed" not in line]
     assert lines == ["four", "a", "a/b", "a/c", "a/d", "files 5", "files 5"]
 
 
-def test_the_agent_may_write_when_nobody_else_may(inside: Callable[[str, Bounds], str], tmp_path: Path) -> None:
+def test_the_agent_may_write_when_nobody_else_may(inside: Callable[[str, GuestLimits], str], tmp_path: Path) -> None:
     """The shell is the agent here. It writes its 4 kB itself after an entry has reached the limit of 6 kB."""
     script = """\
 sh -c 'head -c 4096 /dev/zero >a; head -c 4096 /dev/zero >b; echo not'
 for i in 1 2 3 4 5 6 7 8; do printf '%0512d' 0; done >c
 """
-    said = inside(script, Bounds(tasks=100, written_bytes=6000, files=100))
+    said = inside(script, GuestLimits(tasks=100, written_bytes=6000, files=100))
     assert "not" not in said
     folder = tmp_path / "latest"
     assert [(folder / name).stat().st_size for name in "abc"] == [4096, 0, 4096]

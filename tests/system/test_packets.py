@@ -15,7 +15,7 @@ from typing import Any
 import polars
 import pytest
 
-from mprun.host.packaged import PROFILE
+from mprun.machine.packaged import PROFILE
 from tests.system.conftest import COMMAND, LAB, ROOT, Result, call, environment, wait_until
 from tests.system.test_captures import last_counts
 from tests.system.test_misfortune import needs_root, replacing

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from mprun.cli import selftests
-from mprun.kernel.selftests.script_run import Result, run_scripts
+from mprun.kernel.selftests.script_run import ScriptResult, run_scripts
 from mprun.kernel.selftests.test_source import list_scripts
 from mprun.kernel.store import find_kernel
 from tests.system.conftest import Result as Called
@@ -52,7 +52,7 @@ def test_what_does_not_exist_is_refused(mprun: Callable[..., Called]) -> None:
     assert "the kernel 'default' has no scheduler 'fastest' (it has: default" in done.err
 
 
-def run(folder: Path, scripts: dict[str, str], scheduler: str | None = None) -> dict[str, Result]:
+def run(folder: Path, scripts: dict[str, str], scheduler: str | None = None) -> dict[str, ScriptResult]:
     """Run the test's scripts in place of the kernel's, and return their results."""
     (folder / "tests" / "net" / "mptcp").mkdir(parents=True)
     for name, text in scripts.items():
@@ -75,7 +75,7 @@ def test_a_failure_of_any_kind_is_told(tmp_path: Path) -> None:
     found = run(tmp_path, FAILING)
     assert found["fails"].names("failed") == ["second"]
     assert found["fails"].status == 1
-    assert {name: result.fault for name, result in found.items()} == {
+    assert {name: result.error for name, result in found.items()} == {
         "fails": "",
         "breaks_off": "ended with status 0 and 1 of 2 results",
         "stumbles": "ended with status 1 though no subtest failed",
@@ -197,7 +197,7 @@ def test_packetdrill_is_reported_as_not_run_beside_other_tests(
     drill = put_stand_in(tmp_path / "program") if program else None
     kernel = replace(find_kernel(), source=str(tree))
     for as_json in (True, False):
-        order = selftests.Order(None, None, 1, 1, tmp_path / "out", drill, is_silent=as_json)
+        order = selftests.TestsToRun(None, None, 1, 1, tmp_path / "out", drill, is_silent=as_json)
         assert selftests.run([kernel], order, as_json)
     said = capsys.readouterr().out
     total = json.loads(said.splitlines()[0])

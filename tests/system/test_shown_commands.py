@@ -22,8 +22,8 @@ from pathlib import Path
 
 import pytest
 
-from mprun.host.cache import cache
 from mprun.kernel.store import find_kernel
+from mprun.machine.cache import cache
 from tests.pages import NAMED, PAGES, ROOT, blocks_of, commands_in_blocks, commands_in_sentences
 from tests.system.conftest import LAB, SHORT, call, environment, needs_tool
 from tests.system.test_findings import ROWS

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from mprun.agent import program_stops
+from mprun.model.run_files import Stops
 from mprun.runs.run_directory import RunDirectory
 from tests.scenes import ONE_PATH
 from tests.system.conftest import Result
@@ -93,8 +94,8 @@ def test_writing_to_fresh_memory_is_seldom_a_stop(mprun: Callable[..., Result], 
 def test_the_cost_of_a_run_is_shown(mprun: Callable[..., Result], tmp_path: Path) -> None:
     made = run(mprun, tmp_path, command=["python3", "-c", "import os\nfor _ in range(321): os.getppid()"])
     assert made.status == 0, made.err
-    stops = RunDirectory(made.run).read("stops.json")
-    assert {"program": "python3", "call": "getppid", "count": 321} in stops
+    stops = RunDirectory(made.run).stops()
+    assert Stops("python3", "getppid", 321) in stops
     told = mprun("show", made.run, "--cost")
     assert told.status == 0
     assert "321" in told.out

@@ -22,7 +22,7 @@ import pytest
 
 from mprun import load
 from mprun.api import Sweep
-from mprun.host.cache import cache
+from mprun.machine.cache import cache
 from mprun.runs.repetition import first_difference
 from mprun.runs.run_directory import RunDirectory
 from tests.system.conftest import COMMAND, LAB, Result, call, environment, wait_until
@@ -246,7 +246,7 @@ def test_two_kernels_meet_the_same_world(tmp_path: Path, mprun: Call) -> None:
     for number in (1, 2):
         one, other = (run_of(sweep, f"kernel={name}/{number}") for name in ("default", "other"))
         assert first_difference(one, other) is None
-        assert [run.read("environment.json")["kernel"]["name"] for run in (one, other)] == ["default", "other"]
+        assert [run.environment().kernel.name for run in (one, other)] == ["default", "other"]
     compared = mprun("compare", sweep, "--by", "kernel", "--all")
     version = facts["version"]
     assert f"kernel: {version} {facts['digest'][:12]} -> {version} {'f' * 12}" in compared.out

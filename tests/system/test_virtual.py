@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from mprun.engines.guest import Guest, booted
-from mprun.host.scratch import scratch
 from mprun.kernel.store import find_kernel
+from mprun.machine.scratch import scratch
 from tests.scenes import AS_NOBODY, NOBODY, copy_kernel, give_to_nobody
 from tests.system.conftest import LAB, Result, call, digests_of, environment
 

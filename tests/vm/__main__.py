@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mprun.host.scratch import scratch
+from mprun.machine.scratch import scratch
 from tests.vm import image, kernel, machine, store, table
 from tests.vm.keys import with_keys
 from tests.vm.payload import Order, make_payload

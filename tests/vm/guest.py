@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.engines import capability, host_mptcp
+from mprun.engines import capability, machine_mptcp
 from mprun.workloads import tcpdump
 from tests.system.conftest import Result, call, interrupt_when, leaves_nothing, mprun
 
@@ -84,7 +84,7 @@ def test_doctor_tells_of_this_kernel(mprun: Callable[..., Result]) -> None:
     assert all(checks[f"kernel: {name}"]["ok"] for name in ("mptcp", "tbf", "netem", "openvswitch"))
     assert checks["mptcp: limits"]["says"] == "8 additional subflows, 8 accepted addresses"
     major, minor = map(int, re.findall(r"\d+", platform.release())[:2])
-    assert host_mptcp.find_schedulers().has_sysctl == ((major, minor) >= (6, 6))
+    assert machine_mptcp.find_schedulers().has_sysctl == ((major, minor) >= (6, 6))
 
 
 @needs_netem

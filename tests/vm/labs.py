@@ -119,7 +119,7 @@ def run_lab(lab: Lab, parent: Path) -> LabRun:
 
     (result,) = run_labs([lab], Scope("quick"), place, parent, report, lambda: None)
     for one in result.judgements:
-        print(f"{one.verdict}: {one.claim.says}: {one.outcome} {one.reason}")
+        print(f"{one.verdict}: {one.claim.says}: {one.evaluation} {one.reason}")
     return result
 
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from mprun.host import cache
-from mprun.host.scratch import scratch
+from mprun.machine import cache
+from mprun.machine.scratch import scratch
 
 
 def keep(name: str, make: Callable[[Path], None], say: Callable[[str], None]) -> Path:

@@ -17,7 +17,7 @@ import polars
 
 from mprun.api import Sweep, load
 from mprun.reports.chart import WIDE, paint
-from mprun.reports.figure import Axis, Chart, Panel, Series
+from mprun.reports.figure import Chart, ChartAxis, Panel, Series
 
 
 def draw_completions(sweep: Sweep) -> Chart:
@@ -27,7 +27,7 @@ def draw_completions(sweep: Sweep) -> Chart:
     for n, transport in enumerate(("tcp", "mptcp")):
         taken = flows.filter(transport=transport)["completion_ns"].drop_nulls().sort() / 1e6
         series.append(Series(f"beside {transport.upper()}", f"f{n}", y=taken.to_list(), dash=n))
-    x, y = Axis("completion time (ms)", scale="log"), Axis("share of short flows", "share")
+    x, y = ChartAxis("completion time (ms)", scale="log"), ChartAxis("share of short flows", "share")
     return Chart("completions", "", "", "cdf", x, y, (Panel("", tuple(series)),))
 
 

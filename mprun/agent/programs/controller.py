@@ -114,7 +114,7 @@ class Agenda:
         return None
 
 
-class Switch:
+class ConnectedSwitch:
     """A switch: its socket, and what the controller has learned about it."""
 
     def __init__(self, path: str, delay_ns: int, idle_timeout: int, match: str, agenda: Agenda) -> None:
@@ -219,10 +219,10 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def parse_switch(word: str, agenda: Agenda) -> Switch:
+def parse_switch(word: str, agenda: Agenda) -> ConnectedSwitch:
     path, *pairs = word.split(",")
     facts = dict(pair.split("=", 1) for pair in pairs)
-    return Switch(path, int(facts["delay_ns"]), int(facts["idle_timeout"]), facts["match"], agenda)
+    return ConnectedSwitch(path, int(facts["delay_ns"]), int(facts["idle_timeout"]), facts["match"], agenda)
 
 
 def main(arguments: list[str]) -> None:

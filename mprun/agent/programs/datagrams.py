@@ -29,7 +29,7 @@ RECORD = struct.Struct("<QQQ")
 BUFFER_BYTES = 4 << 20
 
 
-class Ended(Exception):
+class ReceiverStopped(Exception):
     """The receiver got SIGTERM."""
 
 
@@ -41,7 +41,7 @@ def receive(address: str, port: int, path: str) -> None:
     """Receive packets until SIGTERM, then write the records."""
 
     def end(number: int, frame: FrameType | None) -> None:
-        raise Ended
+        raise ReceiverStopped
 
     records: list[tuple[int, int, int]] = []
     receiver = open_socket(address)
@@ -54,7 +54,7 @@ def receive(address: str, port: int, path: str) -> None:
             now_ns = time.monotonic_ns()
             if len(head) == HEAD.size:
                 records.append((*HEAD.unpack(head), now_ns))
-    except Ended:
+    except ReceiverStopped:
         with open(path, "wb") as file:
             file.write(b"".join(RECORD.pack(*record) for record in records))
 

@@ -40,12 +40,12 @@ ROUND = 1 << 16
 LINGER_NS = 10_000_000_000
 
 
-class Ended(Exception):
+class EchoStopped(Exception):
     """The program got SIGTERM."""
 
 
 def end(number: int, frame: FrameType | None) -> None:
-    raise Ended
+    raise EchoStopped
 
 
 def open_socket(source: str, family: socket.AddressFamily) -> socket.socket:
@@ -196,7 +196,7 @@ def main(arguments: list[str]) -> None:
             echo.receive_until(start_ns + number * facts["interval_ns"])
             echo.send()
         echo.finish()
-    except Ended:
+    except EchoStopped:
         pass
     echo.tell()
     sys.exit(0 if echo.delays_ns else 1)

@@ -80,12 +80,12 @@ RETRANSMITS, DUPLICATES, TIMEOUTS = (100, "=I"), (216, "=I"), (240, "=H")
 Counts = tuple[int, int, int]
 
 
-class Ended(Exception):
+class FlowsStopped(Exception):
     """The program got SIGTERM."""
 
 
 def end(number: int, frame: FrameType | None) -> None:
-    raise Ended
+    raise FlowsStopped
 
 
 def open_socket(flow: dict[str, Any]) -> socket.socket:
@@ -119,7 +119,7 @@ def read_announced(head: bytes) -> tuple[int, int] | None:
     return (number, HEAD.unpack(head)[1]) if len(head) == HEAD.size else None
 
 
-def place_of(flow: dict[str, Any]) -> str:
+def address_of(flow: dict[str, Any]) -> str:
     return f"{flow['address']} port {flow['port']}"
 
 
@@ -223,9 +223,9 @@ class Sending:
         self._error = 0 if error == errno.EINPROGRESS else error
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """The destination, as people write it."""
-        return place_of(self._flow)
+        return address_of(self._flow)
 
     def send(self) -> bool:
         """Send what can be sent. Return True when all bytes are sent. Raises OSError if the connection fails."""
@@ -279,7 +279,7 @@ def send(flows: list[dict[str, Any]]) -> int:
     selector = selectors.DefaultSelector()
     try:
         return serve(flows, selector)
-    except Ended:
+    except FlowsStopped:
         under_way = list(selector.get_map().values())
         for key in under_way:
             key.data.say(0)
@@ -303,7 +303,7 @@ def serve(flows: list[dict[str, Any]], selector: selectors.BaseSelector) -> int:
             try:
                 sending = Sending(number, size, flows[n])
             except OSError as error:
-                sys.exit(f"{place_of(flows[n])}: {error.strerror}")
+                sys.exit(f"{address_of(flows[n])}: {error.strerror}")
             selector.register(sending.socket, selectors.EVENT_WRITE, sending)
             continue
         for key, events in wait(selector, left_ns):
@@ -319,7 +319,7 @@ def serve(flows: list[dict[str, Any]], selector: selectors.BaseSelector) -> int:
             except OSError as error:
                 failed += 1
                 sending.say(0)
-                print(f"{sending.place}: {error.strerror}", file=sys.stderr)
+                print(f"{sending.address}: {error.strerror}", file=sys.stderr)
             selector.unregister(sending.socket)
             sending.socket.close()
     return failed
@@ -412,7 +412,7 @@ def receive(flows: list[dict[str, Any]]) -> None:
             listener.bind(listen_at(flow))
             listener.listen(BACKLOG)
         except OSError as error:
-            sys.exit(f"{place_of(flow)}: {error.strerror}")
+            sys.exit(f"{address_of(flow)}: {error.strerror}")
         selector.register(listener, selectors.EVENT_READ, n)
     try:
         while True:
@@ -426,7 +426,7 @@ def receive(flows: list[dict[str, Any]]) -> None:
                 elif key.data.go_on(selector):
                     selector.unregister(key.data.socket)
                     key.data.socket.close()
-    except Ended:
+    except FlowsStopped:
         for flow, some in zip(flows, records, strict=True):
             with open(flow["record"], "wb") as file:
                 file.write(b"".join(RECORD.pack(*record) for record in some))

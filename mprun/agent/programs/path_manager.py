@@ -36,7 +36,7 @@ NESTED = 1 << 15
 
 
 @dataclass(frozen=True)
-class Pair:
+class AddressPair:
     """Addresses to open subflows between. number: the identifier of the local address."""
 
     local: str
@@ -45,13 +45,13 @@ class Pair:
     backup: bool
 
     @classmethod
-    def parse(cls, text: str) -> Pair:
+    def parse(cls, text: str) -> AddressPair:
         local, remote, number, *rest = text.split(",")
         return cls(local, remote, int(number), "backup" in rest)
 
 
 @dataclass
-class Connection:
+class OpenedConnection:
     """A connection that this host opened: the addresses and the port of its initial subflow."""
 
     local: str
@@ -63,19 +63,19 @@ class Connection:
 class PathManager:
     """Decides which subflows to open for this host's connections, which it keeps by token."""
 
-    def __init__(self, number: int, limit: int, pairs: list[Pair]) -> None:
+    def __init__(self, number: int, limit: int, pairs: list[AddressPair]) -> None:
         self.number = number
         self.limit = limit
         self.pairs = pairs
-        self.connections: dict[int, Connection] = {}
+        self.connections: dict[int, OpenedConnection] = {}
 
-    def take(self, event: dict[str, Any]) -> list[tuple[int, Pair, int, int]]:
+    def take(self, event: dict[str, Any]) -> list[tuple[int, AddressPair, int, int]]:
         """Return the subflows to open after an event: token, pair, identifier of the local address, remote port."""
         if "token" not in event:
             return []
         token = event["token"]
         if event["event"] == "established" and not event.get("server_side"):
-            connection = Connection(event["local"], event["remote"], event["remote_port"])
+            connection = OpenedConnection(event["local"], event["remote"], event["remote_port"])
             self.connections[token] = connection
             return self._open(token, connection, connection.remote)
         if event["event"] == "announced" and token in self.connections:
@@ -84,7 +84,7 @@ class PathManager:
             self.connections.pop(token, None)
         return []
 
-    def _open(self, token: int, connection: Connection, remote: str) -> list[tuple[int, Pair, int, int]]:
+    def _open(self, token: int, connection: OpenedConnection, remote: str) -> list[tuple[int, AddressPair, int, int]]:
         """Return the subflows to open. Every pair gets its first subflow before any pair gets its second."""
         found = []
         for n in range(self.number):
@@ -99,7 +99,7 @@ class PathManager:
         return found
 
 
-def request(token: int, pair: Pair, number: int, port: int) -> bytes:
+def request(token: int, pair: AddressPair, number: int, port: int) -> bytes:
     """Return the body of a request for a subflow."""
     flags = FLAG_SUBFLOW | (FLAG_BACKUP if pair.backup else 0)
     local = _address(pair.local) + attribute(ADDR_ID, bytes([number])) + attribute(ADDR_FLAGS, struct.pack("=I", flags))
@@ -119,7 +119,7 @@ def _address(text: str) -> bytes:
 
 
 def main(arguments: list[str]) -> int:
-    manager = PathManager(int(arguments[0]), int(arguments[1]), [Pair.parse(text) for text in arguments[2:]])
+    manager = PathManager(int(arguments[0]), int(arguments[1]), [AddressPair.parse(text) for text in arguments[2:]])
     events, requests = Netlink(NETLINK_GENERIC), Netlink(NETLINK_GENERIC)
     family = subscribe(events)
     if family is None:

@@ -38,7 +38,7 @@ class ConnectionEnded(Exception):
 
 
 # A role with its socket and the facts of the arguments.
-Role = Callable[[socket.socket, dict[str, str]], None]
+EndRole = Callable[[socket.socket, dict[str, str]], None]
 
 
 def open_socket(address: str, protocol: str, congestion: str) -> socket.socket:
@@ -136,7 +136,7 @@ def bind_everywhere(end: socket.socket, address: str, port: int) -> None:
     end.bind(("::" if ":" in address else "", port))
 
 
-def run_role(arguments: list[str], roles: Mapping[str, Role], lost: str) -> None:
+def run_role(arguments: list[str], roles: Mapping[str, EndRole], lost: str) -> None:
     """Run the role of the arguments: `server` listens at the address, every other role connects to it.
 
     lost: the reason if the connection ends within a message; `{peer}` is the other role. The exit status is 1, with the

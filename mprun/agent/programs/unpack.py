@@ -27,26 +27,26 @@ def unpack(folder: str, archives: list[str]) -> None:
     for name in archives:
         with tarfile.open(name, "r:") as archive:
             for member in archive:
-                place = place_of(folder, member)
+                inside = path_of(folder, member)
                 if member.isdir():
-                    os.mkdir(place)
+                    os.mkdir(inside)
                 elif member.issym():
                     # made at the end, so that no member of any archive is written through a link
-                    links.append((member.linkname, place))
+                    links.append((member.linkname, inside))
                 elif member.type == tarfile.REGTYPE and (source := archive.extractfile(member)) is not None:
-                    with open(place, "xb") as target:
+                    with open(inside, "xb") as target:
                         shutil.copyfileobj(source, target)
-                    os.chmod(place, member.mode & 0o755)
+                    os.chmod(inside, member.mode & 0o755)
                 else:
                     raise ValueError(f"{member.name}: no file, folder or symbolic link")
-    for target_name, place in links:
-        os.symlink(target_name, place)
+    for target_name, inside in links:
+        os.symlink(target_name, inside)
     for path, folders, names in os.walk(folder):
         for one in (path, *(os.path.join(path, name) for name in (*folders, *names))):
             os.utime(one, (TIME_S, TIME_S), follow_symlinks=False)
 
 
-def place_of(folder: str, member: tarfile.TarInfo) -> str:
+def path_of(folder: str, member: tarfile.TarInfo) -> str:
     """Return the path of a member below a folder. Raises ValueError if it leads out of it."""
     parts = member.name.split("/")
     if not all(part and part not in (".", "..") for part in parts):
@@ -66,14 +66,14 @@ def keep(folder: str, target: str, archives: list[str]) -> None:
         folders.sort()
         for name in sorted(names):
             full = os.path.join(path, name)
-            place = os.path.relpath(full, folder)
+            relative = os.path.relpath(full, folder)
             if os.path.islink(full) or not os.path.isfile(full):
                 continue
             with open(full, "rb") as file:
-                if file.read() == known.get(place):
+                if file.read() == known.get(relative):
                     continue
-            os.makedirs(os.path.dirname(os.path.join(target, place)), exist_ok=True)
-            shutil.copyfile(full, os.path.join(target, place))
+            os.makedirs(os.path.dirname(os.path.join(target, relative)), exist_ok=True)
+            shutil.copyfile(full, os.path.join(target, relative))
 
 
 if __name__ == "__main__":

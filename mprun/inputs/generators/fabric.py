@@ -10,7 +10,8 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.inputs.keys.file_model import refuse
 from mprun.inputs.keys.link import LinkProperties
-from mprun.model.fault import Path
+from mprun.model.problem import ValuePath
+from mprun.model.spec import Direction
 from mprun.model.units import hold_rate
 
 MOST_OVERSUBSCRIPTION = 1000
@@ -27,7 +28,7 @@ def _parse_ratio(value: object) -> float:
     return float(value)
 
 
-Ratio = Annotated[
+Oversubscription = Annotated[
     float,
     PlainValidator(_parse_ratio),
     WithJsonSchema({"type": "number", "minimum": 1, "maximum": MOST_OVERSUBSCRIPTION}),
@@ -37,7 +38,7 @@ Ratio = Annotated[
 class Uplink(LinkProperties):
     """A layer of links towards the core. Forward is upwards."""
 
-    oversubscription: Ratio | None = Field(
+    oversubscription: Oversubscription | None = Field(
         None,
         description="The largest rate from the layer below, divided by the rate of this layer. Use it instead of "
         "`rate`.",
@@ -50,12 +51,12 @@ class Uplink(LinkProperties):
             raise refuse({("oversubscription",): "conflicts with 'rate': remove one of the two"}, self.oversubscription)
         return self
 
-    def find_faults(self) -> dict[Path, str]:
-        faults = super().find_faults()
+    def find_problems(self, forward: Direction, reverse: Direction) -> dict[ValuePath, str]:
+        problems = super().find_problems(forward, reverse)
         if self.oversubscription is not None:
             # the ratio gives a rate later
-            faults.pop(("queue",), None)
-        return faults
+            problems.pop(("queue",), None)
+        return problems
 
     def above(self, below: LinkProperties, share: Fraction) -> LinkProperties:
         """Return this layer with the rate that its ratio gives.

@@ -60,16 +60,16 @@ class Parameters(GeneratedTopology):
 
     @model_validator(mode="after")
     def _agree(self) -> Parameters:
-        faults: dict[tuple[str | int, ...], str] = {}
+        problems: dict[tuple[str | int, ...], str] = {}
         if self.k % 2:
-            faults[("k",)] = f"{self.k} is odd: half of a router's ports lead down, half up"
+            problems[("k",)] = f"{self.k} is odd: half of a router's ports lead down, half up"
         below: tuple[str, bool] = ("access", any(rates_of(self.access)))
         for key, layer in (("aggregation", self.aggregation), ("core", self.core)):
             if layer.oversubscription is not None and not below[1]:
-                faults[(key, "oversubscription")] = f"has no rate below to divide: give '{below[0]}' a 'rate'"
+                problems[(key, "oversubscription")] = f"has no rate below to divide: give '{below[0]}' a 'rate'"
             below = (key, any(rates_of(layer)) or layer.oversubscription is not None)
-        if faults:
-            raise refuse(faults, self)
+        if problems:
+            raise refuse(problems, self)
         return self
 
     @property

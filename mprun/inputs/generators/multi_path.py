@@ -59,28 +59,28 @@ class Paths(GeneratedTopology):
 
     @model_validator(mode="after")
     def _agree(self) -> Paths:
-        faults: dict[tuple[str | int, ...], str] = {}
+        problems: dict[tuple[str | int, ...], str] = {}
         taken: dict[str, tuple[str | int, ...]] = {}
         others = self.other_links()
         for key, prefix, entries in (("paths", "path", self.paths), ("server_paths", "server", self.server_links)):
             if len(entries) > MOST_PATHS:
                 reason = "each has a subnet of its own, numbered by one byte of the address"
-                faults[(key,)] = f"{len(entries)} links are more than {MOST_PATHS}: {reason}"
+                problems[(key,)] = f"{len(entries)} links are more than {MOST_PATHS}: {reason}"
             for n, entry in enumerate(entries):
                 name = entry.name or f"{prefix}{n}"
-                place = (key, n, "name")
+                position = (key, n, "name")
                 if name in others:
-                    faults[place] = f"'{name}' is the name of another link of this generator: give it its own"
+                    problems[position] = f"'{name}' is the name of another link of this generator: give it its own"
                 if name in taken:
-                    blamed = place if entry.name else taken[name]
-                    faults[blamed] = f"'{name}' is the name of two links: give each its own"
-                taken.setdefault(name, place)
+                    blamed = position if entry.name else taken[name]
+                    problems[blamed] = f"'{name}' is the name of two links: give each its own"
+                taken.setdefault(name, position)
         if self.client_subnets == self.server_subnets:
             blamed_key = next(key for key in ("server_subnets", "client_subnets") if key in self.model_fields_set)
             message = f"{self.client_subnets} is for the other side too: give each side its own, as in '10.2.0.0/16'"
-            faults[(blamed_key,)] = message
-        if faults:
-            raise refuse(faults, self)
+            problems[(blamed_key,)] = message
+        if problems:
+            raise refuse(problems, self)
         return self
 
     def other_links(self) -> Sequence[str]:

@@ -59,27 +59,27 @@ class Parameters(GeneratedTopology):
 
     @model_validator(mode="after")
     def _agree(self) -> Parameters:
-        faults: dict[tuple[str | int, ...], str] = {}
+        problems: dict[tuple[str | int, ...], str] = {}
         down, up = self.edge * self.parallel, self.core * self.parallel
         if down > self.ports:
-            faults[("edge",)] = (
+            problems[("edge",)] = (
                 f"{self.edge} edge routers with {self.parallel} links each need {down} ports of a core router,"
                 f" which has {self.ports}: take fewer, or more 'ports'"
             )
         free = (self.ports - up) // self.interfaces
         if free < 1:
-            faults[("core",)] = (
+            problems[("core",)] = (
                 f"{self.core} core routers with {self.parallel} links each take {up} of an edge router's {self.ports}"
                 f" ports, which leaves no host its {self.interfaces}: take fewer, or more 'ports'"
             )
         elif self.hosts_per_edge is not None and self.hosts_per_edge > free:
-            faults[("hosts_per_edge",)] = f"{self.hosts_per_edge} are more than an edge router has ports for, {free}"
+            problems[("hosts_per_edge",)] = f"{self.hosts_per_edge} are more than an edge router has ports for, {free}"
         elif self.hosts > MOST_HOSTS:
-            faults[("edge",)] = f"{self.edge} edge routers have {self.hosts} hosts: {WHY_HOSTS}"
+            problems[("edge",)] = f"{self.edge} edge routers have {self.hosts} hosts: {WHY_HOSTS}"
         if self.trunk.oversubscription is not None and not any(rates_of(self.access)):
-            faults[("trunk", "oversubscription")] = "has no rate below to divide: give 'access' a 'rate'"
-        if faults:
-            raise refuse(faults, self)
+            problems[("trunk", "oversubscription")] = "has no rate below to divide: give 'access' a 'rate'"
+        if problems:
+            raise refuse(problems, self)
         return self
 
     @property

@@ -15,7 +15,7 @@ from mprun.inputs.keys.field import Name, Time
 from mprun.inputs.keys.file_model import FileModel, refuse
 from mprun.inputs.keys.link import DirectionProperties
 from mprun.inputs.traces import TRACES
-from mprun.model.fault import Path
+from mprun.model.problem import ValuePath
 from mprun.model.units import NS_PER_MS
 
 PROPERTIES = tuple(DirectionProperties.model_fields)
@@ -83,43 +83,43 @@ class EventEntry(FileModel):
     @model_validator(mode="after")
     def _agree(self) -> EventEntry:
         actions = [name for name in ("set", "state", "schedule", "trace") if getattr(self, name) is not None]
-        faults: dict[Path, str] = {}
+        problems: dict[ValuePath, str] = {}
         if len(actions) != 1:
             what = "changes nothing" if not actions else f"has {' and '.join(actions)}"
-            faults[()] = f"{what}: write one of 'set', 'state', 'schedule', 'trace'"
+            problems[()] = f"{what}: write one of 'set', 'state', 'schedule', 'trace'"
         if self.set is not None and not self.set.model_fields_set:
-            faults[("set",)] = "sets nothing: write a property, as in '{loss: 100%}'"
+            problems[("set",)] = "sets nothing: write a property, as in '{loss: 100%}'"
         is_address = self.state in ("removed", "added")
         if is_address and (self.host is None or self.address is None):
-            faults[("state",)] = f"an address is {self.state} of a host: write 'host: client, address: path0'"
+            problems[("state",)] = f"an address is {self.state} of a host: write 'host: client, address: path0'"
         elif not is_address and self.link is None:
-            faults[("link",)] = "is missing: write 'link: path0'"
+            problems[("link",)] = "is missing: write 'link: path0'"
         for name in ("every", "step", "interval"):
             value = getattr(self, name)
             if value is not None and value < NS_PER_MS:
-                faults[(name,)] = "is shorter than 1ms: write a longer time"
+                problems[(name,)] = "is shorter than 1ms: write a longer time"
         if self.lasts is not None:
             if self.over is not None or self.schedule is not None or self.trace is not None:
-                faults[("for",)] = "is for 'set' at once and 'state': write the later change as an event of its own"
+                problems[("for",)] = "is for 'set' at once and 'state': write the later change as an event of its own"
             elif self.lasts == 0:
-                faults[("for",)] = "is zero: write a longer time, as in '200ms'"
+                problems[("for",)] = "is zero: write a longer time, as in '200ms'"
             elif self.every is not None and self.lasts >= self.every:
-                faults[("for",)] = "is not shorter than 'every': the change would never be undone"
+                problems[("for",)] = "is not shorter than 'every': the change would never be undone"
         if self.trace in TRACES:
             for name in sorted({"format", "interval"} & self.model_fields_set):
-                faults[(name,)] = (
+                problems[(name,)] = (
                     f"has no effect on '{self.trace}', a trace of mprun: remove it, or write './{self.trace}'"
                 )
         if self.every is not None and self.until is None:
-            faults[("until",)] = "is missing: write when repetition ends, as in 'until: 60s'"
+            problems[("until",)] = "is missing: write when repetition ends, as in 'until: 60s'"
         if self.until is not None and self.every is None and self.trace is None:
-            faults[("every",)] = "is missing: write the time between repetitions, as in 'every: 10s'"
+            problems[("every",)] = "is missing: write the time between repetitions, as in 'every: 10s'"
         if self.until is not None and self.until <= self.at:
-            faults[("until",)] = "is not after 'at': nothing would happen"
+            problems[("until",)] = "is not after 'at': nothing would happen"
         if self.over is not None and self.set is None:
-            faults[("over",)] = "needs 'set': write the values to reach"
+            problems[("over",)] = "needs 'set': write the values to reach"
         if self.over is not None and self.step and self.over % self.step:
-            faults[("step",)] = "does not divide 'over' into equal steps"
-        if faults:
-            raise refuse(faults, self)
+            problems[("step",)] = "does not divide 'over' into equal steps"
+        if problems:
+            raise refuse(problems, self)
         return self

@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
-from mprun.inputs.keys.field import DEFAULT_SEED, SEED, CaptureSize, Name, Snaplen, Time, Version, Whole
+from mprun.inputs.keys.field import DEFAULT_SEED, SEED, CaptureSize, FileVersion, Name, Snaplen, Time, Whole
 from mprun.inputs.keys.file_model import FileModel, refuse
 from mprun.inputs.keys.impairment import text_schema
 from mprun.inputs.keys.pairing import HostKey
 from mprun.inputs.keys.plot import PlotEntry
 from mprun.inputs.keys.search import SearchEntry
-from mprun.inputs.keys.traffic_entry import Congestion
-from mprun.model.fault import Path
+from mprun.inputs.keys.traffic_entry import CongestionName
+from mprun.model.problem import ValuePath
 from mprun.model.scalar import name_value
 from mprun.model.spec import (
     VARIATIONS,
@@ -25,9 +25,9 @@ from mprun.model.spec import (
     FaultAction,
     Mptcp,
     PacketFault,
-    PathManager,
+    PathManagerName,
     Repeat,
-    Series,
+    SampleKind,
     Until,
     Variation,
 )
@@ -44,7 +44,7 @@ SMALLEST_RING_BYTES = 3 << 20
 
 _SYSCTL = re.compile(r"[a-z][a-z0-9_]*([./][A-Za-z0-9_-]+)+")
 # Only sysctls of the network: files are shared between strangers, and other sysctls apply to the whole machine.
-_SYSCTL_PLACES = ("net.ipv4.", "net.ipv6.", "net.mptcp.", "net.sctp.", "net.core.")
+_SYSCTL_PREFIXES = ("net.ipv4.", "net.ipv6.", "net.mptcp.", "net.sctp.", "net.core.")
 # `{experiment}` and `{topology}` stand for the names of the files, without their suffix.
 _LINK = re.compile(r"([A-Za-z0-9]|\{(experiment|topology)\})([A-Za-z0-9._-]|\{(experiment|topology)\}){0,199}")
 _RUN_FILE = re.compile(r"[A-Za-z0-9_*.-]+(/[A-Za-z0-9_*.-]+)*")
@@ -55,9 +55,9 @@ def _parse_sysctl(value: object) -> str:
     if not isinstance(value, str) or not _SYSCTL.fullmatch(value):
         raise ValueError(f"'{value}' is no sysctl: write its full name, as in 'net.ipv4.tcp_congestion_control'")
     name = value.replace("/", ".")
-    if not name.startswith(_SYSCTL_PLACES):
-        places = ", ".join(place + "*" for place in _SYSCTL_PLACES)
-        raise ValueError(f"'{name}' is not a setting of the network: only {places} may be set")
+    if not name.startswith(_SYSCTL_PREFIXES):
+        prefixes = ", ".join(prefix + "*" for prefix in _SYSCTL_PREFIXES)
+        raise ValueError(f"'{name}' is not a setting of the network: only {prefixes} may be set")
     return name
 
 
@@ -133,9 +133,9 @@ _PERCENT = {"type": "string", "pattern": PERCENT_PATTERN}
 Confidence = Annotated[float, PlainValidator(_parse_confidence), WithJsonSchema({"enum": ["95%", "99%"]})]
 Within = Annotated[float, PlainValidator(_parse_within), WithJsonSchema(_PERCENT)]
 Filter = Annotated[str, PlainValidator(_parse_filter), WithJsonSchema({"type": "string"})]
-Link = Annotated[str, PlainValidator(_parse_link), WithJsonSchema({"type": "string", "pattern": _LINK.pattern})]
+LinkName = Annotated[str, PlainValidator(_parse_link), WithJsonSchema({"type": "string", "pattern": _LINK.pattern})]
 RunFile = Annotated[str, PlainValidator(_parse_run_file), WithJsonSchema({"type": "string"})]
-Interval = Annotated[
+SampleInterval = Annotated[
     int,
     PlainValidator(INTERVAL.parse),
     WithJsonSchema(text_schema(INTERVAL.pattern, "100ms", "1s")),
@@ -175,7 +175,7 @@ class EndpointEntry(FileModel):
 class MptcpEntry(FileModel):
     """A host's MPTCP settings."""
 
-    path_manager: PathManager = Field(
+    path_manager: PathManagerName = Field(
         "default",
         description="The path manager. `default` opens no additional subflow. `fullmesh` opens one subflow for "
         "each pair of addresses. `in-order` joins the host's first address with the peer's first, the "
@@ -229,7 +229,7 @@ class HostEntry(FileModel):
         {},
         description="Sysctls of the host's network namespace. mprun sets them before the traffic and reads them back.",
     )
-    congestion: dict[Name, Congestion] = Field(
+    congestion: dict[Name, CongestionName] = Field(
         {},
         description="The congestion control of TCP connections and MPTCP subflows from the host's address on a link. "
         "The key is the name of the link (`congctl` of ip-route(8)). Default: the congestion control of the host.",
@@ -305,7 +305,7 @@ class FaultEntry(FileModel):
 
     @model_validator(mode="after")
     def _agree(self) -> FaultEntry:
-        faults: dict[Path, str] = {}
+        faults: dict[ValuePath, str] = {}
         if self.action == "delay" and self.by is None:
             faults[("by",)] = "is missing: write 'by: 50ms'"
         if self.by is not None and self.action not in ("delay", "duplicate"):
@@ -349,22 +349,22 @@ class ProbeEntry(FileModel):
 class SampleEntry(FileModel):
     """The values to sample, and the intervals."""
 
-    interfaces: Interval | None = Field(
+    interfaces: SampleInterval | None = Field(
         None,
         description="The interval between samples of bytes, packets and drops of every interface. Default: once "
         "at time zero, once at the end.",
     )
-    queues: Interval | None = Field(
+    queues: SampleInterval | None = Field(
         None,
         description="The interval between samples of backlog and drops of every link's queues. Default: once at "
         "time zero, once at the end.",
     )
-    sockets: Interval | None = Field(
+    sockets: SampleInterval | None = Field(
         None,
         description="The interval between samples of congestion window, round-trip time, rates and bytes of every "
         "TCP socket. Each MPTCP subflow has its own TCP socket. Default: 500ms.",
     )
-    cpu: Interval | None = Field(
+    cpu: SampleInterval | None = Field(
         None,
         description="The interval between samples of the CPU time of every program and of the machine's CPUs, in "
         "the real engine. Default: not sampled.",
@@ -376,9 +376,9 @@ class SampleEntry(FileModel):
             raise ValueError("samples nothing: write an interval, as in 'sockets: 100ms'")
         return self
 
-    def intervals(self) -> dict[Series, int]:
+    def intervals(self) -> dict[SampleKind, int]:
         asked = {"interfaces": self.interfaces, "queues": self.queues, "sockets": self.sockets, "cpu": self.cpu}
-        return {cast(Series, name): interval for name, interval in asked.items() if interval is not None}
+        return {cast(SampleKind, name): interval for name, interval in asked.items() if interval is not None}
 
 
 class ExpectEntry(FileModel):
@@ -460,7 +460,7 @@ class RepeatEntry(FileModel):
 
     @model_validator(mode="after")
     def _agree(self) -> RepeatEntry:
-        faults: dict[Path, str] = {}
+        faults: dict[ValuePath, str] = {}
         if self.until is not None and self.runs is not None:
             faults[("runs",)] = "conflicts with 'until', which decides how many: remove one of the two"
         for name in ("min", "max"):
@@ -491,7 +491,7 @@ class ExperimentFile(FileModel):
         ("topology", "nodes", "paths", "events", "middleboxes", "addressing", "ecmp"),
         "is a key of topologies: write it there, or in a topology file of its own that begins with 'extends: FILE'",
     )
-    version: Version = Field(description="The version of this format.", examples=[1])
+    version: FileVersion = Field(description="The version of this format.", examples=[1])
     description: str = Field("", description="A text for people: the purpose of the experiment.")
     hosts: dict[HostKey, HostEntry] = Field(
         {},
@@ -527,7 +527,7 @@ class ExperimentFile(FileModel):
     search: SearchEntry | None = Field(
         None, description="The conditions that `mprun search` varies, to find where a statement does not hold."
     )
-    links: dict[Link, RunFile] = Field(
+    links: dict[LinkName, RunFile] = Field(
         {},
         description="Links to files of the newest run, in the folder of this experiment file. The key is the name "
         "of the link. In a name, `{experiment}` and `{topology}` stand for the names of the two files without their "

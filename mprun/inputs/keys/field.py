@@ -9,22 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from ipaddress import IPv4Network
 from typing import Annotated, Any, TypeVar
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, PlainValidator, WithJsonSchema
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, PlainValidator, WithJsonSchema, create_model
 from pydantic_core import CoreSchema, core_schema
 
 from mprun.inputs.keys import impairment
-from mprun.inputs.keys.file_model import faults_at, refuse
-from mprun.inputs.keys.impairment import text_schema
+from mprun.inputs.keys.file_model import FileModel, read_fields
+from mprun.inputs.keys.impairment import SchemaOnDemand, either_schema, text_schema
 from mprun.model import units
-from mprun.model.fault import Path, name_nearest
+from mprun.model.problem import ValuePath
 from mprun.model.scalar import PRIVATE, name_value
 from mprun.model.spec import Chance, Jitter, Loss, Queue, Reorder
 
-Value = TypeVar("Value")
-Both = tuple[Value | None, Value | None]
+FieldT = TypeVar("FieldT")
+Both = tuple[FieldT | None, FieldT | None]
 
 NAME_PATTERN = "^[a-zA-Z][a-zA-Z0-9_-]{0,31}$"
 MOST_NAME = 32
@@ -67,25 +68,20 @@ class Whole:
         return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
 
 
-def _by_direction(parse: Callable[[object], Value]) -> Callable[[object], Both[Value]]:
+def _by_direction(parse: Callable[[object], FieldT]) -> Callable[[object], Both[FieldT]]:
     """Return a parser of one value for both directions, or of a mapping with `forward`, `reverse` or both."""
 
-    def read(value: object) -> Both[Value]:
+    @cache
+    def entry() -> type[FileModel]:
+        """Return the model of the mapping, which few files need."""
+        one: Any = Annotated[Any, PlainValidator(parse)]
+        return create_model("DirectionsEntry", __base__=FileModel, forward=(one, None), reverse=(one, None))
+
+    def read(value: object) -> Both[FieldT]:
         if not isinstance(value, dict) or (value and not value.keys() & {"forward", "reverse"}):
             both = parse(value)
             return both, both
-        faults: dict[tuple[str | int, ...], str] = {}
-        parsed: dict[str, Value] = {}
-        for key, one in value.items():
-            if key not in ("forward", "reverse"):
-                faults[(key,)] = f"unknown key '{key}'{name_nearest(key, ('forward', 'reverse'), 'keys here')}"
-                continue
-            try:
-                parsed[key] = parse(one)
-            except ValueError as error:
-                faults |= faults_at((key,), error)
-        if faults:
-            raise refuse(faults, value)
+        parsed = read_fields(entry(), value)
         if not parsed:
             raise ValueError("is empty: write 'forward', 'reverse' or both")
         return parsed.get("forward"), parsed.get("reverse")
@@ -93,13 +89,13 @@ def _by_direction(parse: Callable[[object], Value]) -> Callable[[object], Both[V
     return read
 
 
-def spread_directions(place: Path, value: object) -> Iterator[tuple[Path, object]]:
+def spread_directions(position: ValuePath, value: object) -> Iterator[tuple[ValuePath, object]]:
     """Yield a written value with its place, or the value of each direction with the place of the direction."""
     if isinstance(value, Mapping):
         for key, one in value.items():
-            yield (*place, key), one
+            yield (*position, key), one
     elif value is not None:
-        yield place, value
+        yield position, value
 
 
 def _parse_rtt(value: object) -> int:
@@ -129,21 +125,23 @@ Name = Annotated[str, PlainValidator(parse_name), WithJsonSchema({"type": "strin
 Rtt = Annotated[int, PlainValidator(_parse_rtt), WithJsonSchema(text_schema(units.RTT.pattern, "40ms"))]
 Width = Annotated[int, PlainValidator(units.WIDTH.parse), WithJsonSchema(WIDTH_SCHEMA)]
 Time = Annotated[int, PlainValidator(units.TIME.parse), WithJsonSchema(TIME_SCHEMA)]
-RateBoth = Annotated[
-    Both[int], PlainValidator(_by_direction(units.parse_link_rate)), WithJsonSchema(_both_schema(_RATE))
+
+
+def _both(
+    parse: Callable[[object], Any], one: dict[str, Any], *models: type[FileModel]
+) -> tuple[PlainValidator, SchemaOnDemand]:
+    return PlainValidator(_by_direction(parse)), SchemaOnDemand(lambda: _both_schema(either_schema(one, *models)))
+
+
+RateBoth = Annotated[Both[int], *_both(units.parse_link_rate, _RATE)]
+DelayBoth = Annotated[Both[int], *_both(units.DELAY.parse, _DELAY)]
+JitterBoth = Annotated[Both[Jitter], *_both(impairment.parse_jitter, impairment.DELAY, impairment.JitterEntry)]
+LossBoth = Annotated[
+    Both[Loss], *_both(impairment.parse_loss_model, impairment.PERCENT, *impairment.LOSS_ENTRIES.values())
 ]
-DelayBoth = Annotated[Both[int], PlainValidator(_by_direction(units.DELAY.parse)), WithJsonSchema(_both_schema(_DELAY))]
-
-
-def _both(parse: Callable[[object], Any], schema: dict[str, Any]) -> tuple[PlainValidator, WithJsonSchema]:
-    return PlainValidator(_by_direction(parse)), WithJsonSchema(_both_schema(schema))
-
-
-JitterBoth = Annotated[Both[Jitter], *_both(impairment.parse_jitter, impairment.JITTER_SCHEMA)]
-LossBoth = Annotated[Both[Loss], *_both(impairment.parse_loss_model, impairment.LOSS_SCHEMA)]
-ChanceBoth = Annotated[Both[Chance], *_both(impairment.parse_chance, impairment.CHANCE_SCHEMA)]
-ReorderBoth = Annotated[Both[Reorder], *_both(impairment.parse_reorder, impairment.REORDER_SCHEMA)]
-QueueBoth = Annotated[Both[Queue], *_both(impairment.parse_discipline, impairment.QUEUE_SCHEMA)]
+ChanceBoth = Annotated[Both[Chance], *_both(impairment.parse_chance, impairment.PERCENT)]
+ReorderBoth = Annotated[Both[Reorder], *_both(impairment.parse_reorder, impairment.PERCENT, impairment.ReorderEntry)]
+QueueBoth = Annotated[Both[Queue], *_both(impairment.parse_queue, impairment.QUEUE, impairment.QueueEntry)]
 
 
 def _parse_end(value: object) -> tuple[str, ...]:
@@ -176,7 +174,7 @@ def _parse_version(value: object) -> int:
     return 1
 
 
-Version = Annotated[int, PlainValidator(_parse_version), WithJsonSchema({"const": 1})]
+FileVersion = Annotated[int, PlainValidator(_parse_version), WithJsonSchema({"const": 1})]
 
 
 def _snaplen(value: object) -> int:

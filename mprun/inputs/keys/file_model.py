@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base of the models of files, and pydantic's errors in mprun's words.
 
-`check` validates plain values with a model and records each fault at its path. The models are in `topology` and
+`check` validates plain values with a model and records each problem at its path. The models are in `topology` and
 `experiment`.
 """
 
@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origi
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from mprun.model.fault import Notes, Path, name_nearest
+from mprun.model.problem import Notes, ValuePath, name_nearest
 from mprun.model.scalar import name_value
 
 
@@ -34,21 +34,21 @@ class FileModel(BaseModel):
 Model = TypeVar("Model", bound=FileModel)
 
 
-def check(model: type[Model], values: Mapping[str, object], notes: Notes, place: Path = ()) -> Model | None:
-    """Return the values as a model; None after recording the faults.
+def check(model: type[Model], values: Mapping[str, object], notes: Notes, position: ValuePath = ()) -> Model | None:
+    """Return the values as a model; None after recording the problems.
 
-    place: the path of the values in their file.
+    position: the path of the values in their file.
     """
     try:
         return model.model_validate(values)
     except ValidationError as error:
         for path, text in explain(model, error):
-            notes.fault((*place, *path), text)
+            notes.refuse((*position, *path), text)
         return None
 
 
-def explain(model: type[FileModel], error: ValidationError) -> Iterator[tuple[Path, str]]:
-    """Each fault that pydantic found in values for a model: its path and our message."""
+def explain(model: type[FileModel], error: ValidationError) -> Iterator[tuple[ValuePath, str]]:
+    """Each problem that pydantic found in values for a model: its path and our message."""
     for detail in error.errors(include_url=False):
         path, owner = _locate(model, detail["loc"])
         yield path, _say(detail, path, owner)
@@ -66,7 +66,7 @@ def salvage(model: type[Model], values: Mapping[str, object]) -> Model | None:
     return None
 
 
-def _remove(values: dict[str, object], path: Path) -> None:
+def _remove(values: dict[str, object], path: ValuePath) -> None:
     """Remove a value. An item of a list becomes empty, so that the other items keep their places."""
     holder: Any = values
     for element in path[:-1]:
@@ -80,34 +80,42 @@ def _remove(values: dict[str, object], path: Path) -> None:
         holder[path[-1]] = {}
 
 
-def refuse(faults: Mapping[Path, str], value: object) -> ValidationError:
-    """An error with faults below the value of a validator, each at its own path."""
+def refuse(problems: Mapping[ValuePath, str], value: object) -> ValidationError:
+    """An error with problems below the value of a validator, each at its own path."""
     return ValidationError.from_exception_data(
         "value",
         [
             InitErrorDetails(type=PydanticCustomError("mprun", "{text}", {"text": text}), loc=path, input=value)
-            for path, text in faults.items()
+            for path, text in problems.items()
         ],
     )
 
 
-def faults_at(place: Path, error: ValueError) -> dict[Path, str]:
-    """The faults that a parser of a value at `place` found, by path: one fault, or the faults of `refuse`."""
-    if isinstance(error, ValidationError):
-        return {(*place, *detail["loc"]): str(detail["ctx"]["text"]) for detail in error.errors()}
-    return {place: str(error)}
+def read_fields(model: type[FileModel], value: Mapping[Any, object]) -> dict[str, Any]:
+    """Return the fields of a model that a mapping sets, by their Python names.
+
+    It is for the parser of a value that may be a mapping. Raises a ValidationError with every problem.
+    """
+    try:
+        read = model.model_validate(value)
+    except ValidationError as error:
+        # in the order of the file, and what is missing last
+        order = {name: n for n, name in enumerate(value)}
+        problems = sorted(explain(model, error), key=lambda problem: order.get(problem[0][0], len(order)))
+        raise refuse(dict(problems), value) from None
+    return {name: getattr(read, name) for name in model.model_fields if name in read.model_fields_set}
 
 
 def known_keys(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def _locate(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[Path, type[FileModel] | None]:
+def _locate(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[ValuePath, type[FileModel] | None]:
     """The path in the file, and the model of the mapping with its last element.
 
     pydantic's location also names the key of a mapping.
     """
-    path: Path = ()
+    path: ValuePath = ()
     kind: Any = model
     owner: type[FileModel] | None = None
     for element in location:
@@ -143,8 +151,8 @@ def _mapping_of(kind: Any) -> type[FileModel] | None:
     return models[0] if get_origin(kind) in (Union, UnionType) and len(models) == 1 else None
 
 
-def _say(detail: ErrorDetails, path: Path, owner: type[FileModel] | None) -> str:
-    """A fault in our words."""
+def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -> str:
+    """A problem in our words."""
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     if kind == "mprun":
         return str(context["text"])

@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
-from mprun.inputs.keys.field import Name, Time, Version
+from mprun.inputs.keys.field import FileVersion, Name, Time
 from mprun.inputs.keys.file_model import FileModel
 from mprun.statements.expression import Expression, parse, parse_value
 
-Profile = Literal["quick", "published"]
+LabProfile = Literal["quick", "published"]
 
 
-PROFILES: tuple[Profile, ...] = ("quick", "published")
+PROFILES: tuple[LabProfile, ...] = ("quick", "published")
 
 
 def _parse_statement(value: object) -> Expression:
@@ -42,7 +42,7 @@ class StepEntry(FileModel):
     topology: str = Field(description="The topology file, relative to the lab file.", examples=["topo"])
     experiment: str = Field(description="The experiment file, relative to the lab file.", examples=["xp_tcp"])
     params: dict[str, str | int | float | bool] = Field({}, description="Parameters of the run, as with the option -p.")
-    profile: Profile | None = Field(
+    profile: LabProfile | None = Field(
         None, description="The only profile in which the step runs. Default: both profiles."
     )
 
@@ -227,7 +227,7 @@ class KernelEntry(FileModel):
 class LabFile(FileModel):
     """A lab: runs of experiments, their expected results, and questions."""
 
-    version: Version = Field(description="The version of this format.", examples=[1])
+    version: FileVersion = Field(description="The version of this format.", examples=[1])
     title: str = Field(description="The title of the lab, in one line.", examples=["Two paths, twice the rate"])
     aim: str = Field(description="The aim: what a student knows after the lab.", examples=["What a second path gives"])
     kernel: KernelEntry | None = Field(

@@ -23,7 +23,7 @@ from mprun.inputs.keys.field import (
 from mprun.inputs.keys.file_model import FileModel, refuse
 from mprun.inputs.keys.profile import PROFILES
 from mprun.model.distribution import SHAPES, largest_amount_ns, least_delay_ns
-from mprun.model.fault import Path, tell_unknown
+from mprun.model.problem import ValuePath, tell_unknown
 from mprun.model.spec import DEFAULT_MTU, HEADER_BYTES, Addressing, Chance, Direction, Jitter, LinkSpec, Reorder
 from mprun.model.units import DELAY, MOST_QUEUE_BYTES
 
@@ -34,7 +34,7 @@ def _parse_profile(value: object) -> str:
     return value
 
 
-Profile = Annotated[str, PlainValidator(_parse_profile), WithJsonSchema({"enum": list(PROFILES)})]
+ProfileName = Annotated[str, PlainValidator(_parse_profile), WithJsonSchema({"enum": list(PROFILES)})]
 
 
 class DirectionProperties(FileModel):
@@ -107,17 +107,17 @@ def _is_nothing(value: object) -> bool:
     return isinstance(value, Chance) and value.probability == 0
 
 
-def find_disagreements(forward: Direction, reverse: Direction) -> dict[Path, str]:
-    """Faults of properties that need another property, by the key of the fault."""
-    faults: dict[Path, str] = {}
+def find_disagreements(forward: Direction, reverse: Direction) -> dict[ValuePath, str]:
+    """Problems of properties that need another property, by the key of the problem."""
+    problems: dict[ValuePath, str] = {}
     for direction in (forward, reverse):
         if direction.queue is not None and direction.rate_bit_per_s is None:
-            faults[("queue",)] = "has no effect without a rate: give the link a 'rate' or remove 'queue'"
+            problems[("queue",)] = "has no effect without a rate: give the link a 'rate' or remove 'queue'"
         if message := _explain_cut_jitter(direction):
-            faults[("jitter",)] = message
+            problems[("jitter",)] = message
         if direction.reorder is not None and not direction.delay_ns:
-            faults[("reorder",)] = "has no effect without a delay: give the link a 'delay'"
-    return faults
+            problems[("reorder",)] = "has no effect without a delay: give the link a 'delay'"
+    return problems
 
 
 def _explain_cut_jitter(direction: Direction) -> str | None:
@@ -159,7 +159,7 @@ def _explain_queue(direction: Direction, frame_bytes: int) -> str | None:
 class LinkProperties(DirectionProperties):
     """Rate, delay, loss and all other properties of a link."""
 
-    profile: Profile | None = Field(
+    profile: ProfileName | None = Field(
         None,
         description="A named set of properties. Forward is the uplink. Other keys of the link override the profile.",
         examples=["4g-lte"],
@@ -174,19 +174,20 @@ class LinkProperties(DirectionProperties):
 
     @model_validator(mode="after")
     def _agree(self) -> LinkProperties:
-        faults = self.find_faults()
+        ways = self.directions()
+        problems = self.find_problems(*ways)
         if self.rtt is not None and self.delay is not None:
-            faults[("rtt",)] = "conflicts with 'delay': remove one of the two"
-        for direction in self.directions():
+            problems[("rtt",)] = "conflicts with 'delay': remove one of the two"
+        for direction in ways:
             if message := _explain_queue(direction, self.mtu + HEADER_BYTES):
-                faults.setdefault(("queue",), message)
-        if faults:
-            raise refuse(faults, self)
+                problems.setdefault(("queue",), message)
+        if problems:
+            raise refuse(problems, self)
         return self
 
-    def find_faults(self) -> dict[Path, str]:
-        """Faults of properties that need another property, by the key of the fault."""
-        return find_disagreements(*self.directions())
+    def find_problems(self, forward: Direction, reverse: Direction) -> dict[ValuePath, str]:
+        """Problems of properties that need another property, by the key of the problem."""
+        return find_disagreements(forward, reverse)
 
     def directions(self) -> tuple[Direction, Direction]:
         """Forward and reverse."""

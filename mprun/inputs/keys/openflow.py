@@ -30,7 +30,7 @@ def _parse_idle_timeout(value: object) -> int:
     return ns // NS_PER_S
 
 
-Line = Annotated[str, PlainValidator(_parse_line), WithJsonSchema({"type": "string"})]
+OfctlLine = Annotated[str, PlainValidator(_parse_line), WithJsonSchema({"type": "string"})]
 IdleTimeout = Annotated[int, PlainValidator(_parse_idle_timeout), WithJsonSchema(TIME_SCHEMA)]
 
 
@@ -66,12 +66,12 @@ class OpenFlowEntry(FileModel):
             "controller is given, else flows if flows are given, else learning."
         ),
     )
-    flows: list[Line] = Field(
+    flows: list[OfctlLine] = Field(
         [],
         description="Flows in the syntax of ovs-ofctl(8), with names of links instead of ports.",
         examples=[["in_port=path0,actions=output:server0"]],
     )
-    groups: list[Line] = Field(
+    groups: list[OfctlLine] = Field(
         [],
         description="Groups in the syntax of ovs-ofctl(8).",
         examples=[["group_id=1,type=select,bucket=output:path0,bucket=output:path1"]],

@@ -11,10 +11,10 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 from mprun.inputs.keys.field import Name
 from mprun.inputs.keys.file_model import FileModel, refuse
 from mprun.model import units
-from mprun.model.fault import Path
-from mprun.model.json_form import TABLES
 from mprun.model.metric import Better, Unit
+from mprun.model.problem import ValuePath
 from mprun.model.spec import Flow
+from mprun.model.table_columns import TABLES
 
 # The value of a metric that follows from several values of the output.
 Take = Literal["last", "first", "sum", "count", "mean", "min", "max", "median", "p95", "p99"]
@@ -107,17 +107,17 @@ class MetricEntry(FileModel):
 
     @model_validator(mode="after")
     def _agree(self) -> MetricEntry:
-        faults: dict[Path, str] = {}
+        problems: dict[ValuePath, str] = {}
         ways = [way for way in (self.regex, self.json_path, self.column) if way is not None]
         if len(ways) != 1:
             what = "finds no value" if not ways else "finds its values in several ways"
-            faults[()] = f"{what}: write one of 'regex', 'json' and 'column'"
+            problems[()] = f"{what}: write one of 'regex', 'json' and 'column'"
         if self.file is not None and self.of is not None:
-            faults[("of",)] = "conflicts with 'file': remove one of the two"
+            problems[("of",)] = "conflicts with 'file': remove one of the two"
         if self.take == "count" and self.unit != "count":
-            faults[("unit",)] = "is not the unit of a number of values: remove it"
-        if faults:
-            raise refuse(faults, self)
+            problems[("unit",)] = "is not the unit of a number of values: remove it"
+        if problems:
+            raise refuse(problems, self)
         return self
 
     def plain(self) -> dict[str, Any]:
@@ -148,15 +148,15 @@ class TableEntry(FileModel):
 
     @model_validator(mode="after")
     def _agree(self) -> TableEntry:
-        faults: dict[Path, str] = {}
+        problems: dict[ValuePath, str] = {}
         if self.name in TABLES:
-            faults[("name",)] = f"'{self.name}' is a table that mprun makes: write another name"
+            problems[("name",)] = f"'{self.name}' is a table that mprun makes: write another name"
         if self.time is None and self.clock != "start":
-            faults[("clock",)] = "needs 'time': name the column with the times"
+            problems[("clock",)] = "needs 'time': name the column with the times"
         if self.time is not None and OUTPUT_UNITS[self.units.get(self.time, "s")][0] != "time":
-            faults[("units",)] = f"has no time for '{self.time}': write one, as in '{self.time}: ms'"
-        if faults:
-            raise refuse(faults, self)
+            problems[("units",)] = f"has no time for '{self.time}': write one, as in '{self.time}: ms'"
+        if problems:
+            raise refuse(problems, self)
         return self
 
     def plain(self) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from pydantic import Field, model_validator
 from mprun.inputs.keys.field import Name, Width
 from mprun.inputs.keys.file_model import FileModel, refuse
 from mprun.model.axis import read_axis
-from mprun.model.fault import Path
+from mprun.model.problem import ValuePath
 from mprun.model.scalar import Scalar
-from mprun.model.spec import Plot, PlotForm, Series, SeriesName
+from mprun.model.spec import Plot, PlotForm, SampleKind, SeriesName
 
 # The forms of each series. The first is the default.
 FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
@@ -32,7 +32,7 @@ FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
     "one_way_delay": ("points", "cdf"),
 }
 # The samples that a series needs. Sockets are always sampled.
-SAMPLES: Mapping[SeriesName, Series] = {"queue": "queues", "interfaces": "interfaces"}
+SAMPLES: Mapping[SeriesName, SampleKind] = {"queue": "queues", "interfaces": "interfaces"}
 # The forms of a metric over cells. By default numbers make lines, and names make bars.
 METRIC_FORMS: tuple[PlotForm, ...] = ("line", "bar", "box", "heat")
 _OF_METRICS = ("over", "by", "facet", "log")
@@ -126,34 +126,36 @@ class PlotEntry(FileModel):
             raise ValueError(
                 f"{what}: write 'series' or 'table' (over a run's time) or 'metric' (over a sweep's cells)"
             )
-        faults: dict[Path, str] = (
+        problems: dict[ValuePath, str] = (
             {("names",): "has an empty name: write one, as in 'path0: Wi-Fi'"} if ("" in self.names) else {}
         )
         if (self.column is None) == (self.table is not None):
             missing = "name a column of the CSV file" if self.table else "write 'table' too, or remove it"
-            faults[("column",)] = f"{'is missing' if self.table else 'needs a table'}: {missing}"
+            problems[("column",)] = f"{'is missing' if self.table else 'needs a table'}: {missing}"
         if self.metric is None:
             for key in _OF_METRICS:
                 if getattr(self, key):
-                    faults[(key,)] = f"is for 'metric', not for '{kinds[0]}': remove it"
+                    problems[(key,)] = f"is for 'metric', not for '{kinds[0]}': remove it"
         else:
             if self.flow is not None:
-                faults[("flow",)] = "is not for 'metric', which names its flow: remove it"
+                problems[("flow",)] = "is not for 'metric', which names its flow: remove it"
             if self.over is None:
-                faults[("over",)] = "is missing: name an axis of the matrix"
+                problems[("over",)] = "is missing: name an axis of the matrix"
             if self.form == "heat" and self.by is None:
-                faults[("by",)] = "is missing: a heat map has two axes of the matrix"
+                problems[("by",)] = "is missing: a heat map has two axes of the matrix"
             if self.form == "heat" and self.log:
-                faults[("log",)] = "a heat map has no logarithmic axes: remove it"
+                problems[("log",)] = "a heat map has no logarithmic axes: remove it"
             elif self.form in ("bar", "box") and "x" in self.log:
-                faults[("log",)] = f"each value has a place of its own along '{self.form}': remove 'x', or write 'line'"
+                problems[("log",)] = (
+                    f"each value has a place of its own along '{self.form}': remove 'x', or write 'line'"
+                )
             elif len(set(self.log)) < len(self.log):
-                faults[("log",)] = "has an entry twice: remove one"
+                problems[("log",)] = "has an entry twice: remove one"
         fitting = FORMS[self.series] if self.series else TABLE_FORMS if self.table else METRIC_FORMS
         if self.form is not None and self.form not in fitting:
-            faults[("form",)] = f"'{self.form}' does not fit here: write {' or '.join(fitting)}"
-        if faults:
-            raise refuse(faults, self)
+            problems[("form",)] = f"'{self.form}' does not fit here: write {' or '.join(fitting)}"
+        if problems:
+            raise refuse(problems, self)
         return self
 
     def plot(self) -> Plot:

@@ -11,7 +11,7 @@ from mprun.inputs.keys.field import NAME_PATTERN, SIZE_SCHEMA, Time, Whole
 from mprun.inputs.keys.file_model import FileModel
 from mprun.model import search_space, units
 from mprun.model.scalar import Scalar, split_number
-from mprun.model.search_space import Axis, Choice, Span
+from mprun.model.search_space import Choice, NumberAxis, SearchAxis
 
 BETWEEN = ".."
 # Ends with at least this ratio make an axis of equal ratios.
@@ -19,7 +19,7 @@ LEAST_LOG_RATIO = 10
 MOST_VALUES = 100
 
 Bytes = Annotated[int, PlainValidator(units.VOLUME.parse), WithJsonSchema(SIZE_SCHEMA)]
-Values = Annotated[
+SearchValues = Annotated[
     dict[str, Any],
     Field(min_length=1, max_length=12),
     WithJsonSchema(
@@ -61,7 +61,7 @@ class FloorsEntry(FileModel):
 class SearchEntry(FileModel):
     """The conditions to vary, and the statement to violate."""
 
-    vary: Values = Field(
+    vary: SearchValues = Field(
         description="The axes: parameters and properties of links. A range `1mbit..50mbit` has equal ratios if its "
         "ends differ by a factor of 10 or more, and else equal differences. A list has values without an order.",
         examples=[{"path1.rate": "1mbit..50mbit", "path1.delay": "1ms..300ms", "cc": ["cubic", "bbr"]}],
@@ -78,7 +78,7 @@ class SearchEntry(FileModel):
     floors: FloorsEntry | None = Field(None, description="Conditions below which no run is made.")
 
 
-def read_axis(name: str, value: object) -> Axis:
+def read_axis(name: str, value: object) -> SearchAxis:
     """Return an axis. Raises ValueError."""
     if isinstance(value, list):
         return _read_choice(name, value)
@@ -92,7 +92,7 @@ def read_axis(name: str, value: object) -> Axis:
         raise ValueError(f"has ends in units of different kinds, '{unit}' and '{other}': give both the same")
     if low >= high:
         raise ValueError("must end above its beginning")
-    return Span(name, low, high, unit, low > 0 and high / low >= LEAST_LOG_RATIO)
+    return NumberAxis(name, low, high, unit, low > 0 and high / low >= LEAST_LOG_RATIO)
 
 
 def _read_choice(name: str, values: list[object]) -> Choice:

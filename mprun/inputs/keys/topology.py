@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pydantic import Field
 
 from mprun.inputs.keys.event import EventEntry
-from mprun.inputs.keys.field import EndAddresses, Name, Version
+from mprun.inputs.keys.field import EndAddresses, FileVersion, Name
 from mprun.inputs.keys.file_model import FileModel
 from mprun.inputs.keys.link import LinkProperties
 from mprun.inputs.keys.middlebox import MiddleboxEntry
@@ -27,7 +27,7 @@ class TopologyFile(FileModel):
         ("hosts", "traffic", "capture", "probe", "sample", "expect", "calibrate", "matrix", "repeat"),
         "is a key of experiments: write it in the file that -x names",
     )
-    version: Version = Field(description="The version of this format.", examples=[1])
+    version: FileVersion = Field(description="The version of this format.", examples=[1])
     description: str = Field("", description="A text for people: the purpose of the topology.")
     addressing: Addressing | None = Field(
         None, description="The addresses of all interfaces: IPv4, IPv6 or both. Default: ipv4.", examples=["both"]

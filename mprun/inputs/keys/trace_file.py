@@ -95,7 +95,7 @@ def read_schedule(
     if header[:1] != ["at"] or len(header) < 2:
         raise TraceError(1, "has no header: write 'at' and names of properties, as in 'at,rate,delay'")
     for name in header[1:]:
-        if message := _find_column_fault(name, header, properties):
+        if message := _find_column_problem(name, header, properties):
             raise TraceError(rows.line_num, message)
     before = -1
     for row in rows:
@@ -116,8 +116,8 @@ def read_schedule(
         raise TraceError(1, "holds no row")
 
 
-def _find_column_fault(name: str, header: list[str], properties: tuple[str, ...]) -> str | None:
-    """Return the fault of a column's name; None if there is none."""
+def _find_column_problem(name: str, header: list[str], properties: tuple[str, ...]) -> str | None:
+    """Return the problem of a column's name; None if there is none."""
     key, _, way = name.partition(".")
     if header.count(name) > 1 or (way and key in header):
         return f"has the property '{key}' twice: keep one column"

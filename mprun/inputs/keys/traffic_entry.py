@@ -20,8 +20,8 @@ from mprun.inputs.keys.file_model import FileModel, refuse
 from mprun.inputs.keys.impairment import text_schema
 from mprun.inputs.keys.pairing import Hosts, Pairing
 from mprun.model import units
-from mprun.model.fault import Path
-from mprun.model.spec import After, Attachment, Family, Flow, Repetition
+from mprun.model.problem import ValuePath
+from mprun.model.spec import After, Attachment, Family, Flow, FlowRepetition
 from mprun.model.units import TIME, VOLUME
 
 MOST_REPETITIONS = 1000
@@ -86,7 +86,7 @@ _AFTER_SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 Start = Annotated[StartEntry, PlainValidator(_parse_start), WithJsonSchema({"oneOf": [TIME_SCHEMA, _AFTER_SCHEMA]})]
-Congestion = Annotated[
+CongestionName = Annotated[
     str, PlainValidator(_parse_congestion), WithJsonSchema({"type": "string", "pattern": f"^{_CONGESTION.pattern}$"})
 ]
 # A number of bytes, at least one.
@@ -117,8 +117,8 @@ class RepetitionEntry(FileModel):
             raise refuse({("interval",): f"{what}: write 'interval: 10s' (start to start) or 'pause: 1s'"}, self)
         return self
 
-    def repetition(self) -> Repetition:
-        return Repetition(self.times, self.interval, self.pause)
+    def repetition(self) -> FlowRepetition:
+        return FlowRepetition(self.times, self.interval, self.pause)
 
 
 class FlowEntry(FileModel):
@@ -199,12 +199,12 @@ class FlowEntry(FileModel):
         return {}
 
     def with_companion(self, field: str, text: str) -> Self:
-        """Return the entry with the content of such a file instead of its name. Raises TraceError for faults in the
+        """Return the entry with the content of such a file instead of its name. Raises TraceError for problems in the
         file.
         """
         raise NotImplementedError(field)
 
-    def attachments(self) -> dict[Path, tuple[str, str | None]]:
+    def attachments(self) -> dict[ValuePath, tuple[str, str | None]]:
         """The files that go into the run, by the paths of their names in the entry.
 
         A value is a name relative to the file with the entry, and the attachment's name if the file is an archive.
@@ -215,7 +215,7 @@ class FlowEntry(FileModel):
         """Return the entry with what its files are, in their order."""
         raise NotImplementedError
 
-    def named_words(self) -> dict[Path, str]:
+    def named_words(self) -> dict[ValuePath, str]:
         """The words of commands that may name files, by their paths in the entry."""
         return {}
 

@@ -10,9 +10,9 @@ from itertools import chain
 
 from yaml.nodes import MappingNode, Node
 
-from mprun.inputs.older.lines import Entry
-from mprun.inputs.older.older_file import Source
-from mprun.model.fault import list_names
+from mprun.inputs.older.lines import OlderEntry
+from mprun.inputs.older.older_file import OlderFile
+from mprun.model.problem import list_names
 
 _ON = {"1": True, "0": False}
 _YES = {"yes": True, "no": False}
@@ -86,16 +86,16 @@ class _Traffic:
     per_pair: Node | None = None
 
 
-def build(source: Source) -> MappingNode | None:
-    """Return the tree. None if the file is no experiment. Faults and warnings go to the source."""
+def build(source: OlderFile) -> MappingNode | None:
+    """Return the tree. None if the file is no experiment. Problems and warnings go to the source."""
     topology = source.take("topoType")
     if topology is not None and not source.has("xpType"):
-        source.fault(topology, "this is a topology: name it after -t, and an experiment after -x")
+        source.refuse(topology, "this is a topology: name it after -t, and an experiment after -x")
         return None
     kind = source.take("xpType")
     line = kind.line if kind else 1
     if kind is None and not source.has("xpType"):
-        source.fault_of_file("has no 'xpType': write one, as in 'xpType:iperf'")
+        source.refuse_file("has no 'xpType': write one, as in 'xpType:iperf'")
     wants_mptcp = _switch(source, "mptcpEnabled", True)
     type_ = kind.value if kind else ""
     items: dict[str, Node] = {"version": source.plain(1, line)}
@@ -106,7 +106,7 @@ def build(source: Source) -> MappingNode | None:
         if kind is not None:
             hint = _CANNOT.get(type_)
             types = f"no such type{list_names(list(_TRAFFIC), 'types')}"
-            source.fault(kind, f"'{type_}' is not supported: {hint}" if hint else f"'{type_}': {types}")
+            source.refuse(kind, f"'{type_}' is not supported: {hint}" if hint else f"'{type_}': {types}")
     hosts = _hosts(source, traffic, wants_mptcp, line)
     if hosts:
         items["hosts"] = source.mapping(hosts, line)
@@ -127,16 +127,16 @@ def build(source: Source) -> MappingNode | None:
 # traffic
 
 
-def _none(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
+def _none(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> _Traffic:
     source.warn(kind, "opens no prompt here, and sends nothing: 'mprun shell -t TOPOLOGY' has Mininet's prompt")
     return _Traffic([], pings=False)
 
 
-def _ping(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
+def _ping(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> _Traffic:
     return _Traffic([_flow(source, kind.line, "ping", "ping", _ENDS, {"count": _count(source, "pingCount", 5, kind)})])
 
 
-def _iperf(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
+def _iperf(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> _Traffic:
     duration = _seconds(source, "iperfTime", 10, kind)
     properties = {"protocol": _protocol(source, kind, wants_mptcp), "duration": duration}
     if source.has("iperfParallel"):
@@ -144,7 +144,7 @@ def _iperf(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
     return _Traffic([_flow(source, kind.line, "iperf", "iperf3", _ENDS, properties)], mptcp=wants_mptcp)
 
 
-def _msg(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
+def _msg(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> _Traffic:
     """Requests and answers of one size, with a pause of client and server before each."""
     size = source.take("msgBytes")
     line = kind.line if size is None else size.line
@@ -160,7 +160,7 @@ def _msg(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
     return _Traffic([_flow(source, kind.line, "msg", "reqres", _ENDS, properties)], mptcp=wants_mptcp)
 
 
-def _web(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
+def _web(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> _Traffic:
     """A single download of one file."""
     file = source.take("file")
     if file is not None and file.value != "random":
@@ -173,7 +173,7 @@ def _web(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
     return _Traffic([_flow(source, kind.line, kind.value, kind.value, _ENDS, properties)], mptcp=wants_mptcp)
 
 
-def _pquic(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
+def _pquic(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> _Traffic:
     """A download of one file over QUIC. In the older program plugins added multipath; in the present one it is a
     property.
     """
@@ -188,20 +188,20 @@ def _pquic(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
     if named:
         schedulers = {end: _pquic_scheduler(source, entry) for end, entry in named.items()}
         known = {end: source.text(name, named[end].line) for end, name in schedulers.items() if name}
-        place = next(iter(named.values())).line
-        properties["multipath"] = source.plain(True, place)
+        position = next(iter(named.values())).line
+        properties["multipath"] = source.plain(True, position)
         is_known = len(known) == len(named)
-        properties["scheduler"] = source.mapping(known, place) if is_known else source.refused(place)
+        properties["scheduler"] = source.mapping(known, position) if is_known else source.refused(position)
     return _Traffic([_flow(source, kind.line, "pquic", "quic", _ENDS, properties)])
 
 
-def _pquic_scheduler(source: Source, entry: Entry) -> str | None:
-    """The scheduler of a plugin by the plugin's name. None after a fault."""
+def _pquic_scheduler(source: OlderFile, entry: OlderEntry) -> str | None:
+    """The scheduler of a plugin by the plugin's name. None after a problem."""
     words = set(re.split(r"[^a-z]+", entry.value.rpartition("/")[2].lower()))
     for word, scheduler in _PQUIC_SCHEDULERS.items():
         if {"multipath", word} <= words:
             return scheduler
-    source.fault(
+    source.refuse(
         entry,
         f"'{entry.value}' is none of the plugins that tool 'quic' stands in for, multipath_rtt and multipath_rr: for"
         " another way to use paths write YAML, with 'scheduler' as in '{client: {prefer: 0}, server: {prefer: 2}}'",
@@ -209,7 +209,7 @@ def _pquic_scheduler(source: Source, entry: Entry) -> str | None:
     return None
 
 
-def _scenario(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
+def _scenario(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> _Traffic:
     """An MPTCP connection over both paths, and a TCP connection on each path for some time."""
     line = kind.line
     flows: list[Node] = []
@@ -222,14 +222,14 @@ def _scenario(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
     return _Traffic(flows, hosts, mptcp=wants_mptcp, per_pair=_per_pair(source))
 
 
-def _per_pair(source: Source) -> Node | None:
+def _per_pair(source: OlderFile) -> Node | None:
     """Subflows for each pair of addresses. None if the file does not ask for more than one."""
     entry = source.take("iperfScenarioFMSublows")
     number = None if entry is None else source.whole(entry, "subflows for each pair of addresses, as in '1'")
     return None if entry is None or number in (None, "1") else source.plain(number, entry.line)
 
 
-_TRAFFIC: Mapping[str, Callable[[Source, Entry, bool], _Traffic]] = {
+_TRAFFIC: Mapping[str, Callable[[OlderFile, OlderEntry, bool], _Traffic]] = {
     "none": _none,
     "ping": _ping,
     "iperf": _iperf,
@@ -242,24 +242,24 @@ _TRAFFIC: Mapping[str, Callable[[Source, Entry, bool], _Traffic]] = {
 
 
 def _flow(
-    source: Source, line: int, name: str, tool: str, ends: tuple[str, str], properties: Mapping[str, Node]
+    source: OlderFile, line: int, name: str, tool: str, ends: tuple[str, str], properties: Mapping[str, Node]
 ) -> MappingNode:
     words = {"name": name, "tool": tool, "from": ends[0], "to": ends[1]}
     return source.mapping({**{key: source.text(word, line) for key, word in words.items()}, **properties}, line)
 
 
-def _protocol(source: Source, kind: Entry, wants_mptcp: bool) -> Node:
+def _protocol(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> Node:
     return source.text("mptcp" if wants_mptcp else "tcp", kind.line)
 
 
-def _seconds(source: Source, key: str, default: int, kind: Entry) -> Node:
+def _seconds(source: OlderFile, key: str, default: int, kind: OlderEntry) -> Node:
     entry = source.take(key)
     if entry is None:
         return source.text(f"{default}s", kind.line)
     return source.quantity(source.number(entry, entry.value, f"seconds, as in '{default}'"), "s", entry.line)
 
 
-def _count(source: Source, key: str, default: int, kind: Entry) -> Node:
+def _count(source: OlderFile, key: str, default: int, kind: OlderEntry) -> Node:
     entry = source.take(key)
     if entry is None:
         return source.plain(default, kind.line)
@@ -267,16 +267,16 @@ def _count(source: Source, key: str, default: int, kind: Entry) -> Node:
     return source.refused(entry.line) if number is None else source.plain(number, entry.line)
 
 
-def _probe(source: Source, line: int) -> Node:
+def _probe(source: OlderFile, line: int) -> Node:
     """Pings before the traffic, as the older tool pinged each address."""
     entry = source.take("pingCount")
     number = "5" if entry is None else source.whole(entry, "one, as in '5'")
-    place = line if entry is None else entry.line
-    pings = source.refused(place) if number is None else source.plain(number, place)
-    return source.mapping({"pings": pings}, place)
+    position = line if entry is None else entry.line
+    pings = source.refused(position) if number is None else source.plain(number, position)
+    return source.mapping({"pings": pings}, position)
 
 
-def _switch(source: Source, key: str, default: bool) -> bool:
+def _switch(source: OlderFile, key: str, default: bool) -> bool:
     entry = source.take(key)
     value = None if entry is None else source.choice(entry, _ON)
     return default if value is None else value
@@ -285,7 +285,7 @@ def _switch(source: Source, key: str, default: bool) -> bool:
 # hosts
 
 
-def _hosts(source: Source, traffic: _Traffic, wants_mptcp: bool, line: int) -> dict[str, Node]:
+def _hosts(source: OlderFile, traffic: _Traffic, wants_mptcp: bool, line: int) -> dict[str, Node]:
     """Settings of the hosts that take part, by name."""
     mptcp: dict[str, Node] = {}
     if traffic.mptcp:
@@ -314,7 +314,7 @@ def _hosts(source: Source, traffic: _Traffic, wants_mptcp: bool, line: int) -> d
     return hosts
 
 
-def _mptcp(source: Source, key: str, line: int, per_pair: Node | None) -> Node:
+def _mptcp(source: OlderFile, key: str, line: int, per_pair: Node | None) -> Node:
     """The path manager of one end, fullmesh by default.
 
     The default scheduler of the older kernels took the subflow with the lowest RTT. The mainline default does not.
@@ -325,14 +325,14 @@ def _mptcp(source: Source, key: str, line: int, per_pair: Node | None) -> Node:
     items: dict[str, Node] = {"path_manager": manager}
     scheduler = source.take("sched")
     name = "default" if scheduler is None else scheduler.value
-    place = line if scheduler is None else scheduler.line
-    items["scheduler"] = source.text("lowest-rtt" if name == "default" else name, place)
+    position = line if scheduler is None else scheduler.line
+    items["scheduler"] = source.text("lowest-rtt" if name == "default" else name, position)
     if per_pair is not None:
         items["subflows_per_pair"] = per_pair
     return source.mapping(items, manager.start_mark.line + 1)
 
 
-def _settings(source: Source, uses_mptcp: bool) -> dict[str, Entry]:
+def _settings(source: OlderFile, uses_mptcp: bool) -> dict[str, OlderEntry]:
     """The allowed sysctls in the file, by the older key."""
     settings = {}
     for key in _SYSCTLS:
@@ -340,7 +340,9 @@ def _settings(source: Source, uses_mptcp: bool) -> dict[str, Entry]:
         if entry is None:
             continue
         if key in ("rmem", "wmem") and not _THREE.fullmatch(entry.value):
-            source.fault(entry, f"'{entry.value}' is not least, default and most in bytes: write '4096 131072 6291456'")
+            source.refuse(
+                entry, f"'{entry.value}' is not least, default and most in bytes: write '4096 131072 6291456'"
+            )
         elif key in ("autocork", "bufferAutotuning") and source.choice(entry, _ON) is None:
             continue
         else:
@@ -368,7 +370,7 @@ def _say_coupled(value: str, uses_mptcp: bool) -> str:
     return f"'{value}' is in the experiment kernel; in no stock kernel, so that a run with --engine real stops"
 
 
-def _sysctls(source: Source, settings: Mapping[str, Entry], speaks_mptcp: bool) -> dict[str, Node]:
+def _sysctls(source: OlderFile, settings: Mapping[str, OlderEntry], speaks_mptcp: bool) -> dict[str, Node]:
     found: dict[str, Node] = {}
     for key, entry in settings.items():
         value = " ".join(entry.value.split())
@@ -382,7 +384,7 @@ def _sysctls(source: Source, settings: Mapping[str, Entry], speaks_mptcp: bool) 
 # the rest
 
 
-def _captures(source: Source) -> list[Node]:
+def _captures(source: OlderFile) -> list[Node]:
     captures: list[Node] = []
     length = source.take("snaplen_pcap")
     meant = source.take("snaplenPcap")
@@ -408,7 +410,7 @@ def _captures(source: Source) -> list[Node]:
     return captures
 
 
-def _refuse_priorities(source: Source) -> None:
+def _refuse_priorities(source: OlderFile) -> None:
     """Refuse priorities of a path: they belong to the topology. Equal priorities without backup have no effect."""
     for key in _PRIORITIES:
         entry = source.take(key)
@@ -420,10 +422,10 @@ def _refuse_priorities(source: Source) -> None:
         else:
             message = f"no kernel of today has priorities: make the other path backup, as in 'path_c2r_{1 - int(n)}"
             message += ":delay,queue,rate,0,1' in the topology"
-        source.fault(entry, message)
+        source.refuse(entry, message)
 
 
-def _warn_keys_of_others(source: Source, type_: str) -> None:
+def _warn_keys_of_others(source: OlderFile, type_: str) -> None:
     own = _KEYS_OF.get(type_, ())
     for key in dict.fromkeys(chain(*_KEYS_OF.values())):
         if key not in own:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from mprun.model.fault import Fault
+from mprun.model.problem import InputProblem
 
 # The role of a file. The older format has keys for each role.
-Role = Literal["topology", "experiment"]
+FileRole = Literal["topology", "experiment"]
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -27,7 +27,7 @@ _DECISIVE = re.compile(
 
 
 @dataclass(frozen=True)
-class Entry:
+class OlderEntry:
     """A line `key:value` without the blanks around key and value. line: from 1."""
 
     key: str
@@ -37,11 +37,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Lines:
-    """A file's entries by key in their order, the faults of other lines, and comments by the line of the entry
+    """A file's entries by key in their order, the problems of other lines, and comments by the line of the entry
     that they precede."""
 
-    entries: Mapping[str, Entry]
-    faults: tuple[Fault, ...]
+    entries: Mapping[str, OlderEntry]
+    problems: tuple[InputProblem, ...]
     comments: Mapping[int, tuple[str, ...]]
 
 
@@ -55,8 +55,8 @@ def split(text: str, name: str) -> Lines:
     """Split a text into entries and comments. In the older tool comments begin in the first column. Blanks before
     them are allowed here.
     """
-    entries: dict[str, Entry] = {}
-    faults: list[Fault] = []
+    entries: dict[str, OlderEntry] = {}
+    problems: list[InputProblem] = []
     comments: dict[int, tuple[str, ...]] = {}
     waiting: tuple[str, ...] = ()
     lines = _LINE_END.split(text)
@@ -71,19 +71,19 @@ def split(text: str, name: str) -> Lines:
             comments[number] = waiting
             waiting = ()
         key, colon, value = line.partition(":")
-        entry = Entry(key.rstrip(" \t"), value.lstrip(" \t"), number)
-        message = _find_fault(entry, colon, entries)
+        entry = OlderEntry(key.rstrip(" \t"), value.lstrip(" \t"), number)
+        message = _find_problem(entry, colon, entries)
         if message is None:
             entries[entry.key] = entry
         else:
             path = (entry.key,) if colon and _KEY.fullmatch(entry.key) else ()
-            faults.append(Fault(name, number, path, message))
+            problems.append(InputProblem(name, number, path, message))
     if waiting:
         comments[len(lines) + 1] = waiting
-    return Lines(entries, tuple(faults), comments)
+    return Lines(entries, tuple(problems), comments)
 
 
-def _find_fault(entry: Entry, colon: str, before: Mapping[str, Entry]) -> str | None:
+def _find_problem(entry: OlderEntry, colon: str, before: Mapping[str, OlderEntry]) -> str | None:
     if _CONTROL.search(entry.key + entry.value):
         return "holds a control character: remove it"
     if not colon:

@@ -95,7 +95,7 @@ def _follows(words: list[str]) -> bool:
 
 
 def _end(words: list[str], what: str) -> None:
-    """The words that netem also takes at this place: correlations, distributions, gaps, cell sizes."""
+    """The words that netem also takes at this position: correlations, distributions, gaps, cell sizes."""
     if _follows(words):
         raise NetemError(f"'{words[0]}' after '{what}', a correlation or similar value, is not supported: remove it")
     if words[:1] == ["distribution"]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An older file while it is read: its values as text with a unit, its nodes, its faults and warnings.
+"""An older file while it is read: its values as text with a unit, its nodes, its problems and warnings.
 
 Only rules of the older format are checked here, such as the form of numbers. The models check the values.
 """
@@ -14,23 +14,23 @@ from fractions import Fraction
 from yaml.error import Mark
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from mprun.inputs.older.lines import Entry, Lines
-from mprun.model.fault import Fault
+from mprun.inputs.older.lines import Lines, OlderEntry
+from mprun.model.problem import InputProblem
 from mprun.model.scalar import PLAIN, QUOTED, REFUSED
 
 _NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18}")
 _WHOLE = re.compile(r"[0-9]{1,18}")
 
 
-class Source:
-    """The entries of a file, the entries that were used, and their faults."""
+class OlderFile:
+    """The entries of a file, the entries that were used, and their problems."""
 
     def __init__(self, name: str, lines: Lines) -> None:
         self.name = name
-        self.faults = list(lines.faults)
-        self.warnings: list[Fault] = []
+        self.problems = list(lines.problems)
+        self.warnings: list[InputProblem] = []
         self._entries = lines.entries
-        self._refused = {fault.path[0] for fault in lines.faults if fault.path}
+        self._refused = {problem.path[0] for problem in lines.problems if problem.path}
         self._taken: set[str] = set()
 
     # entries
@@ -39,12 +39,12 @@ class Source:
         """Return True if the key exists, whatever its value."""
         return key in self._entries or key in self._refused
 
-    def take(self, key: str) -> Entry | None:
+    def take(self, key: str) -> OlderEntry | None:
         """Return the entry of a key and mark it as read."""
         self._taken.add(key)
         return self._entries.get(key)
 
-    def take_all(self, pattern: re.Pattern[str]) -> list[tuple[Entry, re.Match[str]]]:
+    def take_all(self, pattern: re.Pattern[str]) -> list[tuple[OlderEntry, re.Match[str]]]:
         """Return all entries whose key has this form, in the order of the lines."""
         found = [(entry, match) for entry in self._entries.values() if (match := pattern.fullmatch(entry.key))]
         self._taken |= {entry.key for entry, _ in found}
@@ -65,44 +65,44 @@ class Source:
                 hint = f"did you mean '{near[0]}'?" if near else "remove it"
                 self.warn(entry, f"unknown key, which the older tool ignored: {hint}")
 
-    def fault(self, entry: Entry, message: str) -> None:
-        fault = Fault(self.name, entry.line, (entry.key,), message)
-        if fault not in self.faults:
-            self.faults.append(fault)
+    def refuse(self, entry: OlderEntry, message: str) -> None:
+        problem = InputProblem(self.name, entry.line, (entry.key,), message)
+        if problem not in self.problems:
+            self.problems.append(problem)
 
-    def fault_of_file(self, message: str) -> None:
-        self.faults.append(Fault(self.name, None, (), message))
+    def refuse_file(self, message: str) -> None:
+        self.problems.append(InputProblem(self.name, None, (), message))
 
-    def warn(self, entry: Entry, message: str) -> None:
-        self.warnings.append(Fault(self.name, entry.line, (entry.key,), message))
+    def warn(self, entry: OlderEntry, message: str) -> None:
+        self.warnings.append(InputProblem(self.name, entry.line, (entry.key,), message))
 
     def warn_of_absent(self, key: str, message: str) -> None:
-        self.warnings.append(Fault(self.name, None, (key,), message))
+        self.warnings.append(InputProblem(self.name, None, (key,), message))
 
     # values
 
-    def number(self, entry: Entry, text: str, what: str) -> str | None:
+    def number(self, entry: OlderEntry, text: str, what: str) -> str | None:
         """A number from 0 on in plain decimal form. what: the quantity, with an example."""
         if _NUMBER.fullmatch(text):
             whole, _, decimals = text.partition(".")
             decimals = decimals.rstrip("0")
             return f"{int(whole or 0)}.{decimals}" if decimals else str(int(whole or 0))
         comment = "; a comment stands on a line of its own" if "#" in text else ""
-        self.fault(entry, f"'{text}' is no number: write {what}{comment}")
+        self.refuse(entry, f"'{text}' is no number: write {what}{comment}")
         return None
 
-    def whole(self, entry: Entry, what: str) -> str | None:
+    def whole(self, entry: OlderEntry, what: str) -> str | None:
         if _WHOLE.fullmatch(entry.value):
             return str(int(entry.value))
-        self.fault(entry, f"'{entry.value}' is no whole number: write {what}")
+        self.refuse(entry, f"'{entry.value}' is no whole number: write {what}")
         return None
 
-    def choice(self, entry: Entry, choices: Mapping[str, bool]) -> bool | None:
+    def choice(self, entry: OlderEntry, choices: Mapping[str, bool]) -> bool | None:
         """The value that one of two words means."""
         if entry.value in choices:
             return choices[entry.value]
         first, second = choices
-        self.fault(entry, f"'{entry.value}' is neither '{first}' nor '{second}': write one of the two")
+        self.refuse(entry, f"'{entry.value}' is neither '{first}' nor '{second}': write one of the two")
         return None
 
     # nodes
@@ -121,7 +121,7 @@ class Source:
         return self.refused(line) if number is None else self.text(f"{number}{unit}", line)
 
     def refused(self, line: int) -> ScalarNode:
-        """A placeholder for a value with a recorded fault."""
+        """A placeholder for a value with a recorded problem."""
         return self._scalar(REFUSED, "", line)
 
     def sequence(self, items: list[Node], line: int) -> SequenceNode:
@@ -139,5 +139,5 @@ class Source:
 
 
 def exact(number: str) -> Fraction:
-    """The value of a text from `Source.number`."""
+    """The value of a text from `OlderFile.number`."""
     return Fraction(number)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from yaml.nodes import MappingNode, Node
 
 from mprun.inputs.older import netem
-from mprun.inputs.older.lines import Entry
-from mprun.inputs.older.older_file import Source, exact
+from mprun.inputs.older.lines import OlderEntry
+from mprun.inputs.older.older_file import OlderFile, exact
 
 _GENERATORS = {"MultiIf": "multi-path", "MultiIfMultiClient": "multi-client"}
 _CANNOT = {"ECMPLike": "write its nodes and links as a YAML topology, see 'mprun new --topology graph'"}
@@ -56,11 +56,11 @@ _KNOWN = ("topoType", "leftSubnet", "rightSubnet", "changeNetem", "path_c2r_0", 
 _PACKET_BYTES = 1500
 
 
-def build(source: Source, legacy_queue: bool) -> MappingNode | None:
-    """Return the tree. None if the file is no topology. Faults and warnings go to the source."""
+def build(source: OlderFile, legacy_queue: bool) -> MappingNode | None:
+    """Return the tree. None if the file is no topology. Problems and warnings go to the source."""
     experiment = source.take("xpType")
     if experiment is not None and not source.has("topoType"):
-        source.fault(experiment, "this is an experiment: name it after -x, and a topology after -t")
+        source.refuse(experiment, "this is an experiment: name it after -x, and a topology after -t")
         return None
     kind = source.take("topoType")
     line = kind.line if kind else 1
@@ -80,41 +80,41 @@ def build(source: Source, legacy_queue: bool) -> MappingNode | None:
     for entry, _ in source.take_all(_LINK_LIKE):
         if not _LINK.fullmatch(entry.key) and not _EVENT.fullmatch(entry.key):
             word = entry.key.split("_")[0]
-            source.fault(entry, f"names no link: write '{word}_c2r_0' (client) or '{word}_r2s_0' (server)")
+            source.refuse(entry, f"names no link: write '{word}_c2r_0' (client) or '{word}_r2s_0' (server)")
     source.warn_unread(_KNOWN)
     return source.mapping(items, line)
 
 
-def _generator(source: Source, kind: Entry | None) -> Node:
+def _generator(source: OlderFile, kind: OlderEntry | None) -> Node:
     if kind is None:
         if not source.has("topoType"):
-            source.fault_of_file("has no 'topoType': write 'topoType:MultiIf'")
+            source.refuse_file("has no 'topoType': write 'topoType:MultiIf'")
         return source.text("multi-path", 1)
     if kind.value in _GENERATORS:
         return source.text(_GENERATORS[kind.value], kind.line)
     nearest = _CANNOT.get(kind.value, f"write one of {', '.join(_GENERATORS)}")
-    source.fault(kind, f"'{kind.value}' is not supported: {nearest}")
+    source.refuse(kind, f"'{kind.value}' is not supported: {nearest}")
     return source.refused(kind.line)
 
 
-def _links(source: Source, side: str, legacy_queue: bool) -> dict[int, Node]:
+def _links(source: OlderFile, side: str, legacy_queue: bool) -> dict[int, Node]:
     """The links of one side of the router by number, without gaps."""
     found = {int(match[2]): entry for entry, match in source.take_all(_LINK) if match[1] == side}
     gap = next((n for n in range(len(found)) if not source.has(f"path_{side}_{n}")), None)
     if gap is not None:
         first = found[min(n for n in found if n > gap)]
-        source.fault(first, f"there is no 'path_{side}_{gap}': number the links from 0 on, without gaps")
+        source.refuse(first, f"there is no 'path_{side}_{gap}': number the links from 0 on, without gaps")
     links = {n: _link(source, found[n], legacy_queue) for n in sorted(found)}
     if side == "c2r" and not found and not source.has("path_c2r_0"):
-        source.fault_of_file("has no link: write 'path_c2r_0:delay,queue,rate', as in 'path_c2r_0:20,80,20'")
+        source.refuse_file("has no link: write 'path_c2r_0:delay,queue,rate', as in 'path_c2r_0:20,80,20'")
     return links
 
 
-def _link(source: Source, entry: Entry, legacy_queue: bool) -> Node:
+def _link(source: OlderFile, entry: OlderEntry, legacy_queue: bool) -> Node:
     values = [value.strip(" \t") for value in entry.value.split(",")]
     if not 2 <= len(values) <= 5:
         count = f"{len(values)} value{'' if len(values) == 1 else 's'}"
-        source.fault(entry, f"has {count}: write 'delay,rate' or 'delay,queue,rate[,loss[,backup]]'")
+        source.refuse(entry, f"has {count}: write 'delay,rate' or 'delay,queue,rate[,loss[,backup]]'")
         return source.refused(entry.line)
     names = ("delay", "rate") if len(values) == 2 else ("delay", "queue", "rate", "loss")
     given = {name: source.number(entry, text, _WANTED[name]) for name, text in zip(names, values, strict=False)}
@@ -128,13 +128,13 @@ def _link(source: Source, entry: Entry, legacy_queue: bool) -> Node:
         properties["loss"] = source.quantity(given["loss"], "%", line)
     if len(values) == 5:
         if values[4] not in ("0", "1"):
-            source.fault(entry, f"'{values[4]}' as backup is neither '0' nor '1': write one of the two")
+            source.refuse(entry, f"'{values[4]}' as backup is neither '0' nor '1': write one of the two")
         elif values[4] == "1":
             properties["backup"] = source.plain(True, line)
     return source.mapping(properties, line)
 
 
-def _queue(source: Source, given: dict[str, str | None], legacy_queue: bool, line: int) -> Node:
+def _queue(source: OlderFile, given: dict[str, str | None], legacy_queue: bool, line: int) -> Node:
     """The queue in the file, or one bandwidth-delay product."""
     rate, delay, asked = given["rate"], given["delay"], given.get("queue")
     if "queue" in given and not legacy_queue:
@@ -151,25 +151,25 @@ def _queue(source: Source, given: dict[str, str | None], legacy_queue: bool, lin
     return source.quantity(str(limit_bytes), "bytes", line)
 
 
-def _subnets(source: Source, side: _Side, line: int) -> Node | None:
+def _subnets(source: OlderFile, side: _Side, line: int) -> Node | None:
     """The network of a side. None if it is the generator's default."""
     entry = source.take(side.prefix_key)
     match = _PREFIX.fullmatch(side.prefix if entry is None else entry.value)
-    place = line if entry is None else entry.line
+    position = line if entry is None else entry.line
     if match is None:
         assert entry is not None
-        source.fault(entry, f"'{entry.value}' is no prefix of two numbers, each with its dot: write '10.0.'")
-        return source.refused(place)
+        source.refuse(entry, f"'{entry.value}' is no prefix of two numbers, each with its dot: write '10.0.'")
+        return source.refused(position)
     network = f"{match[1]}.0.0/16"
-    return None if network == side.usual else source.text(network, place)
+    return None if network == side.usual else source.text(network, position)
 
 
-def _events(source: Source, links: dict[str, dict[int, Node]]) -> list[Node]:
+def _events(source: OlderFile, links: dict[str, dict[int, Node]]) -> list[Node]:
     """The changes during a run, in the order of time."""
     found = source.take_all(_EVENT)
     switch = source.take("changeNetem")
     if switch is not None and switch.value not in ("yes", "no"):
-        source.fault(switch, f"'{switch.value}' is neither 'yes' nor 'no': write one of the two")
+        source.refuse(switch, f"'{switch.value}' is neither 'yes' nor 'no': write one of the two")
     elif switch is None and source.has("changeNetem"):
         return []
     elif switch is None or switch.value == "no":
@@ -183,7 +183,7 @@ def _events(source: Source, links: dict[str, dict[int, Node]]) -> list[Node]:
         if n not in links[side] and not source.has(f"path_{side}_{n}"):
             names = [f"path_{s}_{m}" for s in links for m in links[s]]
             known = f"; links: {', '.join(names)}" if names else ""
-            source.fault(entry, f"there is no link 'path_{side}_{n}'{known}")
+            source.refuse(entry, f"there is no link 'path_{side}_{n}'{known}")
             continue
         event = _event(source, entry, f"{_SIDES[side].name}{n}", links[side].get(n))
         if event is not None:
@@ -194,16 +194,16 @@ def _events(source: Source, links: dict[str, dict[int, Node]]) -> list[Node]:
     return [node for _, node in sorted(events, key=lambda event: event[0])]
 
 
-def _event(source: Source, entry: Entry, link: str, node: Node | None) -> tuple[float, Node] | None:
+def _event(source: OlderFile, entry: OlderEntry, link: str, node: Node | None) -> tuple[float, Node] | None:
     time, comma, command = entry.value.partition(",")
     if not comma:
-        source.fault(entry, "has no command: write 'T,COMMAND', as in '5,loss 100%'")
+        source.refuse(entry, "has no command: write 'T,COMMAND', as in '5,loss 100%'")
         return None
     at = source.number(entry, time.strip(" \t"), "the time in seconds, as in '5'")
     try:
         setting = netem.parse(command)
     except netem.NetemError as error:
-        source.fault(entry, str(error))
+        source.refuse(entry, str(error))
         return None
     if at is None:
         return None

@@ -36,7 +36,7 @@ LEAST_KBIT = 64
 PACKET_KBIT = 12
 SPEED_OF_LIGHT_KM_PER_MS, EARTH_KM, HEIGHT_KM = 299.792458, 6371.0, 550.0
 
-Row = tuple[int, Mapping[str, str]]
+TraceRow = tuple[int, Mapping[str, str]]
 
 
 def _normal(draw: Random) -> float:
@@ -61,7 +61,7 @@ def _cellular_rates(draw: Random, seconds: int, noise: float, most: float) -> li
     return rates
 
 
-def make_lte_drive() -> Iterator[Row]:
+def make_lte_drive() -> Iterator[TraceRow]:
     """Yield the rows of the trace of a moving car."""
     draw = Random(SEED)
     seconds = 60
@@ -80,7 +80,7 @@ def make_lte_drive() -> Iterator[Row]:
     yield seconds * 1000, {}
 
 
-def make_leo_handover() -> Iterator[Row]:
+def make_leo_handover() -> Iterator[TraceRow]:
     """Yield the rows of the trace of satellites in low orbit."""
     draw = Random(SEED)
     seconds = 120
@@ -111,7 +111,7 @@ def _rates(up_kbit: int, down_kbit: int) -> dict[str, str]:
     return {"rate.forward": f"{up_kbit}kbit", "rate.reverse": f"{down_kbit}kbit"}
 
 
-def render(rows: Iterator[Row], *names: str) -> str:
+def render(rows: Iterator[TraceRow], *names: str) -> str:
     """Return rows as a schedule with these columns. A cell without a value is empty."""
     lines = [",".join(("at", *names))]
     lines += [",".join((f"{at_ms}ms", *(values.get(name, "") for name in names))) for at_ms, values in rows]

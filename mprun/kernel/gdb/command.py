@@ -15,7 +15,7 @@ from mprun.kernel.gdb import clock, headers, mptcp_sockets, stopping
 from mprun.kernel.gdb.namespaces import list_namespaces
 
 
-class Command(gdb.Command):  # type: ignore[misc]
+class GdbCommand(gdb.Command):  # type: ignore[misc]
     """A command of gdb that prints the lines of a function. The help of the command is the function's docstring."""
 
     def __init__(self, name: str, lines: Callable[[str], Iterator[str]]) -> None:
@@ -119,4 +119,4 @@ def _add_commands(zero_ns: int, nodes: Mapping[str, str]) -> None:
         yield from headers.describe(headers.packet_at(argument))
 
     for function in (time, hosts, subflows, skb):
-        Command(f"mp-{function.__name__}", function)
+        GdbCommand(f"mp-{function.__name__}", function)

@@ -34,7 +34,7 @@ class CapturedPacket:
     content: bytes
 
 
-class _Place(gdb.Breakpoint):  # type: ignore[misc]
+class _Breakpoint(gdb.Breakpoint):  # type: ignore[misc]
     """A breakpoint that no user sees, which stops only if a condition holds."""
 
     def __init__(self, function: str, condition: Callable[[], bool]) -> None:
@@ -64,7 +64,7 @@ def _go_near(wanted_ns: int) -> bool:
         now = clock.monotonic_ns()
         return now is not None and now >= wanted_ns - 2 * TICK_NS
 
-    return is_near() or _continue_with([_Place("update_wall_time", is_near)], is_near)
+    return is_near() or _continue_with([_Breakpoint("update_wall_time", is_near)], is_near)
 
 
 def _go_exactly(wanted_ns: int) -> bool:
@@ -99,7 +99,7 @@ def go_to_packet(packet: CapturedPacket) -> bool:
         return found
 
     # the address behind `*` is that of the function's first instruction, where its arguments are still in registers
-    return _continue_with([_Place(f"*{function}", is_it) for function in CAPTURING], lambda: found)
+    return _continue_with([_Breakpoint(f"*{function}", is_it) for function in CAPTURING], lambda: found)
 
 
 def _continue_with(breakpoints: list[gdb.Breakpoint], is_reached: Callable[[], bool]) -> bool:

@@ -10,22 +10,22 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from mprun.kernel.selftests.known import Known, find_known
-from mprun.kernel.selftests.script_run import Result
-from mprun.kernel.selftests.tap import Outcome
+from mprun.kernel.selftests.script_run import ScriptResult
+from mprun.kernel.selftests.tap import TapResult
 
 # The state of a subtest that a kernel's tests do not have.
 ABSENT = "absent"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class JudgedScript:
     """A script's result.
 
     - reasons: the reason of each known failure, by the subtest's name.
     - needless: the patterns of the user's list of known failures whose subtests all passed.
     """
 
-    result: Result
+    result: ScriptResult
     reasons: Mapping[str, str] = field(default_factory=dict)
     needless: tuple[str, ...] = ()
 
@@ -40,7 +40,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        return not self.unexpected and not self.result.fault
+        return not self.unexpected and not self.result.error
 
     def to_json(self) -> dict[str, Any]:
         """Return the verdict with the names of failed and skipped subtests."""
@@ -49,7 +49,7 @@ class Verdict:
             "script": self.label,
             "passed": self.passed,
             "status": result.status,
-            "fault": result.fault,
+            "fault": result.error,
             "subtests": len(result.subtests),
             "subtests_passed": len(result.names("passed")),
             "failed": self.unexpected,
@@ -63,7 +63,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Change:
+class SubtestChange:
     """A subtest with another outcome on the second kernel. before, after: an outcome, or ABSENT."""
 
     script: str
@@ -72,45 +72,45 @@ class Change:
     after: str
 
 
-def judge(result: Result, known: Sequence[Known], own: Sequence[Known], scheduler: str | None) -> Verdict:
+def judge(result: ScriptResult, known: Sequence[Known], own: Sequence[Known], scheduler: str | None) -> JudgedScript:
     """Return the verdict. known: mprun's list of known failures. own: the user's list."""
     reasons = {}
     for name in result.names("failed"):
         if entry := find_known([*own, *known], result.script.name, name, scheduler):
             reasons[name] = entry.reason
     needless = [entry.subtest for entry in own if _is_needless(entry, result, scheduler)]
-    return Verdict(result, reasons, tuple(needless))
+    return JudgedScript(result, reasons, tuple(needless))
 
 
-def _is_needless(entry: Known, result: Result, scheduler: str | None) -> bool:
+def _is_needless(entry: Known, result: ScriptResult, scheduler: str | None) -> bool:
     if entry.script != result.script.name or entry.scheduler not in (None, scheduler):
         return False
     outcomes = [one.outcome for one in result.subtests if fnmatchcase(one.name, entry.subtest)]
     return bool(outcomes) and set(outcomes) == {"passed"}
 
 
-def find_changes(before: Sequence[Verdict], after: Sequence[Verdict]) -> list[Change]:
+def find_changes(before: Sequence[JudgedScript], after: Sequence[JudgedScript]) -> list[SubtestChange]:
     """Return the subtests whose outcomes differ between two kernels, sorted by script, in the order of the tests.
 
-    Subtests of a script with the same name are numbered. A script that did not end correctly has its fault as a subtest
-    without a name.
+    Subtests of a script with the same name are numbered. A script that did not end correctly has its problem as a
+    subtest without a name.
     """
-    first, second = (_outcomes(verdicts) for verdicts in (before, after))
+    first, second = (_tap_results(judged_scripts) for judged_scripts in (before, after))
     keys = dict.fromkeys([*first, *second])
-    changes = [Change(*key, first.get(key, ABSENT), second.get(key, ABSENT)) for key in keys]
+    changes = [SubtestChange(*key, first.get(key, ABSENT), second.get(key, ABSENT)) for key in keys]
     return sorted((one for one in changes if one.before != one.after), key=lambda one: one.script)
 
 
-def _outcomes(verdicts: Sequence[Verdict]) -> dict[tuple[str, str], Outcome | str]:
-    found: dict[tuple[str, str], Outcome | str] = {}
-    for verdict in verdicts:
-        label, result = verdict.label, verdict.result
+def _tap_results(judged_scripts: Sequence[JudgedScript]) -> dict[tuple[str, str], TapResult | str]:
+    found: dict[tuple[str, str], TapResult | str] = {}
+    for judged in judged_scripts:
+        label, result = judged.label, judged.result
         found |= {(label, name): one.outcome for name, one in zip(_number(result), result.subtests, strict=True)}
-        found[label, ""] = result.fault or "ended"
+        found[label, ""] = result.error or "ended"
     return found
 
 
-def _number(result: Result) -> Iterator[str]:
+def _number(result: ScriptResult) -> Iterator[str]:
     seen = Counter[str]()
     for one in result.subtests:
         seen[one.name] += 1

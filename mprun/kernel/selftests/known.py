@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from mprun.errors import HostError, SpecError
+from mprun.errors import MachineError, SpecError
 
 LIST = Path(__file__).parent / "known.yaml"
 _FORM = "write entries as in '- {script: diag, subtest: NAME, reason: WHY}'"
@@ -30,12 +30,15 @@ _NEEDED, _ALLOWED = {"script", "subtest", "reason"}, {"script", "subtest", "reas
 
 
 def read_known(path: Path = LIST) -> tuple[Known, ...]:
-    """Return a list of known failures. Raises HostError if the file cannot be read, SpecError for a fault in it."""
+    """Return a list of known failures.
+
+    Raises MachineError if the file cannot be read, SpecError for a problem in it.
+    """
     try:
         entries = yaml.safe_load(path.read_text()) or []
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise HostError(f"{path} cannot be read: {reason}") from error
+        raise MachineError(f"{path} cannot be read: {reason}") from error
     except yaml.YAMLError as error:
         raise SpecError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
     if not isinstance(entries, list):

@@ -11,7 +11,7 @@ import os
 import shutil
 from pathlib import Path
 
-from mprun.errors import HostError, SpecError
+from mprun.errors import MachineError, SpecError
 from mprun.kernel.selftests.test_source import Script, shown_tests
 from mprun.model import engine_paths
 
@@ -27,13 +27,13 @@ RUNNER = "ksft_runner.sh"
 def find_program(folder: Path | None) -> Path | None:
     """Return the folder of the program: the one that the user named, or one of PATH; None if PATH has none.
 
-    Raises HostError if the named folder has no such program.
+    Raises MachineError if the named folder has no such program.
     """
     if folder is None:
         found = shutil.which(NAME)
         return Path(found).resolve().parent if found else None
     if not os.access(folder / NAME, os.X_OK) or not (folder / NAME).is_file():
-        raise HostError(f"{folder} has no program '{NAME}': build it there, as its README describes")
+        raise MachineError(f"{folder} has no program '{NAME}': build it there, as its README describes")
     return folder.resolve()
 
 
@@ -41,8 +41,10 @@ def list_own(selftests: Path, program: Path) -> list[Script]:
     """Return the scripts of the kernel's tree, sorted by name. The tree's own runner reports each result."""
     folder = selftests / "net" / NAME
     shown = {**shown_tests(selftests), program: f"{engine_paths.ROOT}/program"}
-    place = f"{engine_paths.ROOT}/selftests/net/{NAME}"
-    return [Script(NAME, path.stem, place, (f"./{RUNNER}", path.name), shown) for path in sorted(folder.glob("*.pkt"))]
+    directory = f"{engine_paths.ROOT}/selftests/net/{NAME}"
+    return [
+        Script(NAME, path.stem, directory, (f"./{RUNNER}", path.name), shown) for path in sorted(folder.glob("*.pkt"))
+    ]
 
 
 def list_suite(folder: Path, program: Path) -> list[Script]:
@@ -52,9 +54,9 @@ def list_suite(folder: Path, program: Path) -> list[Script]:
     scripts = []
     for path in sorted(root.rglob("*.pkt")):
         relative = path.relative_to(root)
-        place = f"{engine_paths.ROOT}/suite/{relative.parent}"
+        directory = f"{engine_paths.ROOT}/suite/{relative.parent}"
         command = (f"{engine_paths.ROOT}/guest/packetdrill.sh", path.name)
-        scripts.append(Script(NAME, str(relative.with_suffix("")), place, command, shown))
+        scripts.append(Script(NAME, str(relative.with_suffix("")), directory, command, shown))
     if not scripts:
         raise SpecError(f"--suite {folder}: no file *.pkt in this folder or below it")
     return scripts

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mprun.engines.agent_process import ENVIRONMENT
 from mprun.engines.guest import Guest, booted
-from mprun.errors import HostError, RunError
+from mprun.errors import MachineError, RunError
 from mprun.kernel.selftests import tap
 from mprun.kernel.selftests.test_source import GUEST, Script
 from mprun.kernel.store import Kernel
@@ -37,15 +37,15 @@ SILENCE_S = 300.0
 MEMORY_MIB = 1536
 
 # (running scripts with their last line, number of scripts that have ended)
-Progress = Callable[[dict[str, str], int], None]
+ScriptProgress = Callable[[dict[str, str], int], None]
 
 
 @dataclass(frozen=True)
-class Result:
+class ScriptResult:
     """The result of a script.
 
     - status: its exit status; None if it did not end by itself.
-    - fault: the reason for a failure other than failed subtests; empty if there is none.
+    - problem: the reason for a failure other than failed subtests; empty if there is none.
     - simulated_s, wall_s: seconds.
     - log: its whole output.
     """
@@ -53,12 +53,12 @@ class Result:
     script: Script
     status: int | None
     subtests: tuple[tap.Subtest, ...]
-    fault: str
+    error: str
     simulated_s: float | None
     wall_s: float
     log: Path
 
-    def names(self, outcome: tap.Outcome) -> list[str]:
+    def names(self, outcome: tap.TapResult) -> list[str]:
         """Return the names of the subtests with this outcome."""
         return [subtest.name for subtest in self.subtests if subtest.outcome == outcome]
 
@@ -70,8 +70,8 @@ def run_scripts(
     jobs: int,
     seed: int,
     scheduler: str | None,
-    progress: Progress,
-) -> Iterator[Result]:
+    progress: ScriptProgress,
+) -> Iterator[ScriptResult]:
     """Yield the results as scripts end; `jobs` scripts run at a time.
 
     output: gets a folder for each script. scheduler: the value of net.mptcp.scheduler in every new namespace, if not
@@ -95,7 +95,7 @@ def run_scripts(
 
 
 def check_scheduler(kernel: Kernel, name: str, output: Path) -> None:
-    """Raise HostError, with the list of the kernel's schedulers, if the kernel lacks a scheduler."""
+    """Raise MachineError, with the list of the kernel's schedulers, if the kernel lacks a scheduler."""
     known = "/proc/sys/net/mptcp/available_schedulers"
     guest = Guest(
         argv=("/bin/cat", known), cwd="/", log=f"{engine_paths.RUN}/schedulers", opened={output: engine_paths.RUN}
@@ -109,7 +109,7 @@ def check_scheduler(kernel: Kernel, name: str, output: Path) -> None:
     has = said.read_text().split()
     said.unlink()
     if name not in has:
-        raise HostError(f"the kernel '{kernel.name}' has no scheduler '{name}' (it has: {', '.join(has)})")
+        raise MachineError(f"the kernel '{kernel.name}' has no scheduler '{name}' (it has: {', '.join(has)})")
 
 
 class _Run:
@@ -161,16 +161,16 @@ class _Run:
         self._is_hung = time.monotonic() - self._moved > SILENCE_S
         return self._is_hung or self._process.poll() is not None
 
-    def result(self) -> Result:
+    def result(self) -> ScriptResult:
         """Return the result. Call it once, after the script has ended."""
         self._kernel.close()
         report = tap.parse(self._text())
         status, seconds = self._end()
-        return Result(
+        return ScriptResult(
             script=self.script,
             status=status,
             subtests=report.subtests,
-            fault=self._fault(status, report),
+            error=self._error(status, report),
             simulated_s=seconds,
             wall_s=round(time.monotonic() - self._started, 1),
             log=self._log,
@@ -193,7 +193,7 @@ class _Run:
             return None, None
         return int(status), float(seconds)
 
-    def _fault(self, status: int | None, report: tap.Report) -> str:
+    def _error(self, status: int | None, report: tap.TapOutput) -> str:
         if self._is_hung:
             return f"printed nothing new for {SILENCE_S:g} s of real time"
         if status is None:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Outcome = Literal["passed", "failed", "skipped"]
+TapResult = Literal["passed", "failed", "skipped"]
 
 _PLAN = re.compile(r"^1\.\.(\d+)")
 _LINE = re.compile(r"^(not )?ok (\d+)(?: - | )?([^#]*)(?:#\s*(\w+))?")
@@ -21,18 +21,18 @@ _EXCUSES = {"IGNORE", "XFAIL", "TODO"}
 @dataclass(frozen=True)
 class Subtest:
     name: str
-    outcome: Outcome
+    outcome: TapResult
 
 
 @dataclass(frozen=True)
-class Report:
+class TapOutput:
     """The output of a script. planned: the number of subtests that the script announced; None if it announced none."""
 
     planned: int | None
     subtests: tuple[Subtest, ...]
 
 
-def parse(text: str) -> Report:
+def parse(text: str) -> TapOutput:
     """Return the report after the last version line. Scripts write for people before this line."""
     planned = None
     subtests: list[Subtest] = []
@@ -42,11 +42,11 @@ def parse(text: str) -> Report:
         elif match := _PLAN.match(line):
             planned = int(match[1])
         elif match := _LINE.match(line):
-            subtests.append(Subtest(match[3].strip(), _outcome(bool(match[1]), (match[4] or "").upper())))
-    return Report(planned, tuple(subtests))
+            subtests.append(Subtest(match[3].strip(), _tap_result(bool(match[1]), (match[4] or "").upper())))
+    return TapOutput(planned, tuple(subtests))
 
 
-def _outcome(is_refused: bool, directive: str) -> Outcome:
+def _tap_result(is_refused: bool, directive: str) -> TapResult:
     # tc-testing writes `skipped`
     if directive in ("SKIP", "SKIPPED"):
         return "skipped"

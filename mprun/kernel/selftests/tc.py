@@ -18,10 +18,10 @@ def list_own(selftests: Path) -> list[Script]:
     """Return the files of tests in a prepared folder, sorted by name, such as `tc-testing/qdiscs/netem`."""
     folder = selftests / NAME / "tc-tests"
     shown = shown_tests(selftests)
-    place = f"{engine_paths.ROOT}/selftests/{NAME}"
+    directory = f"{engine_paths.ROOT}/selftests/{NAME}"
     found = []
     for path in sorted(folder.rglob("*.json")):
         name = path.relative_to(folder)
         command = ("/usr/bin/python3", "./tdc.py", "--outfile", "/tmp/results", "-f", f"tc-tests/{name}")
-        found.append(Script(NAME, str(name.with_suffix("")), place, command, shown))
+        found.append(Script(NAME, str(name.with_suffix("")), directory, command, shown))
     return found

@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mprun.errors import HostError, RunError
-from mprun.host.cache import Progress, cache, locked
-from mprun.host.scratch import scratch
+from mprun.errors import MachineError, RunError
 from mprun.kernel import build, store
+from mprun.machine.cache import Progress, cache, locked
+from mprun.machine.scratch import scratch
 from mprun.model import engine_paths
 
 GUEST = Path(__file__).parent / "guest"
@@ -91,7 +91,7 @@ class Script:
 def prepare(kernel: store.Kernel, progress: Progress) -> tuple[Path, bool]:
     """Return the compiled folder `selftests` of a kernel's source, and True if the source is unchanged since the build.
 
-    Raises HostError for what is missing on this machine, RunError if the tests do not compile.
+    Raises MachineError for what is missing on this machine, RunError if the tests do not compile.
     """
     source = Path(kernel.source)
     _check_machine(source)
@@ -115,24 +115,24 @@ def list_scripts(selftests: Path) -> list[Script]:
     """Return the tests of MPTCP in a prepared folder, sorted by name. Each group of a script is a test."""
     found = []
     shown = shown_tests(selftests)
-    place = f"{engine_paths.ROOT}/selftests/net/mptcp"
+    directory = f"{engine_paths.ROOT}/selftests/net/mptcp"
     for path in sorted((selftests / "net" / "mptcp").glob("*.sh")):
         if path.name == LIBRARY:
             continue
         groups = [(match[2], [f"-{match[1]}"]) for match in _GROUP.finditer(path.read_text())]
         for group, options in groups or [("", [])]:
-            found.append(Script(path.stem, group, place, (f"./{path.name}", *options), shown))
+            found.append(Script(path.stem, group, directory, (f"./{path.name}", *options), shown))
     return found
 
 
 def _check_machine(source: Path) -> None:
     if not source.exists():
-        raise HostError(f"the source that the kernel was built from is gone: {source}; run `mprun kernel build`")
+        raise MachineError(f"the source that the kernel was built from is gone: {source}; run `mprun kernel build`")
     needed = BUILD_TOOLS | TOOLS
     search = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     missing = dict.fromkeys(package for tool, package in needed.items() if not shutil.which(tool, path=search))
     if missing:
-        raise HostError(f"the kernel's tests need {', '.join(missing)}: apt-get install {' '.join(missing)}")
+        raise MachineError(f"the kernel's tests need {', '.join(missing)}: apt-get install {' '.join(missing)}")
 
 
 def _compile_into(target: Path, source: Path, added: bytes, progress: Progress) -> None:
@@ -140,7 +140,7 @@ def _compile_into(target: Path, source: Path, added: bytes, progress: Progress) 
         progress("unpacking the tests", 0)
         tree = _take_parts(source, work)
         if not (tree / SCRIPTS / LIBRARY).is_file():
-            raise HostError(f"{source} has no {SCRIPTS / LIBRARY}: it is no kernel source with tests of MPTCP")
+            raise MachineError(f"{source} has no {SCRIPTS / LIBRARY}: it is no kernel source with tests of MPTCP")
         progress("installing the kernel's headers", 0)
         _make(tree, ["ARCH=x86", "headers"])
         progress("compiling the tests", 0)

@@ -16,13 +16,13 @@ from pathlib import Path
 from mprun.bundles import installation
 from mprun.bundles.archive import write_archive
 from mprun.errors import SpecError
-from mprun.host.scratch import scratch
 from mprun.inputs.json_schema import SCHEMAS, render
 from mprun.kernel.store import Kernel
 from mprun.labs.catalog import copy_lab
 from mprun.labs.course.first_page import Facts, LabFacts, write_readme
 from mprun.labs.course.handout import draw_handout
 from mprun.labs.definition import Lab
+from mprun.machine.scratch import scratch
 from mprun.safety.folder import Folder
 
 README, HANDOUT, LABS, SCHEMA_FOLDER, SUMS = "README.md", "handout.pdf", "labs", "schemas", "SHA256SUMS"

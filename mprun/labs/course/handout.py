@@ -131,11 +131,11 @@ class Sheet:
         """Write a lab: its number in the margin, its title, and its aim."""
         size = 10.2 * self.scale
         left = MARGIN + 30 * self.scale
-        place, small = f"labs/{lab.folder}", 7.6 * self.scale
-        room = WIDTH - MARGIN - left - width_of(place, small, MONO) - 12
+        label, small = f"labs/{lab.folder}", 7.6 * self.scale
+        room = WIDTH - MARGIN - left - width_of(label, small, MONO) - 12
         self.y -= 19 * self.scale
         self.write(MARGIN, lab.number, size * 1.15, weight="bold", colour=BLUE)
-        self.write(WIDTH - MARGIN, place, small, font=MONO, colour=GREY, right=True)
+        self.write(WIDTH - MARGIN, label, small, font=MONO, colour=GREY, right=True)
         for n, line in enumerate(wrap(lab.title, size, room, weight="bold")):
             self.y -= 1.35 * size if n else 0
             self.write(left, line, size, weight="bold")

@@ -3,6 +3,6 @@
 
 from __future__ import annotations
 
-from mprun.model.intent.values import Ends, FlowPath, Intent, PlacedFlow
+from mprun.model.intent.values import AddressedFlow, FlowEnds, FlowPath, Intent
 
-__all__ = ["Ends", "FlowPath", "Intent", "PlacedFlow"]
+__all__ = ["AddressedFlow", "FlowEnds", "FlowPath", "Intent"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mprun.model.intent.values import Intent, PlacedFlow
+from mprun.model.intent.values import AddressedFlow, Intent
 from mprun.model.spec import AddressChange, Chance, Change, LinkChange
 
 # How long after a failure the data of MPTCP connections is watched, in all of a run at most, and how often.
@@ -19,7 +19,7 @@ WATCH_EVERY_NS = 10_000_000
 
 
 @dataclass(frozen=True)
-class Failure:
+class PathFailure:
     """A path that carries nothing from begin_ns to end_ns, counted from time zero. end_ns None: to the end."""
 
     path: str
@@ -32,7 +32,7 @@ class Failure:
         return latest if self.end_ns is None else min(latest, self.end_ns)
 
 
-def find_failures(flow: PlacedFlow, changes: Sequence[Change]) -> tuple[Failure, ...]:
+def find_failures(flow: AddressedFlow, changes: Sequence[Change]) -> tuple[PathFailure, ...]:
     """Return the failures of a flow's paths. changes: of the intent, in the order of time."""
     found = []
     for path in flow.paths:
@@ -49,10 +49,10 @@ def find_failures(flow: PlacedFlow, changes: Sequence[Change]) -> tuple[Failure,
             if causes and began_ns is None:
                 began_ns = change.at_ns
             elif not causes and began_ns is not None:
-                found.append(Failure(path.name, began_ns, change.at_ns))
+                found.append(PathFailure(path.name, began_ns, change.at_ns))
                 began_ns = None
         if began_ns is not None:
-            found.append(Failure(path.name, began_ns, None))
+            found.append(PathFailure(path.name, began_ns, None))
     return tuple(sorted(found, key=lambda failure: failure.begin_ns))
 
 

@@ -10,18 +10,20 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mprun.model.codec import Codec, canonical_json
-from mprun.model.intent.values import Ends, FlowPath, Intent, PlacedFlow
+from mprun.model.codec import PLAIN, Codec, JsonProblem, canonical_json
+from mprun.model.discipline import OPTIONS, TYPES
+from mprun.model.intent.values import AddressedFlow, FlowEnds, FlowPath, Intent
 from mprun.model.network import Interface
-from mprun.model.spec import Capture, HostSpec, Middlebox, Mptcp, PacketFault
+from mprun.model.spec import Capture, HostSpec, Middlebox, Mptcp, PacketFault, Queue
 
 Plain = dict[str, Any]
+_Pairs = tuple[tuple[str, float], ...]
 
 # Keys that are written only where they say something.
 _OPTIONAL: Mapping[type, tuple[str, ...]] = {
     Intent: ("vary", "samples", "switches", "middleboxes", "faults", "reseed", "tracepoints"),
-    PlacedFlow: ("after", "timeout_ns", "port", "congestion", "background", "group", "repetition"),
-    Ends: ("port", "ports"),
+    AddressedFlow: ("after", "timeout_ns", "port", "congestion", "background", "group", "repetition"),
+    FlowEnds: ("port", "ports"),
     FlowPath: ("middleboxes", "source_seen"),
     Middlebox: ("alter",),
     HostSpec: ("congestion",),
@@ -34,7 +36,7 @@ def _drop_empty(value: object, plain: Plain) -> Plain:
     return {name: one for name, one in plain.items() if one or name not in optional}
 
 
-def _write_flow(flow: PlacedFlow, plain: Plain) -> Plain:
+def _write_flow(flow: AddressedFlow, plain: Plain) -> Plain:
     return {name: one for name, one in _drop_empty(flow, plain).items() if name != "family"}
 
 
@@ -73,23 +75,40 @@ def _parse_capture(value: Plain) -> Plain:
     return {**value, "node": value["host"]}
 
 
+def _write_queue(queue: Queue, plain: Plain) -> Plain:
+    """Write every number as a float, and the options as pairs: digests of earlier versions contain them so."""
+    options = [[name, float(value)] for name, value in sorted(queue.options.items())]
+    return {**plain, "amount": float(queue.amount), "options": options}
+
+
+def _parse_queue(value: Plain) -> Plain:
+    """Return the numbers with the types that `_write_queue` met."""
+    amount = value["amount"]
+    try:
+        options = dict(PLAIN.decode(_Pairs, value.get("options", [])))
+    except JsonProblem as fault:
+        raise fault.inside(".options") from None
+    whole = int(amount) if isinstance(amount, float) and amount.is_integer() else amount
+    typed = {name: TYPES.get(OPTIONS[name].kind, int)(one) if name in OPTIONS else one for name, one in options.items()}
+    return {**value, "amount": whole, "options": typed}
+
+
 _SPELLED: Mapping[type, Callable[[Any, Plain], Plain]] = {
-    **{Intent: _drop_empty, Ends: _drop_empty, Middlebox: _drop_empty, HostSpec: _drop_empty},
+    **{Intent: _drop_empty, FlowEnds: _drop_empty, Middlebox: _drop_empty, HostSpec: _drop_empty},
     PacketFault: _drop_empty,
-    **{PlacedFlow: _write_flow, FlowPath: _write_path, Mptcp: _write_mptcp},
-    **{Interface: _write_interface, Capture: _write_capture},
+    **{AddressedFlow: _write_flow, FlowPath: _write_path, Mptcp: _write_mptcp},
+    **{Interface: _write_interface, Capture: _write_capture, Queue: _write_queue},
 }
-CODEC = Codec(_SPELLED, {Interface: _parse_interface, Capture: _parse_capture})
+CODEC = Codec(_SPELLED, {Interface: _parse_interface, Capture: _parse_capture, Queue: _parse_queue})
 
 
 def write_intent(intent: Intent) -> Plain:
     """Return an intent as JSON values."""
-    plain: Plain = CODEC.encode(intent)
-    return plain
+    return CODEC.write(intent)
 
 
 def read_intent(value: object) -> Intent:
-    """Return the intent that `write_intent` wrote. Raises codec.Fault."""
+    """Return the intent that `write_intent` wrote. Raises codec.JsonProblem."""
     return CODEC.decode(Intent, value)
 
 

@@ -7,11 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mprun.model.network import Link, Node, Switch
-from mprun.model.spec import Capture, Change, Flow, HostSpec, Middlebox, Mptcp, PacketFault, Reseed, Series, Variation
+from mprun.model.spec import (
+    Capture,
+    Change,
+    Flow,
+    HostSpec,
+    Middlebox,
+    Mptcp,
+    PacketFault,
+    Reseed,
+    SampleKind,
+    Variation,
+)
 
 
 @dataclass(frozen=True)
-class Ends:
+class FlowEnds:
     """The addresses that a flow begins on, and the ports of its server.
 
     `port`: the first port; None for a flow without ports.
@@ -65,7 +76,7 @@ class FlowPath:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlacedFlow(Flow):
+class AddressedFlow(Flow):
     """A flow with what the network decides for it.
 
     `port`: the port that the file gives; None if the file gives none. The server's port is in `endpoints`.
@@ -74,7 +85,7 @@ class PlacedFlow(Flow):
     `subflows`: the number that the path managers of both hosts open; 1 without MPTCP.
     """
 
-    endpoints: Ends
+    endpoints: FlowEnds
     paths: tuple[FlowPath, ...] = ()
     subflows: int = 1
 
@@ -96,13 +107,13 @@ class Intent:
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
     hosts: Mapping[str, HostSpec]
-    traffic: tuple[PlacedFlow, ...]
+    traffic: tuple[AddressedFlow, ...]
     captures: tuple[Capture, ...]
     changes: tuple[Change, ...]
     seed: int
     probe_pings: int = 0
     vary: tuple[Variation, ...] = ()
-    samples: Mapping[Series, int] = field(default_factory=dict)
+    samples: Mapping[SampleKind, int] = field(default_factory=dict)
     switches: Mapping[str, Switch] = field(default_factory=dict)
     middleboxes: Mapping[str, Middlebox] = field(default_factory=dict)
     faults: tuple[PacketFault, ...] = ()

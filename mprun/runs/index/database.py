@@ -20,10 +20,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
-from mprun.errors import HostError
-from mprun.host.cache import Progress, cache, locked
+from mprun.errors import MachineError
+from mprun.machine.cache import Progress, cache, locked
+from mprun.model.run_summary import MetricValue
 from mprun.model.scalar import Scalar
-from mprun.runs.index.listed import Entry, Found, Kind, Measured, Scan, read
+from mprun.runs.index.listed import DirectoryKind, FoundDirectory, ListedEntry, Scan, read
 
 T = TypeVar("T")
 
@@ -59,16 +60,16 @@ _OF_RUN = ("parameters", "metrics")
 class Index:
     """The index of some kinds of directories in a folder. Entries have no parameters and metrics: ask for them."""
 
-    def __init__(self, database: sqlite3.Connection, kinds: Sequence[Kind]) -> None:
+    def __init__(self, database: sqlite3.Connection, kinds: Sequence[DirectoryKind]) -> None:
         self._database = database
         self._kinds = json.dumps(list(kinds))
 
-    def entries(self) -> dict[int, Entry]:
+    def entries(self) -> dict[int, ListedEntry]:
         """Return all runs and sweeps by their numbers in the index, oldest first."""
         query = f"SELECT {_COLUMNS} FROM runs WHERE kind IN (SELECT value FROM json_each(?))"
         found = {
-            number: Entry(name, kind, status, engine, seed, planned_ns, bool(has_report), fault)
-            for number, name, kind, status, engine, seed, planned_ns, has_report, fault in self._database.execute(
+            number: ListedEntry(name, kind, status, engine, seed, planned_ns, bool(has_report), problem)
+            for number, name, kind, status, engine, seed, planned_ns, has_report, problem in self._database.execute(
                 query, (self._kinds,)
             )
         }
@@ -87,10 +88,10 @@ class Index:
         rows = self._database.execute("SELECT run, value FROM parameters WHERE name = ?", (name,))
         return {number: json.loads(value) for number, value in rows}
 
-    def metric(self, name: str) -> dict[int, Measured]:
+    def metric(self, name: str) -> dict[int, MetricValue]:
         """Return the value of a metric by the number of the run."""
         rows = self._database.execute("SELECT run, value, unit FROM metrics WHERE name = ?", (name,))
-        return {number: Measured(value, unit) for number, value, unit in rows}
+        return {number: MetricValue(value, unit) for number, value, unit in rows}
 
     def _names(self, table: str) -> list[str]:
         query = (
@@ -100,7 +101,7 @@ class Index:
         return [name for (name,) in self._database.execute(query, (self._kinds,))]
 
 
-def _age(entry: Entry) -> tuple[str, bool, int, str, str, int]:
+def _age(entry: ListedEntry) -> tuple[str, bool, int, str, str, int]:
     """Return the key that orders entries, oldest first.
 
     A sweep follows the runs of its second. Its own runs follow it by cell and number.
@@ -115,7 +116,7 @@ def _age(entry: Entry) -> tuple[str, bool, int, str, str, int]:
 def ask(
     parent: Path,
     scan: Scan,
-    kinds: Sequence[Kind],
+    kinds: Sequence[DirectoryKind],
     question: Callable[[Index], T],
     progress: Progress = lambda text, done: None,
     clock: Callable[[], int] = time.time_ns,
@@ -133,19 +134,19 @@ def ask(
         _update(database, parent, scan, kinds, progress, clock)
 
     try:
-        place = _place_of(parent)
-        with contextlib.suppress(sqlite3.DatabaseError), closing(_open(place / FILE)) as database:
+        folder = _folder_of(parent)
+        with contextlib.suppress(sqlite3.DatabaseError), closing(_open(folder / FILE)) as database:
             # the question sees one state, even if another process updates the file meanwhile
             database.execute("BEGIN")
             if _is_current(database) and not any(_compare(database, scan, kinds)):
                 return question(Index(database, kinds)), ""
-        with locked(place, lambda: progress("waiting for another mprun that reads the runs", 0.0)):
+        with locked(folder, lambda: progress("waiting for another mprun that reads the runs", 0.0)):
             try:
-                return _answer(place, parent, kinds, update, question), ""
+                return _answer(folder, parent, kinds, update, question), ""
             except sqlite3.DatabaseError:
-                _remove(place)
-                return _answer(place, parent, kinds, update, question), ""
-    except (sqlite3.Error, OSError, HostError) as error:
+                _remove(folder)
+                return _answer(folder, parent, kinds, update, question), ""
+    except (sqlite3.Error, OSError, MachineError) as error:
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
             _make(database)
             update(database)
@@ -153,26 +154,26 @@ def ask(
 
 
 def _answer(
-    place: Path,
+    folder: Path,
     parent: Path,
-    kinds: Sequence[Kind],
+    kinds: Sequence[DirectoryKind],
     update: Callable[[sqlite3.Connection], None],
     question: Callable[[Index], T],
 ) -> T:
     """Answer a question with the file, which is made if it does not exist. The caller has locked its folder."""
-    with closing(_open(place / FILE)) as database:
+    with closing(_open(folder / FILE)) as database:
         if not _is_current(database):
             if database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 raise sqlite3.DatabaseError("another version")
-            _forget_removed(place.parent)
-            (place / OF).write_text(str(parent.resolve()), errors="surrogateescape")
+            _forget_removed(folder.parent)
+            (folder / OF).write_text(str(parent.resolve()), errors="surrogateescape")
             _make(database)
         update(database)
         return question(Index(database, kinds))
 
 
-def _place_of(parent: Path) -> Path:
-    """Return the folder of the index of a folder of runs. Raises HostError if the user has no home directory."""
+def _folder_of(parent: Path) -> Path:
+    """Return the folder of the index of a folder of runs. Raises MachineError if the user has no home directory."""
     return cache("index") / hashlib.sha256(os.fsencode(parent.resolve())).hexdigest()[:32]
 
 
@@ -208,21 +209,23 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
     database.execute("COMMIT")
 
 
-def _remove(place: Path) -> None:
+def _remove(folder: Path) -> None:
     """Remove the file, and first the journal, which would otherwise be applied to the next file of this name."""
     for name in (f"{FILE}-journal", FILE):
-        (place / name).unlink(missing_ok=True)
+        (folder / name).unlink(missing_ok=True)
 
 
 def _forget_removed(indexes: Path) -> None:
     """Remove the indexes of folders that no longer exist."""
-    for place in indexes.iterdir():
+    for folder in indexes.iterdir():
         with contextlib.suppress(OSError):
-            if not Path((place / OF).read_text(errors="surrogateescape")).is_dir():
-                shutil.rmtree(place, ignore_errors=True)
+            if not Path((folder / OF).read_text(errors="surrogateescape")).is_dir():
+                shutil.rmtree(folder, ignore_errors=True)
 
 
-def _compare(database: sqlite3.Connection, scan: Scan, kinds: Sequence[Kind]) -> tuple[list[Found], list[int]]:
+def _compare(
+    database: sqlite3.Connection, scan: Scan, kinds: Sequence[DirectoryKind]
+) -> tuple[list[FoundDirectory], list[int]]:
     """Return the directories that must be read, and the numbers of those that no longer exist."""
     known = {name: (number, mark, kind) for number, name, mark, kind in _marks(database)}
     changed = [one for one in scan.found if one.name not in known or known[one.name][1] != one.mark]
@@ -243,7 +246,7 @@ def _update(
     database: sqlite3.Connection,
     parent: Path,
     scan: Scan,
-    kinds: Sequence[Kind],
+    kinds: Sequence[DirectoryKind],
     progress: Progress,
     clock: Callable[[], int],
 ) -> None:
@@ -267,11 +270,11 @@ def _drop(database: sqlite3.Connection, numbers: Sequence[int]) -> None:
             database.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))", (chosen,))
 
 
-def _insert(database: sqlite3.Connection, entry: Entry, mark: str) -> None:
+def _insert(database: sqlite3.Connection, entry: ListedEntry, mark: str) -> None:
     columns = "name, kind, mark, status, engine, seed, planned_ns, has_report, fault"
     values = (entry.name, entry.kind, mark, entry.status, entry.engine, entry.seed, entry.planned_ns)
     added = database.execute(
-        f"INSERT INTO runs ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*values, entry.has_report, entry.fault)
+        f"INSERT INTO runs ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*values, entry.has_report, entry.damage)
     )
     number = added.lastrowid
     database.executemany(

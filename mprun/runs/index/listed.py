@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 from mprun.errors import MprunError
+from mprun.model.run_summary import MetricValue, Summary
 from mprun.model.scalar import Scalar
+from mprun.model.sweep_files import SweepSummary
 from mprun.runs import run_directory
 from mprun.runs.run_directory import INCOMPLETE, PAGE_PREFIX, RunDirectory
 from mprun.safety.folder import Folder
@@ -18,13 +20,15 @@ from mprun.safety.text import plain
 from mprun.sweeps import sweep_directory
 from mprun.sweeps.sweep_directory import NUMBER, SweepDirectory
 
+S = TypeVar("S", Summary, SweepSummary)
+
 DAMAGED = "damaged"
 # A run directly in the folder, a sweep, or a run of a sweep.
-Kind = Literal["run", "sweep", "run of sweep"]
+DirectoryKind = Literal["run", "sweep", "run of sweep"]
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundDirectory:
     """A directory of a run or a sweep.
 
     - name: the path below the folder, with `/`.
@@ -33,7 +37,7 @@ class Found:
     """
 
     name: str
-    kind: Kind
+    kind: DirectoryKind
     mark: str
     changed_ns: int
 
@@ -42,38 +46,30 @@ class Found:
 class Scan:
     """The content of a folder. strange: the names of folders in it that are no run, no sweep and no page of figures."""
 
-    found: tuple[Found, ...] = ()
+    found: tuple[FoundDirectory, ...] = ()
     strange: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The value of a metric in its base unit: bit/s, s, share, byte or 1."""
-
-    value: float
-    unit: str
-
-
-@dataclass(frozen=True)
-class Entry:
+class ListedEntry:
     """A run or a sweep, as far as a list shows it.
 
     - seed: None for a sweep, and for a run without a summary.
     - planned_ns: the time of `plan.json`, which orders runs of the same second; 0 if it does not exist.
     - has_report: whether `report.html` exists.
-    - fault: why a file could not be read; empty if all could be.
+    - problem: why a file could not be read; empty if all could be.
     """
 
     name: str
-    kind: Kind
+    kind: DirectoryKind
     status: str
     engine: str = ""
     seed: int | None = None
     planned_ns: int = 0
     has_report: bool = False
-    fault: str = ""
+    damage: str = ""
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
-    metrics: Mapping[str, Measured] = field(default_factory=dict)
+    metrics: Mapping[str, MetricValue] = field(default_factory=dict)
 
 
 def scan(parent: Path, is_deep: bool = False) -> Scan:
@@ -81,7 +77,7 @@ def scan(parent: Path, is_deep: bool = False) -> Scan:
 
     Symbolic links and hidden folders are ignored.
     """
-    found: list[Found] = []
+    found: list[FoundDirectory] = []
     strange: list[str] = []
     try:
         entries = list(os.scandir(parent))
@@ -102,7 +98,7 @@ def scan(parent: Path, is_deep: bool = False) -> Scan:
     return Scan(tuple(found), tuple(sorted(strange)))
 
 
-def _kind_of(name: str, folder: Folder) -> Kind | None:
+def _kind_of(name: str, folder: Folder) -> DirectoryKind | None:
     # a name with other characters cannot be typed, and a terminal may obey it
     if not name.isprintable():
         return None
@@ -111,7 +107,7 @@ def _kind_of(name: str, folder: Folder) -> Kind | None:
     return "sweep" if sweep_directory.is_name(name) and folder.has("sweep.json") else None
 
 
-def _runs_of(sweep: str, folder: Folder) -> list[Found]:
+def _runs_of(sweep: str, folder: Folder) -> list[FoundDirectory]:
     names = [name for name in folder.find_folders("runs/*/*") if NUMBER.fullmatch(name.rpartition("/")[2])]
     return [
         _mark(f"{sweep}/{name}", "run of sweep", folder.stat(name), folder.below(name))
@@ -120,17 +116,17 @@ def _runs_of(sweep: str, folder: Folder) -> list[Found]:
     ]
 
 
-def _mark(name: str, kind: Kind, status: os.stat_result, folder: Folder) -> Found:
+def _mark(name: str, kind: DirectoryKind, status: os.stat_result, folder: Folder) -> FoundDirectory:
     """Return a directory with its mark. A change of a file in place changes the file's times, and not the folder's."""
     try:
         result = folder.stat("summary.json")
     except OSError:
-        return Found(name, kind, f"{status.st_mtime_ns}.{status.st_ctime_ns}", status.st_ctime_ns)
+        return FoundDirectory(name, kind, f"{status.st_mtime_ns}.{status.st_ctime_ns}", status.st_ctime_ns)
     parts = (status.st_mtime_ns, status.st_ctime_ns, result.st_size, result.st_mtime_ns, result.st_ctime_ns)
-    return Found(name, kind, ".".join(map(str, parts)), max(status.st_ctime_ns, result.st_ctime_ns))
+    return FoundDirectory(name, kind, ".".join(map(str, parts)), max(status.st_ctime_ns, result.st_ctime_ns))
 
 
-def read(parent: Path, found: Found) -> Entry:
+def read(parent: Path, found: FoundDirectory) -> ListedEntry:
     """Read the files of a run or a sweep. A damaged file is named in the entry, and is no error."""
     try:
         if found.kind == "sweep":
@@ -138,46 +134,44 @@ def read(parent: Path, found: Found) -> Entry:
         else:
             entry = _read_run(found, RunDirectory(Folder(parent).below(found.name)))
     except OSError as error:
-        entry = Entry(found.name, found.kind, DAMAGED, fault=f"{parent / found.name}: {error.strerror}")
+        entry = ListedEntry(found.name, found.kind, DAMAGED, damage=f"{parent / found.name}: {error.strerror}")
     # the index may be asked from another working directory
-    return replace(entry, fault=plain(entry.fault.removeprefix(f"{parent}/")))
+    return replace(entry, damage=plain(entry.damage.removeprefix(f"{parent}/")))
 
 
-def _read_sweep(found: Found, sweep: SweepDirectory) -> Entry:
-    status, _, fault = _read_summary(sweep)
-    return Entry(found.name, "sweep", status, "sweep", has_report=sweep.has("report.html"), fault=fault)
+def _read_sweep(found: FoundDirectory, sweep: SweepDirectory) -> ListedEntry:
+    status, _, problem = _read_status(sweep.has("summary.json"), sweep.summary)
+    return ListedEntry(found.name, "sweep", status, "sweep", has_report=sweep.has("report.html"), damage=problem)
 
 
-def _read_run(found: Found, run: RunDirectory) -> Entry:
-    status, summary, fault = _read_summary(run)
+def _read_run(found: FoundDirectory, run: RunDirectory) -> ListedEntry:
+    status, summary, problem = _read_status(run.has("summary.json"), run.summary)
     parameters: Mapping[str, Scalar] = {}
     if run.has("environment.json"):
         try:
-            parameters = run.read("environment.json").get("parameters", {})
+            parameters = run.environment().parameters
         except MprunError as error:
-            fault = fault or str(error)
-    return Entry(
+            problem = problem or str(error)
+    return ListedEntry(
         name=found.name,
         kind=found.kind,
         status=INCOMPLETE if run.has(INCOMPLETE) else status,
-        engine=str(summary.get("engine", "")),
-        seed=summary.get("seed"),
+        engine=summary.engine if summary else "",
+        seed=summary.seed if summary else None,
         planned_ns=run.folder.stat("plan.json").st_mtime_ns if run.has("plan.json") else 0,
         has_report=run.has("report.html"),
-        fault=fault,
+        damage=problem,
         parameters=parameters,
-        metrics={name: Measured(one["value"], one["unit"]) for name, one in summary.get("metrics", {}).items()},
+        metrics=summary.metrics if summary else {},
     )
 
 
-def _read_summary(source: RunDirectory | SweepDirectory) -> tuple[str, Mapping[str, Any], str]:
-    """Return the status, the summary as far as it can be read, and the fault of a damaged one."""
-    if not source.has("summary.json"):
-        return INCOMPLETE, {}, ""
+def _read_status(is_there: bool, read: Callable[[], S]) -> tuple[str, S | None, str]:
+    """Return the status, the summary if it can be read, and the problem of a damaged one."""
+    if not is_there:
+        return INCOMPLETE, None, ""
     try:
-        summary: Mapping[str, Any] = source.read("summary.json")
+        summary = read()
     except MprunError as error:
-        return DAMAGED, {}, str(error)
-    if "complete" not in summary:
-        return DAMAGED, {}, str(run_directory.damaged(source.path / "summary.json", "has no 'complete'"))
-    return str(summary["status"]) if summary["complete"] else INCOMPLETE, summary, ""
+        return DAMAGED, None, str(error)
+    return summary.status if summary.complete else INCOMPLETE, summary, ""

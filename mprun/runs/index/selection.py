@@ -12,11 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mprun.errors import SpecError
-from mprun.model.fault import list_names, name_nearest
 from mprun.model.metric import UNITS, Unit
+from mprun.model.problem import list_names, name_nearest
+from mprun.model.run_summary import MetricValue
 from mprun.model.scalar import Scalar, spell_scalar
 from mprun.model.units import format_measured
-from mprun.runs.index.listed import Entry, Measured
+from mprun.runs.index.listed import ListedEntry
 from mprun.statements.evaluation import check, evaluate
 from mprun.statements.expression import (
     Condition,
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
     from mprun.runs.index.database import Index
 
 # A value in a list: a scalar of a parameter or a field, or a measured value.
-Cell = Scalar | Measured
-Values = Mapping[int, Cell]
+ListCell = Scalar | MetricValue
+ColumnValues = Mapping[int, ListCell]
 
-FIELDS: Mapping[str, Callable[[Entry], Scalar]] = {
+FIELDS: Mapping[str, Callable[[ListedEntry], Scalar]] = {
     "name": lambda entry: entry.name,
     "status": lambda entry: entry.status,
     "engine": lambda entry: entry.engine or None,
@@ -46,7 +47,7 @@ FIELDS: Mapping[str, Callable[[Entry], Scalar]] = {
 
 
 @dataclass(frozen=True)
-class Request:
+class ListRequest:
     """The statements, columns and order of a list.
 
     - where: statements, all of which must hold. A run without a value of a statement is left out.
@@ -62,11 +63,11 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Row:
+class ListedRow:
     """A run or a sweep with its values, in the order of the columns; None: it has no such value."""
 
-    entry: Entry
-    values: Mapping[str, Cell]
+    entry: ListedEntry
+    values: Mapping[str, ListCell]
 
 
 @dataclass(frozen=True)
@@ -75,25 +76,25 @@ class Listing:
 
     - notes: what a reader must know of the statements.
     - total: the number of all runs and sweeps.
-    - faults: why files could not be read, of all runs and sweeps.
+    - problems: why files could not be read, of all runs and sweeps.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[ListedRow, ...]
     columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     total: int = 0
-    faults: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()
 
 
 @dataclass
-class _Source:
+class _Listed:
     """The values of all runs by name. `lacking`: what to add to a message about an unknown name."""
 
     index: Index
-    entries: Mapping[int, Entry]
+    entries: Mapping[int, ListedEntry]
     lacking: str = ""
     _names: tuple[list[str], list[str]] | None = None
-    _read: dict[str, Values] = field(default_factory=dict)
+    _read: dict[str, ColumnValues] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[list[str], list[str]]:
@@ -102,19 +103,19 @@ class _Source:
             self._names = self.index.parameter_names(), self.index.metric_names()
         return self._names
 
-    def values(self, name: str) -> Values:
+    def values(self, name: str) -> ColumnValues:
         """Return the values of a name by the number of the run, of the oldest run first. Raises UnknownName."""
         if name not in self._read:
             self._read[name] = self._find(name)
         return self._read[name]
 
-    def _find(self, name: str) -> Values:
+    def _find(self, name: str) -> ColumnValues:
         if name in FIELDS:
             found = {number: FIELDS[name](entry) for number, entry in self.entries.items()}
             return {number: value for number, value in found.items() if value is not None}
         parameters, metrics = self.names
         if name in parameters or name in metrics:
-            of_all: Values = self.index.parameter(name) if name in parameters else self.index.metric(name)
+            of_all: ColumnValues = self.index.parameter(name) if name in parameters else self.index.metric(name)
             return {number: of_all[number] for number in self.entries if number in of_all}
         known = [*FIELDS, *parameters, *metrics]
         hint = name_nearest(name, known, "names")
@@ -123,12 +124,12 @@ class _Source:
         raise UnknownName(f"no run has a parameter or metric '{name}'{hint}{self.lacking}")
 
 
-def select(index: Index, request: Request, lacking: str = "") -> Listing:
+def select(index: Index, request: ListRequest, lacking: str = "") -> Listing:
     """Return the list that a request asks for.
 
     lacking: what to add to a message about an unknown name. Raises SpecError for a wrong statement or name.
     """
-    source = _Source(index, index.entries(), lacking)
+    source = _Listed(index, index.entries(), lacking)
     chosen, notes = list(source.entries), []
     if chosen:
         for text in request.where:
@@ -141,20 +142,21 @@ def select(index: Index, request: Request, lacking: str = "") -> Listing:
     columns = tuple(dict.fromkeys(request.columns))
     values = {name: _values(name, "--columns", source) if source.entries else {} for name in columns}
     rows = tuple(
-        Row(source.entries[number], {name: found.get(number) for name, found in values.items()}) for number in chosen
+        ListedRow(source.entries[number], {name: found.get(number) for name, found in values.items()})
+        for number in chosen
     )
-    faults = tuple(entry.fault for entry in source.entries.values() if entry.fault)
-    return Listing(rows, columns, tuple(notes), len(source.entries), faults)
+    problems = tuple(entry.damage for entry in source.entries.values() if entry.damage)
+    return Listing(rows, columns, tuple(notes), len(source.entries), problems)
 
 
-def _values(name: str, option: str, source: _Source) -> Values:
+def _values(name: str, option: str, source: _Listed) -> ColumnValues:
     try:
         return source.values(name)
     except UnknownName as error:
         raise SpecError(f"{option} {name}: {error}") from None
 
 
-def _filter(text: str, chosen: Sequence[int], source: _Source) -> tuple[list[int], str]:
+def _filter(text: str, chosen: Sequence[int], source: _Listed) -> tuple[list[int], str]:
     """Return the runs for which a statement holds, and a note if it fits none of them or has no value for some."""
     condition = parse_condition(text)
     try:
@@ -165,7 +167,7 @@ def _filter(text: str, chosen: Sequence[int], source: _Source) -> tuple[list[int
         raise SpecError(f"--where {error}" if str(error).startswith("'") else f"--where {text}: {error}") from None
 
 
-def _is_of_texts(values: Values) -> bool:
+def _is_of_texts(values: ColumnValues) -> bool:
     """Return whether some values are no numbers with or without a unit."""
     return any(to_value(value) is None for value in values.values())
 
@@ -178,7 +180,7 @@ def _spell(condition: Condition, is_wanted: bool) -> str:
 
 
 def _compare(
-    text: str, condition: Condition, is_wanted: bool, chosen: Sequence[int], source: _Source
+    text: str, condition: Condition, is_wanted: bool, chosen: Sequence[int], source: _Listed
 ) -> tuple[list[int], str]:
     """Return the runs whose value is a text, or is another one."""
     values = source.values(condition.key)
@@ -193,26 +195,26 @@ def _compare(
     return [n for n in chosen if n in spelled and (spelled[n] == condition.value) == is_wanted], ""
 
 
-def _evaluate(statement: Expression, chosen: Sequence[int], source: _Source) -> tuple[list[int], str]:
+def _evaluate(statement: Expression, chosen: Sequence[int], source: _Listed) -> tuple[list[int], str]:
     """Return the runs for which a statement holds, and a note on runs for which it cannot be computed."""
     check(statement, lambda reference: _unit_of(reference, source))
     needed = [source.values(reference.name) for reference in statement.references()]
     kept: list[int] = []
-    faults: list[str] = []
+    problems: list[str] = []
     for number in chosen:
         if all(number in values for values in needed):
             try:
                 if evaluate(statement, partial(_value, number, source)).is_true:
                     kept.append(number)
             except ExpressionError as error:
-                faults.append(f"{source.entries[number].name}: {error.reason}")
-    if not faults:
+                problems.append(f"{source.entries[number].name}: {error.reason}")
+    if not problems:
         return kept, ""
-    more = f", and for {len(faults) - 1} more" if len(faults) > 1 else ""
-    return kept, f"--where {statement.text}: has no value for {faults[0]}{more}"
+    more = f", and for {len(problems) - 1} more" if len(problems) > 1 else ""
+    return kept, f"--where {statement.text}: has no value for {problems[0]}{more}"
 
 
-def _unit_of(reference: Reference, source: _Source) -> Unit:
+def _unit_of(reference: Reference, source: _Listed) -> Unit:
     """Return the kind of the unit of the first run that has a value. Raises UnknownName."""
     if any(segment.conditions for segment in reference.segments):
         raise UnknownName("conditions in brackets choose no runs: write each as a --where of its own")
@@ -224,16 +226,16 @@ def _unit_of(reference: Reference, source: _Source) -> Unit:
     return found.unit
 
 
-def _value(number: int, source: _Source, reference: Reference) -> Value:
+def _value(number: int, source: _Listed, reference: Reference) -> Value:
     found = to_value(source.values(reference.name)[number])
     if found is None:
         raise UnknownName("is a text here")
     return found
 
 
-def to_value(cell: Cell) -> Value | None:
+def to_value(cell: ListCell) -> Value | None:
     """Return a value with its unit; None for a text without a number."""
-    if isinstance(cell, Measured):
+    if isinstance(cell, MetricValue):
         return Value((float(cell.value),), UNITS[cell.unit])
     if isinstance(cell, bool) or cell is None:
         return None
@@ -245,24 +247,24 @@ def to_value(cell: Cell) -> Value | None:
         return None
 
 
-def sort_key(cell: Cell) -> tuple[bool, float, str]:
+def sort_key(cell: ListCell) -> tuple[bool, float, str]:
     """Return the key that orders values: numbers by their amount, then texts."""
     value = to_value(cell)
     return (True, 0.0, _spell_cell(cell)) if value is None else (False, value.amount, "")
 
 
-def _sort(chosen: Sequence[int], values: Values, is_reversed: bool) -> list[int]:
+def _sort(chosen: Sequence[int], values: ColumnValues, is_reversed: bool) -> list[int]:
     having = [number for number in chosen if number in values]
     ordered = sorted(having, key=lambda number: sort_key(values[number]), reverse=is_reversed)
     return [*ordered, *(number for number in chosen if number not in values)]
 
 
-def _spell_cell(cell: Cell) -> str:
-    return str(cell.value) if isinstance(cell, Measured) else spell_scalar(cell)
+def _spell_cell(cell: ListCell) -> str:
+    return str(cell.value) if isinstance(cell, MetricValue) else spell_scalar(cell)
 
 
-def spell(cell: Cell) -> str:
+def spell(cell: ListCell) -> str:
     """Return a value for people; `-` if there is none."""
     if cell is None:
         return "-"
-    return format_measured(cell.value, cell.unit) if isinstance(cell, Measured) else spell_scalar(cell)
+    return format_measured(cell.value, cell.unit) if isinstance(cell, MetricValue) else spell_scalar(cell)

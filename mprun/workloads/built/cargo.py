@@ -16,9 +16,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from mprun.errors import HostError, RunError
-from mprun.host.cache import Progress, find_home
-from mprun.host.scratch import scratch
+from mprun.errors import MachineError, RunError
+from mprun.machine.cache import Progress, find_home
+from mprun.machine.scratch import scratch
 from mprun.workloads.built.source import Recipe
 
 CARGO_REMEDY = (
@@ -56,21 +56,21 @@ def find_cargo() -> str | None:
     return shutil.which("cargo") or (shutil.which("cargo", path=str(home / ".cargo" / "bin")) if home else None)
 
 
-def build(recipe: Recipe, target: Path, place: Path, jobs: int, progress: Progress) -> None:
+def build(recipe: Recipe, target: Path, parent: Path, jobs: int, progress: Progress) -> None:
     """Build a program into `target`, which is complete or does not exist. Temporary files go to `place`.
 
-    Raises HostError for what is missing on this machine, RunError with the end of the log if the build fails.
+    Raises MachineError for what is missing on this machine, RunError with the end of the log if the build fails.
     """
     if lacking := missing(recipe):
-        raise HostError(f"{recipe.name}: {lacking}")
+        raise MachineError(f"{recipe.name}: {lacking}")
     cargo = find_cargo()
     assert cargo is not None
     started = time.monotonic()
-    with scratch(".build-", place) as work:
+    with scratch(".build-", parent) as work:
         source = work / recipe.name
         for folder in (recipe.folder, *(recipe.folder.with_name(name) for name in recipe.shared)):
             shutil.copytree(folder, work / folder.name, ignore=shutil.ignore_patterns("target"))
-        log = place / f"{recipe.name}.log"
+        log = parent / f"{recipe.name}.log"
         log.write_text("")
         progress("downloading crates", 0)
         _run([cargo, "fetch", "--locked", "--target", _host(cargo)], source, log)
@@ -146,11 +146,11 @@ def _version(cargo: str) -> str:
 
 
 def _host(cargo: str) -> str:
-    """Return the target triple of this machine, such as `x86_64-unknown-linux-gnu`. Raises HostError."""
+    """Return the target triple of this machine, such as `x86_64-unknown-linux-gnu`. Raises MachineError."""
     told = subprocess.run([cargo, "-vV"], capture_output=True, text=True).stdout
     match = re.search(r"^host: (\S+)$", told, re.MULTILINE)
     if match is None:
-        raise HostError(f"`{cargo} -vV` does not say what machine it builds for: install cargo again")
+        raise MachineError(f"`{cargo} -vV` does not say what machine it builds for: install cargo again")
     return match[1]
 
 

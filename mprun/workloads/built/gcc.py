@@ -8,8 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from mprun.errors import HostError, RunError
-from mprun.host.scratch import scratch
+from mprun.errors import MachineError, RunError
+from mprun.machine.scratch import scratch
 from mprun.workloads.built.source import CRecipe
 
 
@@ -23,15 +23,15 @@ def missing(recipe: CRecipe) -> str | None:
     return None
 
 
-def build(recipe: CRecipe, target: Path, place: Path) -> None:
+def build(recipe: CRecipe, target: Path, parent: Path) -> None:
     """Build a program into `target`, which is complete or does not exist. Temporary files go to `place`.
 
-    Raises HostError for what is missing on this machine, RunError with the compiler's messages if the build fails.
+    Raises MachineError for what is missing on this machine, RunError with the compiler's messages if the build fails.
     """
     if lacking := missing(recipe):
-        raise HostError(f"{recipe.name}: {lacking}")
+        raise MachineError(f"{recipe.name}: {lacking}")
     started = time.monotonic()
-    with scratch(".build-", place) as work:
+    with scratch(".build-", parent) as work:
         made = work / "made"
         made.mkdir()
         sources = [str(path) for path in recipe.sources() if path.suffix == ".c"]

@@ -17,16 +17,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mprun.errors import HostError, SpecError
-from mprun.host import invoking_user
-from mprun.host.cache import Progress, cache, locked
+from mprun.errors import MachineError, SpecError
+from mprun.machine import invoking_user
+from mprun.machine.cache import Progress, cache, locked
 from mprun.safety import unchanged_program
 from mprun.workloads.built import PROGRAMS, cargo, gcc
 from mprun.workloads.built.source import FACTS, CRecipe, Recipe
 
 
 @dataclass(frozen=True)
-class Installed:
+class BuiltProgram:
     """A built program."""
 
     name: str
@@ -53,17 +53,17 @@ def recipe_of(name: str) -> Recipe:
     return PROGRAMS[name]
 
 
-def find(name: str, as_user: bool = False) -> Installed | None:
+def find(name: str, as_user: bool = False) -> BuiltProgram | None:
     """Return a program that was built from the sources of this mprun; None if it was not built.
 
-    as_user: it will run without the root rights that sudo gave. Raises HostError if its file has changed since the
+    as_user: it will run without the root rights that sudo gave. Raises MachineError if its file has changed since the
     build, or if another user could replace it.
     """
     recipe = recipe_of(name)
-    directory = _place(recipe, as_user)
+    directory = _folder_of(recipe, as_user)
     try:
         facts = json.loads((directory / FACTS).read_text())
-        installed = Installed(
+        installed = BuiltProgram(
             name,
             str(directory / recipe.executable),
             *(facts["version"], recipe.digest, facts["compiler"], facts["build_seconds"]),
@@ -72,40 +72,40 @@ def find(name: str, as_user: bool = False) -> Installed | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError):
-        raise HostError(f"{directory / FACTS} is damaged; run `mprun tools install {name}`") from None
+        raise MachineError(f"{directory / FACTS} is damaged; run `mprun tools install {name}`") from None
     if change := unchanged_program.find_change(directory, digests, [recipe.executable]):
-        raise HostError(f"{change}; run `mprun tools install {name}`")
+        raise MachineError(f"{change}; run `mprun tools install {name}`")
     owners = (0, invoking_user.user() if as_user else os.geteuid())
     if strange := unchanged_program.find_stranger(directory, [recipe.executable, FACTS], owners):
-        raise HostError(f"{strange}: remove {directory} and run `mprun tools install {name}`")
+        raise MachineError(f"{strange}: remove {directory} and run `mprun tools install {name}`")
     return installed
 
 
-def find_executable(executable: str, as_user: bool = False) -> Installed | None:
-    """Return the built program that has an executable of this name, or None. Raises HostError as `find` does."""
+def find_executable(executable: str, as_user: bool = False) -> BuiltProgram | None:
+    """Return the built program that has an executable of this name, or None. Raises MachineError as `find` does."""
     for recipe in PROGRAMS.values():
         if recipe.executable == executable:
             return find(recipe.name, as_user)
     return None
 
 
-def install(name: str, jobs: int, progress: Progress) -> tuple[Installed, bool]:
+def install(name: str, jobs: int, progress: Progress) -> tuple[BuiltProgram, bool]:
     """Build a program unless it is built. Return the program, and True if it was built now.
 
-    Raises HostError for what is missing on this machine, RunError with the end of the log if the build fails.
+    Raises MachineError for what is missing on this machine, RunError with the end of the log if the build fails.
     """
     recipe = recipe_of(name)
     with locked(store(), lambda: progress("waiting for another build of this user", 0), of_root=_is_of_root()):
-        with suppress(HostError):
+        with suppress(MachineError):
             found = find(name)
             if found is not None:
                 return found, False
-        if _place(recipe).exists():
-            shutil.rmtree(_place(recipe))
+        if _folder_of(recipe).exists():
+            shutil.rmtree(_folder_of(recipe))
         _build(recipe, jobs, progress)
     built = find(name)
     if built is None:
-        raise HostError(f"{store()}: what was built is gone again; another program empties this folder")
+        raise MachineError(f"{store()}: what was built is gone again; another program empties this folder")
     return built, True
 
 
@@ -117,12 +117,12 @@ def missing(recipe: Recipe) -> str | None:
 def _build(recipe: Recipe, jobs: int, progress: Progress) -> None:
     if isinstance(recipe, CRecipe):
         progress("compiling", 0)
-        gcc.build(recipe, _place(recipe), store())
+        gcc.build(recipe, _folder_of(recipe), store())
     else:
-        cargo.build(recipe, _place(recipe), store(), jobs, progress)
+        cargo.build(recipe, _folder_of(recipe), store(), jobs, progress)
 
 
-def _place(recipe: Recipe, as_user: bool = False) -> Path:
+def _folder_of(recipe: Recipe, as_user: bool = False) -> Path:
     return store(as_user) / recipe.digest[:16]
 
 

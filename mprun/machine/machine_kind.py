@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mprun.errors import HostError
+from mprun.errors import MachineError
 
 TRACE_REMEDY = "allow ptrace(2): docker run --cap-add SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=1"
 _TRACE_IN_CODESPACES = (
@@ -33,13 +33,13 @@ class Surroundings:
     """A kind of machine.
 
     - name: the kind, with the section of docs/machines.md about it.
-    - fault: the reason why no experiment runs here; empty if experiments run.
-    - remedy: what to use instead; empty without a fault.
+    - problem: the reason why no experiment runs here; empty if experiments run.
+    - remedy: what to use instead; empty without a problem.
     - trace_remedy: what to do if ptrace(2) is refused.
     """
 
     name: str
-    fault: str = ""
+    obstacle: str = ""
     remedy: str = ""
     trace_remedy: str = TRACE_REMEDY
 
@@ -85,9 +85,9 @@ def identify(
 
 
 def refuse_other_systems(here: Surroundings) -> None:
-    """Raise HostError with a remedy if no experiment runs on this kind of machine."""
-    if here.fault:
-        raise HostError(f"{here.fault}: {here.remedy}")
+    """Raise MachineError with a remedy if no experiment runs on this kind of machine."""
+    if here.obstacle:
+        raise MachineError(f"{here.obstacle}: {here.remedy}")
 
 
 def _read(path: Path) -> str:

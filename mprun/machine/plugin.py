@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-class PluginFault(Exception):
+class PluginProblem(Exception):
     """A failure to use a package's module. The message names the module, the reason and a remedy."""
 
 
@@ -30,7 +30,7 @@ class Described:
 
 
 @dataclass(frozen=True)
-class Installed:
+class InstalledModule:
     """A module of a package. where: its description in messages."""
 
     where: str
@@ -54,19 +54,19 @@ class Collection:
         """Return one of mprun's own modules."""
         return import_module(self.own[name])
 
-    def load_installed(self, name: str) -> Installed | None:
-        """Return a module of an installed package; None if no module has this name. Raises PluginFault."""
+    def load_installed(self, name: str) -> InstalledModule | None:
+        """Return a module of an installed package; None if no module has this name. Raises PluginProblem."""
         found = [point for point in self._entry_points() if point.name == name]
         if not found:
             return None
         if len(found) > 1:
             packages = " and ".join(sorted(_package(point) for point in found))
-            raise PluginFault(f"{self.noun} '{name}' is in the packages {packages}: uninstall all but one")
+            raise PluginProblem(f"{self.noun} '{name}' is in the packages {packages}: uninstall all but one")
         where = f"{self.noun} '{name}' of package '{_package(found[0])}' ({found[0].value})"
         try:
-            return Installed(where, found[0].load())
+            return InstalledModule(where, found[0].load())
         except Exception as error:
-            raise PluginFault(f"{where} cannot be imported: {type(error).__name__}: {error}") from error
+            raise PluginProblem(f"{where} cannot be imported: {type(error).__name__}: {error}") from error
 
     def list_names(self) -> list[str]:
         """Return the names of all modules, mprun's own first."""

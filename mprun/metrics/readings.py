@@ -1,29 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings: what one subject has to say of a run. Those of all subjects are joined into the summary. Pure."""
+"""Readings: what one subject has to say of a run. Those of all subjects are joined into the summary. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any
 
 from mprun.model.metric import SYMBOLS, Unit
+from mprun.model.run_summary import MetricValue
 from mprun.workloads.tool import Table
 
-
-class Metric(TypedDict):
-    """A metric of `summary.json`, in the base unit of its symbol."""
-
-    value: float
-    unit: str
-
-
-Metrics = Mapping[str, Metric]
+SummaryMetrics = Mapping[str, MetricValue]
 
 
 @dataclass(frozen=True)
-class Findings:
-    """The findings of one subject.
+class Readings:
+    """The readings of one subject.
 
     `metrics`: by their whole names.
     `errors`: a step failed. `failures`: the run did not do what it was asked for.
@@ -32,7 +25,7 @@ class Findings:
     `accounts`: what processes saw, as text for people.
     """
 
-    metrics: Metrics = field(default_factory=dict)
+    metrics: SummaryMetrics = field(default_factory=dict)
     errors: Sequence[str] = ()
     failures: Sequence[str] = ()
     warnings: Sequence[str] = ()
@@ -41,10 +34,10 @@ class Findings:
     accounts: Mapping[str, str] = field(default_factory=dict)
 
 
-def join(parts: Iterable[Findings]) -> Findings:
-    """Return all findings in their order. A metric that is found again takes the later value and keeps its place."""
+def join(parts: Iterable[Readings]) -> Readings:
+    """Return all readings in their order. A metric that is found again takes the later value and keeps its place."""
     parts = tuple(parts)
-    return Findings(
+    return Readings(
         metrics={name: metric for part in parts for name, metric in part.metrics.items()},
         errors=tuple(text for part in parts for text in part.errors),
         failures=tuple(text for part in parts for text in part.failures),
@@ -55,10 +48,10 @@ def join(parts: Iterable[Findings]) -> Findings:
     )
 
 
-def measured(value: float, unit: Unit) -> Metric:
+def measured(value: float, unit: Unit) -> MetricValue:
     """Return a value as a metric; counts and sizes without a fraction are whole numbers."""
     is_whole = unit in ("count", "size") and value == int(value)
-    return {"value": int(value) if is_whole else value, "unit": SYMBOLS[unit]}
+    return MetricValue(int(value) if is_whole else value, SYMBOLS[unit])
 
 
 def join_tables(parts: Iterable[tuple[str, str, Table]]) -> dict[str, dict[str, list[Any]]]:

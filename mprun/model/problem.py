@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in the user's files: place, reason and remedy."""
+"""Problems in the user's files: position, reason and remedy."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from typing import Protocol
 from mprun.errors import SpecError
 from mprun.model.scalar import name_value
 
-Path = tuple[str | int, ...]
+ValuePath = tuple[str | int, ...]
 
 MOST_NAMES = 12
 MOST_TEXT = 400
 
 
 @dataclass(frozen=True)
-class Fault:
-    """A fault. file: as the user gave it. line: from 1, or None if no line is the cause."""
+class InputProblem:
+    """A problem. file: as the user gave it. line: from 1, or None if no line is the cause."""
 
     file: str
     line: int | None
-    path: Path
+    path: ValuePath
     message: str
 
     def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
-        text = ": ".join(part for part in (place, render_path(self.path), self.message) if part)
+        position = self.file if self.line is None else f"{self.file}:{self.line}"
+        text = ": ".join(part for part in (position, render_path(self.path), self.message) if part)
         text = text.replace("\n", "\\n")
         return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT // 2]} ... {text[-MOST_TEXT // 2 :]}"
 
 
 class InputError(SpecError):
-    """All faults of a topology and an experiment, as text and as values."""
+    """All problems of a topology and an experiment, as text and as values."""
 
-    def __init__(self, found: Sequence[Fault]) -> None:
+    def __init__(self, found: Sequence[InputProblem]) -> None:
         self.found = tuple(found)
-        super().__init__([str(fault) for fault in self.found])
+        super().__init__([str(problem) for problem in self.found])
 
 
 class Notes(Protocol):
-    """A collection of faults and warnings, each at a path of the values of a file."""
+    """A collection of problems and warnings, each at a path of the values of a file."""
 
-    def fault(self, path: Path, message: str) -> None: ...
+    def refuse(self, path: ValuePath, message: str) -> None: ...
 
-    def warn(self, path: Path, message: str) -> None: ...
+    def warn(self, path: ValuePath, message: str) -> None: ...
 
 
-def render_path(path: Path) -> str:
+def render_path(path: ValuePath) -> str:
     """`traffic[1].to`."""
     text = ""
     for element in path:

@@ -7,10 +7,8 @@ Kernels, built programs and installed tools have their own versions and digests.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 
 @cache
@@ -21,8 +19,3 @@ def code_digest() -> str:
     for path in sorted(root.rglob("*.py")):
         total.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
     return total.hexdigest()[:12]
-
-
-def code_of(environment: Mapping[str, Any]) -> str:
-    """Return the digest of the mprun that made a run, from the run's environment. Older runs do not record it."""
-    return str(environment.get("mprun", "not recorded"))

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mprun.errors import HostError
-from mprun.host import invoking_user
+from mprun.errors import MachineError
+from mprun.machine import invoking_user
 
 
 def find_home() -> Path | None:
@@ -24,20 +24,20 @@ def find_home() -> Path | None:
 def find_base(variable: str, name: str) -> Path:
     """Return the folder in an environment variable, or `name` in the home directory if the variable is not set.
 
-    Raises HostError if the user has no home directory.
+    Raises MachineError if the user has no home directory.
     """
     if base := os.environ.get(variable):
         return Path(base)
     home = find_home()
     if home is None:
-        raise HostError(f"this user has no home directory: set HOME or {variable}")
+        raise MachineError(f"this user has no home directory: set HOME or {variable}")
     return home / name
 
 
 def cache(kind: str, of_root: bool = False) -> Path:
     """Return the cache's folder for one kind of files. It need not exist (XDG Base Directory Specification).
 
-    of_root: under sudo, use root's cache instead of the user's. Raises HostError if the user has no home directory.
+    of_root: under sudo, use root's cache instead of the user's. Raises MachineError if the user has no home directory.
     """
     if of_root and invoking_user.is_root_for_user() and not os.environ.get("XDG_CACHE_HOME"):
         return invoking_user.home_of_root() / ".cache" / "mprun" / kind

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from mprun.model.agent_report import AgentReport
+from mprun.model.run_summary import Summary
 from mprun.questions.packet_choice import Packet
-from mprun.runs.agent_report import AgentReport
 
 # A value stands out if it is further from the quartiles than this many interquartile ranges (Tukey, Exploratory Data
 # Analysis, 1977: "far out").
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"\d[\d.,]*")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FaultedRun:
     """The run in which a packet was lost.
 
     - status: passed, failed or error.
@@ -45,13 +45,13 @@ class Group:
     """Outcomes that stand out for the same cause, in order of the packets."""
 
     cause: str
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[FaultedRun, ...]
 
 
-def read_causes(summary: Mapping[str, Any]) -> tuple[str, ...]:
+def read_causes(summary: Summary) -> tuple[str, ...]:
     """Return the errors and failures of a run, and the metrics whose expectations do not hold."""
-    unmet = [f"{one['metric']} is not as expected" for one in summary["expectations"] if not one["held"]]
-    return (*summary["errors"], *summary["failures"], *unmet)
+    unmet = [f"{one.metric} is not as expected" for one in summary.expectations if not one.held]
+    return (*summary.errors, *summary.failures, *unmet)
 
 
 def find_end(agent: AgentReport) -> int | None:
@@ -60,12 +60,12 @@ def find_end(agent: AgentReport) -> int | None:
     return None if agent.zero_ns is None or not ends else max(ends) - agent.zero_ns
 
 
-def find_outliers(outcomes: Sequence[Outcome], base: Outcome, measured: str) -> list[Outcome]:
+def find_outliers(faulted: Sequence[FaultedRun], base: FaultedRun, measured: str) -> list[FaultedRun]:
     """Return the outcomes that do not have the status of the run without losses, or whose value is far out.
 
     measured: the name of a field of an outcome, `value` or `completed_ns`.
     """
-    known = [float(value) for one in outcomes if (value := getattr(one, measured)) is not None]
+    known = [float(value) for one in faulted if (value := getattr(one, measured)) is not None]
     bounds = (float("-inf"), float("inf"))
     if len(known) >= 4:
         low, _, high = statistics.quantiles(known, n=4, method="inclusive")
@@ -73,32 +73,32 @@ def find_outliers(outcomes: Sequence[Outcome], base: Outcome, measured: str) -> 
         bounds = low - reach, high + reach
     return [
         one
-        for one in outcomes
+        for one in faulted
         if one.status != base.status
         or ((value := getattr(one, measured)) is not None and not bounds[0] <= value <= bounds[1])
     ]
 
 
-def group(outliers: Sequence[Outcome], base: Outcome) -> list[Group]:
+def group(outliers: Sequence[FaultedRun], base: FaultedRun) -> list[Group]:
     """Return outliers by cause, the largest group first. Outcomes without a new cause are grouped by packet kind."""
-    groups: dict[tuple[str, ...], list[Outcome]] = {}
+    groups: dict[tuple[str, ...], list[FaultedRun]] = {}
     for one in outliers:
         groups.setdefault(_key(one, base), []).append(one)
     made = [Group(_tell(found[0], base), tuple(found)) for found in groups.values()]
     return sorted(made, key=lambda one: (-len(one.outcomes), one.outcomes[0].packet.number))
 
 
-def _new_causes(one: Outcome, base: Outcome) -> list[str]:
+def _new_causes(one: FaultedRun, base: FaultedRun) -> list[str]:
     return [cause for cause in one.causes if cause not in base.causes]
 
 
-def _key(one: Outcome, base: Outcome) -> tuple[str, ...]:
+def _key(one: FaultedRun, base: FaultedRun) -> tuple[str, ...]:
     """Return the causes without their numbers, which differ between packets."""
     new = _new_causes(one, base)
     return tuple(_NUMBER.sub("#", cause) for cause in new) or ("kind", one.packet.kind)
 
 
-def _tell(one: Outcome, base: Outcome) -> str:
+def _tell(one: FaultedRun, base: FaultedRun) -> str:
     return "; ".join(_new_causes(one, base)) or f"no failure, but far from the other runs: {one.packet.kind}"
 
 
@@ -114,10 +114,10 @@ class KindRow:
     most: float | None
 
 
-def by_kind(outcomes: Sequence[Outcome], measured: str) -> Iterator[KindRow]:
+def by_kind(faulted: Sequence[FaultedRun], measured: str) -> Iterator[KindRow]:
     """Yield a row for each kind of packet, in the order of their first packets."""
-    for kind in dict.fromkeys(one.packet.kind for one in outcomes):
-        mine = [one for one in outcomes if one.packet.kind == kind]
+    for kind in dict.fromkeys(one.packet.kind for one in faulted):
+        mine = [one for one in faulted if one.packet.kind == kind]
         known = [float(value) for one in mine if (value := getattr(one, measured)) is not None]
         failed = sum(one.status != "passed" for one in mine)
         middle = statistics.median(known) if known else None

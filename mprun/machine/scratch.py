@@ -11,22 +11,22 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from mprun.errors import HostError
-from mprun.host import invoking_user
+from mprun.errors import MachineError
+from mprun.machine import invoking_user
 
 
 def temporary() -> Path:
     """Return the folder for temporary files: the first writable folder of Python's list (`tempfile.gettempdir`).
 
     Python's function itself is not used. It tries each folder by writing a file, which remains if Python is killed at
-    that moment. Raises HostError.
+    that moment. Raises MachineError.
     """
     named = [os.environ[name] for name in ("TMPDIR", "TEMP", "TMP") if os.environ.get(name)]
-    places = [Path(place).absolute() for place in (*named, "/tmp", "/var/tmp", "/usr/tmp", ".")]
-    for place in places:
-        if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
-            return place
-    raise HostError(f"no folder for temporary files can be written to ({', '.join(map(str, places))}): set TMPDIR")
+    folders = [Path(folder).absolute() for folder in (*named, "/tmp", "/var/tmp", "/usr/tmp", ".")]
+    for folder in folders:
+        if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    raise MachineError(f"no folder for temporary files can be written to ({', '.join(map(str, folders))}): set TMPDIR")
 
 
 @contextlib.contextmanager

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure the cost of a sweep in addition to its simulations, and of killing it. docs/sweeps.md has the figures.
+"""Measure the cost of a sweep in addition to its simulations, and of killing it, for docs/measured/speed.md.
 
     sweep.py [cells]     lab 01 for 10 s in 200 cells (or `cells`), on one CPU, on all, and on a Dask cluster with a
                          worker process for each CPU on loopback: time, and equal bytes

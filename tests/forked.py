@@ -69,7 +69,7 @@ def call(words: Sequence[str], cwd: Path, env: Mapping[str, str], timeout_s: flo
 @cache
 def _start_server(client: int) -> str:
     """Start the server of this process, and return the path of its socket."""
-    folder = tempfile.TemporaryDirectory(prefix="mprun-forked-")
+    folder = tempfile.TemporaryDirectory(prefix="forked-")
     path = f"{folder.name}/socket"
     server = subprocess.Popen([sys.executable, "-m", __name__, path], stdin=subprocess.PIPE)
     while not os.path.exists(path):

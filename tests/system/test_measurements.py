@@ -65,6 +65,13 @@ def test_series_are_sampled_when_they_were_to_be(sampled: Result) -> None:
     assert {row["time_ns"] for row in sampled.rows("interfaces")} == {row["time_ns"] for row in sampled.rows("queues")}
 
 
+def test_the_smoothed_round_trip_is_between_that_of_the_idle_path_and_the_largest_sample(sampled: Result) -> None:
+    for path in ("path0", "path1"):
+        srtt_s, idle_s = sampled.metric(f"bulk.srtt.{path}"), sampled.metric(f"{path}.rtt")
+        sampled_us = [row["rtt_us"] for row in rows(sampled, "sockets", host="client", path=path) if row["rtt_us"]]
+        assert idle_s <= srtt_s <= max(sampled_us) / 1e6 + idle_s
+
+
 def test_a_full_link_carries_its_rate(sampled: Result) -> None:
     """The link carries rate x time, to a frame, while a packet always waited.
 

@@ -114,7 +114,7 @@ def test_landlock_lets_through_what_its_rules_name(tmp_path: Path) -> None:
     (tmp_path / "other").write_text("other")
     program = f"""
 from pathlib import Path
-from mprun import landlock
+from mprun.safety import landlock
 folder = Path({str(tmp_path)!r})
 with landlock.ruleset({{folder / "mine": landlock.OWN, folder / "missing": landlock.OWN}}) as rules:
     landlock.restrict(rules)
@@ -132,8 +132,8 @@ for path in ("other", "mine/../other"):
 def test_the_filter_refuses_mounts_and_sockets_of_networks() -> None:
     program = """
 import ctypes, os, socket
-from mprun import landlock
-from mprun import seccomp
+from mprun.safety import landlock
+from mprun.safety import seccomp
 landlock.restrict(None)
 seccomp.restrict(seccomp.program())
 libc = ctypes.CDLL(None, use_errno=True)
@@ -157,7 +157,7 @@ print("done")
 def test_both_filters_refuse_set_user_id_files(name: str, tmp_path: Path) -> None:
     program = f"""
 import os
-from mprun import landlock, seccomp
+from mprun.safety import landlock, seccomp
 os.chdir({str(tmp_path)!r})
 file = os.open("file", os.O_CREAT | os.O_WRONLY, 0o644)
 landlock.restrict(None)
@@ -182,11 +182,11 @@ print(os.listdir(), oct(os.stat("file").st_mode))
 # A machine without Landlock. A classic BPF filter makes landlock_create_ruleset return ENOSYS.
 WITHOUT_LANDLOCK = """
 import os, struct, sys
-from mprun import seccomp
+from mprun.safety import seccomp
 from mprun.safety.landlock import CREATE_RULESET
 code = [(0x20, 0, 0, 0), (0x15, 0, 1, CREATE_RULESET), (0x06, 0, 0, 0x00050026), (0x06, 0, 0, 0x7FFF0000)]
 if os.geteuid() != 0:
-    from mprun import landlock
+    from mprun.safety import landlock
     landlock.restrict(None)
 seccomp.restrict(b"".join(struct.pack("=HBBI", *one) for one in code))
 os.execvp(sys.argv[1], sys.argv[1:])

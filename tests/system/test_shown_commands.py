@@ -50,6 +50,7 @@ NOT_RUN = {
     "mprun kernel build --name mine --with-scheduler own.c": "builds a kernel; test_own_scheduler does",
     "mprun kernel build --name mine --with-scheduler labs/07_own_scheduler/solution/own.c": "test_own_scheduler does",
     f"mprun bisect -t topo -x xp_tcp --tree ~/linux {BISECTED}": "builds a kernel for each commit",
+    "mprun kernel build": BUILDS,
     "mprun kernel build --watch": "waits for edits",
     "mprun kernel build --source ~/linux --name mine --watch -- mprun -t topo -x xp --kernel mine": "waits for edits",
     "mprun kernel build --source linux-source-6.12 --name mine --with-scheduler own.c --watch -- mprun lab run": (

@@ -12,7 +12,6 @@ calls share nothing.
 
 from __future__ import annotations
 
-import array
 import atexit
 import contextlib
 import importlib
@@ -31,7 +30,7 @@ from functools import cache
 from pathlib import Path
 
 # Modules that run inside an engine or that read a command line when they are imported.
-NOT_IMPORTED = ("mprun.agent", "mprun.agent.programs", "mprun.kernel.gdb", "mprun.__main__")
+NOT_IMPORTED = ("mprun.agent", "mprun.kernel.gdb", "mprun.__main__")
 LIBRARIES = (
     "polars",
     "matplotlib.figure",
@@ -50,8 +49,7 @@ def call(words: Sequence[str], cwd: Path, env: Mapping[str, str], timeout_s: flo
     ):
         connection.connect(_start_server(os.getpid()))
         request = json.dumps({"words": list(words), "cwd": str(cwd), "env": dict(env)}).encode()
-        files = array.array("i", [out.fileno(), err.fileno()])
-        connection.sendmsg([len(request).to_bytes(4)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
+        socket.send_fds(connection, [len(request).to_bytes(4)], [out.fileno(), err.fileno()])
         connection.sendall(request)
         answers = connection.makefile()
         pid = int(answers.readline())

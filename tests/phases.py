@@ -56,24 +56,21 @@ def run_phase(phase: Sequence[str], are_long: bool, words: Sequence[str], times:
     return pytest.main(["-m", marked, *how, "--continue-on-collection-errors", *words], plugins=[times])
 
 
-def read_runs(record: Path) -> dict[str, Counter[str]]:
-    """Return the number of runs of each test, for each kind of time."""
-    runs: defaultdict[str, Counter[str]] = defaultdict(Counter)
+def read_record(record: Path) -> Iterator[tuple[str, str, str]]:
+    """Return what happened in each line of the record, in which test, and what more is to say of it."""
     for line in record.read_text().splitlines():
-        kind, _, test = line.partition("\t")[0].partition(" ")
+        start, _, more = line.partition("\t")
+        what, _, test = start.partition(" ")
         # pytest names the part of the test too: "... (setup)"
-        runs[kind][test.rpartition(" (")[0]] += 1
+        yield what, test.rpartition(" (")[0], more
+
+
+def read_runs(record: Path) -> dict[str, Counter[str]]:
+    """Return the number of runs of each test, for each kind of time, and for what the store did."""
+    runs: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for what, test, _ in read_record(record):
+        runs[what][test] += 1
     return runs
-
-
-def read_different(record: Path) -> list[str]:
-    """Return what differs between runs in the store and the same runs when they were made again."""
-    return [line.removeprefix("differs ") for line in record.read_text().splitlines() if line.startswith("differs ")]
-
-
-def read_misplaced(record: Path) -> list[str]:
-    """Return the tests that have started a run in real time, each with the end of the command that started it."""
-    return sorted({line.removeprefix("real ") for line in record.read_text().splitlines() if line.startswith("real ")})
 
 
 def report(seconds: Mapping[str, float], runs: Mapping[str, Counter[str]]) -> Iterator[str]:
@@ -135,20 +132,19 @@ def main(argv: Sequence[str]) -> int:
         words += ["-p", "tests.part", "--part", given.part] if given.part else []
         found = [run_phase(SHARED, are_long, words, times)]
         os.environ.pop(FOLDER, None)
-        misplaced, different = read_misplaced(record), read_different(record)
+        noted = sorted(set(read_record(record)))
+        misplaced = [(test, command) for what, test, command in noted if what == "real"]
+        different = [(test, files) for what, test, files in noted if what == "differs"]
         if linters:
             found.append(int(linters.wait() != 0))
         if found[0] != _INTERRUPTED:
             found.append(run_phase(ALONE, are_long, words, times))
         runs = read_runs(record)
         print(*report(times.seconds, runs), (folder / "lint").read_text(), sep="\n", end="")
-    for test in misplaced:
-        name, _, command = test.partition("\t")
-        print(f"{name.rpartition(' (')[0]}: runs in real time (... {command}): mark it with pytest.mark.alone")
-    for test in different:
-        print(
-            f"{test.partition(' (')[0]}: a run in the store differs: {test.partition(chr(9))[2]}; the store is emptied"
-        )
+    for test, command in misplaced:
+        print(f"{test}: runs in real time (... {command}): mark it with pytest.mark.alone")
+    for test, files in different:
+        print(f"{test}: a run in the store differs: {files}; the store is emptied")
     if store and different:
         shutil.rmtree(store)
     elif store and store.exists():

@@ -24,9 +24,9 @@ import functools
 import hashlib
 import os
 import random
+import re
 import shutil
 import sys
-from ast import Import, ImportFrom, parse
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
@@ -52,6 +52,8 @@ REPEATING = frozenset({"run_again"})
 PACKAGE = Path(__file__).parents[1] / "mprun"
 # The folders with the code that carries out plans.
 OF_CODE = ("agent", "engines", "kernel", "workloads/built")
+# What a module of mprun imports when it is loaded: a module, and the names taken from it.
+IMPORT = re.compile(r"^(?:from|import) (mprun[\w.]*)(?: import (\([^)]*\)|.*))?$", re.MULTILINE)
 RunPlan = Callable[..., None]
 
 
@@ -89,25 +91,25 @@ def storing(run_plan: RunPlan) -> RunPlan:
             except OSError:
                 # without the store: the cache of another user, or a file system that cannot be written
                 entry = None
-            if entry is not None and (entry / "run").exists() and not was_used(key):
-                if is_chosen(key):
-                    before = set(_files_of(run.path))
-                    run_plan(plan, run, kernel, *more, **options)
-                    new = set(_files_of(run.path)) - before
-                    note("checked", key)
-                    if different := compare(run.path, new, entry / "run"):
-                        note("differs", f"{key} {' '.join(different)}")
-                else:
+            is_kept = entry is not None and (entry / "run").exists()
+            may_take = is_kept and not was_used(key)
+            if entry is not None and may_take:
+                os.utime(entry)
+                if not is_chosen(key):
                     shutil.copytree(entry / "run", run.path, dirs_exist_ok=True, symlinks=True)
                     note("taken", key)
-                os.utime(entry)
-                return
+                    return
             before = set(_files_of(run.path))
             run_plan(plan, run, kernel, *more, **options)
-            note("made", key)
-            if entry is not None and not (entry / "run").exists():
+            new = set(_files_of(run.path)) - before
+            note("checked" if may_take else "made", key)
+            if entry is None:
+                return
+            if may_take and (different := compare(run.path, new, entry / "run")):
+                note("differs", f"{key} {' '.join(different)}")
+            elif not is_kept:
                 with contextlib.suppress(OSError):
-                    keep(run.path, set(_files_of(run.path)) - before, entry)
+                    keep(run.path, new, entry)
 
     return take_or_run
 
@@ -170,13 +172,8 @@ def _imported(todo: Iterable[Path], package: Path) -> set[Path]:
         if path in found:
             continue
         found.add(path)
-        for statement in parse(path.read_text()).body:
-            names = [one.name for one in getattr(statement, "names", ())]
-            if isinstance(statement, ImportFrom) and statement.module:
-                names = [statement.module, *(f"{statement.module}.{name}" for name in names)]
-            elif not isinstance(statement, Import):
-                continue
-            for name in names:
+        for module, names in IMPORT.findall(path.read_text()):
+            for name in (module, *(f"{module}.{name}" for name in re.findall(r"\w+", names))):
                 place = package.parent.joinpath(*name.split("."))
                 waiting += [one for one in (place.with_suffix(".py"), place / "__init__.py") if one.exists()]
     return {path for path in found if path.is_relative_to(package)}

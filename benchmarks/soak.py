@@ -65,6 +65,8 @@ traffic:
      response: 20000bytes, think: 5s, timeout: %ds}
   - {name: large, tool: reqres, from: client, to: server, protocol: mptcp, requests: %d, response: 500kb, think: 60s,
      timeout: %ds}
+  - {name: before, tool: exec, from: client, to: server, command: &memory [grep, SUnreclaim, /proc/meminfo]}
+  - {name: after, tool: exec, from: client, to: server, command: *memory, start: %ds}
 """
 PAGE = """\
 # Hours under failing paths
@@ -142,9 +144,21 @@ def run(scheduler: str, control: str, seconds: int, folder: Path) -> Outcome:
     seed = 1 + SCHEDULERS.index(scheduler) * len(CONTROLS) + CONTROLS.index(control)
     (folder / f"{name}-topo.yaml").write_text(TOPOLOGY + events(seconds, seed))
     counts = [int((seconds - 60) / every_s) for every_s in (SMALL_EVERY_S, LARGE_EVERY_S)]
-    given = (scheduler, control, counts[0], 3 * seconds, counts[1], 3 * seconds)
+    given = (scheduler, control, counts[0], 3 * seconds, counts[1], 3 * seconds, seconds)
     (folder / f"{name}-xp.yaml").write_text(EXPERIMENT % given)
-    argv = [MPRUN, "-t", f"{name}-topo", "-x", f"{name}-xp", "--engine", "virtual", "--json", "--seed", str(seed)]
+    argv = [
+        MPRUN,
+        "-t",
+        f"{name}-topo",
+        "-x",
+        f"{name}-xp",
+        "--engine",
+        "virtual",
+        "--json",
+        "--seed",
+        str(seed),
+        "--allow-exec",
+    ]
     started = time.monotonic()
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
     try:
@@ -157,14 +171,13 @@ def run(scheduler: str, control: str, seconds: int, folder: Path) -> Outcome:
     longest_s = {flow: summary["metrics"][f"{flow}.delay.max"]["value"] for flow in FLOWS}
     faults += [f"a {flow} request took {took:.1f} s" for flow, took in longest_s.items() if took > MOST_DELAY_S]
     directory = folder / summary["directory"]
-    slab = json.loads((directory / "agent.json").read_text())["slab_kb"]
+    before, after = (int((directory / "logs" / f"{name}.out").read_text().split()[1]) for name in ("before", "after"))
     happened = polars.read_parquet(directory / "tables" / "events.parquet").filter(host="client")
     joins, removals = (len(happened.filter(event=f"subflow {what}")) for what in ("established", "closed"))
-    if slab["after"] - slab["before"] > MOST_GROWTH_KB:
-        faults.append(f"slabs grew from {slab['before']} to {slab['after']} kB")
+    if after - before > MOST_GROWTH_KB:
+        faults.append(f"slabs grew from {before} to {after} kB")
     wall_s = time.monotonic() - started
-    slab_kb = (slab["before"], slab["after"])
-    return Outcome(scheduler, control, tuple(faults), sum(counts), joins, removals, longest_s, slab_kb, wall_s)
+    return Outcome(scheduler, control, tuple(faults), sum(counts), joins, removals, longest_s, (before, after), wall_s)
 
 
 def write(outcomes: Sequence[Outcome], hours: float) -> str:

@@ -53,4 +53,4 @@ def read() -> bytes:
 def _without_folder(records: bytes) -> bytes:
     with open("/proc/cmdline", "rb") as file:
         found = re.search(rb"uml_dir=(\S+?)/?(?:\s|$)", file.read())
-    return records.replace(found[1] + b"/", b"") if found else records
+    return re.sub(b"/*" + re.escape(found[1]) + b"/", b"", records) if found else records

@@ -189,8 +189,6 @@ def carry_out(run: AgentRun, shell: str | None) -> None:
     run.machine.start_sampling(with_cpu="cpu" in run.plan["samples"])
     run.machine.begin_trace()
     run.next_phase()
-    if run.is_simulated:
-        run.result = run.result._replace(slab_kb={"before": slab_kb()})
     run.zero_ns = run.machine.now_ns()
     run.result = run.result._replace(boot_ns=run.machine.boot_ns())
     run.note("time zero")
@@ -215,15 +213,6 @@ def check_congestion_controls(run: AgentRun) -> None:
     for flow, name in wanted.items():
         if has is not None and name not in has:
             raise BuildError(f"{flow}: no congestion control '{name}': this kernel has: {', '.join(has)}")
-
-
-def slab_kb() -> int:
-    """Return the size of the kernel's own objects in kB (proc_meminfo(5)).
-
-    If only this run uses the kernel, a leak shows.
-    """
-    with open("/proc/meminfo") as lines:
-        return next(int(line.split()[1]) for line in lines if line.startswith("SUnreclaim:"))
 
 
 def start_switches(run: AgentRun) -> None:
@@ -452,8 +441,6 @@ def settle(run: AgentRun) -> None:
     """Wait until links are empty and sockets are closed, then record the kernel's counters."""
     drain(run)
     run.machine.sleep_until(call_in_captures(run) or run.machine.now_ns() + SETTLE_NS)
-    if run.is_simulated:
-        run.result = run.result._replace(slab_kb={**run.result.slab_kb, "after": slab_kb()})
     counters = {}
     for node, before in run.counters_before.items():
         after = run.machine.counters(node)

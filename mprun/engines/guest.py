@@ -45,6 +45,8 @@ HOMES = ("/home", "/root")
 MACHINE_FILES = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/tty")
 OWN = ("/dev", "/run", "/tmp")
+# Paths of this machine that a kernel holds get leading slashes up to this length (see `_at_length`).
+PATH_LENGTH = 240
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,8 @@ def _told_of(kernel: Kernel) -> Iterator[None]:
 
 def _command(folder: Path, guest: Guest, kernel: Kernel, console: BinaryIO | None) -> list[str]:
     words = [kernel.path, f"mem={guest.memory_mib}M", "rootfstype=hostfs", "rootflags=/", "ro", "root=none"]
-    words += [f"init={folder}/init", f"MPRUN_BOOT={folder}/boot", f"uml_dir={folder}/", "umid=uml"]
+    words += [f"init={_at_length(folder / 'init')}", f"MPRUN_BOOT={_at_length(folder / 'boot')}"]
+    words += [f"uml_dir={folder}/", "umid=uml"]
     words += ["con=null", "con0=fd:0,fd:1" if console is None else "con0=null,fd:1", "quiet", "panic=-1"]
     if console is not None:
         # the kernel's warnings too: if it dies, they are all that is left of its log; each with its time
@@ -180,10 +183,10 @@ def _write_boot_file(folder: Path, guest: Guest, kernel: Kernel) -> None:
     for number, home in enumerate(_homes()):
         below = [path for path in needed if path.is_relative_to(home)]
         if below or home not in HOMES:
-            lines.append(("show", str(_skeleton(folder / f"home{number}", home, below)), home))
-    lines += [("show", str(path), str(path)) for path in needed]
-    lines += [("open", str(path.resolve()), inside) for path, inside in guest.opened.items()]
-    lines += [("show", str(path.resolve()), inside) for path, inside in guest.shown.items()]
+            lines.append(("show", _at_length(_skeleton(folder / f"home{number}", home, below)), home))
+    lines += [("show", _at_length(path), str(path)) for path in needed]
+    lines += [("open", _at_length(path.resolve()), inside) for path, inside in guest.opened.items()]
+    lines += [("show", _at_length(path.resolve()), inside) for path, inside in guest.shown.items()]
     lines.append(("cwd", guest.cwd))
     lines += [("env", f"{name}={value}") for name, value in guest.environment.items()]
     lines += [("arg", word) for word in guest.argv]
@@ -193,6 +196,15 @@ def _write_boot_file(folder: Path, guest: Guest, kernel: Kernel) -> None:
         if any("\n" in word or "\t" in word for word in line):
             raise MachineError(f"a path with a tab or a line break cannot be used here: {line[1]!r}")
     (folder / "boot").write_text("".join("\t".join(line) + "\n" for line in lines))
+
+
+def _at_length(path: Path) -> str:
+    """Return a path with as many leading slashes as make it `PATH_LENGTH` long.
+
+    The length of a path decides how much memory the kernel takes for it. With one length for all, the addresses of the
+    kernel's objects do not depend on the folder of a run.
+    """
+    return str(path).rjust(PATH_LENGTH, "/")
 
 
 def _homes() -> list[str]:

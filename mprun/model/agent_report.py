@@ -107,7 +107,6 @@ class AgentReport(NamedTuple):
     `host`: while flows ran; `host_idle`: while idle paths were measured; both in real time only.
     `trains`: of a calibration, in the order of the plan.
     `readback`: the settings that the kernel reports after the network was built.
-    `slab_kb`: the kernel's memory before time zero and after the traffic, in simulated time only.
     """
 
     error: str | None
@@ -125,7 +124,6 @@ class AgentReport(NamedTuple):
     host_idle: MachineLoad | None = None
     trains: tuple[Arrivals, ...] = ()
     readback: Mapping[str, Any] | None = None
-    slab_kb: Mapping[str, int] = {}
 
     @property
     def zero_epoch_ns(self) -> int | None:

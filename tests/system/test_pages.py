@@ -19,7 +19,6 @@ from tests.system.conftest import ROOT, environment
 PAGES = (
     "README",
     "docs/start",
-    "docs/editors",
     "docs/teaching",
     "docs/own-programs",
 )

@@ -76,22 +76,26 @@ def test_samples_change_nothing_of_a_run(mprun: Callable[..., Result], tmp_path:
         assert list(frames(one)) == list(frames(other))
 
 
-def test_another_user_gets_the_same_tables(tmp_path: Path) -> None:
-    """A longer environment and another home move the objects of the kernel."""
+def test_another_user_gets_the_same_bytes(tmp_path: Path) -> None:
+    """Neither another home nor a longer environment moves the objects of the kernel, whose addresses a record has."""
     (tmp_path / "topo.yaml").write_text(ONE_PATH)
     (tmp_path / "xp.yaml").write_text(BULK + PROBE)
-    tables = []
-    for name in ("a", "another-user-with-a-long-name"):
+    made = []
+    for name in ("a", "another-user-with-a-long-name" * 3):
         home = tmp_path / name
-        home.mkdir()
+        (home / "tmp").mkdir(parents=True)
         copy_kernel(home / "cache")
-        env = environment(HOME=str(home), XDG_CACHE_HOME=str(home / "cache"), LONG=name * 200)
+        env = environment(HOME=str(home), XDG_CACHE_HOME=str(home / "cache"), TMPDIR=str(home / "tmp"), LONG=name * 70)
         files = ("-t", "topo", "-x", "xp", "-o", home / "runs", "--engine", "virtual", "--json")
         result = call(*files, cwd=tmp_path, env=env)
         assert result.status == 0, result.err
-        tables.append(polars.read_parquet(result.run / "tables" / "trace-tcp-tcp_probe.parquet"))
-    assert tables[0].height > 1000
-    assert tables[0].equals(tables[1])
+        made.append(result.run)
+    one, other = (polars.read_parquet(run / "tables" / "trace-tcp-tcp_probe.parquet") for run in made)
+    assert one.height > 1000
+    assert other.height == one.height
+    assert [name for name in one.columns if not one[name].equals(other[name])] == []
+    for name in ("record.gz", "agent.json", "tables/kernel_log.parquet"):
+        assert (made[0] / name).read_bytes() == (made[1] / name).read_bytes(), name
 
 
 def test_a_run_with_events_repeats_byte_for_byte(mprun: Callable[..., Result], tmp_path: Path) -> None:

@@ -70,7 +70,8 @@ class Guest:
     - argv: the program's path and arguments.
     - cwd, log: paths inside. Without a log, the program writes to the console.
     - opened: writable folders, as folder of the host -> path inside.
-    - shown: read-only folders, as folder of the host -> path inside.
+    - shown: read-only folders, as folder of the host -> path inside. What the program has once seen of them stays.
+    - live: read-only folders in which the program sees changes.
     - seed: the seed of all random numbers of the kernel.
     - is_simulated: time is simulated; otherwise it is the time of the wall clock.
     """
@@ -80,6 +81,7 @@ class Guest:
     log: str | None = None
     opened: Mapping[Path, str] = field(default_factory=dict)
     shown: Mapping[Path, str] = field(default_factory=dict)
+    live: Mapping[Path, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
     seed: int = 1
     memory_mib: int = MEMORY_MIB
@@ -187,6 +189,7 @@ def _write_boot_file(folder: Path, guest: Guest, kernel: Kernel) -> None:
     lines += [("show", _at_length(path), str(path)) for path in needed]
     lines += [("open", _at_length(path.resolve()), inside) for path, inside in guest.opened.items()]
     lines += [("show", _at_length(path.resolve()), inside) for path, inside in guest.shown.items()]
+    lines += [("live", _at_length(path.resolve()), inside) for path, inside in guest.live.items()]
     lines.append(("cwd", guest.cwd))
     lines += [("env", f"{name}={value}") for name, value in guest.environment.items()]
     lines += [("arg", word) for word in guest.argv]
@@ -304,6 +307,7 @@ def _rights(folder: Path, memory: Path, guest: Guest, kernel: Kernel) -> dict[Pa
         **dict.fromkeys(map(Path, MACHINE_FILES), landlock.READ),
         **dict.fromkeys(map(Path, DEVICES), landlock.USE_DEVICE),
         **dict.fromkeys((kernel.directory, *map(Path.resolve, guest.shown), *_needed_below_homes()), landlock.RUN),
+        **dict.fromkeys(map(Path.resolve, guest.live), landlock.READ),
         **dict.fromkeys((folder, memory, *map(Path.resolve, guest.opened)), landlock.OWN),
     }
 

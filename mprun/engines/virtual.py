@@ -14,6 +14,7 @@ import os
 import py_compile
 import resource
 import signal
+import sys
 import threading
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any, cast
 
 from mprun.agent import shaping
 from mprun.engines.agent_process import (
+    PROGRAM_PATH,
     Channel,
     Library,
     RunProgress,
@@ -30,6 +32,7 @@ from mprun.engines.agent_process import (
     environment,
     find_built,
     find_library,
+    interpreter,
     watch,
 )
 from mprun.engines.capability import tc_knows
@@ -40,6 +43,7 @@ from mprun.errors import MachineError, RunError
 from mprun.kernel import store
 from mprun.kernel.log import find_reports, read_console
 from mprun.kernel.store import Kernel
+from mprun.machine.changed_files import watched
 from mprun.machine.machine_kind import identify
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
@@ -66,6 +70,9 @@ WRITTEN_BYTES = 16 << 30
 # CPU time that a run may use while simulated time stands still. It is needed to build the network, and to send the
 # packets of half a second of simulated time. The time that its programs may compute is added.
 STILL_S, STILL_PER_NODE_S = 600, 1
+# The folders of mprun with the agent's modules, and the machine's folders of libraries (ld.so(8)).
+AGENT_FOLDERS = (".", "agent", "agent/programs", "machine", "model", "safety")
+LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/local/lib")
 # The last message of an experiment kernel without memory.
 OUT_OF_MEMORY = "System is deadlocked on memory"
 # What a kernel says when the file with its memory cannot grow.
@@ -92,7 +99,11 @@ def run_plan(
     if refusal := lacking_discipline(plan, kernel) or lacking_events(plan, kernel):
         raise MachineError(refusal)
     real_time = real_time or shell is not None
-    with channel() as talk, run.folder.create("logs/console.log") as output:
+    with (
+        channel() as talk,
+        run.folder.create("logs/console.log") as output,
+        watched([] if real_time else _read_folders(plan, kernel)) as files,
+    ):
         guest = _guest(plan, run, talk, kernel, shell, real_time)
         with (
             booted(kernel, guest, None if shell else output, debugger is not None) as process,
@@ -102,6 +113,8 @@ def run_plan(
             threading.Thread(target=import_module, args=("polars",), daemon=True).start()
             computing = None if real_time else Computing(process.pid, _most_still_s(plan))
             watch(process, run, progress, bool(shell), talk, computing, hold.is_held if hold else None)
+        if changed := files.take():
+            run.write("changed.json", changed._asdict())
     if not run.has("agent.json"):
         problem = _find_report(run)
         # the agent's last output explains more than the kernel's message that it powered down
@@ -124,18 +137,38 @@ def _guest(plan: Plan, run: RunDirectory, talk: Channel, kernel: Kernel, shell: 
         log=None if shell else f"{engine_paths.RUN}/logs/agent.log",
         opened={run.path: engine_paths.RUN, talk.reports.path: REPORTS},
         shown={
-            talk.orders.path: ORDERS,
             kernel.directory: engine_paths.KERNEL,
             library.package: f"{engine_paths.LIBRARY}/mprun",
             library.mininet: f"{engine_paths.LIBRARY}/mininet",
             **{outside: place for place, outside in find_built(plan, as_user=True).items()},
         },
+        live={talk.orders.path: ORDERS},
         environment=environment(shell),
         seed=plan.seed,
         memory_mib=MEMORY_MIB + MEMORY_PER_NODE_MIB * len(plan.nodes) + _files_mib(plan),
         is_simulated=not real_time,
         bounds=_bounds(plan),
     )
+
+
+def _read_folders(plan: Plan, kernel: Kernel) -> list[Path]:
+    """Return the folders with the files of this machine that a run reads: programs, libraries, Python, mprun itself."""
+    library = find_library()
+    standard = interpreter().parents[1] / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return [
+        *map(Path, PROGRAM_PATH.split(":")),
+        *(folder for place in LIBRARIES for folder in (Path(place), *Path(place).glob("*-linux-gnu"))),
+        Path("/etc"),
+        *(
+            path
+            for path in (standard, *standard.glob("[!_]*"))
+            if path.is_dir() and not path.name.endswith("-packages")
+        ),
+        *(library.package / name for name in AGENT_FOLDERS),
+        library.mininet,
+        kernel.directory,
+        *map(Path, find_built(plan, as_user=True).values()),
+    ]
 
 
 def _files_mib(plan: Plan) -> int:
@@ -199,7 +232,7 @@ def _compile_agent(library: Library) -> None:
 
     Inside, nothing can be written, so each run would compile them again.
     """
-    folders = [library.package / name for name in (".", "agent", "agent/programs", "host", "model", "safety")]
+    folders = [library.package / name for name in AGENT_FOLDERS]
     for path in (path for folder in folders for path in folder.glob("*.py")):
         compiled = Path(importlib.util.cache_from_source(str(path)))
         if not compiled.exists() or compiled.stat().st_mtime < path.stat().st_mtime:

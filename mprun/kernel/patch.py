@@ -95,6 +95,7 @@ PLACES = {
     "mprun.h": "include/linux/mprun.h",
     "mprun_random.c": "arch/um/kernel/mprun_random.c",
     "mprun_packet.c": "arch/um/kernel/mprun_packet.c",
+    "mprun_hostfs.c": "arch/um/kernel/mprun_hostfs.c",
     "mprun_time.c": "arch/um/kernel/mprun_time.c",
     "mprun_clock.h": "include/linux/mprun_clock.h",
     "mprun_clock.c": "arch/um/kernel/mprun_clock.c",

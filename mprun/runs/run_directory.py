@@ -10,6 +10,7 @@ runs/<time>-<topology>-<experiment>-<digest8>/
     steps.jsonl        each step: planned time, actual time, exit status
     wall.json          real time at which each phase began: never repeats
     stops.json         system calls and faults of each program in a virtual run: differ by host
+    changed.json       only if files of this machine changed during a virtual run: their paths
     agent.json         the agent's report: read-back, ends of processes, counters
     record.gz          the kernel's messages on connections, and samples (mprun.agent.record)
     logs/  pcap/       output of each process, and its account for people (.log); captures
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
     from mprun.model.agent_report import AgentReport
     from mprun.model.plan import Plan
-    from mprun.model.run_files import RunEnvironment, StepRecord, Stops
+    from mprun.model.run_files import FileChanges, RunEnvironment, StepRecord, Stops
     from mprun.model.run_summary import Summary
 
 T = TypeVar("T")
@@ -180,6 +181,14 @@ class RunDirectory:
         from mprun.model.run_files import Stops
 
         return read_value(self.folder, "stops.json", "run", tuple[Stops, ...])
+
+    def changed_files(self) -> FileChanges:
+        """Return the files of this machine that changed during the run. Raises MprunError if the file is damaged."""
+        from mprun.model.run_files import FileChanges
+
+        return (
+            read_value(self.folder, "changed.json", "run", FileChanges) if self.has("changed.json") else FileChanges()
+        )
 
     def summary(self) -> Summary:
         """Return the summary of the run. Raises MprunError if it is missing or damaged."""

@@ -192,7 +192,7 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: RunProgress) -> 
         engine=place.name,
         is_simulated=place.engine.IS_SIMULATED,
         expectations=spec.experiment.expectations,
-        warnings=prepared.warnings,
+        warnings=(*prepared.warnings, *tell_changes(run)),
         calibration=calibration,
         captured=finish_captures(run, plan, network, agent),
     )
@@ -202,6 +202,17 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: RunProgress) -> 
     if agent.complete:
         run.mark_complete()
     return measured.summary
+
+
+def tell_changes(run: RunDirectory) -> tuple[str, ...]:
+    """Return a warning if files of this machine changed during a run, which may then not repeat byte by byte."""
+    changed, problem = run.changed_files()
+    if problem:
+        return (f"changes of this machine's files during the run could not be seen: {problem}",)
+    if not changed:
+        return ()
+    more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+    return (f"{changed[0]}{more} of this machine changed during the run, so another run may differ: run it again",)
 
 
 def restore_tables(run: RunDirectory) -> None:

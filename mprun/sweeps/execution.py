@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from mprun.model.run_files import Build
 from mprun.model.sweep_files import FORMAT, Session, SweepCell, SweepRecord, SweepSummary
 from mprun.runs import runner
 from mprun.runs.place import choose_place, refuse_commands, refuse_machine_kernel
+from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps import study
 from mprun.sweeps.cell_progress import CellProgress, describe_repeat, say_progress
 from mprun.sweeps.executor import Executor, run_all
@@ -50,6 +52,8 @@ class SweepProgress:
 
 # The largest number of other people's runs that a warning names.
 MOST_NAMED = 5
+# The number of times that a run is made again because files of this machine changed meanwhile.
+MOST_DISTURBED = 2
 
 TellProgress = Callable[[SweepProgress], None]
 Say = Callable[[str], None]
@@ -184,6 +188,7 @@ class Execution:
         self._consent = consent
         self._progress = {cell.folder: CellProgress(cell.spec.experiment.repeat) for cell in cells}
         self._attempts: dict[str, int] = {}
+        self._disturbed = Counter[str]()
         self._running: dict[str, tuple[Task, Job]] = {}
         self._queue: list[Task] = []
         self._block = 0
@@ -269,9 +274,21 @@ class Execution:
             if again:
                 self._queue.insert(0, task)
                 return
+        elif changed := self._disturbed_by(job, name):
+            say(f"{what}: {changed} of this machine changed meanwhile; making it again")
+            self._queue.insert(0, task)
+            return
         summary = settle(job, outcome)
         self._sweep.finish(job.directory, name)
         self._progress[task.cell.folder].note(task.number, summary)
+
+    def _disturbed_by(self, job: Job, name: str) -> str | None:
+        """Return a file of this machine that changed while a run was made, if the run must be made again for that."""
+        paths = RunDirectory(job.directory).changed_files().paths
+        if not paths or self._disturbed[name] == MOST_DISTURBED:
+            return None
+        self._disturbed[name] += 1
+        return paths[0]
 
     def _state(self, slots: int) -> SweepProgress:
         progress = self._progress.values()

@@ -9,6 +9,7 @@
  *   hide PATH           an empty directory instead of the host's
  *   show HOST INSIDE    the host's directory HOST at INSIDE (made if it is missing), read-only
  *   open HOST INSIDE    the same, writable
+ *   live HOST INSIDE    the same, read-only, but changes on the host show (mprun_hostfs.c)
  *   env NAME=VALUE      environment of the agent (it has no other)
  *   arg WORD            next word of the agent's command line
  *   cwd PATH            the agent's working directory
@@ -122,11 +123,12 @@ static void obey(char *line, int *n_args, int *n_envs)
 	if (!strcmp(verb, "hide")) {
 		make_directories(rest);
 		mount_or_fail("hidden", rest, "tmpfs", 0, "mode=755,size=1%");
-	} else if (!strcmp(verb, "show") || !strcmp(verb, "open")) {
+	} else if (!strcmp(verb, "show") || !strcmp(verb, "open") || !strcmp(verb, "live")) {
 		char *host = next_field(&rest);
+		unsigned long flags = *verb == 'o' ? 0 : MS_RDONLY;
 
 		make_directories(rest);
-		mount_or_fail("none", rest, "hostfs", *verb == 's' ? MS_RDONLY : 0, host);
+		mount_or_fail("none", rest, "hostfs", *verb == 'l' ? flags | MS_SYNCHRONOUS : flags, host);
 	} else if (!strcmp(verb, "cwd")) {
 		if (chdir(rest))
 			fail("enter", rest);

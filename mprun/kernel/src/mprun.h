@@ -12,6 +12,7 @@
  * mprun_seal.c    protects the host's files (in arch/um/kernel/)
  * mprun_limit.c   limits of the programs of a run (in arch/um/kernel/)
  * mprun_packet.c  faults of single packets (in arch/um/kernel/)
+ * mprun_hostfs.c  the host's files as a run first saw them (in arch/um/kernel/)
  * mprun_jitter.c  correlated delays (in net/sched/)
  * mprun_line.c    links that send bit by bit (in net/sched/)
  */
@@ -128,6 +129,10 @@ int mprun_may_mount(void);
 int mprun_may_change(struct super_block *sb);
 int mprun_may_set(struct inode *inode, struct iattr *attr);
 int mprun_reconfigure(struct fs_context *fc);
+
+/* For hostfs: whether names and contents of a file system stay in memory, and the call that lets them stay. */
+bool mprun_keeps_names(struct super_block *sb);
+void mprun_keep_names(struct super_block *sb);
 
 /* For tracefs: return 0, or the error for the programs of a run. */
 int mprun_may_trace(void);

@@ -47,6 +47,8 @@ SHARE = 20
 MOST_BYTES = 4 << 30
 # Files about the time of the host, which no run repeats (`mprun.runs.run_directory`).
 OF_HOST = frozenset({"wall.json", "stops.json"})
+# A run with this file may differ from another one.
+DISTURBED = "changed.json"
 # Functions that repeat a run in order to compare it.
 REPEATING = frozenset({"run_again"})
 PACKAGE = Path(__file__).parents[1] / "mprun"
@@ -105,9 +107,9 @@ def storing(run_plan: RunPlan) -> RunPlan:
             note("checked" if may_take else "made", key)
             if entry is None:
                 return
-            if may_take and (different := compare(run.path, new, entry / "run")):
+            if may_take and DISTURBED not in new and (different := compare(run.path, new, entry / "run")):
                 note("differs", f"{key} {' '.join(different)}")
-            elif not is_kept:
+            elif not is_kept and DISTURBED not in new:
                 with contextlib.suppress(OSError):
                     keep(run.path, new, entry)
 

@@ -319,6 +319,9 @@ def _before_exec(parent: int, cpu: int, rules: int | None, for_debugger: bool) -
     may open only what the rules allow. for_debugger: as for `booted`.
     """
     os.sched_setaffinity(0, {cpu})
+    # the kernel keeps each file of this machine open that a program inside has opened
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     place_as_linked()
     invoking_user.become()
     # only now: a change of user would undo it

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of this machine that change during a run: the run does not change, says so, and a sweep makes it again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mprun.engines.virtual import AGENT_FOLDERS
+from mprun.machine.changed_files import watched
+from tests.scenes import ONE_PATH, copy_kernel
+from tests.stored_runs import PACKAGE, _imported
+from tests.system.conftest import call, digests_of, environment
+
+pytestmark = pytest.mark.fresh
+EXPERIMENT = """\
+version: 1
+traffic: [{name: bulk, tool: iperf3, from: client, to: server, duration: 1s}]
+capture: [{host: client}]
+"""
+Change = Callable[[Path], object]
+
+
+def touch(path: Path) -> None:
+    os.utime(path)
+
+
+def replace(path: Path) -> None:
+    """Write the file again under another name, and give it this one, as ldconfig(8) and dpkg(1) do."""
+    new = path.with_name(f".{path.name}.new")
+    shutil.copy2(path, new)
+    new.replace(path)
+
+
+CHANGES: dict[str, Change] = {"touched": touch, "replaced": replace, "removed": Path.unlink}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_in_a_folder_is_seen(name: str, tmp_path: Path) -> None:
+    (tmp_path / "libc.so.6").write_text("libc")
+    with watched([tmp_path, tmp_path / "no-such-folder"]) as watch:
+        (tmp_path / "libc.so.6").read_text()
+        assert watch.take() is None
+        CHANGES[name](tmp_path / "libc.so.6")
+        changed = watch.take()
+        assert changed is not None
+        assert str(tmp_path / "libc.so.6") in changed.paths
+        assert watch.take() is None
+
+
+def test_the_folders_of_the_agent_are_watched() -> None:
+    own = list((PACKAGE / "agent").rglob("*.py"))
+    read = {str(path.relative_to(PACKAGE).parent) for path in _imported(own, PACKAGE)}
+    assert read <= set(AGENT_FOLDERS)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> tuple[dict[str, str], Path]:
+    """Return an environment with a kernel of its own, and a file in the kernel's folder, which runs read."""
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT)
+    copy_kernel(tmp_path / "cache")
+    return environment(XDG_CACHE_HOME=str(tmp_path / "cache")), tmp_path / "cache/mprun/kernels/it/bulk.so"
+
+
+def changing(path: Path, change: Change, delay_s: float) -> threading.Thread:
+    """Change a file after a delay."""
+
+    def wait() -> None:
+        time.sleep(delay_s)
+        change(path)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("name", ["touched", "replaced"])
+def test_a_run_says_that_a_file_changed(name: str, scene: tuple[dict[str, str], Path], tmp_path: Path) -> None:
+    env, path = scene
+    files = ("-t", "topo", "-x", "xp", "-o", tmp_path / "runs", "--json")
+    calm = call(*files, cwd=tmp_path, env=env)
+    assert not (calm.run / "changed.json").exists()
+    took_s = json.loads((calm.run / "wall.json").read_text())[-1]["wall_s"]
+    thread = changing(path, CHANGES[name], 0.3 + took_s / 2)
+    disturbed = call(*files, cwd=tmp_path, env=env)
+    thread.join()
+    assert str(path) in json.loads((disturbed.run / "changed.json").read_text())["paths"]
+    assert any("of this machine changed during the run" in text for text in disturbed.summary["warnings"])
+    assert disturbed.summary["metrics"] == calm.summary["metrics"]
+    assert {k: v for k, v in digests_of(disturbed.run).items() if k != "summary.json"} == {
+        k: v for k, v in digests_of(calm.run).items() if k != "summary.json"
+    }
+
+
+def test_a_sweep_makes_a_disturbed_run_again(scene: tuple[dict[str, str], Path], tmp_path: Path) -> None:
+    env, path = scene
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT + "repeat: {runs: 3}\n")
+    thread = changing(path, replace, 1.2)
+    words = ("sweep", "-t", "topo", "-x", "xp", "-o", tmp_path / "runs", "-j", "1")
+    done = call(*words, cwd=tmp_path, env=env)
+    thread.join()
+    assert done.status == 0, done.out + done.err
+    assert "changed meanwhile; making it again" in done.out + done.err
+    assert not list((tmp_path / "runs").rglob("changed.json"))

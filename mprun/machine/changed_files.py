@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -64,7 +65,8 @@ class FileWatch:
     def close(self) -> None:
         """End the watch."""
         if self._file >= 0:
-            os.close(self._file)
+            # the kernel takes up to 10 ms to forget the folders
+            threading.Thread(target=os.close, args=(self._file,), daemon=True).start()
 
 
 @contextmanager

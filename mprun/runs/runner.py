@@ -204,6 +204,10 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: RunProgress) -> 
     return measured.summary
 
 
+# The number of times that a run is made again because files of this machine changed meanwhile.
+MOST_DISTURBED = 2
+
+
 def tell_changes(run: RunDirectory) -> tuple[str, ...]:
     """Return a warning if files of this machine changed during a run, which may then not repeat byte by byte."""
     changed, problem = run.changed_files()

@@ -52,8 +52,6 @@ class SweepProgress:
 
 # The largest number of other people's runs that a warning names.
 MOST_NAMED = 5
-# The number of times that a run is made again because files of this machine changed meanwhile.
-MOST_DISTURBED = 2
 
 TellProgress = Callable[[SweepProgress], None]
 Say = Callable[[str], None]
@@ -285,7 +283,7 @@ class Execution:
     def _disturbed_by(self, job: Job, name: str) -> str | None:
         """Return a file of this machine that changed while a run was made, if the run must be made again for that."""
         paths = RunDirectory(job.directory).changed_files().paths
-        if not paths or self._disturbed[name] == MOST_DISTURBED:
+        if not paths or self._disturbed[name] == runner.MOST_DISTURBED:
             return None
         self._disturbed[name] += 1
         return paths[0]

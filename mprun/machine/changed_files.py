@@ -14,8 +14,7 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-from mprun.model.run_files import FileChanges
+from typing import NamedTuple
 
 # inotify(7): a file is written, gets other attributes or another name, appears or disappears.
 _CHANGES = 0x002 | 0x004 | 0x040 | 0x080 | 0x100 | 0x200
@@ -24,6 +23,13 @@ _MOST_BYTES = 1 << 16
 # Of these folders, only some files decide what a program does. Others change at any time.
 _FEW = {"/etc": ("ld.so.cache", "ld.so.conf", "nsswitch.conf", "hosts", "passwd", "group", "services", "protocols")}
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class FileChanges(NamedTuple):
+    """Files that have changed, by path. `problem`: why changes may have been missed, or empty."""
+
+    paths: tuple[str, ...] = ()
+    problem: str = ""
 
 
 class FileWatch:

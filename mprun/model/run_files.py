@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The content of smaller files of a run: `environment.json`, `wall.json`, `changed.json`, `stops.json`, `steps.jsonl`.
+"""The content of smaller files of a run: `environment.json`, `wall.json`, `stops.json` and the lines of `steps.jsonl`.
 
 The files have more keys, which are for people.
 """
@@ -62,13 +62,6 @@ class Phase(NamedTuple):
     """A phase of a run in real time. `wall_s`: the time from the start of the run to the beginning of the phase."""
 
     wall_s: float
-
-
-class FileChanges(NamedTuple):
-    """Files of this machine that changed during a run. `problem`: why changes may have been missed, or empty."""
-
-    paths: tuple[str, ...] = ()
-    problem: str = ""
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mprun.errors import MachineError, MprunError, SpecError, explain_machine
 from mprun.machine import invoking_user
+from mprun.machine.changed_files import FileChanges
 from mprun.model.codec import PLAIN, JsonProblem
 from mprun.runs.table import is_of_polars, open_table, pack, writing
 from mprun.safety.folder import Folder, parse_json
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
     from mprun.model.agent_report import AgentReport
     from mprun.model.plan import Plan
-    from mprun.model.run_files import FileChanges, RunEnvironment, StepRecord, Stops
+    from mprun.model.run_files import RunEnvironment, StepRecord, Stops
     from mprun.model.run_summary import Summary
 
 T = TypeVar("T")
@@ -184,8 +185,6 @@ class RunDirectory:
 
     def changed_files(self) -> FileChanges:
         """Return the files of this machine that changed during the run. Raises MprunError if the file is damaged."""
-        from mprun.model.run_files import FileChanges
-
         return (
             read_value(self.folder, "changed.json", "run", FileChanges) if self.has("changed.json") else FileChanges()
         )

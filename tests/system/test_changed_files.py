@@ -7,8 +7,8 @@ import json
 import os
 import shutil
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -70,16 +70,24 @@ def scene(tmp_path: Path) -> tuple[dict[str, str], Path]:
     return environment(XDG_CACHE_HOME=str(tmp_path / "cache")), tmp_path / "cache/mprun/kernels/it/bulk.so"
 
 
-def changing(path: Path, change: Change, delay_s: float) -> threading.Thread:
-    """Change a file after a delay."""
+@contextmanager
+def changing(path: Path, change: Change, runs: Path) -> Iterator[None]:
+    """Change a file while the agent of the next run below `runs` works. The run is made in the block."""
+    begun, has_ended = set(runs.rglob("logs/agent.log")), threading.Event()
 
     def wait() -> None:
-        time.sleep(delay_s)
-        change(path)
+        while not has_ended.wait(0.01):
+            if set(runs.rglob("logs/agent.log")) - begun:
+                change(path)
+                return
 
     thread = threading.Thread(target=wait)
     thread.start()
-    return thread
+    try:
+        yield
+    finally:
+        has_ended.set()
+        thread.join()
 
 
 @pytest.mark.parametrize("name", ["touched", "replaced"])
@@ -88,10 +96,8 @@ def test_a_run_says_that_a_file_changed(name: str, scene: tuple[dict[str, str], 
     files = ("-t", "topo", "-x", "xp", "-o", tmp_path / "runs", "--json")
     calm = call(*files, cwd=tmp_path, env=env)
     assert not (calm.run / "changed.json").exists()
-    took_s = json.loads((calm.run / "wall.json").read_text())[-1]["wall_s"]
-    thread = changing(path, CHANGES[name], 0.3 + took_s / 2)
-    disturbed = call(*files, cwd=tmp_path, env=env)
-    thread.join()
+    with changing(path, CHANGES[name], tmp_path / "runs"):
+        disturbed = call(*files, cwd=tmp_path, env=env)
     assert str(path) in json.loads((disturbed.run / "changed.json").read_text())["paths"]
     assert any("of this machine changed during the run" in text for text in disturbed.summary["warnings"])
     assert disturbed.summary["metrics"] == calm.summary["metrics"]
@@ -103,10 +109,9 @@ def test_a_run_says_that_a_file_changed(name: str, scene: tuple[dict[str, str], 
 def test_a_sweep_makes_a_disturbed_run_again(scene: tuple[dict[str, str], Path], tmp_path: Path) -> None:
     env, path = scene
     (tmp_path / "xp.yaml").write_text(EXPERIMENT + "repeat: {runs: 3}\n")
-    thread = changing(path, replace, 1.2)
     words = ("sweep", "-t", "topo", "-x", "xp", "-o", tmp_path / "runs", "-j", "1")
-    done = call(*words, cwd=tmp_path, env=env)
-    thread.join()
+    with changing(path, replace, tmp_path / "runs"):
+        done = call(*words, cwd=tmp_path, env=env)
     assert done.status == 0, done.out + done.err
     assert "changed meanwhile; making it again" in done.out + done.err
     assert not list((tmp_path / "runs").rglob("changed.json"))

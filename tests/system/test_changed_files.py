@@ -95,6 +95,7 @@ def test_a_run_says_that_a_file_changed(name: str, scene: tuple[dict[str, str], 
     env, path = scene
     files = ("-t", "topo", "-x", "xp", "-o", tmp_path / "runs", "--json")
     calm = call(*files, cwd=tmp_path, env=env)
+    assert calm.status == 0, calm.out + calm.err
     assert not (calm.run / "changed.json").exists()
     with changing(path, CHANGES[name], tmp_path / "runs"):
         disturbed = call(*files, cwd=tmp_path, env=env)

@@ -63,13 +63,12 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "wireshark": ("wireshark", "Open the captures of a run in Wireshark."),
         "debug": ("debug", "Repeat a run, and stop its kernel at a time in gdb."),
         "coverage": ("coverage", "Show which lines of the kernel a run executed."),
-        "runs": ("runs", "List, show, open, repeat and remove runs."),
+        "runs": ("runs", "List and remove runs and sweeps."),
         "export": ("export", "Export the tables of a run or a sweep as CSV."),
     },
     "Share": {
-        "verify": ("verify", "Repeat a run and compare the results byte by byte."),
+        "verify": ("verify", "Repeat a run, a sweep or a bundle, and compare the results."),
         "bundle": ("bundle", "Pack a run or a sweep into one archive to share."),
-        "reproduce": ("reproduce", "Repeat the runs of a bundle and report the differences."),
         "course": ("course", "Export labs, kernel and a hand-out for a class."),
     },
     "Machine": {
@@ -80,6 +79,8 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
 }
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
+# Earlier spellings of commands: the module in which they have this name.
+EARLIER: Mapping[str, str] = {"reproduce": "verify"}
 
 # Options of earlier versions, and the advice for each.
 REMOVED_OPTIONS: Mapping[str, str] = {
@@ -97,10 +98,11 @@ class LateGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        name = COMMANDS[cmd_name][0] if cmd_name in COMMANDS else EARLIER.get(cmd_name)
+        if name is None:
             return None
-        module = importlib.import_module(f"mprun.cli.{COMMANDS[cmd_name][0]}")
-        command: click.Command = module.command
+        module = importlib.import_module(f"mprun.cli.{name}")
+        command: click.Command = getattr(module, cmd_name if cmd_name in EARLIER else "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -148,7 +150,7 @@ class LateGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS:
+        if args and args[0] not in COMMANDS and args[0] not in EARLIER:
             import difflib
 
             near = difflib.get_close_matches(args[0], COMMANDS, 1)

@@ -15,13 +15,7 @@ from mprun.machine import invoking_user
 @click.command("bundle")
 @click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
 @options.parent
-@click.option(
-    "--to",
-    "target",
-    type=options.NewFile(),
-    metavar="FILE",
-    help="Write the bundle to FILE. Default: NAME.mprun.zip in the current directory.",
-)
+@options.to("Write the bundle to FILE. Default: NAME.mprun.zip in the current directory.", type=options.NewFile())
 @click.option(
     "--license",
     "licence",
@@ -33,7 +27,7 @@ def command(name: str, parent: Path, target: Path | None, licence: str | None, w
     """Pack a run or a sweep into one archive, a bundle.
 
     A bundle contains inputs, plan, kernel recipe, versions, metrics and figures. It is a zip file and an
-    RO-Crate. `mprun reproduce FILE` repeats its runs.
+    RO-Crate. `mprun verify FILE` repeats its runs.
     """
     from mprun.bundles.licence import find_licence
     from mprun.bundles.pack import pack

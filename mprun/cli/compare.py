@@ -83,8 +83,7 @@ def command(
     sort: str,
     within: str | None,
     confidence: float | None,
-    junit: Path | None,
-    tap: Path | None,
+    verdicts: options.VerdictOptions,
     is_reported: bool,
     is_shown: bool,
     as_json: bool,
@@ -138,8 +137,9 @@ def command(
             click.echo(page)
     if is_shown and page is not None:
         options.launch(page)
-    checks = [*_checks(pair, bound), *(_refuse_incomplete(text) for text in _say_incomplete(operands))]
-    options.write_verdicts(f"{operands.names[0]} against {operands.names[1]}", checks, junit, tap)
+    if verdicts.is_wanted:
+        checks = [*_checks(pair, bound), *(_refuse_incomplete(text) for text in _say_incomplete(operands))]
+        verdicts.write(f"{operands.names[0]} against {operands.names[1]}", checks)
     sys.exit(0 if status == "passed" else 1)
 
 

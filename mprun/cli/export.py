@@ -42,11 +42,10 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Write only this metric, with --markdown or --latex. Can be repeated.",
 )
-@click.option(
-    "--to",
-    "folder",
+@options.to(
+    "Write the files to DIRECTORY. Default: `tables` in the run or sweep.",
+    metavar="DIRECTORY",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write the files to DIRECTORY. Default: `tables` in the run or sweep.",
 )
 @options.confidence
 def command(
@@ -54,7 +53,7 @@ def command(
     parent: Path,
     kinds: tuple[str, ...],
     metrics: tuple[str, ...],
-    folder: Path | None,
+    target: Path | None,
     confidence: float | None,
 ) -> None:
     """Export the results of a run or a sweep: its tables for other programs, or its metrics for a paper.
@@ -78,18 +77,18 @@ def command(
         for kind in dict.fromkeys(kinds):
             if kind in ("markdown", "latex"):
                 text = _write_paper(found, cast("PaperFormat", kind), metrics, confidence)
-                if folder is None:
+                if target is None:
                     click.echo(text, nl=False)
                     continue
                 file_name = "metrics.tex" if kind == "latex" else "metrics.md"
-                target = _make(folder, found)
-                target.write_text(file_name, text)
-                click.echo(target.path / file_name)
+                folder = _make(target, found)
+                folder.write_text(file_name, text)
+                click.echo(folder.path / file_name)
             elif kind == "qlog":
-                for path in _write_qlogs(found, folder):
+                for path in _write_qlogs(found, target):
                     click.echo(path)
             else:
-                for path in _write_tables(found, kind, folder):
+                for path in _write_tables(found, kind, target):
                     click.echo(path)
 
 

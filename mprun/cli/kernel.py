@@ -31,9 +31,7 @@ def command() -> None:
 @command.command()
 @click.option("--source", type=click.Path(path_type=Path), help="Build this kernel tree or tarball, not Debian's.")
 @click.option("--name", default="default", show_default=True, help="Name the kernel, for --kernel NAME.")
-@click.option(
-    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Run N compilers at once. Default: the number of CPUs."
-)
+@options.compilers
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
@@ -229,7 +227,16 @@ def info(name: str, as_json: bool) -> None:
 
 
 @command.command()
-@options.kernels
+@click.option(
+    "--kernel",
+    "kernels",
+    metavar="NAME",
+    multiple=True,
+    default=("default",),
+    show_default=True,
+    shell_complete=complete_kernels,
+    help="Boot this experiment kernel. Repeat the option to compare kernels.",
+)
 @click.option(
     "--only",
     metavar="NAME,...",
@@ -249,17 +256,16 @@ def info(name: str, as_json: bool) -> None:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Run the packetdrill scripts in DIR and its subfolders instead of the kernel's own tests.",
 )
-@options.seed
+@options.files("seed")
 @click.option(
     "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Run N tests at once. Default: the number of CPUs."
 )
-@click.option(
-    "-o",
-    "--output",
+@options.to(
+    "Write the output of the scripts to DIRECTORY, one folder for each script.",
+    earlier=True,
+    metavar="DIRECTORY",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("runs/selftests"),
-    show_default=True,
-    help="Write the output of the scripts to this directory, one folder for each script.",
 )
 @click.option(
     "--known",
@@ -274,9 +280,9 @@ def test(
     kernels: tuple[str, ...],
     only: str | None,
     scheduler: str | None,
-    seed: int | None,
+    files: options.FileOptions,
     jobs: int | None,
-    output: Path,
+    target: Path,
     program: Path | None,
     suite: Path | None,
     known: Path | None,
@@ -302,9 +308,9 @@ def test(
     order = selftests.TestsToRun(
         only.split(",") if only else None,
         scheduler,
-        1 if seed is None else seed,
+        1 if files.seed is None else files.seed,
         jobs or len(os.sched_getaffinity(0)),
-        output,
+        target,
         program,
         suite,
         read_known(known) if known else (),

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from mprun.labs.grade import Grade
     from mprun.labs.steps import Done, LabRun, Scope
     from mprun.metrics.claim_check import JudgedClaim
-    from mprun.model.engine_name import EngineChoice
-    from mprun.model.permission import Consent
     from mprun.statements.evaluation import Comparison
     from mprun.sweeps.execution import SweepProgress
 
@@ -140,12 +138,8 @@ def start(name: str, directory: Path | None) -> None:
 @click.option(
     "--new", "anew", is_flag=True, help="Run all steps of --profile published again, also steps with earlier runs."
 )
-@options.parameters
-@options.seed
-@options.engine
-@options.kernel_of_lab
-@options.parent
-@options.consent
+@options.files("params seed")
+@options.runs("engine kernel.lab parent consent")
 @click.option("--dry-run", is_flag=True, help="List the steps and sweeps with their numbers of runs; run none.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def run(
@@ -154,12 +148,8 @@ def run(
     profile: LabProfile,
     figures: tuple[str, ...],
     anew: bool,
-    params: tuple[str, ...],
-    seed: int | None,
-    engine: EngineChoice,
-    kernel: str | None,
-    parent: Path,
-    consent: Consent,
+    files: options.FileOptions,
+    runs: options.RunOptions,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -182,20 +172,18 @@ def run(
     if figures and profile != "published":
         raise click.UsageError("figures belong to the publication: add --profile published to --figure")
     scope = Scope(profile, figures, profile == "published" and not anew)
-    given = options.parse_parameters(params)
     wanted = [str(folder) for folder in find_labs().values()] if all_ else names
-    labs = [open_lab(name, given) for name in wanted] or [open_here(given)]
-    if all_ and kernel is None:
+    labs = [open_lab(name, files.parameters) for name in wanted] or [open_here(files.parameters)]
+    if all_ and not runs.kernel:
         labs = _leave_out_own_kernels(labs)
     if dry_run:
         _show_work(labs, scope, as_json)
         return
-    kernel = _choose_kernel(labs, kernel)
-    place = choose_place(engine, kernel)
+    place = choose_place(runs.engine, runs.kernel or _choose_kernel(labs))
     if not as_json:
         click.echo(f"engine: {place.name} ({place.reason})", err=True)
     began = time.monotonic()
-    runs = sum(len(scope.steps_of(lab)) for lab in labs)
+    count = sum(len(scope.steps_of(lab)) for lab in labs)
     over: list[Done] = []
     results: list[LabRun] = []
     with Bar() as bar:
@@ -206,7 +194,7 @@ def run(
                 invoking_user.give(done.directory)
 
         def look() -> None:
-            bar.show("running", len(over) / max(runs, 1), f"{len(over)} of {runs} runs")
+            bar.show("running", len(over) / max(count, 1), f"{len(over)} of {count} runs")
 
         def tell(state: SweepProgress) -> None:
             bar.show("running a sweep", state.done / max(state.total, 1), f"{state.done} of {state.total} runs")
@@ -214,9 +202,9 @@ def run(
         def say(text: str) -> None:
             click.echo(text, err=True)
 
-        for result in run_labs(labs, scope, place, parent, report, look, consent, seed, tell, say):
+        for result in run_labs(labs, scope, place, runs.parent, report, look, runs.consent, files.seed, tell, say):
             results.append(result)
-            page = _write_page(parent, result)
+            page = _write_page(runs.parent, result)
             if not as_json:
                 _show_lab(result)
                 _show_figures(result, page)
@@ -257,16 +245,14 @@ def _leave_out_own_kernels(labs: Sequence[Lab]) -> list[Lab]:
     return [lab for lab in labs if lab.kernel is None]
 
 
-def _choose_kernel(labs: Sequence[Lab], asked: str | None) -> str:
-    """Return the name of the kernel to run labs on: the one asked for, or else that of the labs.
+def _choose_kernel(labs: Sequence[Lab]) -> str:
+    """Return the name of the kernel that labs run on.
 
     Raises MachineError if the kernel of a lab is not built, SpecError for labs of different kernels.
     """
     from mprun.errors import MachineError, SpecError
     from mprun.kernel.store import DEFAULT_NAME, list_kernels
 
-    if asked is not None:
-        return asked
     own = [(lab, lab.kernel) for lab in labs if lab.kernel is not None]
     if not own:
         return DEFAULT_NAME

@@ -1,64 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun runs list|show|open|rerun|rm`."""
+"""`mprun runs list|rm`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from mprun.cli import options, runs_list, show, wireshark
+from mprun.cli import options, runs_list, show, verify, wireshark
 from mprun.cli.completion import complete_runs
-
-if TYPE_CHECKING:
-    from mprun.model.engine_name import EngineChoice
-    from mprun.model.permission import Consent
 
 
 @click.group("runs", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """List, show, open, repeat and remove runs.
+    """List and remove runs.
 
     RUN is the directory, the name, the beginning of the name or the digest of a run, or `latest`.
     """
 
 
-# `mprun show` again: a person who has listed the runs looks for it here
-command.add_command(show.command)
-command.add_command(wireshark.command, "open")
+@options.runs("engine.original kernel.original parent consent jobs")
+def _rerun(name: str, runs: options.RunOptions, **_: Any) -> None:
+    """Repeat a run, and end as the repetition: this was a command before `verify --keep`."""
+    from mprun.runs.run_directory import RunDirectory
+
+    done = verify.verify(name, runs, is_kept=True, as_json=False)
+    sys.exit(0 if RunDirectory(done.path).summary().status == "passed" else 1)
+
+
 command.add_command(runs_list.command, "list")
-
-
-@command.command()
-@click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
-@options.engine
-@options.kernel_of_original
-@options.parent
-@options.consent
-def rerun(name: str, engine: EngineChoice, kernel: str | None, parent: Path, consent: Consent) -> None:
-    """Repeat a run in a new run directory.
-
-    The engine is the engine of the original run. The real engine is used only if --engine or your configuration
-    file names it.
-    """
-    from mprun.cli.operand import find_run
-    from mprun.cli.progress import Bar
-    from mprun.cli.show_run import show_summary
-    from mprun.runs.place import refuse_machine_kernel
-    from mprun.runs.repetition import repeat
-
-    original = find_run(parent, name)
-    if engine == "auto":
-        before = original.environment().engine
-        refuse_machine_kernel(before, engine)
-        engine = before
-    options.note_unconfined()
-    with Bar() as bar:
-        again = repeat(original, original.path.parent, engine, kernel, consent, bar.show)
-    show_summary(again.summary, again.run)
-    sys.exit(0 if again.summary.status == "passed" else 1)
 
 
 @command.command()
@@ -77,3 +49,8 @@ def rm(names: tuple[str, ...], parent: Path, yes: bool) -> None:
                 sweep_directory.remove(found)
             else:
                 run_directory.remove(found)
+
+
+command.add_command(options.earlier(show.command, "show", "mprun show"))
+command.add_command(options.earlier(wireshark.command, "open", "mprun wireshark"))
+command.add_command(options.earlier(verify.command, "rerun", "mprun verify --keep", _rerun))

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 import click
 
+from mprun.cli import options
 from mprun.cli.completion import complete_tools
 from mprun.cli.output import emit
 
@@ -23,9 +24,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("name", shell_complete=complete_tools)
-@click.option(
-    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Run N compilers at once. Default: the number of CPUs."
-)
+@options.compilers
 @click.option("--json", "as_json", is_flag=True, help="Print the tool as JSON.")
 def install(name: str, jobs: int | None, as_json: bool) -> None:
     """Build a tool, unless the same tool is built already."""

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,10 +14,8 @@ from mprun.cli import options
 from mprun.cli.completion import complete_metrics
 from mprun.cli.output import emit
 from mprun.machine import invoking_user
+from mprun.questions.baseline import SUFFIX, BaselineDifference, choose_metrics, explain, spell, tell, write_baseline
 from mprun.safety.text import plain
-
-if TYPE_CHECKING:
-    from mprun.questions.baseline import BaselineDifference
 
 # The lines of a baseline with the names of its files.
 FILES = ("topology", "experiment")
@@ -43,7 +40,6 @@ def command() -> None:
 @options.to("Write to FILE. Default: TOPOLOGY-EXPERIMENT.baseline beside the experiment.")
 def write(files: options.FileOptions, runs: options.RunOptions, asked: tuple[str, ...], target: Path | None) -> None:
     """Run an experiment once, and write its values to a file."""
-    from mprun.questions.baseline import SUFFIX, spell
 
     beside, stem = Path(files.experiment).parent, f"{Path(files.topology).stem}-{Path(files.experiment).stem}"
     path = target or beside / f"{stem}{SUFFIX}"
@@ -105,7 +101,6 @@ def check(places: tuple[Path, ...], runs: options.RunOptions, markdown: Path | N
 
 def _find(files: Sequence[Path]) -> list[Path]:
     """Return baselines, and those below folders, sorted."""
-    from mprun.questions.baseline import SUFFIX
 
     found: list[Path] = []
     for path in files:
@@ -119,7 +114,6 @@ def _measure(
     """Run once, and return the lines of the baseline at a path."""
     from mprun.cli.progress import Bar
     from mprun.inputs import load
-    from mprun.questions.baseline import choose_metrics, write_baseline
     from mprun.runs import runner
     from mprun.runs.place import choose_place_of
 
@@ -144,7 +138,6 @@ def _measure(
 def _show(name: str, differences: Sequence[BaselineDifference]) -> None:
     """Print whether a baseline holds, and its differences as a table."""
     from mprun.cli.terminal_table import show_table
-    from mprun.questions.baseline import explain, tell
 
     because = explain(differences)
     values = [one for one in differences if one.kind == "value"]

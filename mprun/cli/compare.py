@@ -15,6 +15,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_axes, complete_metrics, complete_runs
+from mprun.cli.operand import Operand, open_operands
 from mprun.cli.output import emit
 from mprun.reports.effect import (
     is_dull,
@@ -26,10 +27,10 @@ from mprun.reports.effect import (
     say_expected,
     say_held,
 )
+from mprun.runs.run_directory import RunDirectory, list_runs
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from mprun.cli.operand import Operand
     from mprun.metrics.comparison import ComparedMetric, Expected
     from mprun.reports.comparison_page import SidePair
     from mprun.reports.test_results import CheckedExpectation
@@ -94,7 +95,6 @@ def command(
     Differences have confidence intervals if each side has more than one run. The exit status is 1 if an
     expectation holds less often in B than in A, if a metric is outside --within, or if a sweep lacks runs.
     """
-    from mprun.cli.operand import open_operands
     from mprun.metrics.statistics import CONFIDENCE
     from mprun.model.units import QuantityError, parse_ratio
     from mprun.reports.comparison_page import measure
@@ -150,7 +150,6 @@ def write_comparison(
     from mprun.cli.progress import Bar
     from mprun.reports.comparison_page import make_comparison
     from mprun.reports.distinct_names import name_sides
-    from mprun.runs.run_directory import RunDirectory
 
     if len(named) == 1:
         names = [name.rpartition(" ")[2] for name in pairs[0].operands.names]
@@ -174,7 +173,6 @@ def name_operands(operands: Operands, named: Sequence[Operand]) -> Operands:
 
 def _find_last(parent: Path) -> tuple[str, str]:
     """Return the last two runs. Raises UsageError if there are fewer."""
-    from mprun.runs.run_directory import list_runs
 
     runs = list_runs(parent)
     if len(runs) < 2:

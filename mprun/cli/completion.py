@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mprun.errors import MprunError
+from mprun.machine.packaged import find_labs
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -70,13 +73,11 @@ def complete_runs(context: click.Context, _parameter: click.Parameter, incomplet
 
 def _list_steps(incomplete: str) -> list[str]:
     """Return `01/xp_tcp` and so on after `01/`, or the steps of the lab in the current folder."""
-    from mprun.machine.packaged import find_labs
 
     lab, slash, _ = incomplete.rpartition("/")
     folder = find_labs().get(lab.split("_")[0].zfill(2), Path(lab)) if slash else Path()
     if not (folder / "lab.yaml").is_file():
         return []
-    from mprun.errors import MprunError
     from mprun.inputs.document import Document
     from mprun.inputs.reader import read
 
@@ -90,7 +91,6 @@ def _list_steps(incomplete: str) -> list[str]:
 
 def complete_labs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the labs by number, and by name after its first letter."""
-    from mprun.machine.packaged import find_labs
 
     labs = find_labs()
     names = {folder.name: "" for folder in labs.values()}
@@ -99,7 +99,6 @@ def complete_labs(_context: click.Context, _parameter: click.Parameter, incomple
 
 def complete_parameters(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the parameters of the files of -t and -x, and the properties that the experiment's matrix varies."""
-    from mprun.errors import MprunError
     from mprun.inputs.document import Document
     from mprun.inputs.reader import read
 
@@ -119,7 +118,6 @@ def complete_parameters(context: click.Context, _parameter: click.Parameter, inc
 
 def complete_metrics(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the metrics of the run, or of the first run of the sweep, that is named first. Default: the newest run."""
-    from mprun.errors import MprunError
     from mprun.runs import run_directory
     from mprun.sweeps import sweep_directory
 
@@ -137,7 +135,6 @@ def complete_metrics(context: click.Context, _parameter: click.Parameter, incomp
 
 def complete_values(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the parameters and metrics of the newest run, after the last comma of a list of names."""
-    from mprun.errors import MprunError
     from mprun.runs import run_directory
 
     before, comma, last = incomplete.rpartition(",")
@@ -151,7 +148,6 @@ def complete_values(context: click.Context, _parameter: click.Parameter, incompl
 
 def complete_counters(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the names of the kernel's counters in the run that is named first. Default: the newest run."""
-    from mprun.errors import MprunError
     from mprun.runs import run_directory
 
     with contextlib.suppress(MprunError, OSError):
@@ -166,7 +162,6 @@ def complete_counters(context: click.Context, _parameter: click.Parameter, incom
 
 def complete_axes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the axes of the sweep that is named first."""
-    from mprun.errors import MprunError
     from mprun.sweeps import sweep_directory
 
     with contextlib.suppress(MprunError, OSError):

@@ -12,6 +12,7 @@ import click
 import mprun
 from mprun.cli import options
 from mprun.cli.completion import complete_files
+from mprun.errors import MachineError, SpecError
 
 STANDARD_OUTPUT = Path("-")
 
@@ -44,7 +45,6 @@ def command(
 
     A file that is YAML already is checked together with the others and not changed.
     """
-    from mprun.errors import SpecError
 
     folder = Path() if target is None or target == STANDARD_OUTPUT else target
     texts = _convert(topology, experiments, files, legacy_queue, folder)
@@ -65,7 +65,6 @@ def _convert(
     topology: str, experiments: tuple[str, ...], files: options.FileOptions, legacy_queue: bool, folder: Path
 ) -> Mapping[str, str]:
     """Return the YAML text of each file of the older format, after all files are checked."""
-    from mprun.errors import SpecError
     from mprun.inputs import load_trees
     from mprun.inputs.older.conversion import convert
     from mprun.inputs.older.lines import FileRole, is_older
@@ -109,7 +108,6 @@ def _modeline(role: str, folder: Path) -> str:
 
 
 def _write(files: Mapping[Path, str]) -> None:
-    from mprun.errors import MachineError
 
     try:
         for path, text in files.items():

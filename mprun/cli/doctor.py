@@ -14,6 +14,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit
+from mprun.errors import MachineError, SpecError
 
 if TYPE_CHECKING:
     from mprun.machine.machine_kind import Surroundings
@@ -70,7 +71,6 @@ def command(as_json: bool) -> None:
 def _all_checks(here: Surroundings) -> Iterator[MachineCheck]:
     from mprun.engines import capability
     from mprun.engines.agent_process import find_library, find_program, unshare_command
-    from mprun.errors import MachineError
     from mprun.kernel import build, store
     from mprun.runs import place
     from mprun.safety import landlock
@@ -134,7 +134,6 @@ def _all_checks(here: Surroundings) -> Iterator[MachineCheck]:
 
 def _configuration() -> Iterator[MachineCheck]:
     """Check the user's own configuration, if it exists."""
-    from mprun.errors import SpecError
     from mprun.inputs import settings
 
     path = settings.configuration_path()
@@ -166,7 +165,6 @@ def _mptcp_checks(has_namespaces: bool) -> Iterator[MachineCheck]:
 
 
 def _built_tools() -> Iterator[MachineCheck]:
-    from mprun.errors import MachineError
     from mprun.workloads.built import PROGRAMS, program_store
 
     for name, recipe in PROGRAMS.items():

@@ -14,6 +14,7 @@ from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.errors import MprunError, SpecError
 from mprun.model.problem import name_nearest
+from mprun.runs.run_directory import RunDirectory, read_table, readable
 from mprun.safety.folder import Folder
 from mprun.safety.text import slug, untaken
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from polars import LazyFrame
 
     from mprun.reports.paper import PaperFormat
-    from mprun.runs.run_directory import RunDirectory
     from mprun.sweeps.sweep_directory import SweepDirectory
 
 
@@ -66,7 +66,6 @@ def command(
     trace with all events, and one for each path if the flow's QUIC library writes the paths.
     """
     from mprun.cli.operand import find_either
-    from mprun.runs.run_directory import RunDirectory, readable
 
     if not kinds:
         raise click.UsageError("write one of --csv, --sqlite, --markdown, --latex and --qlog")
@@ -99,7 +98,6 @@ def _write_paper(
     from mprun.metrics.statistics import CONFIDENCE
     from mprun.reports import paper
     from mprun.reports.metrics import choose_main, choose_metrics, list_metrics
-    from mprun.runs.run_directory import RunDirectory
     from mprun.sweeps.sweep_summary import read_summary
 
     if isinstance(found, RunDirectory):
@@ -122,7 +120,6 @@ def _check(metrics: Sequence[str], known: Sequence[str]) -> list[str]:
 
 def _write_tables(found: RunDirectory | SweepDirectory, kind: str, folder: Path | None) -> Iterator[Path]:
     """Write all tables, and yield the files. Raises MprunError if there are none."""
-    from mprun.runs.run_directory import RunDirectory
     from mprun.runs.table import writing
     from mprun.safety.cell import insert, write_csv
 
@@ -153,7 +150,6 @@ def _write_tables(found: RunDirectory | SweepDirectory, kind: str, folder: Path 
 
 def _write_qlogs(found: RunDirectory | SweepDirectory, folder: Path | None) -> Iterator[Path]:
     """Write the qlog of each end for viewers, and yield the files. Raises MprunError if there is none."""
-    from mprun.runs.run_directory import RunDirectory
     from mprun.workloads.qlog import QlogError, read, render
 
     if not isinstance(found, RunDirectory):
@@ -197,6 +193,4 @@ def _tables_of_sweep(found: SweepDirectory) -> Iterator[tuple[str, LazyFrame]]:
     yield "cells", sweep.cells.lazy()
     yield "statistics", sweep.statistics.lazy()
     if found.has("tables/faults.parquet"):
-        from mprun.runs.run_directory import read_table
-
         yield "faults", read_table(found.folder, "tables/faults.parquet")

@@ -13,13 +13,17 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_metrics
 from mprun.cli.output import emit
+from mprun.cli.progress import Bar, say_time
+from mprun.cli.terminal_table import show_table
+from mprun.errors import SpecError
+from mprun.model.units import format_measured
+from mprun.questions.faulted_run import FaultedRun, Group, by_kind, find_outliers, group
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mprun.model.spec import FaultAction
-    from mprun.questions.faulted_run import FaultedRun, Group
     from mprun.questions.faults import Base, ComparedBy
     from mprun.questions.packet_choice import Fault, Packet
     from mprun.sweeps.sweep_directory import SweepDirectory
@@ -86,9 +90,7 @@ def command(
     The expectations of the experiment decide what fails. The runs are a sweep, whose table `faults` has a row for each
     packet. The same command resumes a study that was interrupted.
     """
-    from mprun.cli.progress import Bar
     from mprun.cli.sweep_work import held, run_cells, start_executor
-    from mprun.errors import SpecError
     from mprun.inputs.keys.experiment import MPTCP_OPTION
     from mprun.questions import faults
     from mprun.questions.packet_choice import Fault, pair, sample
@@ -133,8 +135,6 @@ def command(
 
 
 def _say_estimate(base: Base, chosen: Sequence[Packet], slots: int, keep: str) -> str:
-    from mprun.cli.progress import say_time
-    from mprun.model.units import format_measured
 
     captures = sum(base.run.folder.size(path) for path in base.run.captures().values())
     size = base.run_bytes * (len(chosen) + 1)
@@ -150,7 +150,6 @@ def _list_packets(chosen: Sequence[Packet], as_json: bool) -> None:
     if as_json:
         emit([_packet(one) for one in chosen])
         return
-    from mprun.cli.terminal_table import show_table
 
     rows = [("packet", "way", "path", "kind", "time")]
     rows += [(one.label, one.way, one.path, one.kind, f"{one.at_ns / 1e9:.6f} s") for one in chosen]
@@ -169,7 +168,6 @@ def _conclude(
 ) -> None:
     """Write the table and the figure, and print the summary."""
     from mprun.questions import faults
-    from mprun.questions.faulted_run import find_outliers, group
     from mprun.reports.chart import WIDE, paint
     from mprun.reports.fault_figure import FaultyPacket, draw_faults
 
@@ -204,8 +202,6 @@ def _conclude(
 
 
 def _show_kinds(faulted: Sequence[FaultedRun], measured: ComparedBy, metric: str | None, unit: str) -> None:
-    from mprun.cli.terminal_table import show_table
-    from mprun.questions.faulted_run import by_kind
 
     factor = 1e-9 if metric is None else 1.0
     kinds, numbers = [("kind of packet",)], [["packets", "not passed", "least", "median", "most"]]
@@ -235,7 +231,6 @@ def _show_groups(sweep: SweepDirectory, groups: Sequence[Group], metric: str | N
 
 def _read_time(text: str) -> int:
     """Return a time in ns. Raises SpecError."""
-    from mprun.errors import SpecError
     from mprun.model import units
 
     try:
@@ -251,7 +246,6 @@ def _value(one: FaultedRun, metric: str | None) -> float | None:
 
 
 def _say(value: float | None, unit: str) -> str:
-    from mprun.model.units import format_measured
 
     return "-" if value is None else format_measured(value, unit)
 

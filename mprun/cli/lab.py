@@ -18,6 +18,8 @@ from mprun.cli import options
 from mprun.cli.completion import complete_labs
 from mprun.cli.output import emit, emit_csv
 from mprun.machine import invoking_user
+from mprun.machine.packaged import find_labs
+from mprun.model.units import format_measured
 
 if TYPE_CHECKING:
     from mprun.inputs.keys.lab_definition import LabProfile
@@ -61,7 +63,6 @@ def command() -> None:
 def list_(as_json: bool) -> None:
     """List the labs."""
     from mprun.labs.catalog import open_lab
-    from mprun.machine.packaged import find_labs
 
     labs = [open_lab(str(folder)) for folder in find_labs().values()]
     if as_json:
@@ -164,7 +165,6 @@ def run(
     from mprun.cli.progress import Bar
     from mprun.labs.catalog import open_here, open_lab
     from mprun.labs.steps import Scope, run_labs
-    from mprun.machine.packaged import find_labs
     from mprun.runs.place import choose_place
 
     if names and all_:
@@ -366,7 +366,6 @@ def _show_left(lab: Lab, grade: Grade) -> None:
 
 def _show_lab(result: LabRun) -> None:
     """Print the outcome of each step with the lab's metrics and the name of the run, then the claims."""
-    from mprun.model.units import format_measured
 
     lab = result.lab
     click.echo(f"\n{click.style(f'{lab.name}: {lab.title}', bold=True)}")
@@ -453,7 +452,6 @@ def _show_judgements(judgements: Sequence[JudgedClaim]) -> None:
 def say_comparison(comparison: Comparison) -> str:
     """Return `xp.bulk.goodput = 36.93 Mbit/s >= 34.02 Mbit/s = 1.8 * tcp.bulk.goodput`. A number stands for itself."""
     from mprun.model.metric import SYMBOLS
-    from mprun.model.units import format_measured
 
     symbol = SYMBOLS[comparison.unit] if comparison.unit else "1"
     left, right = (format_measured(value, symbol) for value in (comparison.left_amount, comparison.right_amount))

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from mprun.cli import options
-from mprun.model.plan import Plan
+from mprun.model.plan import Plan, render
 
 
 @click.command("plan")
@@ -22,7 +22,6 @@ def command(files: options.FileOptions, as_json: bool, diff: tuple[str, str] | N
     The plan does not depend on this machine: it is the plan for the virtual engine on Debian 12. Its digest
     is the same on every machine.
     """
-    from mprun.model.plan import render
 
     if diff:
         _show_difference(*diff)
@@ -39,8 +38,6 @@ def command(files: options.FileOptions, as_json: bool, diff: tuple[str, str] | N
 def _show_difference(first: str, second: str) -> None:
     """Print the difference. The exit status is 1 if the plans differ, as for diff(1)."""
     import difflib
-
-    from mprun.model.plan import render
 
     one, other = (render(_read_plan(name)).splitlines() for name in (first, second))
     lines = list(difflib.unified_diff(one, other, first, second, lineterm="", n=1))

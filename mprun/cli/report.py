@@ -10,7 +10,10 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
+from mprun.cli.operand import find_either, open_operands
 from mprun.machine import invoking_user
+from mprun.metrics.statistics import CONFIDENCE
+from mprun.runs.run_directory import RunDirectory, readable
 
 
 @click.command("report")
@@ -38,12 +41,9 @@ def command(names: tuple[str, ...], parent: Path, is_shown: bool, confidence: fl
 
 
 def _report_one(parent: Path, name: str, confidence: float | None) -> Path:
-    from mprun.cli.operand import find_either
     from mprun.cli.progress import Bar
-    from mprun.metrics.statistics import CONFIDENCE
     from mprun.reports.run_page import make_report
     from mprun.reports.sweep_page import make_sweep_report
-    from mprun.runs.run_directory import RunDirectory, readable
     from mprun.sweeps.sweep_directory import SweepDirectory
 
     found = find_either(parent, name)
@@ -63,10 +63,7 @@ def _report_one(parent: Path, name: str, confidence: float | None) -> Path:
 
 def _report_several(parent: Path, names: Sequence[str], confidence: float | None) -> Path:
     from mprun.cli.compare import name_operands, write_comparison
-    from mprun.cli.operand import open_operands
-    from mprun.metrics.statistics import CONFIDENCE
     from mprun.reports.comparison_page import measure
-    from mprun.runs.run_directory import RunDirectory
     from mprun.sweeps.operands import read_operands
 
     with open_operands(parent, names) as named:

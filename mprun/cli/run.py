@@ -12,6 +12,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit
+from mprun.cli.progress import Bar
 
 if TYPE_CHECKING:
     from mprun.engines.agent_process import Shell
@@ -40,7 +41,6 @@ def command(
     as_json: bool,
 ) -> None:
     """Run an experiment on a topology and write all results to runs/latest."""
-    from mprun.cli.progress import Bar
     from mprun.cli.show_run import show_summary
     from mprun.runs import runner
     from mprun.runs.place import choose_place_of
@@ -93,7 +93,6 @@ def _plot(run: RunDirectory, width: int) -> None:
 
 
 def _open_report(run: RunDirectory) -> None:
-    from mprun.cli.progress import Bar
     from mprun.reports.run_page import make_report
 
     with Bar() as bar:

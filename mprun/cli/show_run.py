@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import click
 
 from mprun.cli import options
+from mprun.errors import MprunError
 from mprun.inputs.keys.own_output import own_metrics
 from mprun.model.run_summary import Kind, Summary
 from mprun.model.units import format_measured
@@ -66,7 +67,6 @@ def show_summary(summary: Summary, run: RunDirectory, show_all: bool = False) ->
 
 def _find_own(run: RunDirectory) -> set[str]:
     """Return the metrics that the experiment takes from its own programs."""
-    from mprun.errors import MprunError
 
     try:
         flows = run.plan().intent.traffic
@@ -77,7 +77,6 @@ def _find_own(run: RunDirectory) -> set[str]:
 
 def _find_meanings(run: RunDirectory) -> dict[str, str]:
     """Return the meaning of each metric of a run by its name; nothing if this mprun cannot read its inputs."""
-    from mprun.errors import MprunError
     from mprun.inputs import load
     from mprun.inputs.traffic import owned_metrics
     from mprun.model.metric import find_metric, metrics_of

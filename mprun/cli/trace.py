@@ -11,6 +11,7 @@ import click
 from mprun.cli import options
 from mprun.cli.output import emit
 from mprun.errors import SpecError
+from mprun.model.units import INTERVAL, LEAST_LINK_RATE, RATE, TIME
 
 if TYPE_CHECKING:
     from mprun.inputs.trace_import import ImportedTrace
@@ -71,7 +72,6 @@ def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, fram
     """
     from mprun.inputs.keys.trace_file import TraceError
     from mprun.inputs.reader import read_text
-    from mprun.model.units import LEAST_LINK_RATE, RATE, TIME
 
     if (form == "csv") != bool(columns):
         raise click.UsageError("--column is for --format csv, which needs a column 'time' and at least one other")
@@ -93,7 +93,6 @@ def _import(text: str, form: str, columns: tuple[str, ...], interval: str, frame
     """Return the schedule of a text. Raises TraceError for the text and SpecError for options."""
     from mprun.inputs.keys.trace_file import read_mahimahi, read_rates
     from mprun.inputs.trace_import import import_csv, import_rates, parse_column
-    from mprun.model.units import INTERVAL
 
     try:
         interval_ns = INTERVAL.parse(interval)

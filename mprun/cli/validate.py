@@ -13,9 +13,9 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit
+from mprun.model.problem import InputError, InputProblem, render_path
 
 if TYPE_CHECKING:
-    from mprun.model.problem import InputProblem
     from mprun.model.spec import Spec
 
 
@@ -29,7 +29,6 @@ def command(files: options.FileOptions, as_json: bool) -> None:
     experiment names, and tcpdump for its filters.
     """
     from mprun.inputs import load_cells
-    from mprun.model.problem import InputError
 
     try:
         experiment = files.experiment or None
@@ -50,7 +49,6 @@ def _ask_kernel(specs: Sequence[Spec], file: str, strict: bool) -> list[str]:
     """Return warnings of what the default kernel lacks. Raises InputError for filters that tcpdump refuses."""
     from mprun.engines.trial import find_refusals
     from mprun.errors import MachineError
-    from mprun.model.problem import InputError, InputProblem
 
     try:
         refused, lacking = find_refusals(specs)
@@ -66,7 +64,6 @@ def _ask_kernel(specs: Sequence[Spec], file: str, strict: bool) -> list[str]:
 
 
 def _print_json(problems: Sequence[InputProblem]) -> None:
-    from mprun.model.problem import render_path
 
     entries = [{"file": f.file, "line": f.line, "path": render_path(f.path), "message": f.message} for f in problems]
     emit(entries)

@@ -14,6 +14,8 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_files, complete_runs
 from mprun.cli.output import emit
+from mprun.model.scalar import spell_scalar, spell_values
+from mprun.runs.run_directory import RunDirectory
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
@@ -60,7 +62,6 @@ def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) ->
     from mprun.cli.progress import Bar
     from mprun.machine import invoking_user
     from mprun.machine.scratch import scratch
-    from mprun.runs.run_directory import RunDirectory
 
     with scratch("mprun-verify-") as folder:
         original = _open(name, runs.parent, folder)
@@ -103,7 +104,6 @@ def _open(name: str, parent: Path, folder: Path) -> Original:
 def _refuse_real_time(original: Original) -> None:
     """Raise RunError for a run in real time. Only its new run would be of use."""
     from mprun.errors import RunError
-    from mprun.runs.run_directory import RunDirectory
 
     if isinstance(original.source, RunDirectory):
         before = original.source.environment()
@@ -134,7 +134,6 @@ def _to_json(original: Original, done: ReproducedRun, is_alone: bool, is_kept: b
 def _show_run(original: Original, done: ReproducedRun, is_kept: bool) -> None:
     """Print the verdict on a run. A run that is kept is shown first."""
     from mprun.cli.show_run import show_summary
-    from mprun.runs.run_directory import RunDirectory
 
     for fact, (then, now) in done.facts.items():
         click.echo(f"note: {plain(fact)}: {plain(then)} then, {plain(now)} now", err=True)
@@ -180,7 +179,6 @@ def _show(done: ReproducedRun, is_bundle: bool, is_kept: bool) -> None:
 def _show_metrics(before: str, compared: Sequence[ComparedMetric]) -> None:
     """Print the metrics that the experiment shows or expects: before, here, and the difference."""
     from mprun.cli.terminal_table import show_table
-    from mprun.model.scalar import spell_scalar
 
     if not compared:
         return
@@ -215,7 +213,6 @@ def _list_members(names: Sequence[str]) -> str:
 
 
 def _say(one: ComparedMetric) -> str:
-    from mprun.model.scalar import spell_values
 
     then, now = _format(one.first, one.symbol), _format(one.second, one.symbol)
     return plain(f"{spell_values(one.values)} {one.metric}: {then} then, {now} now".strip())

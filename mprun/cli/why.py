@@ -12,6 +12,7 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit
+from mprun.runs.run_directory import RunDirectory, read_table
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from mprun.inputs import Loaded
     from mprun.questions.why import Explained
-    from mprun.runs.run_directory import RunDirectory
     from mprun.sweeps.study import Cell
     from mprun.sweeps.sweep_directory import SweepDirectory
 
@@ -153,7 +153,6 @@ def _show_packets(run: RunDirectory, from_ns: int, to_ns: int) -> None:
     """List the packets of the run in the interval."""
     from mprun.captures.dissection import dissect
     from mprun.questions.packet_choice import find_headings, list_packets
-    from mprun.runs.run_directory import read_table
 
     if not run.captures():
         click.echo("the run has no captures, so no packets are listed: write 'capture' in the experiment")

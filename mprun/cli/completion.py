@@ -21,6 +21,9 @@ from mprun.machine.packaged import find_labs
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+# Files that cannot be read offer nothing.
+_UNREADABLE = contextlib.suppress(MprunError, OSError)
+
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -66,7 +69,7 @@ def complete_runs(context: click.Context, _parameter: click.Parameter, incomplet
     """Return the runs in the directory of `-o`, newest first, and the steps of the lab that is named or is here."""
     from mprun.runs import run_directory
 
-    runs = run_directory.list_runs(Path(context.params.get("parent") or "runs"))
+    runs = run_directory.list_runs(_parent(context))
     found = dict.fromkeys(("latest", *(run.name for run in reversed(runs))), "") if runs else {}
     return _offer(incomplete, found | dict.fromkeys(_list_steps(incomplete), "the newest run of this step"))
 
@@ -82,7 +85,7 @@ def _list_steps(incomplete: str) -> list[str]:
     from mprun.inputs.reader import read
 
     steps: object = []
-    with contextlib.suppress(MprunError, OSError):
+    with _UNREADABLE:
         steps = Document(read(folder / "lab.yaml", "experiment")).part("steps")
     entries = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
     names = (str(step.get("name") or Path(str(step.get("experiment", ""))).stem) for step in entries)
@@ -106,7 +109,7 @@ def complete_parameters(context: click.Context, _parameter: click.Parameter, inc
     for role in ("topology", "experiment"):
         given = context.params.get(role)
         if isinstance(given, str):
-            with contextlib.suppress(MprunError, OSError):
+            with _UNREADABLE:
                 document = Document(read(given, role))
                 matrix = document.part("matrix")
                 found |= {f"{name}=": "an axis" for name in matrix} if isinstance(matrix, dict) else {}
@@ -121,16 +124,14 @@ def complete_metrics(context: click.Context, _parameter: click.Parameter, incomp
     from mprun.runs import run_directory
     from mprun.sweeps import sweep_directory
 
-    parent = Path(context.params.get("parent") or "runs")
-    named = _first_argument(context) or "latest"
-    found: dict[str, str] = {}
-    with contextlib.suppress(MprunError, OSError):
-        found = dict.fromkeys(run_directory.find(parent, named).summary().metrics, "")
-    with contextlib.suppress(MprunError, OSError):
-        found |= {
-            name: "" for kept in islice(sweep_directory.find(parent, named).runs(), 1) for name in kept.summary.metrics
-        }
-    return _offer(incomplete, found)
+    parent, named = _parent(context), _first_argument(context) or "latest"
+    found: list[str] = []
+    with _UNREADABLE:
+        found += run_directory.find(parent, named).summary().metrics
+    with _UNREADABLE:
+        for kept in islice(sweep_directory.find(parent, named).runs(), 1):
+            found += kept.summary.metrics
+    return _offer(incomplete, dict.fromkeys(found, ""))
 
 
 def complete_values(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -139,10 +140,9 @@ def complete_values(context: click.Context, _parameter: click.Parameter, incompl
 
     before, comma, last = incomplete.rpartition(",")
     names = ["name", "status", "engine", "seed"]
-    with contextlib.suppress(MprunError, OSError):
-        run = run_directory.find(Path(context.params.get("parent") or "runs"), "latest")
-        names += run.environment().parameters
-        names += run.summary().metrics
+    with _UNREADABLE:
+        run = run_directory.find(_parent(context), "latest")
+        names += [*run.environment().parameters, *run.summary().metrics]
     return _offer(incomplete, {f"{before}{comma}{name}": "" for name in names if name.startswith(last)})
 
 
@@ -150,24 +150,26 @@ def complete_counters(context: click.Context, _parameter: click.Parameter, incom
     """Return the names of the kernel's counters in the run that is named first. Default: the newest run."""
     from mprun.runs import run_directory
 
-    with contextlib.suppress(MprunError, OSError):
-        run = run_directory.find(
-            Path(context.params.get("parent") or "runs"), str(context.params.get("name") or "latest")
-        )
-        report = run.agent_report()
-        names = {name for part in (report.counters, report.counters_before) for node in part.values() for name in node}
-        return _offer(incomplete, dict.fromkeys(sorted(names), ""))
-    return []
+    names: set[str] = set()
+    with _UNREADABLE:
+        report = run_directory.find(_parent(context), str(context.params.get("name") or "latest")).agent_report()
+        names.update(*report.counters.values(), *report.counters_before.values())
+    return _offer(incomplete, dict.fromkeys(sorted(names), ""))
 
 
 def complete_axes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the axes of the sweep that is named first."""
     from mprun.sweeps import sweep_directory
 
-    with contextlib.suppress(MprunError, OSError):
-        sweep = sweep_directory.find(Path(context.params.get("parent") or "runs"), _first_argument(context))
-        return _offer(incomplete, dict.fromkeys(sweep.record.axes, ""))
-    return []
+    axes: tuple[str, ...] = ()
+    with _UNREADABLE:
+        axes = sweep_directory.find(_parent(context), _first_argument(context)).record.axes
+    return _offer(incomplete, dict.fromkeys(axes, ""))
+
+
+def _parent(context: click.Context) -> Path:
+    """Return the folder of runs that the command line names."""
+    return Path(context.params.get("parent") or "runs")
 
 
 def _first_argument(context: click.Context) -> str:

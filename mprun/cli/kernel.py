@@ -13,7 +13,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_kernels
-from mprun.cli.output import emit
+from mprun.cli.output import emit, tell_built
 
 if TYPE_CHECKING:
     from mprun.kernel.addition import AdditionKind
@@ -85,7 +85,6 @@ def build(
 
     With --watch, COMMAND runs after each build, as in --watch -- mprun -t topo -x xp --kernel mine.
     """
-    from mprun.cli import built
     from mprun.cli.progress import Bar
     from mprun.kernel import addition, build
     from mprun.kernel.symbols import find_symbols
@@ -98,7 +97,7 @@ def build(
         with Bar() as bar:
             jobs_now = jobs or len(os.sched_getaffinity(0))
             kernel, fresh = build.build(source, name, jobs_now, bar.show, added, with_symbols)
-        built.tell(kernel, fresh, as_json)
+        tell_built(kernel, fresh, as_json)
         if with_symbols and not as_json:
             click.echo(f"symbols for gdb: {find_symbols(kernel)}")
 

@@ -76,6 +76,7 @@ class NewFile(click.Path):
 _file_option = partial(click.option, metavar="FILE", shell_complete=complete_files)
 _topology = partial(_file_option, "-t", "--topology", help="Read the topology from FILE, FILE.yaml or FILE.yml.")
 _experiment = partial(_file_option, "-x", "--experiment", help="Read the experiment from FILE, FILE.yaml or FILE.yml.")
+_engine_option = partial(click.option, "--engine", type=click.Choice(ENGINE_CHOICES), default="auto", show_default=True)
 _kernel_option = partial(click.option, "--kernel", metavar="NAME", shell_complete=complete_kernels)
 parent = click.option(
     "-o",
@@ -86,32 +87,6 @@ parent = click.option(
     show_default=True,
     help="Read and write run directories in this directory.",
 )
-
-
-def consent(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --allow-exec and the options that some machines need with it. The command gets them as `consent`."""
-
-    @functools.wraps(command)
-    def with_consent(*args: Any, allow_exec: bool, unconfined: bool, as_root: bool, **rest: Any) -> Any:
-        return command(*args, consent=Consent(allow_exec, unconfined, as_root), **rest)
-
-    for names, what in (
-        (
-            ("--allow-exec-as-root", "as_root"),
-            "With --allow-exec, also run a file's commands as root in the real engine.",
-        ),
-        (
-            ("--unconfined",),
-            "With --allow-exec, also run a file's commands on a machine without Landlock. "
-            "The commands can then read your files.",
-        ),
-        (
-            ("--allow-exec",),
-            "Run the commands in a file (tool: exec), and a topology that is a Python program.",
-        ),
-    ):
-        with_consent = click.option(*names, is_flag=True, help=what)(with_consent)
-    return with_consent
 
 
 def _keep(default: Keep) -> Decorator:
@@ -157,19 +132,11 @@ _FILES: Mapping[str, Decorator] = {
     ),
 }
 _RUNS: Mapping[str, Decorator] = {
-    "engine": click.option(
-        "--engine",
-        type=click.Choice(ENGINE_CHOICES),
-        default="auto",
-        show_default=True,
+    "engine": _engine_option(
         help="Choose where to run. `virtual`: simulated time, without root, repeatable. `real`: this machine's kernel. "
         "`auto`: the engine in your configuration file, or virtual if it names none.",
     ),
-    "engine.original": click.option(
-        "--engine",
-        type=click.Choice(ENGINE_CHOICES),
-        default="auto",
-        show_default=True,
+    "engine.original": _engine_option(
         help="Choose where to run. `virtual`: simulated time. `real`: this machine's kernel. `auto`: the engine of the "
         "original, if it is virtual or your configuration file names it.",
     ),
@@ -181,7 +148,23 @@ _RUNS: Mapping[str, Decorator] = {
         default="", help="Boot this experiment kernel. Default: the kernel that the lab names, or default."
     ),
     "parent": parent,
-    "consent": consent,
+    "allow_exec": click.option(
+        "--allow-exec",
+        is_flag=True,
+        help="Run the commands in a file (tool: exec), and a topology that is a Python program.",
+    ),
+    "unconfined": click.option(
+        "--unconfined",
+        is_flag=True,
+        help="With --allow-exec, also run a file's commands on a machine without Landlock. The commands can then read "
+        "your files.",
+    ),
+    "as_root": click.option(
+        "--allow-exec-as-root",
+        "as_root",
+        is_flag=True,
+        help="With --allow-exec, also run a file's commands as root in the real engine.",
+    ),
     "cluster": click.option("--cluster", metavar="ADDRESS", help="Run on the workers of this Dask scheduler."),
     "jobs": click.option(
         "-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Run N runs at once. Default: one for each CPU."
@@ -242,7 +225,7 @@ class RunOptions:
 
     - kernel: an experiment kernel; empty for the kernel of the original or of the lab.
     - parent: the folder of runs.
-    - consent: to run the commands in files.
+    - allow_exec, unconfined, as_root: the consent to run the commands in files.
     - cluster: the address of a Dask scheduler; None for this machine.
     - jobs: the number of runs at once; None for one for each CPU.
     - keep: the runs that keep their captures.
@@ -251,10 +234,16 @@ class RunOptions:
     engine: EngineChoice = "auto"
     kernel: str = ""
     parent: Path = DEFAULT_PARENT
-    consent: Consent = NO_COMMANDS
+    allow_exec: bool = False
+    unconfined: bool = False
+    as_root: bool = False
     cluster: str | None = None
     jobs: int | None = None
     keep: Keep = "pcaps"
+
+    @property
+    def consent(self) -> Consent:
+        return Consent(self.allow_exec, self.unconfined, self.as_root)
 
     def slots(self, engines: Collection[EngineName]) -> int:
         """Return the number of runs at once on this machine. Raises SpecError for too many runs in real time."""
@@ -291,8 +280,12 @@ def files(words: str) -> Decorator:
 
 
 def runs(words: str) -> Decorator:
-    """Return a decorator that adds options of runs, by their names in _RUNS. The command gets them as `runs`."""
-    return _group(RunOptions, "runs", {word: _RUNS[word] for word in words.split()})
+    """Return a decorator that adds options of runs, by their names in _RUNS. The command gets them as `runs`.
+
+    The word `consent` stands for the three options of consent.
+    """
+    chosen = words.replace("consent", "allow_exec unconfined as_root").split()
+    return _group(RunOptions, "runs", {word: _RUNS[word] for word in chosen})
 
 
 def verdicts(command: CommandT) -> Callable[..., Any]:

@@ -6,12 +6,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
 
 import click
 
 from mprun.cli.options import RunOptions
-from mprun.cli.progress import Live, Pace, say_time
+from mprun.cli.progress import BAR_WIDTH, Live, Pace, make_progress, say_time
 from mprun.engines.registry import ENGINES
 from mprun.errors import SpecError
 from mprun.machine import invoking_user
@@ -22,11 +21,8 @@ from mprun.sweeps.growth import GrowingSweep
 from mprun.sweeps.study import Cell
 from mprun.sweeps.sweep_directory import Kept, SweepDirectory
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
 MOST_RUNNING = 3
-BAR_WIDTH = 30
+_TEXTS = ("{task.description}", "{task.fields[left]}", "[dim]{task.fields[note]}")
 
 RunGrowingCells = Callable[[Sequence[Cell]], list[Kept]]
 
@@ -94,7 +90,7 @@ class SweepBar(Live):
     """
 
     def __init__(self) -> None:
-        super().__init__(_make_progress() if sys.stderr.isatty() else None)
+        super().__init__(make_progress(*_TEXTS) if sys.stderr.isatty() else None)
         self._pace = Pace()
         if self._progress is not None:
             self._task = self._progress.add_task("", total=None, left="", note="")
@@ -122,17 +118,3 @@ class SweepBar(Live):
             self._progress.console.print(text, markup=False, highlight=False)
         else:
             print(text, file=sys.stderr, flush=True)
-
-
-def _make_progress() -> Progress:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    return Progress(
-        BarColumn(bar_width=BAR_WIDTH),
-        TextColumn("{task.description}"),
-        TextColumn("{task.fields[left]}"),
-        TextColumn("[dim]{task.fields[note]}"),
-        console=Console(stderr=True),
-        transient=True,
-    )

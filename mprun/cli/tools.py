@@ -10,7 +10,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_tools
-from mprun.cli.output import emit
+from mprun.cli.output import emit, tell_built
 
 
 @click.group("tools", context_settings={"help_option_names": ["-h", "--help"]})
@@ -28,13 +28,12 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the tool as JSON.")
 def install(name: str, jobs: int | None, as_json: bool) -> None:
     """Build a tool, unless the same tool is built already."""
-    from mprun.cli import built
     from mprun.cli.progress import Bar
     from mprun.workloads.built import program_store
 
     with Bar() as bar:
         tool, fresh = program_store.install(name, jobs or len(os.sched_getaffinity(0)), bar.show)
-    built.tell(tool, fresh, as_json)
+    tell_built(tool, fresh, as_json)
 
 
 @command.command("list")

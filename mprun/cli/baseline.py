@@ -40,7 +40,6 @@ def command() -> None:
 @options.to("Write to FILE. Default: TOPOLOGY-EXPERIMENT.baseline beside the experiment.")
 def write(files: options.FileOptions, runs: options.RunOptions, asked: tuple[str, ...], target: Path | None) -> None:
     """Run an experiment once, and write its values to a file."""
-
     beside, stem = Path(files.experiment).parent, f"{Path(files.topology).stem}-{Path(files.experiment).stem}"
     path = target or beside / f"{stem}{SUFFIX}"
     lines = _measure(path, files, runs, asked)
@@ -101,7 +100,6 @@ def check(places: tuple[Path, ...], runs: options.RunOptions, markdown: Path | N
 
 def _find(files: Sequence[Path]) -> list[Path]:
     """Return baselines, and those below folders, sorted."""
-
     found: list[Path] = []
     for path in files:
         found += sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]

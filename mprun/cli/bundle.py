@@ -9,7 +9,10 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
-from mprun.machine import invoking_user
+from mprun.cli.operand import find_either
+from mprun.cli.progress import Bar
+from mprun.runs.run_directory import readable
+from mprun.sweeps.sweep_directory import SweepDirectory
 
 
 @click.command("bundle")
@@ -31,22 +34,14 @@ def command(name: str, parent: Path, target: Path | None, licence: str | None, w
     """
     from mprun.bundles.licence import find_licence
     from mprun.bundles.pack import pack
-    from mprun.cli.operand import find_either
-    from mprun.cli.progress import Bar
-    from mprun.reports.run_page import make_report
-    from mprun.reports.sweep_page import make_sweep_report
-    from mprun.runs.run_directory import readable
-    from mprun.sweeps.sweep_directory import SweepDirectory
+    from mprun.cli.report import write_report
 
     url = "" if licence is None else find_licence(licence)
     found = find_either(parent, name)
     if isinstance(found, SweepDirectory):
         options.tell_incomplete(found)
+    write_report(found)
     with readable(found.path), Bar() as bar:
-        report = (
-            make_sweep_report(found, bar.show) if isinstance(found, SweepDirectory) else make_report(found, bar.show)
-        )
         bar.show("packing", 1.0)
         path = pack(found, target, url, with_pcaps)
-    invoking_user.give(report.parent)
     click.echo(path)

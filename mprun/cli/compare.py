@@ -173,7 +173,6 @@ def name_operands(operands: Operands, named: Sequence[Operand]) -> Operands:
 
 def _find_last(parent: Path) -> tuple[str, str]:
     """Return the last two runs. Raises UsageError if there are fewer."""
-
     runs = list_runs(parent)
     if len(runs) < 2:
         raise click.UsageError(f"give A and B: {parent} has {len(runs)} run{'' if len(runs) == 1 else 's'}")

@@ -76,7 +76,6 @@ def complete_runs(context: click.Context, _parameter: click.Parameter, incomplet
 
 def _list_steps(incomplete: str) -> list[str]:
     """Return `01/xp_tcp` and so on after `01/`, or the steps of the lab in the current folder."""
-
     lab, slash, _ = incomplete.rpartition("/")
     folder = find_labs().get(lab.split("_")[0].zfill(2), Path(lab)) if slash else Path()
     if not (folder / "lab.yaml").is_file():
@@ -94,7 +93,6 @@ def _list_steps(incomplete: str) -> list[str]:
 
 def complete_labs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the labs by number, and by name after its first letter."""
-
     labs = find_labs()
     names = {folder.name: "" for folder in labs.values()}
     return _offer(incomplete, {number: folder.name for number, folder in labs.items()} | (names if incomplete else {}))

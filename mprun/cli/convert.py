@@ -12,7 +12,7 @@ import click
 import mprun
 from mprun.cli import options
 from mprun.cli.completion import complete_files
-from mprun.errors import MachineError, SpecError
+from mprun.errors import SpecError
 
 STANDARD_OUTPUT = Path("-")
 
@@ -45,7 +45,6 @@ def command(
 
     A file that is YAML already is checked together with the others and not changed.
     """
-
     folder = Path() if target is None or target == STANDARD_OUTPUT else target
     texts = _convert(topology, experiments, files, legacy_queue, folder)
     if target == STANDARD_OUTPUT:
@@ -54,10 +53,7 @@ def command(
     written = {folder / f"{Path(name).stem}.yaml": text for name, text in texts.items()}
     if len(written) < len(texts):
         raise SpecError(f"{', '.join(texts)}: two of them would be one file: convert them one by one")
-    present = [str(path) for path in written if path.exists() or path.is_symlink()]
-    if present and not force:
-        raise SpecError(f"{' and '.join(present)} would be overwritten: name another directory, or add --force")
-    _write(written)
+    options.write_files(written, "name another directory, or add --force", force)
     click.echo(f"wrote {', '.join(map(str, written))}")
 
 
@@ -105,14 +101,3 @@ def _modeline(role: str, folder: Path) -> str:
     if not schema.exists() or not folder.resolve().is_relative_to(root):
         return ""
     return f"# yaml-language-server: $schema={os.path.relpath(schema, folder.resolve())}"
-
-
-def _write(files: Mapping[Path, str]) -> None:
-
-    try:
-        for path, text in files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise MachineError(f"{error.filename}: cannot be written: {reason}") from None

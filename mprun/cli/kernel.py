@@ -14,6 +14,7 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_kernels
 from mprun.cli.output import emit, tell_built
+from mprun.kernel import addition, store
 
 if TYPE_CHECKING:
     from mprun.kernel.addition import AdditionKind
@@ -86,7 +87,7 @@ def build(
     With --watch, COMMAND runs after each build, as in --watch -- mprun -t topo -x xp --kernel mine.
     """
     from mprun.cli.progress import Bar
-    from mprun.kernel import addition, build
+    from mprun.kernel import build
     from mprun.kernel.symbols import find_symbols
 
     if argv and not is_watched:
@@ -118,8 +119,6 @@ def template(kind: AdditionKind, file: Path) -> None:
 
     The file compiles as it is, on Linux 6.12 and on 7.x. Its name becomes the name in the kernel.
     """
-    from mprun.kernel import addition
-
     addition.write_template(kind, file)
     click.echo(f"next: mprun kernel build --name mine --with-{kind} {file}")
 
@@ -131,8 +130,6 @@ def list_(as_json: bool) -> None:
 
     A kernel loses its name when another build takes the name. Such a kernel is named by its digest.
     """
-    from mprun.kernel import store
-
     kernels = store.list_kernels()
     if as_json:
         emit([{**asdict(kernel), "bytes": store.size_bytes(kernel)} for kernel in kernels])
@@ -165,7 +162,6 @@ def export(file: Path, name: str) -> None:
     The archive contains the changes of mprun, and names the source and the command that build the kernel again.
     """
     from mprun.bundles.installation import export as write
-    from mprun.kernel import store
     from mprun.machine import invoking_user
 
     digest = write(store.find_kernel(name), file)
@@ -186,9 +182,8 @@ def import_(file: Path, trust: str | None, name: str) -> None:
     """
     from mprun.bundles.installation import take_in
     from mprun.errors import SpecError
-    from mprun.kernel.store import NAME_PATTERN
 
-    if not NAME_PATTERN.fullmatch(name):
+    if not store.NAME_PATTERN.fullmatch(name):
         raise SpecError(f"'{name}' cannot be the name of a kernel: use letters, digits, '.', '_', '+' and '-'")
     done = take_in(file, trust, name)
     tools = f", with the tools {' and '.join(done.tools)}" if done.tools else ""
@@ -203,8 +198,6 @@ def rm(names: tuple[str, ...], yes: bool) -> None:
 
     A kernel with several names is removed with the last name.
     """
-    from mprun.kernel import store
-
     for kernel in store.choose(names):
         if yes or click.confirm(f"remove {kernel.name} ({kernel.version}, {kernel.digest[:8]})?"):
             store.remove(kernel)
@@ -215,8 +208,6 @@ def rm(names: tuple[str, ...], yes: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the kernel as JSON.")
 def info(name: str, as_json: bool) -> None:
     """Describe a kernel."""
-    from mprun.kernel import store
-
     kernel = store.find_kernel(name)
     if as_json:
         emit(kernel)
@@ -299,7 +290,6 @@ def test(
     The exit status is 1 if a subtest fails that is not known to fail (see docs/reference/kernel-tests.md).
     """
     from mprun.cli import selftests
-    from mprun.kernel import store
     from mprun.kernel.selftests.known import read_known
 
     if as_tap and as_json:

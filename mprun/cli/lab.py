@@ -7,7 +7,7 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from mprun.model.units import format_measured
 
 if TYPE_CHECKING:
     from mprun.inputs.keys.lab_definition import LabProfile
-    from mprun.labs.definition import Lab, Step
+    from mprun.labs.definition import Lab
     from mprun.labs.grade import Grade
     from mprun.labs.steps import Done, LabRun, Scope
     from mprun.metrics.claim_check import JudgedClaim
@@ -308,20 +308,23 @@ def check(name: str | None, folders: tuple[Path, ...], profile: LabProfile, as_j
     digests = digests_of(lab, profile)
     grades = [grade(lab, profile, digests, folder) for folder in folders or (Path(),)]
     if as_json:
-        keys = ("directory", "lab", "held", "of", "runs", "left", "claims")
-        rows = [
-            (
-                str(one.folder),
-                lab.name,
-                one.held,
-                len(one.judgements),
-                _paths(one.runs),
-                _left_to_json(lab, one.left),
-                _claims_to_json(one.judgements),
-            )
-            for one in grades
-        ]
-        emit([dict(zip(keys, row, strict=True)) for row in rows])
+        emit(
+            [
+                {
+                    "directory": str(one.folder),
+                    "lab": lab.name,
+                    "held": one.held,
+                    "of": len(one.judgements),
+                    "runs": {step: str(run.path) for step, run in one.runs.items()},
+                    "left": [
+                        {"step": step.name, "reason": reason, "command": step.command(lab.folder)}
+                        for step, reason in one.left
+                    ],
+                    "claims": _claims_to_json(one.judgements),
+                }
+                for one in grades
+            ]
+        )
     elif as_csv:
         says = [claim.says for claim in lab.claims_of(profile)]
         emit_csv(
@@ -338,15 +341,6 @@ def check(name: str | None, folders: tuple[Path, ...], profile: LabProfile, as_j
             click.echo(f"\n  {one.held} of {len(one.judgements)} claims hold")
             _show_left(lab, one)
     sys.exit(0 if all(one.held == len(one.judgements) for one in grades) else 1)
-
-
-def _paths(runs: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(run.path) for name, run in runs.items()}
-
-
-def _left_to_json(lab: Lab, left: Sequence[tuple[Step, str]]) -> list[dict[str, str]]:
-    keys = ("step", "reason", "command")
-    return [dict(zip(keys, (step.name, reason, step.command(lab.folder)), strict=True)) for step, reason in left]
 
 
 def _show_left(lab: Lab, grade: Grade) -> None:
@@ -366,7 +360,6 @@ def _show_left(lab: Lab, grade: Grade) -> None:
 
 def _show_lab(result: LabRun) -> None:
     """Print the outcome of each step with the lab's metrics and the name of the run, then the claims."""
-
     lab = result.lab
     click.echo(f"\n{click.style(f'{lab.name}: {lab.title}', bold=True)}")
     click.echo("\n".join(f"  {line}" for line in _say_files(lab)) + "\n")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from mprun.cli import options
+
 # The topologies, and an experiment with the expectations for each topology. The first line has the licence of the file.
 _START = Path(__file__).parent / "start"
 _KINDS = ("multi-path", "line", "graph")
@@ -24,23 +26,11 @@ _KINDS = ("multi-path", "line", "graph")
 )
 def command(directory: Path, kind: str) -> None:
     """Write topo.yaml and xp.yaml, with comments, to DIRECTORY. Default: the current directory."""
-    from mprun.errors import MachineError, SpecError
-
     files = {
         directory / "topo.yaml": _read(f"{kind}.yaml"),
         directory / "xp.yaml": _read("experiment.yaml") + _read(f"{kind}.expect.yaml"),
     }
-    present = [str(path) for path in files if path.exists() or path.is_symlink()]
-    if present:
-        raise SpecError(f"{' and '.join(present)} would be overwritten: name another directory")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        for path, text in files.items():
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise MachineError(f"{error.filename or directory}: cannot be written: {reason}") from None
+    options.write_files(files, "name another directory")
     click.echo(f"wrote {' and '.join(map(str, files))}")
     folder = "" if directory == Path() else f"{directory}/"
     click.echo(f"next: mprun -t {folder}topo -x {folder}xp")

@@ -406,6 +406,25 @@ def write_new(path: Path, text: str) -> None:
         raise MachineError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from error
 
 
+def write_files(files: Mapping[Path, str], advice: str, is_forced: bool = False) -> None:
+    """Write files, and their folders.
+
+    advice: if files exist. is_forced: overwrite them. Raises SpecError if they exist, MachineError if one cannot be
+    written.
+    """
+    present = [str(path) for path in files if path.exists() or path.is_symlink()]
+    if present and not is_forced:
+        raise SpecError(f"{' and '.join(present)} would be overwritten: {advice}")
+    try:
+        for path, text in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("w" if is_forced else "x", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise MachineError(f"{error.filename}: cannot be written: {reason}") from None
+
+
 def terminal_width() -> int:
     """Return the columns of the terminal, or 100 without a terminal."""
     return shutil.get_terminal_size((100, 24)).columns

@@ -22,7 +22,6 @@ def command(files: options.FileOptions, as_json: bool, diff: tuple[str, str] | N
     The plan does not depend on this machine: it is the plan for the virtual engine on Debian 12. Its digest
     is the same on every machine.
     """
-
     if diff:
         _show_difference(*diff)
         return

@@ -72,7 +72,9 @@ def command(
         if is_terminal and not is_shown:
             click.echo("to look at it: mprun show, or mprun report --open")
     if is_shown:
-        _open_report(run)
+        from mprun.cli.report import write_report
+
+        options.launch(write_report(run))
     if files.strict and summary.warnings:
         click.echo("failed because of its warnings (--strict)", err=True)
         sys.exit(1)
@@ -90,14 +92,6 @@ def _plot(run: RunDirectory, width: int) -> None:
         chart = next((one for one in charts_of(run) if one.is_over_time), None)
         if chart is not None:
             click.echo("\n".join(to_text(chart, width)) + "\n")
-
-
-def _open_report(run: RunDirectory) -> None:
-    from mprun.reports.run_page import make_report
-
-    with Bar() as bar:
-        page = make_report(run, bar.show)
-    options.launch(page)
 
 
 def _link(run: RunDirectory, spec: Spec, folder: Path) -> list[str]:

@@ -67,7 +67,6 @@ def show_summary(summary: Summary, run: RunDirectory, show_all: bool = False) ->
 
 def _find_own(run: RunDirectory) -> set[str]:
     """Return the metrics that the experiment takes from its own programs."""
-
     try:
         flows = run.plan().intent.traffic
     except MprunError:

@@ -20,7 +20,6 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the generators as JSON.")
 def list_(as_json: bool) -> None:
     """List the generators, including generators of installed packages."""
-
     from mprun.inputs.generator import COLLECTION
 
     generators = COLLECTION.describe()

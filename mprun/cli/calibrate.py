@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mprun.cli import options
-from mprun.cli.output import emit
+from mprun.cli.output import emit, mark
 
 if TYPE_CHECKING:
     from mprun.metrics.calibration import CalibratedQuantity
@@ -56,9 +56,8 @@ def show_calibration(rows: Sequence[CalibratedQuantity]) -> None:
     for row in rows:
         asked = format_measured(row.asked, row.unit)
         got = "not measured" if row.got is None else format_measured(row.got, row.unit)
-        mark, colour = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}[row.held]
         line = f"  {row.link:{width}}  {row.direction:8} {row.quantity:8} {asked:>15} {got:>15}"
-        line += f" {_deviation(row):>12} {click.style(mark, fg=colour)}"
+        line += f" {_deviation(row):>12} {mark(row.held)}"
         click.echo("  ".join([line, *(text for text in (row.basis, row.note) if text)]))
     wrong, unknown = (sum(row.held is held for row in rows) for held in (False, None))
     if wrong:

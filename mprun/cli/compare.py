@@ -16,7 +16,7 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_axes, complete_metrics, complete_runs
 from mprun.cli.operand import Operand, open_operands
-from mprun.cli.output import emit
+from mprun.cli.output import emit, mark
 from mprun.reports.effect import (
     is_dull,
     is_news,
@@ -290,11 +290,8 @@ def _show(
     for expectation in expected:
         if is_news(expectation):
             counts = expectation.second or expectation.first
-            is_held = counts is not None and counts[0] == counts[1]
-            mark = click.style("✓", fg="green") if is_held else click.style("✗", fg="red")
-            if counts == (0, 0):
-                mark = click.style("?", fg="yellow")
-            click.echo(f"  {mark} {say_expected(expectation, units)}: {say_held(expectation)}")
+            is_held = None if counts == (0, 0) else counts is not None and counts[0] == counts[1]
+            click.echo(f"  {mark(is_held)} {say_expected(expectation, units)}: {say_held(expectation)}")
     _show_lines(operands.lines, show_all)
 
 

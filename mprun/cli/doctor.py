@@ -9,7 +9,7 @@ import textwrap
 import click
 
 from mprun.cli import options
-from mprun.cli.output import emit
+from mprun.cli.output import emit, mark
 
 
 @click.command("doctor")
@@ -31,11 +31,10 @@ def command(as_json: bool) -> None:
     else:
         width = max(len(check.name) for check in checks)
         for check in checks:
-            mark = click.style("✓", fg="green") if check.ok else click.style("✗", fg="red")
             # curl names all its libraries; --json has them
             room = max(20, options.terminal_width() - width - 4)
             says = check.says if len(check.says) <= room else f"{check.says[: room - 4].rstrip()} ..."
-            click.echo(f"{mark} {check.name:{width}}  {says}")
+            click.echo(f"{mark(check.ok)} {check.name:{width}}  {says}")
             if not check.ok and check.mend:
                 for n, line in enumerate(textwrap.wrap(check.mend, room - 2, break_on_hyphens=False)):
                     click.echo(f"  {'':{width}}  {' ' if n else '→'} {line}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results in the same form for all commands: JSON of `--json`, CSV of `--csv`, and what was built."""
+"""Results in the same form for all commands: marks, JSON of `--json`, CSV of `--csv`, and what was built."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ from mprun.safety.cell import write_rows
 if TYPE_CHECKING:
     from mprun.kernel.store import Kernel
     from mprun.workloads.built.program_store import BuiltProgram
+
+
+def mark(is_held: bool | None) -> str:
+    """Return a green tick, a red cross, or a yellow question mark if it is not known."""
+    text, colour = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}[is_held]
+    return click.style(text, fg=colour)
 
 
 def emit(value: object) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import click
 
 from mprun.cli import options
+from mprun.cli.output import mark
 from mprun.errors import MprunError
 from mprun.inputs.keys.own_output import own_metrics
 from mprun.model.run_summary import Kind, Summary
@@ -46,8 +47,7 @@ def show_summary(summary: Summary, run: RunDirectory, show_all: bool = False) ->
         if name in expected:
             verdict = expected[name]
             unit = metric.unit if metric else "1"
-            line += "  " + click.style("✓" if verdict.held else "✗", fg="green" if verdict.held else "red")
-            line += " " + format_bound(verdict.bounds, unit)
+            line += f"  {mark(verdict.held)} {format_bound(verdict.bounds, unit)}"
         click.echo(line)
         if name in meanings:
             click.echo(options.wrap(meanings[name], "      "))

@@ -68,8 +68,8 @@ def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) ->
         # the runs of a bundle are kept: its reader has no other
         is_kept = is_kept or original.is_bundle
         is_alone = isinstance(original.source, RunDirectory) and not original.is_bundle
-        if not is_kept:
-            _refuse_real_time(original)
+        if isinstance(original.source, RunDirectory) and not is_kept:
+            _refuse_real_time(original.source)
         engine, reason = reproduction.choose_engine(original, None if runs.engine == "auto" else runs.engine)
         if original.missing is not None:
             where = " in the bundle" if original.is_bundle else ""
@@ -101,16 +101,13 @@ def _open(name: str, parent: Path, folder: Path) -> Original:
     return open_bundle(Path(name), folder) if Path(name).is_file() else open_original(find_either(parent, name))
 
 
-def _refuse_real_time(original: Original) -> None:
+def _refuse_real_time(run: RunDirectory) -> None:
     """Raise RunError for a run in real time. Only its new run would be of use."""
     from mprun.errors import RunError
 
-    if isinstance(original.source, RunDirectory):
-        before = original.source.environment()
-        if before.real_time:
-            raise RunError(
-                f"{original.source.name} ran in real time ({before.engine} engine): no two such runs are equal"
-            )
+    before = run.environment()
+    if before.real_time:
+        raise RunError(f"{run.name} ran in real time ({before.engine} engine): no two such runs are equal")
 
 
 def _to_json(original: Original, done: ReproducedRun, is_alone: bool, is_kept: bool) -> dict[str, Any]:
@@ -190,13 +187,13 @@ def _show_metrics(before: str, compared: Sequence[ComparedMetric]) -> None:
     columns = [
         [before, *(_format(one.first, one.symbol) for one in compared)],
         ["here", *(_format(one.second, one.symbol) for one in compared)],
-        ["change", *("same" if one.tendency == "same" else _say_change(one) for one in compared)],
+        ["change", *("same" if one.tendency == "same" else _format_change(one.change) for one in compared)],
     ]
     show_table(first, columns, len(axes) + 1)
 
 
-def _say_change(one: ComparedMetric) -> str:
-    return "" if one.change is None else f"{one.change:+.3%}"
+def _format_change(change: float | None) -> str:
+    return "" if change is None else f"{change:+.3%}"
 
 
 def _format(value: float | None, symbol: str) -> str:

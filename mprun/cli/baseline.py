@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 
 from mprun.cli import options
-from mprun.cli.completion import complete_metrics
 from mprun.cli.output import emit
 from mprun.machine import invoking_user
 from mprun.questions.baseline import SUFFIX, BaselineDifference, choose_metrics, explain, spell, tell, write_baseline
@@ -29,20 +28,15 @@ def command() -> None:
 @command.command("write")
 @options.files("topology experiment params seed")
 @options.runs("kernel parent consent")
-@click.option(
-    "--metric",
-    "asked",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_metrics,
-    help="Write this metric. Can be repeated. Default: the metrics in `expect` and `show`, or all if there are none.",
+@options.metrics(
+    help="Write this metric. Can be repeated. Default: the metrics in `expect` and `show`, or all if there are none."
 )
 @options.to("Write to FILE. Default: TOPOLOGY-EXPERIMENT.baseline beside the experiment.")
-def write(files: options.FileOptions, runs: options.RunOptions, asked: tuple[str, ...], target: Path | None) -> None:
+def write(files: options.FileOptions, runs: options.RunOptions, metrics: tuple[str, ...], target: Path | None) -> None:
     """Run an experiment once, and write its values to a file."""
     beside, stem = Path(files.experiment).parent, f"{Path(files.topology).stem}-{Path(files.experiment).stem}"
     path = target or beside / f"{stem}{SUFFIX}"
-    lines = _measure(path, files, runs, asked)
+    lines = _measure(path, files, runs, metrics)
     path.write_text(spell(lines))
     invoking_user.give(path)
     click.echo(f"{path}: {sum(name.startswith('value ') for name in lines)} values")

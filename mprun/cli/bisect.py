@@ -42,10 +42,8 @@ ABORT = 128
 )
 @click.option("--good", metavar="REV", help="Name a revision with the earlier result.")
 @click.option("--bad", metavar="REV", help="Name a later revision with the changed result.")
-@click.option(
-    "--fail-if",
-    metavar="STATEMENT",
-    help="Treat a revision as bad if this is true: 'bulk.goodput < 36.9mbit'. Default: bad if the run fails.",
+@options.fail_if(
+    help="Treat a revision as bad if this is true: 'bulk.goodput < 36.9mbit'. Default: bad if the run fails."
 )
 @click.option(
     "--build",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mprun.cli import options
-from mprun.cli.completion import complete_axes, complete_metrics, complete_runs
+from mprun.cli.completion import complete_axes, complete_runs
 from mprun.cli.operand import Operand, open_operands
 from mprun.cli.output import emit, mark
 from mprun.reports.effect import (
@@ -52,14 +52,7 @@ MOST_LINES = 12
     shell_complete=complete_axes,
     help="Compare two parts of sweep A: AXIS or AXIS=one,other.",
 )
-@click.option(
-    "--metric",
-    "wanted",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_metrics,
-    help="Compare only this metric. Can be repeated.",
-)
+@options.metrics(help="Compare only this metric. Can be repeated.")
 @click.option("--all", "show_all", is_flag=True, help="Also show metrics that do not differ.")
 @click.option(
     "--sort",
@@ -79,7 +72,7 @@ def command(
     second: str | None,
     parent: Path,
     axis: str | None,
-    wanted: tuple[str, ...],
+    metrics: tuple[str, ...],
     show_all: bool,
     sort: str,
     within: str | None,
@@ -114,10 +107,10 @@ def command(
         sides = [one.source for one in named]
         operands = read_operands(*sides) if axis is None else read_halves(sides[0], axis)
         operands = name_operands(operands, named)
-        _refuse_unknown(wanted, operands)
+        _refuse_unknown(metrics, operands)
         pair = measure(operands, level)
-        if wanted:
-            pair = replace(pair, compared=[one for one in pair.compared if one.metric in wanted])
+        if metrics:
+            pair = replace(pair, compared=[one for one in pair.compared if one.metric in metrics])
         outside = [one for one in pair.compared if bound is not None and _is_outside(one, bound)]
         worse = [one for one in pair.expected if one.is_worse]
         reasons = _reasons(pair, outside, worse, within)

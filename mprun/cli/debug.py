@@ -19,10 +19,8 @@ from mprun.cli.completion import complete_runs
     metavar="CAPTURE:N",
     help="Run until a capture of the run gets its packet N, such as client.pcap:120. Wireshark shows the numbers.",
 )
-@click.option(
-    "--fail-if",
-    metavar="STATEMENT",
-    help="Run until this is first true of the rows of tables so far: 'max(queues[link=path0].backlog_packets) > 50'.",
+@options.fail_if(
+    help="Run until this is first true of the rows of tables so far: 'max(queues[link=path0].backlog_packets) > 50'."
 )
 @click.option(
     "--command",

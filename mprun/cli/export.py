@@ -35,18 +35,8 @@ if TYPE_CHECKING:
 )
 @click.option("--latex", "kinds", flag_value="latex", multiple=True, help="Print the metrics as a LaTeX table.")
 @click.option("--qlog", "kinds", flag_value="qlog", multiple=True, help="Write the qlog of each end for viewers.")
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    metavar="NAME",
-    help="Write only this metric, with --markdown or --latex. Can be repeated.",
-)
-@options.to(
-    "Write the files to DIRECTORY. Default: `tables` in the run or sweep.",
-    metavar="DIRECTORY",
-    type=click.Path(file_okay=False, path_type=Path),
-)
+@options.metrics(help="Write only this metric, with --markdown or --latex. Can be repeated.")
+@options.to_folder("Write the files to DIRECTORY. Default: `tables` in the run or sweep.")
 @options.confidence
 def command(
     name: str,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mprun.cli import options
-from mprun.cli.completion import complete_metrics
 from mprun.cli.output import emit
 from mprun.cli.progress import Bar, say_time
 from mprun.cli.terminal_table import show_table
@@ -38,18 +37,10 @@ MOST_LISTED = 3
 @click.command("faults")
 @options.files("topology experiment params seed outside")
 @options.runs("kernel parent consent cluster jobs keep.failed")
-@click.option(
-    "--first",
-    type=click.IntRange(1, 100_000),
-    metavar="N",
-    help=f"Use only the first N packets. Default: {DEFAULT_FIRST}; with --budget all packets.",
+@options.number(
+    "--first", 1, 100_000, f"Use only the first N packets. Default: {DEFAULT_FIRST}; with --budget all packets."
 )
-@click.option(
-    "--budget",
-    type=click.IntRange(1, 100_000),
-    metavar="N",
-    help="Use at most N packets: a sample of each direction, path and kind.",
-)
+@options.number("--budget", 1, 100_000, "Use at most N packets: a sample of each direction, path and kind.")
 @click.option(
     "--action",
     type=click.Choice(["drop", "delay", "duplicate", "strip"]),
@@ -65,10 +56,7 @@ MOST_LISTED = 3
 @click.option(
     "--pairs", is_flag=True, help="Give the fault to two packets at a time, of those that open connections and paths."
 )
-@click.option(
-    "--metric",
-    metavar="NAME",
-    shell_complete=complete_metrics,
+@options.metric(
     help="Measure this metric. Default: the end of the last flow, or the first goodput if all flows last a fixed time.",
 )
 @click.option("--dry-run", is_flag=True, help="List the packets and estimate time and disk. Run nothing more.")

@@ -250,11 +250,9 @@ def info(name: str, as_json: bool) -> None:
 @click.option(
     "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Run N tests at once. Default: the number of CPUs."
 )
-@options.to(
+@options.to_folder(
     "Write the output of the scripts to DIRECTORY, one folder for each script.",
     earlier=True,
-    metavar="DIRECTORY",
-    type=click.Path(file_okay=False, path_type=Path),
     default=Path("runs/selftests"),
 )
 @click.option(

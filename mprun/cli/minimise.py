@@ -23,25 +23,11 @@ DEFAULT_BUDGET = 500
 
 @click.command("minimise")
 @click.argument("name", metavar="RUN", shell_complete=complete_runs)
-@options.to(
-    "Write topo.yaml and xp.yaml to DIRECTORY.",
-    metavar="DIRECTORY",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("minimal"),
+@options.to_folder("Write topo.yaml and xp.yaml to DIRECTORY.", default=Path("minimal"))
+@options.fail_if(
+    help="Keep this true: 'bulk.goodput < 20mbit'. Default: the run's first unmet expectation, failure or error."
 )
-@click.option(
-    "--fail-if",
-    metavar="STATEMENT",
-    help="Keep this true: 'bulk.goodput < 20mbit'. Default: the run's first unmet expectation, failure or error.",
-)
-@click.option(
-    "--budget",
-    type=click.IntRange(1, 100_000),
-    default=DEFAULT_BUDGET,
-    show_default=True,
-    metavar="N",
-    help="Make at most N runs.",
-)
+@options.number("--budget", 1, 100_000, "Make at most N runs.", DEFAULT_BUDGET)
 @options.runs("kernel.original parent consent")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(name: str, target: Path, fail_if: str | None, budget: int, runs: options.RunOptions, as_json: bool) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mprun.cli.completion import complete_files, complete_kernels, complete_parameters
+from mprun.cli.completion import complete_files, complete_kernels, complete_metrics, complete_parameters
 from mprun.errors import MachineError, SpecError
 from mprun.machine import invoking_user
 from mprun.model.engine_name import ENGINE_CHOICES
@@ -367,6 +367,20 @@ def earlier(command: click.Command, name: str, now: str, callback: Callable[...,
         return work(**given)
 
     return click.Command(name, callback=call, params=command.params, help=command.help, hidden=True)
+
+
+to_folder = partial(to, metavar="DIRECTORY", type=click.Path(file_okay=False, path_type=Path))
+metric = partial(click.option, "--metric", metavar="NAME", shell_complete=complete_metrics)
+metrics = partial(metric, "metrics", multiple=True)
+fail_if = partial(click.option, "--fail-if", metavar="STATEMENT")
+
+
+def number(names: str, least: int, most: int, what: str, default: int | None = None, **settings: Any) -> Decorator:
+    """Return a decorator that adds an option with a whole number. names: of click, in one text. what: the help text."""
+    kind = click.IntRange(least, most)
+    return click.option(
+        *names.split(), type=kind, metavar="N", help=what, default=default, show_default=True, **settings
+    )
 
 
 compilers = click.option(

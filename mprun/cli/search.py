@@ -28,20 +28,10 @@ DEFAULT_BUDGET = 128
 @click.command("search")
 @options.files("topology experiment params seed outside")
 @options.runs("kernel parent consent cluster jobs keep.none")
-@click.option(
-    "--budget",
-    type=click.IntRange(4, 100_000),
-    default=DEFAULT_BUDGET,
-    show_default=True,
-    metavar="N",
-    help="Use at most N points. A point needs a run, and one for each control.",
+@options.number(
+    "--budget", 4, 100_000, "Use at most N points. A point needs a run, and one for each control.", DEFAULT_BUDGET
 )
-@options.to(
-    "Write topo.yaml and xp.yaml of the worst point to DIRECTORY.",
-    metavar="DIRECTORY",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("worst"),
-)
+@options.to_folder("Write topo.yaml and xp.yaml of the worst point to DIRECTORY.", default=Path("worst"))
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome of each point as JSON.")
 def command(files: options.FileOptions, runs: options.RunOptions, budget: int, target: Path, as_json: bool) -> None:
     """Find the conditions under which a statement does not hold, and the boundary around them.

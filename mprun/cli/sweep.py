@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import click
 
 from mprun.cli import options
-from mprun.cli.completion import complete_metrics
 from mprun.cli.output import emit
 
 if TYPE_CHECKING:
@@ -25,22 +24,9 @@ if TYPE_CHECKING:
 @options.files("topology experiment params seed strict outside")
 @options.runs("engine kernel parent consent cluster jobs keep.pcaps")
 @click.option("--dry-run", is_flag=True, help="List the cells and estimate their time. Run nothing.")
-@click.option(
-    "--retries",
-    type=click.IntRange(0, 100),
-    default=0,
-    metavar="N",
-    help="Repeat a run that ends with an error up to N times.",
-)
+@options.number("--retries", 0, 100, "Repeat a run that ends with an error up to N times.", 0)
 @click.option("--new", "anew", is_flag=True, help="Start a new sweep even if an unfinished one for these files exists.")
-@click.option(
-    "--metric",
-    "shown",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_metrics,
-    help="Show this metric. Can be repeated.",
-)
+@options.metrics(help="Show this metric. Can be repeated.")
 @options.verdicts
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with the directory of the sweep.")
 def command(
@@ -49,7 +35,7 @@ def command(
     dry_run: bool,
     retries: int,
     anew: bool,
-    shown: tuple[str, ...],
+    metrics: tuple[str, ...],
     verdicts: options.VerdictOptions,
     as_json: bool,
 ) -> None:
@@ -89,7 +75,7 @@ def command(
     else:
         from mprun.cli.show_sweep import show_sweep
 
-        show_sweep(summary, sweep, shown, asked=sweep.record.show)
+        show_sweep(summary, sweep, metrics, asked=sweep.record.show)
     if files.strict and any(cell.told.warnings for cell in summary.cells):
         click.echo("failed because of warnings of its runs (--strict)", err=True)
         sys.exit(1)

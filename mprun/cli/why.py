@@ -31,29 +31,11 @@ MOST_PACKETS = 8
 
 @click.command("why")
 @click.argument("name", metavar="RUN", default="latest", shell_complete=complete_runs)
-@click.option(
-    "--fail-if",
-    metavar="STATEMENT",
-    help="Find why this is true: 'bulk.goodput < 20mbit'. Default: the run's first unmet expectation, failure or "
-    "error.",
+@options.fail_if(
+    help="Find why this is true: 'bulk.goodput < 20mbit'. Default: the run's first unmet expectation, failure or error."
 )
-@click.option(
-    "--runs",
-    "count",
-    type=click.IntRange(2, 10_000),
-    default=DEFAULT_RUNS,
-    show_default=True,
-    metavar="N",
-    help="Make N runs for each time.",
-)
-@click.option(
-    "--steps",
-    type=click.IntRange(0, 40),
-    default=DEFAULT_STEPS,
-    show_default=True,
-    metavar="N",
-    help="Halve the interval with the largest rise N times.",
-)
+@options.number("--runs count", 2, 10_000, "Make N runs for each time.", DEFAULT_RUNS)
+@options.number("--steps", 0, 40, "Halve the interval with the largest rise N times.", DEFAULT_STEPS)
 @options.runs("kernel.original parent consent jobs keep.none")
 @click.option("--json", "as_json", is_flag=True, help="Print the shares over time as JSON.")
 def command(name: str, fail_if: str | None, count: int, steps: int, runs: options.RunOptions, as_json: bool) -> None:

@@ -123,7 +123,6 @@ def command(
 
 
 def _say_estimate(base: Base, chosen: Sequence[Packet], slots: int, keep: str) -> str:
-
     captures = sum(base.run.folder.size(path) for path in base.run.captures().values())
     size = base.run_bytes * (len(chosen) + 1)
     more = "; a run that does not pass" if keep == "failed" else "; a run" if keep == "pcaps" else ""
@@ -190,7 +189,6 @@ def _conclude(
 
 
 def _show_kinds(faulted: Sequence[FaultedRun], measured: ComparedBy, metric: str | None, unit: str) -> None:
-
     factor = 1e-9 if metric is None else 1.0
     kinds, numbers = [("kind of packet",)], [["packets", "not passed", "least", "median", "most"]]
     for row in by_kind(faulted, measured):
@@ -234,7 +232,6 @@ def _value(one: FaultedRun, metric: str | None) -> float | None:
 
 
 def _say(value: float | None, unit: str) -> str:
-
     return "-" if value is None else format_measured(value, unit)
 
 

@@ -64,7 +64,6 @@ def _ask_kernel(specs: Sequence[Spec], file: str, strict: bool) -> list[str]:
 
 
 def _print_json(problems: Sequence[InputProblem]) -> None:
-
     entries = [{"file": f.file, "line": f.line, "path": render_path(f.path), "message": f.message} for f in problems]
     emit(entries)
 

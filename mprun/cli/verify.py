@@ -210,6 +210,5 @@ def _list_members(names: Sequence[str]) -> str:
 
 
 def _say(one: ComparedMetric) -> str:
-
     then, now = _format(one.first, one.symbol), _format(one.second, one.symbol)
     return plain(f"{spell_values(one.values)} {one.metric}: {then} then, {now} now".strip())

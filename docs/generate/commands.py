@@ -60,6 +60,9 @@ def _describe(command: click.Command, context: click.Context) -> Iterator[Descri
         for name in command.list_commands(context):
             inner = command.get_command(context, name)
             assert inner is not None
+            # an earlier spelling
+            if inner.hidden:
+                continue
             yield from _describe(inner, click.Context(inner, info_name=name, parent=context))
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the content of an archive again, and compare the results.
+"""Run a run, a sweep or the content of an archive again, and judge the results.
 
-Only the resolved inputs of the archive are used, and they are read and compiled like any file of a user. Stored plans
-are lists of commands that strangers may have written, so they are not used. Figures are not trusted either: each
+Only the resolved inputs are used, and they are read and compiled like any file of a user. Stored plans are lists of
+commands that strangers may have written, so they are not used. The figures of an archive are not trusted either: each
 artifact must have the digest in the list of artifacts, and each digest must equal the digest of the repetition. Members
 that neither check proves are listed.
 """
@@ -32,9 +32,9 @@ from mprun.model.permission import Consent
 from mprun.model.run_files import Build, RunEnvironment
 from mprun.model.spec import Spec
 from mprun.model.sweep_files import SweepRecord
-from mprun.runs.place import Place, choose_place, refuse_commands
+from mprun.runs.place import Place, choose_place, refuse_commands, refuse_machine_kernel
 from mprun.runs.provenance import find_kernel, list_makers
-from mprun.runs.repetition import repeat
+from mprun.runs.repetition import CAPTURES, first_difference, has_captures, repeat
 from mprun.runs.run_directory import KERNEL_LOG, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, read_value
 from mprun.safety.folder import Folder
 from mprun.safety.text import plain
@@ -51,7 +51,6 @@ Closeness = Literal["identical", "within", "different"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,%-]{0,200}")
 _RUN_MEMBER = re.compile(rf"runs/{_NAME.pattern}/[1-9][0-9]{{0,8}}")
-CAPTURES = "pcap/"
 # Files besides the artifacts that a repetition on an equal machine makes again.
 _SAME = ("plan.json", "environment.json", "inputs/files/*", f"tables/{KERNEL_LOG}.parquet")
 
@@ -60,13 +59,13 @@ _SAME = ("plan.json", "environment.json", "inputs/files/*", f"tables/{KERNEL_LOG
 class ReproducedRun:
     """The outcome of a repetition.
 
-    - verdict: `identical` if every artifact is equal byte by byte; `within` if the metrics of repeated runs differ by
+    - closeness: `identical` if every artifact is equal byte by byte; `within` if the metrics of repeated runs differ by
       no more than chance; else `different`.
     - identical, runs: the number of identical runs, and of all runs.
     - differences: the first different artifact of each run.
     - facts: known differences of kernel and tools.
     - compared: metrics that differ, if this can be measured.
-    - main: the metrics that the experiment shows or expects, in the bundle and now.
+    - main: the metrics that the experiment shows or expects, in the original and now.
     - failures: the reasons why runs could not be repeated.
     - unproven: members of the bundle that the repetition does not prove.
     """
@@ -84,19 +83,48 @@ class ReproducedRun:
 
 
 @dataclass(frozen=True)
-class Bundle:
-    """An unpacked archive.
+class Original:
+    """Runs to repeat.
 
-    - artifacts: for each run, by its place in the archive, digests by name.
+    - artifacts: of a bundle: for each run, by its place in the archive, digests by name. None: the files of the runs
+      are compared themselves.
     - missing: what an incomplete sweep lacks.
     """
 
     source: RunDirectory | SweepDirectory
-    artifacts: Mapping[str, Mapping[str, str]]
+    artifacts: Mapping[str, Mapping[str, str]] | None = None
     missing: str | None = None
 
+    @property
+    def is_bundle(self) -> bool:
+        return self.artifacts is not None
 
-def open_bundle(archive: Path, scratch: Path) -> Bundle:
+    def find_difference(self, place: str, again: RunDirectory) -> str | None:
+        """Return the first artifact in which the repetition of the run at a place differs; None if all are equal."""
+        if self.artifacts is not None:
+            return _first_difference(self.artifacts.get(place, {}), again)
+        if isinstance(self.source, RunDirectory):
+            return first_difference(self.source, again)
+        run = RunDirectory(self.source.folder.below(place))
+        return first_difference(run, again, with_captures=has_captures(run.artifacts()))
+
+    def find_unproven(self, made: Mapping[str, RunDirectory]) -> tuple[str, ...]:
+        """Return the members of a bundle that repetitions do not prove. made: the repetitions by place."""
+        return () if self.artifacts is None else _find_unproven(self.source.folder, self.artifacts, made)
+
+
+def open_original(source: RunDirectory | SweepDirectory) -> Original:
+    """Return the runs of a directory. Raises SpecError for a sweep without a run to repeat."""
+    if isinstance(source, RunDirectory):
+        return Original(source)
+    runs = [kept.run for kept in source.runs()]
+    if not runs:
+        raise SpecError(f"{source.path}: none of its runs has ended: there is nothing to repeat")
+    _refuse_errors(str(source.path), runs)
+    return Original(source, None, find_missing(source.record, source.runs()))
+
+
+def open_bundle(archive: Path, scratch: Path) -> Original:
     """Unpack an archive below a folder. Raises SpecError for a file that is no bundle, or that is not safe."""
     room = Folder(scratch)
     folder = room.make("unpacked")
@@ -114,7 +142,7 @@ def open_bundle(archive: Path, scratch: Path) -> Bundle:
         if artifacts.keys() != {ALONE}:
             raise SpecError(f"{archive}: {ARTIFACTS} is not that of one run")
         _check_run(archive, RunDirectory(path))
-        return Bundle(RunDirectory(path), artifacts)
+        return Original(RunDirectory(path), artifacts)
     sweep = SweepDirectory(path)
     _check_sweep(archive, sweep)
     runs = [kept.run for kept in sweep.runs()]
@@ -124,13 +152,17 @@ def open_bundle(archive: Path, scratch: Path) -> Bundle:
     if places != artifacts.keys():
         odd = min(places ^ artifacts.keys())
         raise SpecError(f"{archive}: {ARTIFACTS} does not name its runs: {plain(odd)[:80]!r}")
-    # a run that ended with an error may have no other files
+    for run in _refuse_errors(str(archive), runs):
+        _check_run(archive, run)
+    return Original(sweep, artifacts, find_missing(sweep.record, sweep.runs()))
+
+
+def _refuse_errors(name: str, runs: Sequence[RunDirectory]) -> list[RunDirectory]:
+    """Return the runs that came to their end; the others may have no other files. Raises SpecError if none did."""
     ended = [run for run in runs if run.summary().status != "error"]
     if not ended:
-        raise SpecError(f"{archive}: all its runs ended with an error: there is nothing to compare with")
-    for run in ended:
-        _check_run(archive, run)
-    return Bundle(sweep, artifacts, find_missing(sweep.record, sweep.runs()))
+        raise SpecError(f"{name}: all its runs ended with an error: there is nothing to compare with")
+    return ended
 
 
 def _prove_members(archive: Path, whole: RunDirectory, artifacts: Mapping[str, Mapping[str, str]]) -> None:
@@ -173,26 +205,30 @@ def _check_sweep(archive: Path, sweep: SweepDirectory) -> None:
         raise SpecError(f"{archive}: its title is no title of a sweep: {record.title[:60]!r}")
 
 
-def choose_engine(bundle: Bundle, asked: EngineName | None) -> tuple[EngineName, str]:
+def choose_engine(original: Original, asked: EngineName | None) -> tuple[EngineName, str]:
     """Return the engine for the repetition, and the reason.
 
-    asked: the engine that the user named. None: the virtual engine, if all runs used it. Raises SpecError if some runs
-    did not: only the user may decide that they run on this machine's kernel.
+    asked: the engine that the user named. None: the engine of a run; for a bundle or a sweep the virtual engine, if all
+    runs used it. Raises SpecError if this would be this machine's kernel, which only the user may choose.
     """
     if asked is not None:
         return asked, "as asked"
-    source = bundle.source
+    source, reason = original.source, "as it ran then"
+    if isinstance(source, RunDirectory) and not original.is_bundle:
+        engine = source.environment().engine
+        refuse_machine_kernel(engine, "auto")
+        return engine, reason
     runs = [source] if isinstance(source, RunDirectory) else [kept.run for kept in _ended(source)]
     if any(run.environment().engine != DEFAULT_ENGINE for run in runs):
         raise SpecError(
             "it did not run in the virtual engine alone: add --engine real to run it on this machine's kernel, or "
             "--engine virtual for simulated time"
         )
-    return DEFAULT_ENGINE, "as it ran then"
+    return DEFAULT_ENGINE, reason
 
 
 def reproduce(
-    bundle: Bundle,
+    original: Original,
     parent: Path,
     engine: EngineName,
     kernel: str | None,
@@ -200,20 +236,21 @@ def reproduce(
     progress: RunProgress,
     jobs: int | None = None,
 ) -> ReproducedRun:
-    """Run the content of a bundle again under `parent`.
+    """Run the originals again under `parent`, and judge the results.
 
     kernel: the kernel for the virtual engine. None: the original kernel if it is built here, else `default`. Raises
     SpecError or MachineError if nothing can be run, RunError if a single run cannot be repeated.
     """
-    if isinstance(bundle.source, SweepDirectory):
-        return _reproduce_sweep(bundle, bundle.source, parent, engine, kernel, consent, progress, jobs)
-    original = bundle.source
-    repeated = repeat(original, parent, engine, kernel, consent, progress)
+    if isinstance(original.source, SweepDirectory):
+        return _reproduce_sweep(original, original.source, parent, engine, kernel, consent, progress, jobs)
+    source = original.source
+    repeated = repeat(source, parent, engine, kernel, consent, progress)
     again, facts = repeated.run, repeated.facts
-    difference = _first_difference(bundle.artifacts.get(ALONE, {}), again)
-    unproven = _find_unproven(original.folder, bundle.artifacts, {ALONE: again})
-    everything = list(compare(*read_operands(original, again).cells))
-    main = _choose_main(everything, [load(*original.resolved_inputs).spec])
+    difference = original.find_difference(ALONE, again)
+    unproven = original.find_unproven({ALONE: again})
+    # a directory may have been written by a version whose summary was another, or damaged
+    everything = list(compare(*read_operands(source, again).cells)) if source.has("summary.json") else []
+    main = _choose_main(everything, [load(*source.resolved_inputs).spec])
     if difference is None:
         return ReproducedRun("identical", again.path, 1, 1, facts=facts, main=main, unproven=unproven)
     compared = [one for one in everything if one.tendency != "same"]
@@ -228,8 +265,8 @@ def _choose_main(compared: Sequence[ComparedMetric], specs: Iterable[Spec]) -> l
 
 
 def _reproduce_sweep(
-    bundle: Bundle,
-    original: SweepDirectory,
+    original: Original,
+    source: SweepDirectory,
     parent: Path,
     engine: EngineName,
     kernel: str | None,
@@ -237,9 +274,9 @@ def _reproduce_sweep(
     progress: RunProgress,
     jobs: int | None,
 ) -> ReproducedRun:
-    tasks = dict(_read_tasks(original, engine, kernel, consent))
+    tasks = dict(_read_tasks(source, engine, kernel, consent))
     executor = LocalExecutor(slots_for({engine}, jobs, len(os.sched_getaffinity(0))))
-    again = SweepDirectory.create(parent, _record(original, tasks), original.inputs())
+    again = SweepDirectory.create(parent, _record(source, tasks), source.inputs())
     failures: list[str] = []
     differences: dict[str, str] = {}
     facts: dict[str, tuple[object, object]] = {}
@@ -273,15 +310,15 @@ def _reproduce_sweep(
                 failures.append(f"{name}: {reproduced.error}")
                 continue
             made[f"runs/{name}"] = run
-            difference = _first_difference(bundle.artifacts.get(f"runs/{name}", {}), run)
+            difference = original.find_difference(f"runs/{name}", run)
             if difference is not None:
                 differences[name] = difference
             facts |= differing_values(list_makers(tasks[name].environment), list_makers(run.environment()))
     write_summary(again)
-    unproven = _find_unproven(original.folder, bundle.artifacts, made)
+    unproven = original.find_unproven(made)
     same = len(tasks) - len(differences) - len(failures)
     told = [f"{name}: {text}" for name, text in sorted(differences.items())]
-    operands = read_operands(original, again)
+    operands = read_operands(source, again)
     everything = list(compare(*operands.cells))
     main = _choose_main(everything, (task.spec for task in tasks.values()))
     if same == len(tasks):
@@ -349,7 +386,7 @@ def _first_difference(artifacts: Mapping[str, str], again: RunDirectory) -> str 
     if not artifacts:
         return "the bundle has no digests of it"
     made = set(again.artifacts())
-    if not any(name.startswith(CAPTURES) for name in artifacts):
+    if not has_captures(artifacts):
         # a sweep that kept no captures
         made = {name for name in made if not name.startswith(CAPTURES)}
     for name, digest in sorted(artifacts.items()):

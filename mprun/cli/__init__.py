@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from mprun.errors import MachineError, MprunError, explain_machine
+from mprun.machine.process_limit import check_limits
 from mprun.safety.text import printable
 
 if TYPE_CHECKING:
@@ -63,13 +64,12 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "wireshark": ("wireshark", "Open the captures of a run in Wireshark."),
         "debug": ("debug", "Repeat a run, and stop its kernel at a time in gdb."),
         "coverage": ("coverage", "Show which lines of the kernel a run executed."),
-        "runs": ("runs", "List, show, open, repeat and remove runs."),
+        "runs": ("runs", "List and remove runs and sweeps."),
         "export": ("export", "Export the tables of a run or a sweep as CSV."),
     },
     "Share": {
-        "verify": ("verify", "Repeat a run and compare the results byte by byte."),
+        "verify": ("verify", "Repeat a run, a sweep or a bundle, and compare the results."),
         "bundle": ("bundle", "Pack a run or a sweep into one archive to share."),
-        "reproduce": ("reproduce", "Repeat the runs of a bundle and report the differences."),
         "course": ("course", "Export labs, kernel and a hand-out for a class."),
     },
     "Machine": {
@@ -80,6 +80,8 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
 }
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
+# Earlier spellings of commands: the module in which they have this name.
+EARLIER: Mapping[str, str] = {"reproduce": "verify"}
 
 # Options of earlier versions, and the advice for each.
 REMOVED_OPTIONS: Mapping[str, str] = {
@@ -97,10 +99,11 @@ class LateGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        name = COMMANDS[cmd_name][0] if cmd_name in COMMANDS else EARLIER.get(cmd_name)
+        if name is None:
             return None
-        module = importlib.import_module(f"mprun.cli.{COMMANDS[cmd_name][0]}")
-        command: click.Command = module.command
+        module = importlib.import_module(f"mprun.cli.{name}")
+        command: click.Command = getattr(module, cmd_name if cmd_name in EARLIER else "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -148,7 +151,7 @@ class LateGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS:
+        if args and args[0] not in COMMANDS and args[0] not in EARLIER:
             import difflib
 
             near = difflib.get_close_matches(args[0], COMMANDS, 1)
@@ -189,41 +192,6 @@ def _stand_in(descriptors: Iterable[int]) -> None:
         if nothing != descriptor:
             os.dup2(nothing, descriptor)
             os.close(nothing)
-
-
-# Python and the library for tables open about forty files at once and start about twenty threads. Together with the
-# experiment kernel they map 2 GB of addresses.
-LEAST_FILES = LEAST_PROCESSES = 64
-LEAST_ADDRESSES = 2 << 30
-# The CPU time that a short run takes on a slow machine, and the CPU time to end a run in order.
-LEAST_CPU_S = 20
-END_S = 5
-
-
-def _check_limits() -> None:
-    """Raise MachineError if limits of this process are so low that libraries would fail."""
-    import resource
-
-    kinds = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_AS)
-    files, processes, addresses = (resource.getrlimit(kind)[0] for kind in kinds)
-    if files < LEAST_FILES:
-        raise MachineError(f"only {files} files may be open at once, and mprun needs {LEAST_FILES}: see `ulimit -n`")
-    # this limit does not apply to root
-    if processes != resource.RLIM_INFINITY and processes < LEAST_PROCESSES and os.geteuid() != 0:
-        told = f"{processes} processes and threads may run, and mprun needs {LEAST_PROCESSES}"
-        raise MachineError(f"only {told}: see `ulimit -u`")
-    if addresses != resource.RLIM_INFINITY and addresses < LEAST_ADDRESSES:
-        told = f"{addresses >> 20} MB of addresses are allowed, and mprun needs {LEAST_ADDRESSES >> 20} MB"
-        raise MachineError(f"only {told}: see `ulimit -v`")
-    cpu, most = resource.getrlimit(resource.RLIMIT_CPU)
-    if cpu != resource.RLIM_INFINITY:
-        if cpu < LEAST_CPU_S:
-            raise MachineError(
-                f"only {cpu} s of CPU time are allowed, and mprun needs {LEAST_CPU_S} s: see `ulimit -t`"
-            )
-        if cpu == most:
-            # at the hard limit, the machine kills mprun without a word
-            resource.setrlimit(resource.RLIMIT_CPU, (cpu - END_S, most))
 
 
 def _is_closed(descriptor: int) -> bool:
@@ -292,7 +260,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     came = listen()
     try:
-        _check_limits()
+        check_limits()
         group(standalone_mode=False, prog_name="mprun")
     except click.ClickException as error:
         error.show()

@@ -5,21 +5,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from mprun.cli import options
-from mprun.cli.completion import complete_metrics
 from mprun.cli.output import emit
 from mprun.machine import invoking_user
+from mprun.questions.baseline import SUFFIX, BaselineDifference, choose_metrics, explain, spell, tell, write_baseline
 from mprun.safety.text import plain
 
-if TYPE_CHECKING:
-    from mprun.model.permission import Consent
-    from mprun.questions.baseline import BaselineDifference
+# The lines of a baseline with the names of its files.
+FILES = ("topology", "experiment")
 
 
 @click.group("baseline")
@@ -28,57 +26,25 @@ def command() -> None:
 
 
 @command.command("write")
-@options.topology
-@options.experiment
-@click.option(
-    "--metric",
-    "asked",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_metrics,
-    help="Write this metric. Can be repeated. Default: the metrics in `expect` and `show`, or all if there are none.",
+@options.files("topology experiment params seed")
+@options.runs("kernel parent consent")
+@options.metrics(
+    help="Write this metric. Can be repeated. Default: the metrics in `expect` and `show`, or all if there are none."
 )
-@click.option(
-    "--to",
-    "target",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write to FILE. Default: TOPOLOGY-EXPERIMENT.baseline beside the experiment.",
-)
-@options.parameters
-@options.seed
-@options.kernel
-@options.parent
-@options.consent
-def write(
-    topology: str,
-    experiment: str,
-    asked: tuple[str, ...],
-    target: Path | None,
-    params: tuple[str, ...],
-    seed: int | None,
-    kernel: str,
-    parent: Path,
-    consent: Consent,
-) -> None:
+@options.to("Write to FILE. Default: TOPOLOGY-EXPERIMENT.baseline beside the experiment.")
+def write(files: options.FileOptions, runs: options.RunOptions, metrics: tuple[str, ...], target: Path | None) -> None:
     """Run an experiment once, and write its values to a file."""
-    from mprun.questions.baseline import SUFFIX, spell
-
-    given = options.parse_parameters(params)
-    beside, stem = Path(experiment).parent, f"{Path(topology).stem}-{Path(experiment).stem}"
+    beside, stem = Path(files.experiment).parent, f"{Path(files.topology).stem}-{Path(files.experiment).stem}"
     path = target or beside / f"{stem}{SUFFIX}"
-    files = tuple(os.path.relpath(name, path.parent) for name in (topology, experiment))
-    lines = _measure(path, (files[0], files[1]), given, seed, kernel, parent, consent, asked)
+    lines = _measure(path, files, runs, metrics)
     path.write_text(spell(lines))
     invoking_user.give(path)
     click.echo(f"{path}: {sum(name.startswith('value ') for name in lines)} values")
 
 
 @command.command("check")
-@click.argument("files", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[FILE]...")
-@options.kernel
-@options.parent
-@options.consent
+@click.argument("places", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[FILE]...")
+@options.runs("kernel parent consent")
 @click.option(
     "--markdown",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -86,9 +52,7 @@ def write(
     help="Add a table of base, now and change to FILE.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
-def check(
-    files: tuple[Path, ...], kernel: str, parent: Path, consent: Consent, markdown: Path | None, as_json: bool
-) -> None:
+def check(places: tuple[Path, ...], runs: options.RunOptions, markdown: Path | None, as_json: bool) -> None:
     """Run the experiment of each baseline again, and show every difference.
 
     FILE is a baseline or a folder. Default: all baselines below this folder. The exit status is 1 if a value differs.
@@ -97,22 +61,24 @@ def check(
     from mprun.questions import baseline
     from mprun.safety.folder import open_regular
 
-    paths = _find(files or (Path(),))
+    paths = _find(places or (Path(),))
     if not paths:
         raise SpecError("no baseline here: write one with `mprun baseline write -t TOPOLOGY -x EXPERIMENT`")
     checked: dict[str, list[BaselineDifference]] = {}
     for path in paths:
         with open_regular(path, path) as opened:
             base = baseline.parse(opened.read(baseline.MOST_BYTES).decode(errors="replace"), str(path))
-        named = (base["topology"], base["experiment"])
-        given = {
-            name.removeprefix(baseline.PARAMETER): value
+        given = tuple(
+            f"{name.removeprefix(baseline.PARAMETER)}={value}"
             for name, value in base.items()
             if name.startswith(baseline.PARAMETER)
-        }
+        )
+        topology, experiment = (str(path.parent / base[name]) for name in FILES)
         metrics = [name.removeprefix(baseline.VALUE) for name in base if name.startswith(baseline.VALUE)]
         try:
-            now = _measure(path, named, given, int(base["seed"]), kernel, parent, consent, metrics, is_check=True)
+            files = options.FileOptions(topology, experiment, given, int(base["seed"]))
+            # the names of the files as the baseline spells them
+            now = {**_measure(path, files, runs, metrics, is_check=True), **{name: base[name] for name in FILES}}
         except ValueError:
             raise SpecError(f"{path}: seed '{base['seed']}' is no number: write the baseline again") from None
         checked[str(path)] = baseline.compare(base, now)
@@ -128,8 +94,6 @@ def check(
 
 def _find(files: Sequence[Path]) -> list[Path]:
     """Return baselines, and those below folders, sorted."""
-    from mprun.questions.baseline import SUFFIX
-
     found: list[Path] = []
     for path in files:
         found += sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]
@@ -137,45 +101,35 @@ def _find(files: Sequence[Path]) -> list[Path]:
 
 
 def _measure(
-    path: Path,
-    files: tuple[str, str],
-    given: Mapping[str, str],
-    seed: int | None,
-    kernel: str,
-    parent: Path,
-    consent: Consent,
-    asked: Sequence[str],
-    is_check: bool = False,
+    path: Path, files: options.FileOptions, runs: options.RunOptions, asked: Sequence[str], is_check: bool = False
 ) -> dict[str, str]:
-    """Run once, and return the lines of the baseline. files: as seen from the folder of the baseline."""
+    """Run once, and return the lines of the baseline at a path."""
     from mprun.cli.progress import Bar
     from mprun.inputs import load
-    from mprun.model.permission import Permissions
-    from mprun.questions.baseline import choose_metrics, write_baseline
     from mprun.runs import runner
     from mprun.runs.place import choose_place_of
 
-    allowed = Permissions(consent.commands, False)
-    loaded = load(path.parent / files[0], path.parent / files[1], given, seed, allowed=allowed)
+    allowed = files.permissions(runs.consent)
+    loaded = load(files.topology, files.experiment, files.parameters, files.seed, allowed=allowed)
     # only simulated time repeats exactly
-    place = choose_place_of(loaded.values, "virtual", kernel)
+    place = choose_place_of(loaded.values, "virtual", runs.kernel)
     inputs = runner.read_inputs(loaded.sources)
     request = runner.RunRequest(
-        loaded.spec, place, loaded.warnings, inputs, consent=consent, parameters=loaded.parameters
+        loaded.spec, place, loaded.warnings, inputs, consent=runs.consent, parameters=loaded.parameters
     )
     with Bar() as bar:
-        run, summary = runner.run_request(request, parent, bar.show)
+        run, summary = runner.run_request(request, runs.parent, bar.show)
     metrics = choose_metrics(summary, loaded.spec.experiment.show, asked)
     if is_check:
         # a value that is gone is a difference
         metrics = [name for name in metrics if name in summary.metrics]
-    return write_baseline(*files, given, run.digest, summary, run.environment(), metrics)
+    topology, experiment = (os.path.relpath(name, path.parent) for name in (files.topology, files.experiment))
+    return write_baseline(topology, experiment, files.parameters, run.digest, summary, run.environment(), metrics)
 
 
 def _show(name: str, differences: Sequence[BaselineDifference]) -> None:
     """Print whether a baseline holds, and its differences as a table."""
     from mprun.cli.terminal_table import show_table
-    from mprun.questions.baseline import explain, tell
 
     because = explain(differences)
     values = [one for one in differences if one.kind == "value"]

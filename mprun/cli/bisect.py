@@ -13,14 +13,13 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit
+from mprun.cli.terminal_table import show_table
 from mprun.errors import MprunError
 from mprun.model.metric import SYMBOLS
 from mprun.model.units import find_prefix
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from mprun.model.engine_name import EngineChoice
-    from mprun.model.permission import Consent
     from mprun.questions.bisect import Answer, Bisected
     from mprun.questions.built_version import BuildSubject
     from mprun.questions.revisions import History
@@ -32,8 +31,8 @@ ABORT = 128
 
 
 @click.command("bisect")
-@options.topology
-@options.experiment
+@options.files("topology experiment params seed outside")
+@options.runs("engine parent consent")
 @click.option(
     "--tree",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -43,10 +42,8 @@ ABORT = 128
 )
 @click.option("--good", metavar="REV", help="Name a revision with the earlier result.")
 @click.option("--bad", metavar="REV", help="Name a later revision with the changed result.")
-@click.option(
-    "--fail-if",
-    metavar="STATEMENT",
-    help="Treat a revision as bad if this is true: 'bulk.goodput < 36.9mbit'. Default: bad if the run fails.",
+@options.fail_if(
+    help="Treat a revision as bad if this is true: 'bulk.goodput < 36.9mbit'. Default: bad if the run fails."
 )
 @click.option(
     "--build",
@@ -54,30 +51,16 @@ ABORT = 128
     metavar="COMMAND",
     help="Build each version of your program with COMMAND. The parameter `tree` is the program's folder.",
 )
-@options.parameters
-@options.seed
-@options.engine
-@options.parent
-@options.consent
-@options.allow_outside
-@click.option(
-    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Run N compilers at once. Default: the number of CPUs."
-)
+@options.compilers
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
-    topology: str,
-    experiment: str,
+    files: options.FileOptions,
+    runs: options.RunOptions,
     tree: Path,
     good: str | None,
     bad: str | None,
     fail_if: str | None,
     command_line: str | None,
-    params: tuple[str, ...],
-    seed: int | None,
-    engine: EngineChoice,
-    parent: Path,
-    consent: Consent,
-    allow_outside: bool,
     jobs: int | None,
     as_json: bool,
 ) -> None:
@@ -97,15 +80,14 @@ def command(
 
     if (good is None) != (bad is None):
         raise click.UsageError("name both --good and --bad, or neither")
-    if command_line is None and engine not in ("auto", "virtual"):
-        raise click.UsageError(f"--engine {engine} does not boot the kernels of the tree: use the virtual engine")
+    if command_line is None and runs.engine not in ("auto", "virtual"):
+        raise click.UsageError(f"--engine {runs.engine} does not boot the kernels of the tree: use the virtual engine")
     statement = question.read_statement(fail_if)
     subject: BuildSubject = (
         OwnProgram(command_line) if command_line else KernelTree(jobs or len(os.sched_getaffinity(0)))
     )
-    asked = Experiment(
-        topology, experiment, options.parse_parameters(params), seed, engine, parent, consent, allow_outside
-    )
+    given = (files.topology, files.experiment, files.parameters, files.seed)
+    asked = Experiment(*given, runs.engine, runs.parent, runs.consent, files.outside)
     if good is None or bad is None:
         try:
             with Bar() as bar:
@@ -190,14 +172,8 @@ def _tell_end(history: History, done: Bisected, fail_if: str | None) -> None:
         share = f"{new.amount / old.amount - 1:+.3%}".replace("%", " %") if old.amount else ""
         rows.append((name, _format(old), _format(new), share))
     rows = [rows[0], *sorted(rows[1:])]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
     if len(rows) > 1:
-        for row in rows:
-            cells = [
-                row[0].ljust(widths[0]),
-                *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
-            ]
-            click.echo(f"  {'  '.join(cells)}".rstrip())
+        show_table([row[:1] for row in rows], list(zip(*(row[1:] for row in rows), strict=True)), 1)
     if before.run and after.run:
         click.echo(f"compare: mprun compare {before.run.name} {after.run.name}")
 

@@ -9,19 +9,16 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
-from mprun.machine import invoking_user
+from mprun.cli.operand import find_either
+from mprun.cli.progress import Bar
+from mprun.runs.run_directory import readable
+from mprun.sweeps.sweep_directory import SweepDirectory
 
 
 @click.command("bundle")
 @click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
 @options.parent
-@click.option(
-    "--to",
-    "target",
-    type=options.NewFile(),
-    metavar="FILE",
-    help="Write the bundle to FILE. Default: NAME.mprun.zip in the current directory.",
-)
+@options.to("Write the bundle to FILE. Default: NAME.mprun.zip in the current directory.", type=options.NewFile())
 @click.option(
     "--license",
     "licence",
@@ -33,26 +30,18 @@ def command(name: str, parent: Path, target: Path | None, licence: str | None, w
     """Pack a run or a sweep into one archive, a bundle.
 
     A bundle contains inputs, plan, kernel recipe, versions, metrics and figures. It is a zip file and an
-    RO-Crate. `mprun reproduce FILE` repeats its runs.
+    RO-Crate. `mprun verify FILE` repeats its runs.
     """
     from mprun.bundles.licence import find_licence
     from mprun.bundles.pack import pack
-    from mprun.cli.operand import find_either
-    from mprun.cli.progress import Bar
-    from mprun.reports.run_page import make_report
-    from mprun.reports.sweep_page import make_sweep_report
-    from mprun.runs.run_directory import readable
-    from mprun.sweeps.sweep_directory import SweepDirectory
+    from mprun.cli.report import write_report
 
     url = "" if licence is None else find_licence(licence)
     found = find_either(parent, name)
     if isinstance(found, SweepDirectory):
         options.tell_incomplete(found)
+    write_report(found)
     with readable(found.path), Bar() as bar:
-        report = (
-            make_sweep_report(found, bar.show) if isinstance(found, SweepDirectory) else make_report(found, bar.show)
-        )
         bar.show("packing", 1.0)
         path = pack(found, target, url, with_pcaps)
-    invoking_user.give(report.parent)
     click.echo(path)

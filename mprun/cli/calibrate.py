@@ -9,33 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mprun.cli import options
+from mprun.cli.output import emit, mark
+
 if TYPE_CHECKING:
     from mprun.metrics.calibration import CalibratedQuantity
-    from mprun.model.engine_name import EngineChoice
-
-from mprun.cli import options
-from mprun.cli.output import emit
 
 
 @click.command("calibrate")
-@options.topology
-@options.parameters
-@options.seed
-@options.allow_python
-@options.allow_outside
-@options.engine
-@options.kernel
+@options.files("topology params seed python outside")
+@options.runs("engine kernel")
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON, in base units.")
-def command(
-    topology: str,
-    params: tuple[str, ...],
-    seed: int | None,
-    allow_exec: bool,
-    allow_outside: bool,
-    engine: EngineChoice,
-    kernel: str,
-    as_json: bool,
-) -> None:
+def command(files: options.FileOptions, runs: options.RunOptions, as_json: bool) -> None:
     """Build the network and measure each link in each direction: delay, jitter, loss, rate, queue.
 
     The exit status is 0 if every value agrees with the topology within its tolerance, and 1 otherwise.
@@ -43,17 +28,11 @@ def command(
     """
     from mprun.cli.progress import Bar
     from mprun.compile import allocate
-    from mprun.inputs import load
-    from mprun.model.permission import Permissions
     from mprun.runs import runner
     from mprun.runs.place import choose_place
 
-    allowed = Permissions(allow_exec, allow_outside)
-    given = options.parse_parameters(params)
-    loaded = load(topology, None, given, seed, allowed=allowed)
-    for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    place = choose_place(engine, kernel)
+    loaded = files.load()
+    place = choose_place(runs.engine, runs.kernel)
     if not as_json:
         click.echo(f"engine: {place.name} ({place.reason})", err=True)
     with Bar() as bar:
@@ -77,9 +56,8 @@ def show_calibration(rows: Sequence[CalibratedQuantity]) -> None:
     for row in rows:
         asked = format_measured(row.asked, row.unit)
         got = "not measured" if row.got is None else format_measured(row.got, row.unit)
-        mark, colour = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}[row.held]
         line = f"  {row.link:{width}}  {row.direction:8} {row.quantity:8} {asked:>15} {got:>15}"
-        line += f" {_deviation(row):>12} {click.style(mark, fg=colour)}"
+        line += f" {_deviation(row):>12} {mark(row.held)}"
         click.echo("  ".join([line, *(text for text in (row.basis, row.note) if text)]))
     wrong, unknown = (sum(row.held is held for row in rows) for held in (False, None))
     if wrong:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mprun.cli import options
-from mprun.cli.completion import complete_axes, complete_metrics, complete_runs
-from mprun.cli.output import emit
+from mprun.cli.completion import complete_axes, complete_runs
+from mprun.cli.operand import Operand, open_operands
+from mprun.cli.output import emit, mark
 from mprun.reports.effect import (
     is_dull,
     is_news,
@@ -26,10 +27,10 @@ from mprun.reports.effect import (
     say_expected,
     say_held,
 )
+from mprun.runs.run_directory import RunDirectory, list_runs
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from mprun.cli.operand import Operand
     from mprun.metrics.comparison import ComparedMetric, Expected
     from mprun.reports.comparison_page import SidePair
     from mprun.reports.test_results import CheckedExpectation
@@ -51,14 +52,7 @@ MOST_LINES = 12
     shell_complete=complete_axes,
     help="Compare two parts of sweep A: AXIS or AXIS=one,other.",
 )
-@click.option(
-    "--metric",
-    "wanted",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_metrics,
-    help="Compare only this metric. Can be repeated.",
-)
+@options.metrics(help="Compare only this metric. Can be repeated.")
 @click.option("--all", "show_all", is_flag=True, help="Also show metrics that do not differ.")
 @click.option(
     "--sort",
@@ -78,13 +72,12 @@ def command(
     second: str | None,
     parent: Path,
     axis: str | None,
-    wanted: tuple[str, ...],
+    metrics: tuple[str, ...],
     show_all: bool,
     sort: str,
     within: str | None,
     confidence: float | None,
-    junit: Path | None,
-    tap: Path | None,
+    verdicts: options.VerdictOptions,
     is_reported: bool,
     is_shown: bool,
     as_json: bool,
@@ -95,7 +88,6 @@ def command(
     Differences have confidence intervals if each side has more than one run. The exit status is 1 if an
     expectation holds less often in B than in A, if a metric is outside --within, or if a sweep lacks runs.
     """
-    from mprun.cli.operand import open_operands
     from mprun.metrics.statistics import CONFIDENCE
     from mprun.model.units import QuantityError, parse_ratio
     from mprun.reports.comparison_page import measure
@@ -115,10 +107,10 @@ def command(
         sides = [one.source for one in named]
         operands = read_operands(*sides) if axis is None else read_halves(sides[0], axis)
         operands = name_operands(operands, named)
-        _refuse_unknown(wanted, operands)
+        _refuse_unknown(metrics, operands)
         pair = measure(operands, level)
-        if wanted:
-            pair = replace(pair, compared=[one for one in pair.compared if one.metric in wanted])
+        if metrics:
+            pair = replace(pair, compared=[one for one in pair.compared if one.metric in metrics])
         outside = [one for one in pair.compared if bound is not None and _is_outside(one, bound)]
         worse = [one for one in pair.expected if one.is_worse]
         reasons = _reasons(pair, outside, worse, within)
@@ -138,8 +130,9 @@ def command(
             click.echo(page)
     if is_shown and page is not None:
         options.launch(page)
-    checks = [*_checks(pair, bound), *(_refuse_incomplete(text) for text in _say_incomplete(operands))]
-    options.write_verdicts(f"{operands.names[0]} against {operands.names[1]}", checks, junit, tap)
+    if verdicts.is_wanted:
+        checks = [*_checks(pair, bound), *(_refuse_incomplete(text) for text in _say_incomplete(operands))]
+        verdicts.write(f"{operands.names[0]} against {operands.names[1]}", checks)
     sys.exit(0 if status == "passed" else 1)
 
 
@@ -150,7 +143,6 @@ def write_comparison(
     from mprun.cli.progress import Bar
     from mprun.reports.comparison_page import make_comparison
     from mprun.reports.distinct_names import name_sides
-    from mprun.runs.run_directory import RunDirectory
 
     if len(named) == 1:
         names = [name.rpartition(" ")[2] for name in pairs[0].operands.names]
@@ -174,8 +166,6 @@ def name_operands(operands: Operands, named: Sequence[Operand]) -> Operands:
 
 def _find_last(parent: Path) -> tuple[str, str]:
     """Return the last two runs. Raises UsageError if there are fewer."""
-    from mprun.runs.run_directory import list_runs
-
     runs = list_runs(parent)
     if len(runs) < 2:
         raise click.UsageError(f"give A and B: {parent} has {len(runs)} run{'' if len(runs) == 1 else 's'}")
@@ -293,11 +283,8 @@ def _show(
     for expectation in expected:
         if is_news(expectation):
             counts = expectation.second or expectation.first
-            is_held = counts is not None and counts[0] == counts[1]
-            mark = click.style("✓", fg="green") if is_held else click.style("✗", fg="red")
-            if counts == (0, 0):
-                mark = click.style("?", fg="yellow")
-            click.echo(f"  {mark} {say_expected(expectation, units)}: {say_held(expectation)}")
+            is_held = None if counts == (0, 0) else counts is not None and counts[0] == counts[1]
+            click.echo(f"  {mark(is_held)} {say_expected(expectation, units)}: {say_held(expectation)}")
     _show_lines(operands.lines, show_all)
 
 

@@ -15,8 +15,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mprun.errors import MprunError
+from mprun.machine.packaged import find_labs
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+# Files that cannot be read offer nothing.
+_UNREADABLE = contextlib.suppress(MprunError, OSError)
 
 
 @click.command()
@@ -63,25 +69,22 @@ def complete_runs(context: click.Context, _parameter: click.Parameter, incomplet
     """Return the runs in the directory of `-o`, newest first, and the steps of the lab that is named or is here."""
     from mprun.runs import run_directory
 
-    runs = run_directory.list_runs(Path(context.params.get("parent") or "runs"))
+    runs = run_directory.list_runs(_parent(context))
     found = dict.fromkeys(("latest", *(run.name for run in reversed(runs))), "") if runs else {}
     return _offer(incomplete, found | dict.fromkeys(_list_steps(incomplete), "the newest run of this step"))
 
 
 def _list_steps(incomplete: str) -> list[str]:
     """Return `01/xp_tcp` and so on after `01/`, or the steps of the lab in the current folder."""
-    from mprun.machine.packaged import find_labs
-
     lab, slash, _ = incomplete.rpartition("/")
     folder = find_labs().get(lab.split("_")[0].zfill(2), Path(lab)) if slash else Path()
     if not (folder / "lab.yaml").is_file():
         return []
-    from mprun.errors import MprunError
     from mprun.inputs.document import Document
     from mprun.inputs.reader import read
 
     steps: object = []
-    with contextlib.suppress(MprunError, OSError):
+    with _UNREADABLE:
         steps = Document(read(folder / "lab.yaml", "experiment")).part("steps")
     entries = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
     names = (str(step.get("name") or Path(str(step.get("experiment", ""))).stem) for step in entries)
@@ -90,8 +93,6 @@ def _list_steps(incomplete: str) -> list[str]:
 
 def complete_labs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the labs by number, and by name after its first letter."""
-    from mprun.machine.packaged import find_labs
-
     labs = find_labs()
     names = {folder.name: "" for folder in labs.values()}
     return _offer(incomplete, {number: folder.name for number, folder in labs.items()} | (names if incomplete else {}))
@@ -99,7 +100,6 @@ def complete_labs(_context: click.Context, _parameter: click.Parameter, incomple
 
 def complete_parameters(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the parameters of the files of -t and -x, and the properties that the experiment's matrix varies."""
-    from mprun.errors import MprunError
     from mprun.inputs.document import Document
     from mprun.inputs.reader import read
 
@@ -107,7 +107,7 @@ def complete_parameters(context: click.Context, _parameter: click.Parameter, inc
     for role in ("topology", "experiment"):
         given = context.params.get(role)
         if isinstance(given, str):
-            with contextlib.suppress(MprunError, OSError):
+            with _UNREADABLE:
                 document = Document(read(given, role))
                 matrix = document.part("matrix")
                 found |= {f"{name}=": "an axis" for name in matrix} if isinstance(matrix, dict) else {}
@@ -119,60 +119,55 @@ def complete_parameters(context: click.Context, _parameter: click.Parameter, inc
 
 def complete_metrics(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the metrics of the run, or of the first run of the sweep, that is named first. Default: the newest run."""
-    from mprun.errors import MprunError
     from mprun.runs import run_directory
     from mprun.sweeps import sweep_directory
 
-    parent = Path(context.params.get("parent") or "runs")
-    named = _first_argument(context) or "latest"
-    found: dict[str, str] = {}
-    with contextlib.suppress(MprunError, OSError):
-        found = dict.fromkeys(run_directory.find(parent, named).summary().metrics, "")
-    with contextlib.suppress(MprunError, OSError):
-        found |= {
-            name: "" for kept in islice(sweep_directory.find(parent, named).runs(), 1) for name in kept.summary.metrics
-        }
-    return _offer(incomplete, found)
+    parent, named = _parent(context), _first_argument(context) or "latest"
+    found: list[str] = []
+    with _UNREADABLE:
+        found += run_directory.find(parent, named).summary().metrics
+    with _UNREADABLE:
+        for kept in islice(sweep_directory.find(parent, named).runs(), 1):
+            found += kept.summary.metrics
+    return _offer(incomplete, dict.fromkeys(found, ""))
 
 
 def complete_values(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the parameters and metrics of the newest run, after the last comma of a list of names."""
-    from mprun.errors import MprunError
     from mprun.runs import run_directory
 
     before, comma, last = incomplete.rpartition(",")
     names = ["name", "status", "engine", "seed"]
-    with contextlib.suppress(MprunError, OSError):
-        run = run_directory.find(Path(context.params.get("parent") or "runs"), "latest")
-        names += run.environment().parameters
-        names += run.summary().metrics
+    with _UNREADABLE:
+        run = run_directory.find(_parent(context), "latest")
+        names += [*run.environment().parameters, *run.summary().metrics]
     return _offer(incomplete, {f"{before}{comma}{name}": "" for name in names if name.startswith(last)})
 
 
 def complete_counters(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the names of the kernel's counters in the run that is named first. Default: the newest run."""
-    from mprun.errors import MprunError
     from mprun.runs import run_directory
 
-    with contextlib.suppress(MprunError, OSError):
-        run = run_directory.find(
-            Path(context.params.get("parent") or "runs"), str(context.params.get("name") or "latest")
-        )
-        report = run.agent_report()
-        names = {name for part in (report.counters, report.counters_before) for node in part.values() for name in node}
-        return _offer(incomplete, dict.fromkeys(sorted(names), ""))
-    return []
+    names: set[str] = set()
+    with _UNREADABLE:
+        report = run_directory.find(_parent(context), str(context.params.get("name") or "latest")).agent_report()
+        names.update(*report.counters.values(), *report.counters_before.values())
+    return _offer(incomplete, dict.fromkeys(sorted(names), ""))
 
 
 def complete_axes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the axes of the sweep that is named first."""
-    from mprun.errors import MprunError
     from mprun.sweeps import sweep_directory
 
-    with contextlib.suppress(MprunError, OSError):
-        sweep = sweep_directory.find(Path(context.params.get("parent") or "runs"), _first_argument(context))
-        return _offer(incomplete, dict.fromkeys(sweep.record.axes, ""))
-    return []
+    axes: tuple[str, ...] = ()
+    with _UNREADABLE:
+        axes = sweep_directory.find(_parent(context), _first_argument(context)).record.axes
+    return _offer(incomplete, dict.fromkeys(axes, ""))
+
+
+def _parent(context: click.Context) -> Path:
+    """Return the folder of runs that the command line names."""
+    return Path(context.params.get("parent") or "runs")
 
 
 def _first_argument(context: click.Context) -> str:

@@ -6,16 +6,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 import mprun
 from mprun.cli import options
 from mprun.cli.completion import complete_files
-
-if TYPE_CHECKING:
-    from mprun.model.permission import Permissions
+from mprun.errors import SpecError
 
 STANDARD_OUTPUT = Path("-")
 
@@ -23,81 +20,62 @@ STANDARD_OUTPUT = Path("-")
 @click.command("convert")
 @click.argument("topology", shell_complete=complete_files)
 @click.argument("experiments", metavar="[EXPERIMENT]...", nargs=-1, shell_complete=complete_files)
-@click.option(
-    "-o",
-    "--output",
-    "folder",
+@options.to(
+    "Write the files to DIRECTORY, or to standard output if it is '-'. Default: the current directory.",
+    earlier=True,
+    metavar="DIRECTORY",
     type=click.Path(path_type=Path),
-    default=Path(),
-    help="Write the files to this directory, or to standard output if it is '-'. Default: the current directory.",
 )
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
-@options.strict
+@options.files("strict python outside")
 @click.option(
     "--legacy-queue",
     is_flag=True,
     help="Give queues the size that the older tool built, not the size in the file.",
 )
-@options.allow_python
-@options.allow_outside
 def command(
     topology: str,
     experiments: tuple[str, ...],
-    folder: Path,
+    target: Path | None,
     force: bool,
-    strict: bool,
+    files: options.FileOptions,
     legacy_queue: bool,
-    allow_exec: bool,
-    allow_outside: bool,
 ) -> None:
     """Convert a TOPOLOGY and EXPERIMENTs of the older key:value format to equivalent YAML files.
 
     A file that is YAML already is checked together with the others and not changed.
     """
-    from mprun.errors import SpecError
-    from mprun.model.permission import Permissions
-
-    target = Path() if folder == STANDARD_OUTPUT else folder
-    allowed = Permissions(allow_exec, allow_outside)
-    texts = _convert(topology, experiments, strict, legacy_queue, allowed, target)
-    if folder == STANDARD_OUTPUT:
+    folder = Path() if target is None or target == STANDARD_OUTPUT else target
+    texts = _convert(topology, experiments, files, legacy_queue, folder)
+    if target == STANDARD_OUTPUT:
         click.echo("---\n".join(texts.values()), nl=False)
         return
-    files = {folder / f"{Path(name).stem}.yaml": text for name, text in texts.items()}
-    if len(files) < len(texts):
+    written = {folder / f"{Path(name).stem}.yaml": text for name, text in texts.items()}
+    if len(written) < len(texts):
         raise SpecError(f"{', '.join(texts)}: two of them would be one file: convert them one by one")
-    present = [str(path) for path in files if path.exists() or path.is_symlink()]
-    if present and not force:
-        raise SpecError(f"{' and '.join(present)} would be overwritten: name another directory, or add --force")
-    _write(files)
-    click.echo(f"wrote {', '.join(map(str, files))}")
+    options.write_files(written, "name another directory, or add --force", force)
+    click.echo(f"wrote {', '.join(map(str, written))}")
 
 
 def _convert(
-    topology: str,
-    experiments: tuple[str, ...],
-    strict: bool,
-    legacy_queue: bool,
-    allowed: Permissions,
-    folder: Path,
+    topology: str, experiments: tuple[str, ...], files: options.FileOptions, legacy_queue: bool, folder: Path
 ) -> Mapping[str, str]:
     """Return the YAML text of each file of the older format, after all files are checked."""
-    from mprun.errors import SpecError
     from mprun.inputs import load_trees
     from mprun.inputs.older.conversion import convert
     from mprun.inputs.older.lines import FileRole, is_older
     from mprun.inputs.reader import find, read
     from mprun.inputs.rendering import render
 
+    allowed = files.permissions()
     network = read(topology, "topology", allowed, legacy_queue)
     if legacy_queue and network.root is not None and not network.older_keys:
         raise SpecError(f"--legacy-queue: {network.name} is not of the older format: its queues mean what they say")
     warnings: dict[str, None] = {}
     for experiment in experiments or (None,):
         tree = None if experiment is None else read(experiment, "experiment", allowed)
-        warnings |= dict.fromkeys(load_trees(network, tree, strict).warnings)
-    for warning in warnings:
-        click.echo(f"warning: {warning}", err=True)
+        warnings |= dict.fromkeys(load_trees(network, tree, files.strict).warnings)
+    options.warn(warnings)
     texts = {}
     for n, given in enumerate((topology, *experiments)):
         name = find(given)
@@ -123,15 +101,3 @@ def _modeline(role: str, folder: Path) -> str:
     if not schema.exists() or not folder.resolve().is_relative_to(root):
         return ""
     return f"# yaml-language-server: $schema={os.path.relpath(schema, folder.resolve())}"
-
-
-def _write(files: Mapping[Path, str]) -> None:
-    from mprun.errors import MachineError
-
-    try:
-        for path, text in files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise MachineError(f"{error.filename}: cannot be written: {reason}") from None

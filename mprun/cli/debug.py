@@ -4,16 +4,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
-
-if TYPE_CHECKING:
-    from mprun.model.permission import Consent
 
 
 @click.command("debug")
@@ -24,10 +19,8 @@ if TYPE_CHECKING:
     metavar="CAPTURE:N",
     help="Run until a capture of the run gets its packet N, such as client.pcap:120. Wireshark shows the numbers.",
 )
-@click.option(
-    "--fail-if",
-    metavar="STATEMENT",
-    help="Run until this is first true of the rows of tables so far: 'max(queues[link=path0].backlog_packets) > 50'.",
+@options.fail_if(
+    help="Run until this is first true of the rows of tables so far: 'max(queues[link=path0].backlog_packets) > 50'."
 )
 @click.option(
     "--command",
@@ -36,18 +29,14 @@ if TYPE_CHECKING:
     metavar="TEXT",
     help="Run this command of gdb at the stop. Can be repeated. gdb then ends after the last command.",
 )
-@options.kernel_of_original
-@options.parent
-@options.consent
+@options.runs("kernel.original parent consent")
 def command(
     name: str,
     time: str | None,
     packet: str | None,
     fail_if: str | None,
     commands: tuple[str, ...],
-    kernel: str | None,
-    parent: Path,
-    consent: Consent,
+    runs: options.RunOptions,
 ) -> None:
     """Repeat RUN in the virtual engine, and stop its kernel at a simulated time, in gdb.
 
@@ -69,11 +58,11 @@ def command(
     ]
     if len(given) != 1:
         raise click.UsageError("give one of --at TIME, --packet CAPTURE:N and --fail-if STATEMENT")
-    original = find_run(parent, name)
+    original = find_run(runs.parent, name)
     (parse, text) = given[0]
     moment = parse(original, text)
     options.note_unconfined()
-    difference = debug(original, moment, commands or None, kernel, consent)
+    difference = debug(original, moment, commands or None, runs.kernel, runs.consent)
     if difference is None:
         click.echo(f"identical: {len(list(original.artifacts()))} artifacts of {original.name}, byte by byte")
     else:

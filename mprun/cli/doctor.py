@@ -3,32 +3,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import textwrap
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import click
 
 from mprun.cli import options
-from mprun.cli.output import emit
-
-if TYPE_CHECKING:
-    from mprun.machine.machine_kind import Surroundings
-    from mprun.workloads.tool import Program
-
-
-@dataclass(frozen=True)
-class MachineCheck:
-    """A check of something that a run may need. `mend`: the command that installs it; empty if there is none."""
-
-    name: str
-    serves: str
-    ok: bool
-    says: str
-    mend: str = ""
+from mprun.cli.output import emit, mark
 
 
 @click.command("doctor")
@@ -39,167 +20,22 @@ def command(as_json: bool) -> None:
     The exit status is 0 if at least one engine can run an experiment, and 3 if none can.
     """
     from mprun.machine.machine_kind import identify
+    from mprun.runs.machine_check import check_machine
 
-    here = identify()
-    checks = [
-        MachineCheck(
-            "machine", "both", not here.obstacle, "; ".join(filter(None, (here.name, here.obstacle))), here.remedy
-        ),
-        # the other checks ask the kernel
-        *([] if here.obstacle else _all_checks(here)),
-    ]
+    checks = list(check_machine(identify()))
     usable = all(check.ok for check in checks if check.serves in ("virtual", "both")) or all(
         check.ok for check in checks if check.serves in ("real", "both")
     )
     if as_json:
-        emit(list(checks))
+        emit(checks)
     else:
         width = max(len(check.name) for check in checks)
         for check in checks:
-            mark = click.style("✓", fg="green") if check.ok else click.style("✗", fg="red")
             # curl names all its libraries; --json has them
             room = max(20, options.terminal_width() - width - 4)
             says = check.says if len(check.says) <= room else f"{check.says[: room - 4].rstrip()} ..."
-            click.echo(f"{mark} {check.name:{width}}  {says}")
+            click.echo(f"{mark(check.ok)} {check.name:{width}}  {says}")
             if not check.ok and check.mend:
                 for n, line in enumerate(textwrap.wrap(check.mend, room - 2, break_on_hyphens=False)):
                     click.echo(f"  {'':{width}}  {' ' if n else '→'} {line}")
     sys.exit(0 if usable else 3)
-
-
-def _all_checks(here: Surroundings) -> Iterator[MachineCheck]:
-    from mprun.engines import capability
-    from mprun.engines.agent_process import find_library, find_program, unshare_command
-    from mprun.errors import MachineError
-    from mprun.kernel import build, store
-    from mprun.runs import place
-    from mprun.safety import landlock
-    from mprun.workloads import https, iperf3, probe, tcpdump, tshark
-
-    try:
-        yield MachineCheck("Mininet", "both", True, str(find_library().mininet))
-    except MachineError:
-        yield MachineCheck("Mininet", "both", False, "not installed", "apt-get install mininet")
-    for tool, program in {
-        "tc": capability.BASIC["tc"],
-        **iperf3.PROGRAMS,
-        **probe.PROGRAMS,
-        **tcpdump.PROGRAMS,
-    }.items():
-        yield _program(tool, program, "both")
-    for tool, program in https.PROGRAMS.items():
-        yield _program(tool, program, "http, https")
-    yield _program("ovs-vswitchd", capability.SWITCH_PROGRAMS["ovs-vswitchd"], "OpenFlow switches")
-    wrapper = capability.mptcp_library()
-    yield MachineCheck("mptcpize", "both", bool(wrapper), wrapper or "not installed", "apt-get install mptcpize")
-    yield _program("nft", capability.FILTER["nft"], "middleboxes")
-    try:
-        kernel = store.find_kernel()
-        current = store.is_current(kernel)
-        says = f"{kernel.version}, {kernel.digest[:12]}" + ("" if current else ", of another version of mprun")
-        yield MachineCheck("experiment kernel", "virtual", current, says, "mprun kernel build")
-    except MachineError as error:
-        yield MachineCheck("experiment kernel", "virtual", False, str(error), "mprun kernel build")
-    traces = capability.can_trace()
-    yield MachineCheck("ptrace", "virtual", traces, "allowed" if traces else "refused to this user", here.trace_remedy)
-    version = landlock.abi()
-    says = f"Landlock, ABI {version}" if version else place.UNCONFINED
-    mend = "boot a kernel from 5.13 on with lsm=...,landlock; --allow-exec needs --unconfined until then"
-    yield MachineCheck("confinement", "virtual", bool(version), says, mend)
-    yield from _configuration()
-    source = build.default_source()
-    yield MachineCheck("kernel source", "building", source.exists(), str(source), build.KERNEL_SOURCE_REMEDY)
-    lacking = capability.missing_tools(build.BUILD_TOOLS)
-    says = "all installed" if not lacking else f"missing: {', '.join(lacking)}"
-    yield MachineCheck("build tools", "building", not lacking, says, f"apt-get install {' '.join(lacking)}")
-    yield from _built_tools()
-    yield _program("tshark", tshark.PROGRAMS["tshark"], "mprun packets")
-    viewer = find_program("wireshark")
-    yield MachineCheck(
-        "wireshark", "mprun wireshark", bool(viewer), viewer or "not installed", "apt-get install wireshark"
-    )
-    debugger = find_program("gdb")
-    yield MachineCheck("gdb", "mprun debug", bool(debugger), debugger or "not installed", "apt-get install gdb")
-    painter = find_program("dot")
-    yield MachineCheck("dot", "drawing", bool(painter), painter or "not installed", "apt-get install graphviz")
-    features = {**capability.kernel_features(), "openvswitch": capability.kernel_switches()}
-    yield from _real_checks(features, unshare_command([]) == ["unshare", "--"])
-    if features["mptcp"]:
-        yield from _mptcp_checks(features["namespaces"])
-    if find_program("tcpdump"):
-        buffers = capability.can_buffer_captures()
-        says = "64 kB" if buffers else "4 kB; this machine's AppArmor profile of tcpdump allows no more"
-        yield MachineCheck("capture buffer", "fast captures in the real engine", buffers, says)
-
-
-def _configuration() -> Iterator[MachineCheck]:
-    """Check the user's own configuration, if it exists."""
-    from mprun.errors import SpecError
-    from mprun.inputs import settings
-
-    path = settings.configuration_path()
-    try:
-        engine = settings.configured_engine()
-    except SpecError as error:
-        yield MachineCheck("configuration", "--engine auto", False, error.problems[0], f"correct or remove {path}")
-        return
-    if engine is not None:
-        yield MachineCheck("configuration", "--engine auto", True, f"engine {engine}, as {path} says")
-
-
-def _mptcp_checks(has_namespaces: bool) -> Iterator[MachineCheck]:
-    """Check MPTCP in this kernel: what it supports. A run that needs more is refused."""
-    from mprun.engines import machine_mptcp
-
-    serves = "MPTCP in the real engine"
-    yield MachineCheck("mptcp: version", serves, True, "1 (RFC 8684)")
-    yield MachineCheck("mptcp: path managers", serves, True, ", ".join(machine_mptcp.find_path_managers()))
-    if not has_namespaces:
-        return
-    choice = machine_mptcp.find_schedulers()
-    yield MachineCheck(
-        "mptcp: schedulers", serves, not choice.takes_any_name, machine_mptcp.describe_schedulers(choice)
-    )
-    limits = machine_mptcp.find_limits()
-    says = "unknown" if limits is None else f"{limits[0]} additional subflows, {limits[1]} accepted addresses"
-    yield MachineCheck("mptcp: limits", serves, limits is not None, says, "" if limits else "apt-get install iproute2")
-
-
-def _built_tools() -> Iterator[MachineCheck]:
-    from mprun.errors import MachineError
-    from mprun.workloads.built import PROGRAMS, program_store
-
-    for name, recipe in PROGRAMS.items():
-        try:
-            found = program_store.find(name)
-            says = found.version if found else "not built"
-        except MachineError as error:
-            found, says = None, str(error)
-        lacking = None if found else program_store.missing(recipe)
-        yield MachineCheck(
-            recipe.executable, f"flows of tool {name}", bool(found), says, lacking or f"mprun tools install {name}"
-        )
-
-
-def _program(name: str, program: Program, serves: str) -> MachineCheck:
-    from mprun.engines import capability
-    from mprun.engines.agent_process import find_program
-
-    found = find_program(name) is not None
-    says = capability.version_of(name, program) if found else "not installed"
-    return MachineCheck(name, serves, found, says, program.remedy or f"apt-get install {program.package}")
-
-
-def _real_checks(features: dict[str, bool], is_root: bool) -> Iterator[MachineCheck]:
-    release = os.uname().release
-    yield MachineCheck(
-        "namespaces", "real", features["namespaces"], "root" if is_root else "as this user", "run as root"
-    )
-    for name, needed, mend in (
-        ("mptcp", "real", ""),
-        ("tbf", "real", ""),
-        ("netem", "delays in the real engine", "modprobe sch_netem"),
-        ("openvswitch", "OpenFlow switches in the real engine", "modprobe openvswitch"),
-    ):
-        has = features[name]
-        yield MachineCheck(f"kernel: {name}", needed, has, f"{release} {'has it' if has else 'does not have it'}", mend)

@@ -14,6 +14,7 @@ from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.errors import MprunError, SpecError
 from mprun.model.problem import name_nearest
+from mprun.runs.run_directory import RunDirectory, read_table, readable
 from mprun.safety.folder import Folder
 from mprun.safety.text import slug, untaken
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from polars import LazyFrame
 
     from mprun.reports.paper import PaperFormat
-    from mprun.runs.run_directory import RunDirectory
     from mprun.sweeps.sweep_directory import SweepDirectory
 
 
@@ -35,26 +35,15 @@ if TYPE_CHECKING:
 )
 @click.option("--latex", "kinds", flag_value="latex", multiple=True, help="Print the metrics as a LaTeX table.")
 @click.option("--qlog", "kinds", flag_value="qlog", multiple=True, help="Write the qlog of each end for viewers.")
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    metavar="NAME",
-    help="Write only this metric, with --markdown or --latex. Can be repeated.",
-)
-@click.option(
-    "--to",
-    "folder",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Write the files to DIRECTORY. Default: `tables` in the run or sweep.",
-)
+@options.metrics(help="Write only this metric, with --markdown or --latex. Can be repeated.")
+@options.to_folder("Write the files to DIRECTORY. Default: `tables` in the run or sweep.")
 @options.confidence
 def command(
     name: str,
     parent: Path,
     kinds: tuple[str, ...],
     metrics: tuple[str, ...],
-    folder: Path | None,
+    target: Path | None,
     confidence: float | None,
 ) -> None:
     """Export the results of a run or a sweep: its tables for other programs, or its metrics for a paper.
@@ -67,7 +56,6 @@ def command(
     trace with all events, and one for each path if the flow's QUIC library writes the paths.
     """
     from mprun.cli.operand import find_either
-    from mprun.runs.run_directory import RunDirectory, readable
 
     if not kinds:
         raise click.UsageError("write one of --csv, --sqlite, --markdown, --latex and --qlog")
@@ -78,18 +66,18 @@ def command(
         for kind in dict.fromkeys(kinds):
             if kind in ("markdown", "latex"):
                 text = _write_paper(found, cast("PaperFormat", kind), metrics, confidence)
-                if folder is None:
+                if target is None:
                     click.echo(text, nl=False)
                     continue
                 file_name = "metrics.tex" if kind == "latex" else "metrics.md"
-                target = _make(folder, found)
-                target.write_text(file_name, text)
-                click.echo(target.path / file_name)
+                folder = _make(target, found)
+                folder.write_text(file_name, text)
+                click.echo(folder.path / file_name)
             elif kind == "qlog":
-                for path in _write_qlogs(found, folder):
+                for path in _write_qlogs(found, target):
                     click.echo(path)
             else:
-                for path in _write_tables(found, kind, folder):
+                for path in _write_tables(found, kind, target):
                     click.echo(path)
 
 
@@ -100,7 +88,6 @@ def _write_paper(
     from mprun.metrics.statistics import CONFIDENCE
     from mprun.reports import paper
     from mprun.reports.metrics import choose_main, choose_metrics, list_metrics
-    from mprun.runs.run_directory import RunDirectory
     from mprun.sweeps.sweep_summary import read_summary
 
     if isinstance(found, RunDirectory):
@@ -123,7 +110,6 @@ def _check(metrics: Sequence[str], known: Sequence[str]) -> list[str]:
 
 def _write_tables(found: RunDirectory | SweepDirectory, kind: str, folder: Path | None) -> Iterator[Path]:
     """Write all tables, and yield the files. Raises MprunError if there are none."""
-    from mprun.runs.run_directory import RunDirectory
     from mprun.runs.table import writing
     from mprun.safety.cell import insert, write_csv
 
@@ -154,7 +140,6 @@ def _write_tables(found: RunDirectory | SweepDirectory, kind: str, folder: Path 
 
 def _write_qlogs(found: RunDirectory | SweepDirectory, folder: Path | None) -> Iterator[Path]:
     """Write the qlog of each end for viewers, and yield the files. Raises MprunError if there is none."""
-    from mprun.runs.run_directory import RunDirectory
     from mprun.workloads.qlog import QlogError, read, render
 
     if not isinstance(found, RunDirectory):
@@ -198,6 +183,4 @@ def _tables_of_sweep(found: SweepDirectory) -> Iterator[tuple[str, LazyFrame]]:
     yield "cells", sweep.cells.lazy()
     yield "statistics", sweep.statistics.lazy()
     if found.has("tables/faults.parquet"):
-        from mprun.runs.run_directory import read_table
-
         yield "faults", read_table(found.folder, "tables/faults.parquet")

@@ -3,31 +3,29 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mprun.cli import options
-from mprun.cli.completion import complete_metrics
 from mprun.cli.output import emit
-from mprun.machine import invoking_user
+from mprun.cli.progress import Bar, say_time
+from mprun.cli.terminal_table import show_table
+from mprun.errors import SpecError
+from mprun.model.units import format_measured
+from mprun.questions.faulted_run import FaultedRun, Group, by_kind, find_outliers, group
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mprun.model.permission import Consent
     from mprun.model.spec import FaultAction
-    from mprun.questions.faulted_run import FaultedRun, Group
     from mprun.questions.faults import Base, ComparedBy
     from mprun.questions.packet_choice import Fault, Packet
     from mprun.sweeps.sweep_directory import SweepDirectory
-    from mprun.sweeps.worker import Keep
 
 DEFAULT_FIRST = 200
 DEFAULT_BY = "50ms"
@@ -37,20 +35,12 @@ MOST_LISTED = 3
 
 
 @click.command("faults")
-@options.topology
-@options.experiment
-@click.option(
-    "--first",
-    type=click.IntRange(1, 100_000),
-    metavar="N",
-    help=f"Use only the first N packets. Default: {DEFAULT_FIRST}; with --budget all packets.",
+@options.files("topology experiment params seed outside")
+@options.runs("kernel parent consent cluster jobs keep.failed")
+@options.number(
+    "--first", 1, 100_000, f"Use only the first N packets. Default: {DEFAULT_FIRST}; with --budget all packets."
 )
-@click.option(
-    "--budget",
-    type=click.IntRange(1, 100_000),
-    metavar="N",
-    help="Use at most N packets: a sample of each direction, path and kind.",
-)
+@options.number("--budget", 1, 100_000, "Use at most N packets: a sample of each direction, path and kind.")
 @click.option(
     "--action",
     type=click.Choice(["drop", "delay", "duplicate", "strip"]),
@@ -66,42 +56,21 @@ MOST_LISTED = 3
 @click.option(
     "--pairs", is_flag=True, help="Give the fault to two packets at a time, of those that open connections and paths."
 )
-@click.option(
-    "--metric",
-    metavar="NAME",
-    shell_complete=complete_metrics,
+@options.metric(
     help="Measure this metric. Default: the end of the last flow, or the first goodput if all flows last a fixed time.",
 )
-@options.parameters
-@options.seed
-@options.kernel
-@options.parent
-@options.consent
-@options.allow_outside
 @click.option("--dry-run", is_flag=True, help="List the packets and estimate time and disk. Run nothing more.")
-@options.cluster
-@options.runs_at_once
-@options.keep("failed")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome of each packet as JSON.")
 def command(
-    topology: str,
-    experiment: str,
+    files: options.FileOptions,
+    runs: options.RunOptions,
     first: int | None,
     budget: int | None,
     action: FaultAction,
     by: str | None,
     pairs: bool,
     metric: str | None,
-    params: tuple[str, ...],
-    seed: int | None,
-    kernel: str,
-    parent: Path,
-    consent: Consent,
-    allow_outside: bool,
     dry_run: bool,
-    address: str | None,
-    jobs: int | None,
-    keep: Keep,
     as_json: bool,
 ) -> None:
     """Run once for each packet, with a fault of only this packet. Show which faults make a run fail or stand out.
@@ -109,13 +78,8 @@ def command(
     The expectations of the experiment decide what fails. The runs are a sweep, whose table `faults` has a row for each
     packet. The same command resumes a study that was interrupted.
     """
-    from mprun.cli.progress import Bar
-    from mprun.cli.sweep import start_executor
-    from mprun.cli.sweep_progress import SweepBar
-    from mprun.errors import SpecError
-    from mprun.inputs import load
+    from mprun.cli.sweep_work import held, run_cells, start_executor
     from mprun.inputs.keys.experiment import MPTCP_OPTION
-    from mprun.model.permission import Permissions
     from mprun.questions import faults
     from mprun.questions.packet_choice import Fault, pair, sample
     from mprun.runs import runner
@@ -126,15 +90,12 @@ def command(
         raise click.UsageError(f"--by is for 'delay' and 'duplicate', not for '{action}'")
     by_ns = _read_time(by or DEFAULT_BY) if action in ("delay", "duplicate") else 0
     fault = Fault(action, by_ns, MPTCP_OPTION if action == "strip" else 0)
-    allowed = Permissions(consent.commands, allow_outside)
-    loaded = load(topology, experiment, options.parse_parameters(params), seed, allowed=allowed)
-    for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    place = choose_place_of(loaded.values, "virtual", kernel)
+    loaded = files.load(runs.consent)
+    place = choose_place_of(loaded.values, "virtual", runs.kernel)
     options.note_unconfined()
     began = time.monotonic()
     with Bar() as bar:
-        base = faults.run_base(loaded, place, parent, consent, bar.show)
+        base = faults.run_base(loaded, place, runs.parent, runs.consent, bar.show)
     measured = faults.choose_metric(loaded, base.summary, metric)
     packets = base.packets[: first or (len(base.packets) if budget else DEFAULT_FIRST)]
     if action == "strip":
@@ -143,32 +104,25 @@ def command(
     if not candidates:
         raise SpecError("no packet of this run can have this fault")
     chosen = sample(candidates, budget) if budget and budget < len(candidates) else candidates
-    slots = execution.slots_for({place.name}, jobs, len(os.sched_getaffinity(0)))
     if not as_json:
-        click.echo(_say_estimate(base, chosen, slots, keep), err=True)
+        click.echo(_say_estimate(base, chosen, runs.slots({place.name}), runs.keep), err=True)
     if dry_run:
         _list_packets(chosen, as_json)
         return
-    cells, kernels = execution.place_cells(faults.make_cells(loaded, chosen, fault, place, kernel), "virtual", consent)
-    with closing(start_executor(cells, slots, address)) as executor:
+    made = faults.make_cells(loaded, chosen, fault, place, runs.kernel)
+    cells, kernels = execution.place_cells(made, "virtual", runs.consent)
+    with closing(start_executor(cells, runs)) as executor:
         inputs = runner.read_inputs(loaded.sources)
-        sweep, _ = execution.find_or_create(parent, cells, kernels, inputs, False)
-        invoking_user.give_at_exit(sweep.path)
-        with sweep.held():
-            sweep.note_command(sys.argv[1:])
-            work = execution.Execution(sweep, cells, keep, 0, consent)
-            with SweepBar() as runs:
-                work.run(executor, runs.show, runs.say)
+        sweep, _ = execution.find_or_create(runs.parent, cells, kernels, inputs, False)
+        with held(sweep):
+            run_cells(sweep, cells, runs, executor)
             without, faulted = faults.read_faulted(sweep, chosen, measured)
             unit = faults.unit_of(base.summary, measured)
             _conclude(sweep, without, faulted, fault, measured, unit, as_json, time.monotonic() - began)
     sys.exit(0 if all(one.status == "passed" for one in faulted) else 1)
 
 
-def _say_estimate(base: Base, chosen: Sequence[Packet], slots: int, keep: Keep) -> str:
-    from mprun.cli.progress import say_time
-    from mprun.model.units import format_measured
-
+def _say_estimate(base: Base, chosen: Sequence[Packet], slots: int, keep: str) -> str:
     captures = sum(base.run.folder.size(path) for path in base.run.captures().values())
     size = base.run_bytes * (len(chosen) + 1)
     more = "; a run that does not pass" if keep == "failed" else "; a run" if keep == "pcaps" else ""
@@ -183,7 +137,6 @@ def _list_packets(chosen: Sequence[Packet], as_json: bool) -> None:
     if as_json:
         emit([_packet(one) for one in chosen])
         return
-    from mprun.cli.terminal_table import show_table
 
     rows = [("packet", "way", "path", "kind", "time")]
     rows += [(one.label, one.way, one.path, one.kind, f"{one.at_ns / 1e9:.6f} s") for one in chosen]
@@ -202,7 +155,6 @@ def _conclude(
 ) -> None:
     """Write the table and the figure, and print the summary."""
     from mprun.questions import faults
-    from mprun.questions.faulted_run import find_outliers, group
     from mprun.reports.chart import WIDE, paint
     from mprun.reports.fault_figure import FaultyPacket, draw_faults
 
@@ -237,9 +189,6 @@ def _conclude(
 
 
 def _show_kinds(faulted: Sequence[FaultedRun], measured: ComparedBy, metric: str | None, unit: str) -> None:
-    from mprun.cli.terminal_table import show_table
-    from mprun.questions.faulted_run import by_kind
-
     factor = 1e-9 if metric is None else 1.0
     kinds, numbers = [("kind of packet",)], [["packets", "not passed", "least", "median", "most"]]
     for row in by_kind(faulted, measured):
@@ -261,14 +210,13 @@ def _show_groups(sweep: SweepDirectory, groups: Sequence[Group], metric: str | N
             click.echo(f"  {said}: {_say(_value(each, metric), unit)}")
         if number > MOST_LISTED:
             click.echo(f"  and {', '.join(each.packet.label for each in one.outcomes[MOST_LISTED:])}")
-        click.echo(f"  again: mprun runs rerun {options.spell_path(sweep.path)}/{one.outcomes[0].run}")
+        click.echo(f"  again: mprun verify --keep {options.spell_path(sweep.path)}/{one.outcomes[0].run}")
     if groups:
         click.echo()
 
 
 def _read_time(text: str) -> int:
     """Return a time in ns. Raises SpecError."""
-    from mprun.errors import SpecError
     from mprun.model import units
 
     try:
@@ -284,8 +232,6 @@ def _value(one: FaultedRun, metric: str | None) -> float | None:
 
 
 def _say(value: float | None, unit: str) -> str:
-    from mprun.model.units import format_measured
-
     return "-" if value is None else format_measured(value, unit)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mprun.cli import options
 from mprun.cli.output import emit
 from mprun.machine import invoking_user
 from mprun.safety.text import plain
@@ -23,15 +24,7 @@ if TYPE_CHECKING:
 
 @click.command("history")
 @click.argument("folder", type=click.Path(exists=True, path_type=Path), default=Path(), metavar="[DIRECTORY]")
-@click.option(
-    "--to",
-    "target",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default=Path("history.html"),
-    show_default=True,
-    metavar="FILE",
-    help="Write the page to FILE.",
-)
+@options.to("Write the page to FILE.", default=Path("history.html"))
 @click.option("--json", "as_json", is_flag=True, help="Print the values as JSON instead of a page.")
 def command(folder: Path, target: Path, as_json: bool) -> None:
     """Draw the values of all baselines below a directory over the commits of its git repository.

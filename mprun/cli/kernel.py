@@ -13,7 +13,8 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_kernels
-from mprun.cli.output import emit
+from mprun.cli.output import emit, tell_built
+from mprun.kernel import addition, store
 
 if TYPE_CHECKING:
     from mprun.kernel.addition import AdditionKind
@@ -31,9 +32,7 @@ def command() -> None:
 @command.command()
 @click.option("--source", type=click.Path(path_type=Path), help="Build this kernel tree or tarball, not Debian's.")
 @click.option("--name", default="default", show_default=True, help="Name the kernel, for --kernel NAME.")
-@click.option(
-    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Run N compilers at once. Default: the number of CPUs."
-)
+@options.compilers
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
@@ -87,9 +86,8 @@ def build(
 
     With --watch, COMMAND runs after each build, as in --watch -- mprun -t topo -x xp --kernel mine.
     """
-    from mprun.cli import built
     from mprun.cli.progress import Bar
-    from mprun.kernel import addition, build
+    from mprun.kernel import build
     from mprun.kernel.symbols import find_symbols
 
     if argv and not is_watched:
@@ -100,7 +98,7 @@ def build(
         with Bar() as bar:
             jobs_now = jobs or len(os.sched_getaffinity(0))
             kernel, fresh = build.build(source, name, jobs_now, bar.show, added, with_symbols)
-        built.tell(kernel, fresh, as_json)
+        tell_built(kernel, fresh, as_json)
         if with_symbols and not as_json:
             click.echo(f"symbols for gdb: {find_symbols(kernel)}")
 
@@ -121,8 +119,6 @@ def template(kind: AdditionKind, file: Path) -> None:
 
     The file compiles as it is, on Linux 6.12 and on 7.x. Its name becomes the name in the kernel.
     """
-    from mprun.kernel import addition
-
     addition.write_template(kind, file)
     click.echo(f"next: mprun kernel build --name mine --with-{kind} {file}")
 
@@ -134,8 +130,6 @@ def list_(as_json: bool) -> None:
 
     A kernel loses its name when another build takes the name. Such a kernel is named by its digest.
     """
-    from mprun.kernel import store
-
     kernels = store.list_kernels()
     if as_json:
         emit([{**asdict(kernel), "bytes": store.size_bytes(kernel)} for kernel in kernels])
@@ -168,7 +162,6 @@ def export(file: Path, name: str) -> None:
     The archive contains the changes of mprun, and names the source and the command that build the kernel again.
     """
     from mprun.bundles.installation import export as write
-    from mprun.kernel import store
     from mprun.machine import invoking_user
 
     digest = write(store.find_kernel(name), file)
@@ -189,9 +182,8 @@ def import_(file: Path, trust: str | None, name: str) -> None:
     """
     from mprun.bundles.installation import take_in
     from mprun.errors import SpecError
-    from mprun.kernel.store import NAME_PATTERN
 
-    if not NAME_PATTERN.fullmatch(name):
+    if not store.NAME_PATTERN.fullmatch(name):
         raise SpecError(f"'{name}' cannot be the name of a kernel: use letters, digits, '.', '_', '+' and '-'")
     done = take_in(file, trust, name)
     tools = f", with the tools {' and '.join(done.tools)}" if done.tools else ""
@@ -206,8 +198,6 @@ def rm(names: tuple[str, ...], yes: bool) -> None:
 
     A kernel with several names is removed with the last name.
     """
-    from mprun.kernel import store
-
     for kernel in store.choose(names):
         if yes or click.confirm(f"remove {kernel.name} ({kernel.version}, {kernel.digest[:8]})?"):
             store.remove(kernel)
@@ -218,8 +208,6 @@ def rm(names: tuple[str, ...], yes: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the kernel as JSON.")
 def info(name: str, as_json: bool) -> None:
     """Describe a kernel."""
-    from mprun.kernel import store
-
     kernel = store.find_kernel(name)
     if as_json:
         emit(kernel)
@@ -229,7 +217,16 @@ def info(name: str, as_json: bool) -> None:
 
 
 @command.command()
-@options.kernels
+@click.option(
+    "--kernel",
+    "kernels",
+    metavar="NAME",
+    multiple=True,
+    default=("default",),
+    show_default=True,
+    shell_complete=complete_kernels,
+    help="Boot this experiment kernel. Repeat the option to compare kernels.",
+)
 @click.option(
     "--only",
     metavar="NAME,...",
@@ -249,17 +246,14 @@ def info(name: str, as_json: bool) -> None:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Run the packetdrill scripts in DIR and its subfolders instead of the kernel's own tests.",
 )
-@options.seed
+@options.files("seed")
 @click.option(
     "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Run N tests at once. Default: the number of CPUs."
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
+@options.to_folder(
+    "Write the output of the scripts to DIRECTORY, one folder for each script.",
+    earlier=True,
     default=Path("runs/selftests"),
-    show_default=True,
-    help="Write the output of the scripts to this directory, one folder for each script.",
 )
 @click.option(
     "--known",
@@ -274,9 +268,9 @@ def test(
     kernels: tuple[str, ...],
     only: str | None,
     scheduler: str | None,
-    seed: int | None,
+    files: options.FileOptions,
     jobs: int | None,
-    output: Path,
+    target: Path,
     program: Path | None,
     suite: Path | None,
     known: Path | None,
@@ -294,7 +288,6 @@ def test(
     The exit status is 1 if a subtest fails that is not known to fail (see docs/reference/kernel-tests.md).
     """
     from mprun.cli import selftests
-    from mprun.kernel import store
     from mprun.kernel.selftests.known import read_known
 
     if as_tap and as_json:
@@ -302,9 +295,9 @@ def test(
     order = selftests.TestsToRun(
         only.split(",") if only else None,
         scheduler,
-        1 if seed is None else seed,
+        1 if files.seed is None else files.seed,
         jobs or len(os.sched_getaffinity(0)),
-        output,
+        target,
         program,
         suite,
         read_known(known) if known else (),

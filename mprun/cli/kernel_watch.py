@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from mprun.errors import MachineError, MprunError
-from mprun.kernel.watch import states, wait_for_change
+from mprun.kernel.watch import Watched, wait_for_change
 
 # The number of changed files that a line names.
 _SHOWN = 3
@@ -22,8 +22,9 @@ def watch(source: Path, files: Sequence[Path], build: Callable[[], object], argv
 
     source: a tree or a tarball. files: other files of the build. An interrupt ends it.
     """
+    watched = Watched(source, files)
     while True:
-        before = states(source, files)
+        before = watched.look()
         started = time.monotonic()
         try:
             build()
@@ -32,7 +33,7 @@ def watch(source: Path, files: Sequence[Path], build: Callable[[], object], argv
         else:
             _run(argv)
         click.echo(f"{time.monotonic() - started:.1f} s; waiting for the next save (Ctrl-C ends)", err=True)
-        changed = wait_for_change(before, lambda: states(source, files))
+        changed = wait_for_change(before, watched.look, watched.pause)
         more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
         click.echo(f"changed: {', '.join(changed[:_SHOWN])}{more}", err=True)
 

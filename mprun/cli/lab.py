@@ -7,7 +7,7 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,15 +18,15 @@ from mprun.cli import options
 from mprun.cli.completion import complete_labs
 from mprun.cli.output import emit, emit_csv
 from mprun.machine import invoking_user
+from mprun.machine.packaged import find_labs
+from mprun.model.units import format_measured
 
 if TYPE_CHECKING:
     from mprun.inputs.keys.lab_definition import LabProfile
-    from mprun.labs.definition import Lab, Step
+    from mprun.labs.definition import Lab
     from mprun.labs.grade import Grade
     from mprun.labs.steps import Done, LabRun, Scope
     from mprun.metrics.claim_check import JudgedClaim
-    from mprun.model.engine_name import EngineChoice
-    from mprun.model.permission import Consent
     from mprun.statements.evaluation import Comparison
     from mprun.sweeps.execution import SweepProgress
 
@@ -63,7 +63,6 @@ def command() -> None:
 def list_(as_json: bool) -> None:
     """List the labs."""
     from mprun.labs.catalog import open_lab
-    from mprun.machine.packaged import find_labs
 
     labs = [open_lab(str(folder)) for folder in find_labs().values()]
     if as_json:
@@ -140,12 +139,8 @@ def start(name: str, directory: Path | None) -> None:
 @click.option(
     "--new", "anew", is_flag=True, help="Run all steps of --profile published again, also steps with earlier runs."
 )
-@options.parameters
-@options.seed
-@options.engine
-@options.kernel_of_lab
-@options.parent
-@options.consent
+@options.files("params seed")
+@options.runs("engine kernel.lab parent consent")
 @click.option("--dry-run", is_flag=True, help="List the steps and sweeps with their numbers of runs; run none.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def run(
@@ -154,12 +149,8 @@ def run(
     profile: LabProfile,
     figures: tuple[str, ...],
     anew: bool,
-    params: tuple[str, ...],
-    seed: int | None,
-    engine: EngineChoice,
-    kernel: str | None,
-    parent: Path,
-    consent: Consent,
+    files: options.FileOptions,
+    runs: options.RunOptions,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -174,7 +165,6 @@ def run(
     from mprun.cli.progress import Bar
     from mprun.labs.catalog import open_here, open_lab
     from mprun.labs.steps import Scope, run_labs
-    from mprun.machine.packaged import find_labs
     from mprun.runs.place import choose_place
 
     if names and all_:
@@ -182,20 +172,18 @@ def run(
     if figures and profile != "published":
         raise click.UsageError("figures belong to the publication: add --profile published to --figure")
     scope = Scope(profile, figures, profile == "published" and not anew)
-    given = options.parse_parameters(params)
     wanted = [str(folder) for folder in find_labs().values()] if all_ else names
-    labs = [open_lab(name, given) for name in wanted] or [open_here(given)]
-    if all_ and kernel is None:
+    labs = [open_lab(name, files.parameters) for name in wanted] or [open_here(files.parameters)]
+    if all_ and not runs.kernel:
         labs = _leave_out_own_kernels(labs)
     if dry_run:
         _show_work(labs, scope, as_json)
         return
-    kernel = _choose_kernel(labs, kernel)
-    place = choose_place(engine, kernel)
+    place = choose_place(runs.engine, runs.kernel or _choose_kernel(labs))
     if not as_json:
         click.echo(f"engine: {place.name} ({place.reason})", err=True)
     began = time.monotonic()
-    runs = sum(len(scope.steps_of(lab)) for lab in labs)
+    count = sum(len(scope.steps_of(lab)) for lab in labs)
     over: list[Done] = []
     results: list[LabRun] = []
     with Bar() as bar:
@@ -206,7 +194,7 @@ def run(
                 invoking_user.give(done.directory)
 
         def look() -> None:
-            bar.show("running", len(over) / max(runs, 1), f"{len(over)} of {runs} runs")
+            bar.show("running", len(over) / max(count, 1), f"{len(over)} of {count} runs")
 
         def tell(state: SweepProgress) -> None:
             bar.show("running a sweep", state.done / max(state.total, 1), f"{state.done} of {state.total} runs")
@@ -214,9 +202,9 @@ def run(
         def say(text: str) -> None:
             click.echo(text, err=True)
 
-        for result in run_labs(labs, scope, place, parent, report, look, consent, seed, tell, say):
+        for result in run_labs(labs, scope, place, runs.parent, report, look, runs.consent, files.seed, tell, say):
             results.append(result)
-            page = _write_page(parent, result)
+            page = _write_page(runs.parent, result)
             if not as_json:
                 _show_lab(result)
                 _show_figures(result, page)
@@ -257,16 +245,14 @@ def _leave_out_own_kernels(labs: Sequence[Lab]) -> list[Lab]:
     return [lab for lab in labs if lab.kernel is None]
 
 
-def _choose_kernel(labs: Sequence[Lab], asked: str | None) -> str:
-    """Return the name of the kernel to run labs on: the one asked for, or else that of the labs.
+def _choose_kernel(labs: Sequence[Lab]) -> str:
+    """Return the name of the kernel that labs run on.
 
     Raises MachineError if the kernel of a lab is not built, SpecError for labs of different kernels.
     """
     from mprun.errors import MachineError, SpecError
     from mprun.kernel.store import DEFAULT_NAME, list_kernels
 
-    if asked is not None:
-        return asked
     own = [(lab, lab.kernel) for lab in labs if lab.kernel is not None]
     if not own:
         return DEFAULT_NAME
@@ -322,20 +308,23 @@ def check(name: str | None, folders: tuple[Path, ...], profile: LabProfile, as_j
     digests = digests_of(lab, profile)
     grades = [grade(lab, profile, digests, folder) for folder in folders or (Path(),)]
     if as_json:
-        keys = ("directory", "lab", "held", "of", "runs", "left", "claims")
-        rows = [
-            (
-                str(one.folder),
-                lab.name,
-                one.held,
-                len(one.judgements),
-                _paths(one.runs),
-                _left_to_json(lab, one.left),
-                _claims_to_json(one.judgements),
-            )
-            for one in grades
-        ]
-        emit([dict(zip(keys, row, strict=True)) for row in rows])
+        emit(
+            [
+                {
+                    "directory": str(one.folder),
+                    "lab": lab.name,
+                    "held": one.held,
+                    "of": len(one.judgements),
+                    "runs": {step: str(run.path) for step, run in one.runs.items()},
+                    "left": [
+                        {"step": step.name, "reason": reason, "command": step.command(lab.folder)}
+                        for step, reason in one.left
+                    ],
+                    "claims": _claims_to_json(one.judgements),
+                }
+                for one in grades
+            ]
+        )
     elif as_csv:
         says = [claim.says for claim in lab.claims_of(profile)]
         emit_csv(
@@ -352,15 +341,6 @@ def check(name: str | None, folders: tuple[Path, ...], profile: LabProfile, as_j
             click.echo(f"\n  {one.held} of {len(one.judgements)} claims hold")
             _show_left(lab, one)
     sys.exit(0 if all(one.held == len(one.judgements) for one in grades) else 1)
-
-
-def _paths(runs: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(run.path) for name, run in runs.items()}
-
-
-def _left_to_json(lab: Lab, left: Sequence[tuple[Step, str]]) -> list[dict[str, str]]:
-    keys = ("step", "reason", "command")
-    return [dict(zip(keys, (step.name, reason, step.command(lab.folder)), strict=True)) for step, reason in left]
 
 
 def _show_left(lab: Lab, grade: Grade) -> None:
@@ -380,8 +360,6 @@ def _show_left(lab: Lab, grade: Grade) -> None:
 
 def _show_lab(result: LabRun) -> None:
     """Print the outcome of each step with the lab's metrics and the name of the run, then the claims."""
-    from mprun.model.units import format_measured
-
     lab = result.lab
     click.echo(f"\n{click.style(f'{lab.name}: {lab.title}', bold=True)}")
     click.echo("\n".join(f"  {line}" for line in _say_files(lab)) + "\n")
@@ -467,7 +445,6 @@ def _show_judgements(judgements: Sequence[JudgedClaim]) -> None:
 def say_comparison(comparison: Comparison) -> str:
     """Return `xp.bulk.goodput = 36.93 Mbit/s >= 34.02 Mbit/s = 1.8 * tcp.bulk.goodput`. A number stands for itself."""
     from mprun.model.metric import SYMBOLS
-    from mprun.model.units import format_measured
 
     symbol = SYMBOLS[comparison.unit] if comparison.unit else "1"
     left, right = (format_measured(value, symbol) for value in (comparison.left_amount, comparison.right_amount))

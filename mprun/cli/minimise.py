@@ -16,7 +16,6 @@ from mprun.machine import invoking_user
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from mprun.model.permission import Consent
     from mprun.questions.minimise import RunFailure
 
 DEFAULT_BUDGET = 500
@@ -24,42 +23,14 @@ DEFAULT_BUDGET = 500
 
 @click.command("minimise")
 @click.argument("name", metavar="RUN", shell_complete=complete_runs)
-@click.option(
-    "--to",
-    "folder",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("minimal"),
-    show_default=True,
-    metavar="DIRECTORY",
-    help="Write topo.yaml and xp.yaml to DIRECTORY.",
+@options.to_folder("Write topo.yaml and xp.yaml to DIRECTORY.", default=Path("minimal"))
+@options.fail_if(
+    help="Keep this true: 'bulk.goodput < 20mbit'. Default: the run's first unmet expectation, failure or error."
 )
-@click.option(
-    "--fail-if",
-    metavar="STATEMENT",
-    help="Keep this true: 'bulk.goodput < 20mbit'. Default: the run's first unmet expectation, failure or error.",
-)
-@click.option(
-    "--budget",
-    type=click.IntRange(1, 100_000),
-    default=DEFAULT_BUDGET,
-    show_default=True,
-    metavar="N",
-    help="Make at most N runs.",
-)
-@options.kernel_of_original
-@options.parent
-@options.consent
+@options.number("--budget", 1, 100_000, "Make at most N runs.", DEFAULT_BUDGET)
+@options.runs("kernel.original parent consent")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def command(
-    name: str,
-    folder: Path,
-    fail_if: str | None,
-    budget: int,
-    kernel: str | None,
-    parent: Path,
-    consent: Consent,
-    as_json: bool,
-) -> None:
+def command(name: str, target: Path, fail_if: str | None, budget: int, runs: options.RunOptions, as_json: bool) -> None:
     """Find the smallest topology and experiment that fail in the same way as a run.
 
     Hosts, links, flows, events and settings are removed, durations are cut, and numbers are rounded. One run decides
@@ -72,20 +43,20 @@ def command(
     from mprun.runs.place import choose_place
     from mprun.runs.provenance import find_kernel
 
-    run = find_exact_run(parent, name)
-    options.refuse_existing(folder)
+    run = find_exact_run(runs.parent, name)
+    options.refuse_existing(target)
     statement = read_statement(fail_if)
-    place = choose_place("virtual", kernel or find_kernel(run.environment()))
+    place = choose_place("virtual", runs.kernel or find_kernel(run.environment()))
 
     def tell(failure: RunFailure | None) -> None:
         click.echo(f"keeps: {plain(failure.text if failure else fail_if)}", err=True)
 
     with Bar() as bar:
-        done = minimise(run, place, statement, consent, budget, bar.show, tell)
-    invoking_user.make_folder(folder)
+        done = minimise(run, place, statement, runs.consent, budget, bar.show, tell)
+    invoking_user.make_folder(target)
     head = f"# Smallest case of: {plain(run.title)}\n"
-    paths = write_files(done.tree, folder, head)
-    invoking_user.give(folder)
+    paths = write_files(done.tree, target, head)
+    invoking_user.give(target)
     if as_json:
         emit(
             {

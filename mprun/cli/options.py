@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that several commands share, and the functions that evaluate them."""
+"""Options that several commands share, and the functions that evaluate them.
+
+Options that travel together are one value: `files` gives a command `FileOptions`, `runs` gives it `RunOptions`, and
+`verdicts` gives it `VerdictOptions`.
+"""
 
 from __future__ import annotations
 
@@ -7,107 +11,36 @@ import functools
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mprun.cli.completion import complete_files, complete_kernels, complete_parameters
-from mprun.errors import SpecError
+from mprun.cli.completion import complete_files, complete_kernels, complete_metrics, complete_parameters
+from mprun.errors import MachineError, SpecError
 from mprun.machine import invoking_user
 from mprun.model.engine_name import ENGINE_CHOICES
+from mprun.model.permission import NO_COMMANDS, Consent, Permissions
 from mprun.safety.text import printable
 
 if TYPE_CHECKING:
+    from mprun.inputs import Loaded
+    from mprun.model.engine_name import EngineChoice, EngineName
     from mprun.reports.test_results import CheckedExpectation
     from mprun.runs.run_directory import RunDirectory
     from mprun.sweeps.sweep_directory import SweepDirectory
     from mprun.sweeps.worker import Keep
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 DEFAULT_PARENT = Path("runs")
 # Longer lines of prose are hard to read.
 _MOST_WIDTH = 100
 _BEFORE_UNIT = re.compile(r"(\d) (?=(?:%|[kMGT]?(?:bit/s|B)|[mun]?s)(?![\w/]))")
-
-
-def topology(command: CommandT) -> CommandT:
-    return click.option(
-        "-t",
-        "--topology",
-        required=True,
-        metavar="FILE",
-        shell_complete=complete_files,
-        help="Read the topology from FILE, FILE.yaml or FILE.yml.",
-    )(command)
-
-
-def experiment(command: CommandT) -> CommandT:
-    return click.option(
-        "-x",
-        "--experiment",
-        required=True,
-        metavar="FILE",
-        shell_complete=complete_files,
-        help="Read the experiment from FILE, FILE.yaml or FILE.yml.",
-    )(command)
-
-
-def parameters(command: CommandT) -> CommandT:
-    return click.option(
-        "-p",
-        "--param",
-        "params",
-        multiple=True,
-        metavar="NAME=VALUE",
-        shell_complete=complete_parameters,
-        help="Override a parameter of the files. Can be repeated.",
-    )(command)
-
-
-def seed(command: CommandT) -> CommandT:
-    return click.option(
-        "--seed",
-        type=click.IntRange(0, 2**63 - 1),
-        metavar="N",
-        help="Set the seed of all randomness. Default: the seed in the file.",
-    )(command)
-
-
-def strict(command: CommandT) -> CommandT:
-    return click.option("--strict", is_flag=True, help="Treat warnings as errors.")(command)
-
-
-def engine(command: CommandT) -> CommandT:
-    return click.option(
-        "--engine",
-        type=click.Choice(ENGINE_CHOICES),
-        default="auto",
-        show_default=True,
-        help="Choose where to run. `virtual`: simulated time, without root, repeatable. `real`: this machine's kernel. "
-        "`auto`: the engine in your configuration file, or virtual if it names none.",
-    )(command)
-
-
-_kernel_option = partial(click.option, "--kernel", metavar="NAME", shell_complete=complete_kernels)
-kernel = _kernel_option(default="default", show_default=True, help="Boot this experiment kernel.")
-kernels = click.option(
-    "--kernel",
-    "kernels",
-    metavar="NAME",
-    multiple=True,
-    default=("default",),
-    show_default=True,
-    shell_complete=complete_kernels,
-    help="Boot this experiment kernel. Repeat the option to compare kernels.",
-)
-kernel_of_original = _kernel_option(
-    help="Boot this experiment kernel. Default: the kernel of the original, if it is built."
-)
-kernel_of_lab = _kernel_option(help="Boot this experiment kernel. Default: the kernel that the lab names, or default.")
 
 
 class ResultFolder(click.Path):
@@ -127,84 +60,6 @@ class ResultFolder(click.Path):
         return path
 
 
-def note_unconfined() -> None:
-    """Print a note if this machine cannot keep programs of a run from the user's files."""
-    from mprun.runs.place import tell_unconfined
-
-    if note := tell_unconfined():
-        click.echo(f"note: {note}", err=True)
-
-
-def parent(command: CommandT) -> CommandT:
-    return click.option(
-        "-o",
-        "--output",
-        "parent",
-        type=ResultFolder(),
-        default=DEFAULT_PARENT,
-        show_default=True,
-        help="Read and write run directories in this directory.",
-    )(command)
-
-
-def consent(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --allow-exec and the options that some machines need with it. The command gets them as `consent`."""
-
-    @functools.wraps(command)
-    def with_consent(*args: Any, allow_exec: bool, unconfined: bool, as_root: bool, **rest: Any) -> Any:
-        from mprun.model.permission import Consent
-
-        return command(*args, consent=Consent(allow_exec, unconfined, as_root), **rest)
-
-    for names, what in (
-        (
-            ("--allow-exec-as-root", "as_root"),
-            "With --allow-exec, also run a file's commands as root in the real engine.",
-        ),
-        (
-            ("--unconfined",),
-            "With --allow-exec, also run a file's commands on a machine without Landlock. "
-            "The commands can then read your files.",
-        ),
-        (
-            ("--allow-exec",),
-            "Run the commands in a file (tool: exec), and a topology that is a Python program.",
-        ),
-    ):
-        with_consent = click.option(*names, is_flag=True, help=what)(with_consent)
-    return with_consent
-
-
-cluster = click.option("--cluster", "address", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
-runs_at_once = click.option(
-    "-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Run N runs at once. Default: one for each CPU."
-)
-
-
-def keep(default: Keep) -> Callable[[CommandT], CommandT]:
-    """Add --keep: which runs of a sweep keep their captures."""
-    return click.option(
-        "--keep",
-        type=click.Choice(["pcaps", "none", "failed"]),
-        default=default,
-        show_default=True,
-        help="Keep the captures of all runs, of no run, or of the runs that did not pass.",
-    )
-
-
-def allow_python(command: CommandT) -> CommandT:
-    """Add --allow-exec to a command that builds a topology and runs no experiment."""
-    return click.option("--allow-exec", is_flag=True, help="Run a topology that is a Python program.")(command)
-
-
-def allow_outside(command: CommandT) -> CommandT:
-    return click.option(
-        "--allow-outside",
-        is_flag=True,
-        help="Allow files to name files outside their own folder (include, extends, schedule, trace, size.file).",
-    )(command)
-
-
 class NewFile(click.Path):
     """A file to be written. Its directory is checked before anything takes time."""
 
@@ -218,6 +73,335 @@ class NewFile(click.Path):
         return path
 
 
+_file_option = partial(click.option, metavar="FILE", shell_complete=complete_files)
+_topology = partial(_file_option, "-t", "--topology", help="Read the topology from FILE, FILE.yaml or FILE.yml.")
+_experiment = partial(_file_option, "-x", "--experiment", help="Read the experiment from FILE, FILE.yaml or FILE.yml.")
+_engine_option = partial(click.option, "--engine", type=click.Choice(ENGINE_CHOICES), default="auto", show_default=True)
+_kernel_option = partial(click.option, "--kernel", metavar="NAME", shell_complete=complete_kernels)
+parent = click.option(
+    "-o",
+    "--output",
+    "parent",
+    type=ResultFolder(),
+    default=DEFAULT_PARENT,
+    show_default=True,
+    help="Read and write run directories in this directory.",
+)
+
+
+def _keep(default: Keep) -> Decorator:
+    """Return --keep: the runs of a sweep that keep their captures."""
+    return click.option(
+        "--keep",
+        type=click.Choice(["pcaps", "none", "failed"]),
+        default=default,
+        show_default=True,
+        help="Keep the captures of all runs, of no run, or of the runs that did not pass.",
+    )
+
+
+# The options of a group. A name that ends in a point and a word is another form of the option before the point.
+_FILES: Mapping[str, Decorator] = {
+    "topology": _topology(required=True),
+    "topology.optional": _topology(default=""),
+    "experiment": _experiment(required=True),
+    "experiment.optional": _experiment(default=""),
+    "params": click.option(
+        "-p",
+        "--param",
+        "params",
+        multiple=True,
+        metavar="NAME=VALUE",
+        shell_complete=complete_parameters,
+        help="Override a parameter of the files. Can be repeated.",
+    ),
+    "seed": click.option(
+        "--seed",
+        type=click.IntRange(0, 2**63 - 1),
+        metavar="N",
+        help="Set the seed of all randomness. Default: the seed in the file.",
+    ),
+    "strict": click.option("--strict", is_flag=True, help="Treat warnings as errors."),
+    # of a command that builds a topology and runs no experiment
+    "python": click.option("--allow-exec", "python", is_flag=True, help="Run a topology that is a Python program."),
+    "outside": click.option(
+        "--allow-outside",
+        "outside",
+        is_flag=True,
+        help="Allow files to name files outside their own folder (include, extends, schedule, trace, size.file).",
+    ),
+}
+_RUNS: Mapping[str, Decorator] = {
+    "engine": _engine_option(
+        help="Choose where to run. `virtual`: simulated time, without root, repeatable. `real`: this machine's kernel. "
+        "`auto`: the engine in your configuration file, or virtual if it names none.",
+    ),
+    "engine.original": _engine_option(
+        help="Choose where to run. `virtual`: simulated time. `real`: this machine's kernel. `auto`: the engine of the "
+        "original, if it is virtual or your configuration file names it.",
+    ),
+    "kernel": _kernel_option(default="default", show_default=True, help="Boot this experiment kernel."),
+    "kernel.original": _kernel_option(
+        default="", help="Boot this experiment kernel. Default: the kernel of the original, if it is built."
+    ),
+    "kernel.lab": _kernel_option(
+        default="", help="Boot this experiment kernel. Default: the kernel that the lab names, or default."
+    ),
+    "parent": parent,
+    "allow_exec": click.option(
+        "--allow-exec",
+        is_flag=True,
+        help="Run the commands in a file (tool: exec), and a topology that is a Python program.",
+    ),
+    "unconfined": click.option(
+        "--unconfined",
+        is_flag=True,
+        help="With --allow-exec, also run a file's commands on a machine without Landlock. The commands can then read "
+        "your files.",
+    ),
+    "as_root": click.option(
+        "--allow-exec-as-root",
+        "as_root",
+        is_flag=True,
+        help="With --allow-exec, also run a file's commands as root in the real engine.",
+    ),
+    "cluster": click.option("--cluster", metavar="ADDRESS", help="Run on the workers of this Dask scheduler."),
+    "jobs": click.option(
+        "-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Run N runs at once. Default: one for each CPU."
+    ),
+    "keep.pcaps": _keep("pcaps"),
+    "keep.none": _keep("none"),
+    "keep.failed": _keep("failed"),
+}
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """The files of a command, and how they are read. A command without an option has its default.
+
+    - topology, experiment: names of files; empty if none was given.
+    - params: texts such as `NAME=VALUE`.
+    - seed: None for the seed in the file.
+    - python: run a topology that is a Python program.
+    - outside: the files may name files outside their own folder.
+    """
+
+    topology: str = ""
+    experiment: str = ""
+    params: tuple[str, ...] = ()
+    seed: int | None = None
+    strict: bool = False
+    python: bool = False
+    outside: bool = False
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The parameters by name. Raises SpecError for a text that is not NAME=VALUE."""
+        found = {}
+        for text in self.params:
+            name, equals, value = text.partition("=")
+            if not equals or not name:
+                raise SpecError(f"-p {text}: write -p NAME=VALUE")
+            found[name] = value
+        return found
+
+    def permissions(self, consent: Consent = NO_COMMANDS) -> Permissions:
+        """Return the rights of the files. consent: of a command that runs an experiment."""
+        return Permissions(self.python or consent.commands, self.outside)
+
+    def load(self, consent: Consent = NO_COMMANDS) -> Loaded:
+        """Read and check the files, and print their warnings. Raises InputError, or SpecError for a parameter."""
+        from mprun.inputs import load
+
+        files = (self.topology, self.experiment or None)
+        loaded = load(*files, self.parameters, self.seed, self.strict, self.permissions(consent))
+        warn(loaded.warnings)
+        return loaded
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The way in which a command makes runs. A command without an option has its default.
+
+    - kernel: an experiment kernel; empty for the kernel of the original or of the lab.
+    - parent: the folder of runs.
+    - allow_exec, unconfined, as_root: the consent to run the commands in files.
+    - cluster: the address of a Dask scheduler; None for this machine.
+    - jobs: the number of runs at once; None for one for each CPU.
+    - keep: the runs that keep their captures.
+    """
+
+    engine: EngineChoice = "auto"
+    kernel: str = ""
+    parent: Path = DEFAULT_PARENT
+    allow_exec: bool = False
+    unconfined: bool = False
+    as_root: bool = False
+    cluster: str | None = None
+    jobs: int | None = None
+    keep: Keep = "pcaps"
+
+    @property
+    def consent(self) -> Consent:
+        return Consent(self.allow_exec, self.unconfined, self.as_root)
+
+    def slots(self, engines: Collection[EngineName]) -> int:
+        """Return the number of runs at once on this machine. Raises SpecError for too many runs in real time."""
+        from mprun.sweeps.execution import slots_for
+
+        return slots_for(engines, self.jobs, len(os.sched_getaffinity(0)))
+
+
+@dataclass(frozen=True)
+class VerdictOptions:
+    """The files for the verdict on each expectation, as JUnit XML and as TAP. None: the file is not written."""
+
+    junit: Path | None = None
+    tap: Path | None = None
+
+    @property
+    def is_wanted(self) -> bool:
+        return (self.junit or self.tap) is not None
+
+    def write(self, title: str, checks: Iterable[CheckedExpectation]) -> None:
+        """Write the files."""
+        from mprun.reports.test_results import to_junit, to_tap
+
+        found = list(checks)
+        if self.junit is not None:
+            self.junit.write_text(to_junit(title, found), encoding="utf-8")
+        if self.tap is not None:
+            self.tap.write_text(to_tap(found), encoding="utf-8")
+
+
+def files(words: str) -> Decorator:
+    """Return a decorator that adds options of files, by their names in _FILES. The command gets them as `files`."""
+    return _group(FileOptions, "files", {word: _FILES[word] for word in words.split()})
+
+
+def runs(words: str) -> Decorator:
+    """Return a decorator that adds options of runs, by their names in _RUNS. The command gets them as `runs`.
+
+    The word `consent` stands for the three options of consent.
+    """
+    chosen = words.replace("consent", "allow_exec unconfined as_root").split()
+    return _group(RunOptions, "runs", {word: _RUNS[word] for word in chosen})
+
+
+def verdicts(command: CommandT) -> Callable[..., Any]:
+    """Add --junit and --tap. The command gets them as `verdicts`."""
+    chosen = {
+        name: click.option(
+            f"--{name}",
+            type=NewFile(),
+            metavar="FILE",
+            help=f"Write the verdict on each expectation to FILE as {what}.",
+        )
+        for name, what in (("junit", "JUnit XML"), ("tap", "TAP"))
+    }
+    return _group(VerdictOptions, "verdicts", chosen)(command)
+
+
+def _group(kind: Callable[..., object], name: str, chosen: Mapping[str, Decorator]) -> Decorator:
+    """Return a decorator that adds options, and gives their values to the command as one value of a dataclass.
+
+    - name: of this parameter of the command.
+    - chosen: the options by the names of the fields, with or without a form.
+    """
+    own = {one.partition(".")[0] for one in chosen}
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_group(**given: Any) -> Any:
+            values = {key: given.pop(key) for key in own}
+            return command(**given, **{name: kind(**values)})
+
+        added: Callable[..., Any] = with_group
+        for option in reversed(list(chosen.values())):
+            added = option(added)
+        return added
+
+    return add
+
+
+def to(what: str, earlier: bool = False, **settings: Any) -> Decorator:
+    """Return a decorator that adds --to, where a command writes. The command gets it as `target`.
+
+    - what: the help text.
+    - earlier: also take the earlier spelling of this option, -o, with a note.
+    - settings: other settings of click's option.
+    """
+    settings = {"metavar": "FILE", "type": click.Path(dir_okay=False, path_type=Path), **settings}
+    if settings.get("default") is not None:
+        settings["show_default"] = True
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_target(earlier_target: Any = None, **given: Any) -> Any:
+            if earlier_target is not None:
+                click.echo("note: here -o is now spelled --to", err=True)
+                given["target"] = earlier_target
+            return command(**given)
+
+        added: Callable[..., Any] = with_target
+        if earlier:
+            what_it_is = "Write to this place. The option is now spelled --to."
+            old = ("-o", "--output", "earlier_target")
+            added = click.option(*old, type=settings["type"], hidden=True, help=what_it_is)(added)
+        return click.option("--to", "target", help=what, **settings)(added)
+
+    return add
+
+
+def earlier(command: click.Command, name: str, now: str, callback: Callable[..., Any] | None = None) -> click.Command:
+    """Return a hidden command with an earlier spelling, which prints the new one as a note and does the same.
+
+    - now: the new spelling.
+    - callback: what it does instead of `command`.
+    """
+    work = callback or command.callback
+    assert work is not None
+
+    def call(**given: Any) -> Any:
+        click.echo(f"note: this command is now `{now}`", err=True)
+        return work(**given)
+
+    return click.Command(name, callback=call, params=command.params, help=command.help, hidden=True)
+
+
+to_folder = partial(to, metavar="DIRECTORY", type=click.Path(file_okay=False, path_type=Path))
+metric = partial(click.option, "--metric", metavar="NAME", shell_complete=complete_metrics)
+metrics = partial(metric, "metrics", multiple=True)
+fail_if = partial(click.option, "--fail-if", metavar="STATEMENT")
+
+
+def number(names: str, least: int, most: int, what: str, default: int | None = None, **settings: Any) -> Decorator:
+    """Return a decorator that adds an option with a whole number. names: of click, in one text. what: the help text."""
+    kind = click.IntRange(least, most)
+    return click.option(
+        *names.split(), type=kind, metavar="N", help=what, default=default, show_default=True, **settings
+    )
+
+
+compilers = click.option(
+    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Run N compilers at once. Default: the number of CPUs."
+)
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Print warnings, each once."""
+    for warning in dict.fromkeys(warnings):
+        click.echo(f"warning: {warning}", err=True)
+
+
+def note_unconfined() -> None:
+    """Print a note if this machine cannot keep programs of a run from the user's files."""
+    from mprun.runs.place import tell_unconfined
+
+    if note := tell_unconfined():
+        click.echo(f"note: {note}", err=True)
+
+
 def refuse_existing(folder: Path) -> None:
     """Raise SpecError if a folder already has the files of a case, topo.yaml or xp.yaml."""
     for path in (folder / "topo.yaml", folder / "xp.yaml"):
@@ -225,16 +409,34 @@ def refuse_existing(folder: Path) -> None:
             raise SpecError(f"{path} exists: remove it, or name another directory with --to")
 
 
-def verdicts(command: CommandT) -> CommandT:
-    """Add --junit and --tap."""
-    for name, what in (("tap", "TAP"), ("junit", "JUnit XML")):
-        command = click.option(
-            f"--{name}",
-            type=NewFile(),
-            metavar="FILE",
-            help=f"Write the verdict on each expectation to FILE as {what}.",
-        )(command)
-    return command
+def write_new(path: Path, text: str) -> None:
+    """Write a file that does not exist yet. Raises SpecError if it does, and MachineError if it cannot be written."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise SpecError(f"{path} would be overwritten: name a new file") from None
+    except OSError as error:
+        raise MachineError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from error
+
+
+def write_files(files: Mapping[Path, str], advice: str, is_forced: bool = False) -> None:
+    """Write files, and their folders.
+
+    advice: if files exist. is_forced: overwrite them. Raises SpecError if they exist, MachineError if one cannot be
+    written.
+    """
+    present = [str(path) for path in files if path.exists() or path.is_symlink()]
+    if present and not is_forced:
+        raise SpecError(f"{' and '.join(present)} would be overwritten: {advice}")
+    try:
+        for path, text in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("w" if is_forced else "x", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise MachineError(f"{error.filename}: cannot be written: {reason}") from None
 
 
 def terminal_width() -> int:
@@ -258,30 +460,6 @@ def wrap(text: str, first: str, rest: str | None = None) -> str:
     joined = _BEFORE_UNIT.sub("\\1\u00a0", printable(text))
     filled = textwrap.fill(joined, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
     return filled.replace("\u00a0", " ")
-
-
-def write_verdicts(title: str, checks: Iterable[CheckedExpectation], junit: Path | None, tap: Path | None) -> None:
-    """Write the files of --junit and --tap."""
-    if junit is None and tap is None:
-        return
-    from mprun.reports.test_results import to_junit, to_tap
-
-    found = list(checks)
-    if junit is not None:
-        junit.write_text(to_junit(title, found), encoding="utf-8")
-    if tap is not None:
-        tap.write_text(to_tap(found), encoding="utf-8")
-
-
-def parse_parameters(params: tuple[str, ...]) -> dict[str, str]:
-    """Return `-p a=1 -p b=2` as a dict. Raise SpecError for a text that is not NAME=VALUE."""
-    found = {}
-    for text in params:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise SpecError(f"-p {text}: write -p NAME=VALUE")
-        found[name] = value
-    return found
 
 
 def _read_confidence(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:

@@ -13,6 +13,7 @@ from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit
 from mprun.machine import invoking_user
+from mprun.model.units import format_measured
 from mprun.safety.text import printable
 
 # The number of connections of a capture that are shown: the ones with the most payload.
@@ -91,8 +92,6 @@ def _echo_parts(first: str, parts: Sequence[str]) -> None:
 
 def _say_connection(one: Mapping[str, Any]) -> list[str]:
     """Return the ends and the protocol, and then the payload of each direction."""
-    from mprun.model.units import format_measured
-
     ends = f"{_say_end(one, 'source')} > {_say_end(one, 'destination')}"
     protocol = one["protocol"].upper()
     if one["token"] is not None:
@@ -112,8 +111,6 @@ def _say_connection(one: Mapping[str, Any]) -> list[str]:
 
 def _say_subflows(members: Sequence[Mapping[str, Any]], connection: Mapping[str, Any]) -> list[str]:
     """Return a line for each subflow, in the direction that carried more."""
-    from mprun.model.units import format_measured
-
     way = "forward" if connection["forward_bytes"] >= connection["reverse_bytes"] else "reverse"
     total = sum(one[f"{way}_new_bytes"] for one in members)
     names = [one["path"] or f"{_say_end(one, 'source')} > {_say_end(one, 'destination')}" for one in members]
@@ -132,8 +129,6 @@ def _say_subflows(members: Sequence[Mapping[str, Any]], connection: Mapping[str,
 
 def _show_delays(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the one-way delays of each pair of captures, a line for each path."""
-    from mprun.model.units import format_measured
-
     if not rows:
         return
     click.echo(click.style("one-way delays", bold=True))

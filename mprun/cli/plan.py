@@ -9,63 +9,27 @@ from pathlib import Path
 import click
 
 from mprun.cli import options
-from mprun.cli.completion import complete_files
-from mprun.model.plan import Plan
+from mprun.model.plan import Plan, render
 
 
 @click.command("plan")
-@click.option(
-    "-t",
-    "--topology",
-    metavar="FILE",
-    shell_complete=complete_files,
-    help="Read the topology from FILE, FILE.yaml or FILE.yml.",
-)
-@click.option(
-    "-x",
-    "--experiment",
-    metavar="FILE",
-    shell_complete=complete_files,
-    help="Read the experiment from FILE, FILE.yaml or FILE.yml.",
-)
-@options.parameters
-@options.seed
-@options.strict
-@options.allow_python
-@options.allow_outside
+@options.files("topology.optional experiment.optional params seed strict python outside")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 @click.option("--diff", nargs=2, metavar="A B", help="Compare two plans: run directories or plan.json files.")
-def command(
-    topology: str | None,
-    experiment: str | None,
-    params: tuple[str, ...],
-    seed: int | None,
-    strict: bool,
-    allow_exec: bool,
-    allow_outside: bool,
-    as_json: bool,
-    diff: tuple[str, str] | None,
-) -> None:
+def command(files: options.FileOptions, as_json: bool, diff: tuple[str, str] | None) -> None:
     """Show what a run would do: the commands of each node, as a person would type them.
 
     The plan does not depend on this machine: it is the plan for the virtual engine on Debian 12. Its digest
     is the same on every machine.
     """
-    from mprun.model.plan import render
-
     if diff:
         _show_difference(*diff)
         return
-    if not topology or not experiment:
+    if not files.topology or not files.experiment:
         raise click.UsageError("give -t and -x, or --diff A B")
     from mprun.compile import allocate, compile_plan
-    from mprun.inputs import load
-    from mprun.model.permission import Permissions
 
-    allowed = Permissions(allow_exec, allow_outside)
-    loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, allowed)
-    for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
+    loaded = files.load()
     plan = compile_plan(loaded.spec, allocate(loaded.spec))
     click.echo(plan.to_text() if as_json else render(plan), nl=False)
 
@@ -73,8 +37,6 @@ def command(
 def _show_difference(first: str, second: str) -> None:
     """Print the difference. The exit status is 1 if the plans differ, as for diff(1)."""
     import difflib
-
-    from mprun.model.plan import render
 
     one, other = (render(_read_plan(name)).splitlines() for name in (first, second))
     lines = list(difflib.unified_diff(one, other, first, second, lineterm="", n=1))

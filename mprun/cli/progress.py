@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # In a log: the time until the first line of progress, the growth factor of the intervals, and the longest interval.
 FIRST_S, GROWTH, MOST_S = 10.0, 1.5, 120.0
+BAR_WIDTH = 30
+_TEXTS = ("{task.description}", "[dim]{task.fields[note]}")
 
 
 class Pace:
@@ -57,7 +59,7 @@ class Bar(Live):
     """The phase and the progress of a long operation. It is quiet while a person uses the terminal."""
 
     def __init__(self, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(_make_progress() if sys.stderr.isatty() and not quiet else None)
+        super().__init__(make_progress(*_TEXTS, is_timed=True) if sys.stderr.isatty() and not quiet else None)
         self._text = ""
         self._began = (0.0, 0.0)
         self._clock = clock
@@ -94,16 +96,15 @@ def say_time(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _make_progress() -> Progress:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+def make_progress(*texts: str, is_timed: bool = False) -> Progress:
+    """Return a bar on standard error with texts behind it, as rich formats them.
 
-    return Progress(
-        BarColumn(bar_width=30),
-        TaskProgressColumn(),
-        TextColumn("{task.description}"),
-        TextColumn("[dim]{task.fields[note]}"),
-        TimeRemainingColumn(compact=True),
-        console=Console(stderr=True),
-        transient=True,
-    )
+    is_timed: with the share that is done, and the remaining time.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns: list[ProgressColumn] = [BarColumn(bar_width=BAR_WIDTH), *map(TextColumn, texts)]
+    if is_timed:
+        columns = [columns[0], TaskProgressColumn(), *columns[1:], TimeRemainingColumn(compact=True)]
+    return Progress(*columns, console=Console(stderr=True), transient=True)

@@ -10,7 +10,12 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
+from mprun.cli.operand import find_either, open_operands
+from mprun.cli.progress import Bar
 from mprun.machine import invoking_user
+from mprun.metrics.statistics import CONFIDENCE
+from mprun.runs.run_directory import RunDirectory, readable
+from mprun.sweeps.sweep_directory import SweepDirectory
 
 
 @click.command("report")
@@ -38,35 +43,32 @@ def command(names: tuple[str, ...], parent: Path, is_shown: bool, confidence: fl
 
 
 def _report_one(parent: Path, name: str, confidence: float | None) -> Path:
-    from mprun.cli.operand import find_either
-    from mprun.cli.progress import Bar
-    from mprun.metrics.statistics import CONFIDENCE
-    from mprun.reports.run_page import make_report
-    from mprun.reports.sweep_page import make_sweep_report
-    from mprun.runs.run_directory import RunDirectory, readable
-    from mprun.sweeps.sweep_directory import SweepDirectory
-
     found = find_either(parent, name)
     if isinstance(found, RunDirectory):
         options.refuse_confidence(confidence)
         options.restore_tables(found)
     else:
         options.tell_incomplete(found)
+    return write_report(found, confidence or CONFIDENCE)
+
+
+def write_report(found: RunDirectory | SweepDirectory, confidence: float = CONFIDENCE) -> Path:
+    """Write the report of a run or a sweep, with progress. Return the path of the page."""
+    from mprun.reports.run_page import make_report
+    from mprun.reports.sweep_page import make_sweep_report
+
     with readable(found.path), Bar() as bar:
-        if isinstance(found, SweepDirectory):
-            path = make_sweep_report(found, bar.show, confidence or CONFIDENCE)
-        else:
+        if isinstance(found, RunDirectory):
             path = make_report(found, bar.show)
+        else:
+            path = make_sweep_report(found, bar.show, confidence)
     invoking_user.give(path.parent)
     return path
 
 
 def _report_several(parent: Path, names: Sequence[str], confidence: float | None) -> Path:
     from mprun.cli.compare import name_operands, write_comparison
-    from mprun.cli.operand import open_operands
-    from mprun.metrics.statistics import CONFIDENCE
     from mprun.reports.comparison_page import measure
-    from mprun.runs.run_directory import RunDirectory
     from mprun.sweeps.operands import read_operands
 
     with open_operands(parent, names) as named:

@@ -12,11 +12,10 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit
+from mprun.cli.progress import Bar
 
 if TYPE_CHECKING:
     from mprun.engines.agent_process import Shell
-    from mprun.model.engine_name import EngineChoice
-    from mprun.model.permission import Consent
     from mprun.model.spec import Spec
     from mprun.runs.run_directory import RunDirectory
 
@@ -25,65 +24,42 @@ WIDE = 100
 
 
 @click.command("run")
-@options.topology
-@options.experiment
-@options.parameters
-@options.seed
-@options.strict
-@options.engine
-@options.kernel
-@options.parent
-@options.consent
-@options.allow_outside
+@options.files("topology experiment params seed strict outside")
+@options.runs("engine kernel parent consent")
 @click.option("--shell", type=click.Choice(["before", "after"]), help="Open Mininet's prompt before or after the run.")
 @options.verdicts
 @click.option("--all", "show_all", is_flag=True, help="Show all metrics, with their meanings.")
 @click.option("--open", "is_shown", is_flag=True, help="Write the report of the run, and open it in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with the directory of the run.")
 def command(
-    topology: str,
-    experiment: str,
-    params: tuple[str, ...],
-    seed: int | None,
-    strict: bool,
-    engine: EngineChoice,
-    kernel: str,
-    parent: Path,
-    consent: Consent,
-    allow_outside: bool,
+    files: options.FileOptions,
+    runs: options.RunOptions,
     shell: Shell | None,
-    junit: Path | None,
-    tap: Path | None,
+    verdicts: options.VerdictOptions,
     show_all: bool,
     is_shown: bool,
     as_json: bool,
 ) -> None:
     """Run an experiment on a topology and write all results to runs/latest."""
-    from mprun.cli.progress import Bar
     from mprun.cli.show_run import show_summary
-    from mprun.inputs import load
-    from mprun.model.permission import Permissions
     from mprun.runs import runner
     from mprun.runs.place import choose_place_of
 
-    allowed = Permissions(consent.commands, allow_outside)
-    loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, allowed)
-    for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    place = choose_place_of(loaded.values, engine, kernel)
+    loaded = files.load(runs.consent)
+    place = choose_place_of(loaded.values, runs.engine, runs.kernel)
     if not as_json:
         click.echo(f"engine: {place.name} ({place.reason})", err=True)
         if loaded.spec.experiment.repeat.most > 1:
             click.echo("note: this is one run; `mprun sweep` repeats it as the file asks", err=True)
     inputs = runner.read_inputs(loaded.sources)
-    request = runner.RunRequest(loaded.spec, place, loaded.warnings, inputs, shell, consent, loaded.parameters)
+    request = runner.RunRequest(loaded.spec, place, loaded.warnings, inputs, shell, runs.consent, loaded.parameters)
     with Bar(quiet=shell is not None) as bar:
-        run, summary = runner.run_request(request, parent, bar.show)
-    linked = _link(run, loaded.spec, Path(experiment).parent)
-    if junit or tap:
+        run, summary = runner.run_request(request, runs.parent, bar.show)
+    linked = _link(run, loaded.spec, Path(files.experiment).parent)
+    if verdicts.is_wanted:
         from mprun.reports.test_results import checks_of_run
 
-        options.write_verdicts(run.title, checks_of_run(run.title, summary), junit, tap)
+        verdicts.write(run.title, checks_of_run(run.title, summary))
     if as_json:
         emit({"directory": str(run.path), **summary.to_json()})
     else:
@@ -96,8 +72,10 @@ def command(
         if is_terminal and not is_shown:
             click.echo("to look at it: mprun show, or mprun report --open")
     if is_shown:
-        _open_report(run)
-    if strict and summary.warnings:
+        from mprun.cli.report import write_report
+
+        options.launch(write_report(run))
+    if files.strict and summary.warnings:
         click.echo("failed because of its warnings (--strict)", err=True)
         sys.exit(1)
     sys.exit(0 if summary.status == "passed" else 1)
@@ -114,15 +92,6 @@ def _plot(run: RunDirectory, width: int) -> None:
         chart = next((one for one in charts_of(run) if one.is_over_time), None)
         if chart is not None:
             click.echo("\n".join(to_text(chart, width)) + "\n")
-
-
-def _open_report(run: RunDirectory) -> None:
-    from mprun.cli.progress import Bar
-    from mprun.reports.run_page import make_report
-
-    with Bar() as bar:
-        page = make_report(run, bar.show)
-    options.launch(page)
 
 
 def _link(run: RunDirectory, spec: Spec, folder: Path) -> list[str]:

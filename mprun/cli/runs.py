@@ -1,64 +1,117 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun runs list|show|open|rerun|rm`."""
+"""`mprun runs list|rm`: the runs and sweeps of a folder, with conditions, columns and order, also as a page."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun.cli import options, runs_list, show, wireshark
-from mprun.cli.completion import complete_runs
+from mprun.cli import options, show, verify, wireshark
+from mprun.cli.completion import complete_runs, complete_values
+from mprun.cli.output import emit
+from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from mprun.model.engine_name import EngineChoice
-    from mprun.model.permission import Consent
+    from mprun.runs.index.listed import DirectoryKind, Scan
+    from mprun.runs.index.selection import ListCell, ListedRow, Listing, ListRequest
+
+
+# The number of damaged runs, or of other folders, that are named.
+MOST_NAMED = 5
 
 
 @click.group("runs", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """List, show, open, repeat and remove runs.
+    """List and remove runs.
 
     RUN is the directory, the name, the beginning of the name or the digest of a run, or `latest`.
     """
 
 
-# `mprun show` again: a person who has listed the runs looks for it here
-command.add_command(show.command)
-command.add_command(wireshark.command, "open")
-command.add_command(runs_list.command, "list")
+def _split(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names in texts such as `scheduler,bulk.goodput`."""
+    return tuple(name for text in texts for part in text.split(",") if (name := part.strip()))
 
 
-@command.command()
-@click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
-@options.engine
-@options.kernel_of_original
+@command.command("list")
 @options.parent
-@options.consent
-def rerun(name: str, engine: EngineChoice, kernel: str | None, parent: Path, consent: Consent) -> None:
-    """Repeat a run in a new run directory.
+@click.option(
+    "--where",
+    multiple=True,
+    metavar="STATEMENT",
+    shell_complete=complete_values,
+    help="List only runs for which this holds, such as `scheduler=roundrobin` or `bulk.goodput > 10mbit`. "
+    "Can be repeated.",
+)
+@click.option(
+    "--columns",
+    multiple=True,
+    metavar="NAME,...",
+    callback=_split,
+    shell_complete=complete_values,
+    help="Show the values of these parameters and metrics. Can be repeated.",
+)
+@click.option(
+    "--sort",
+    metavar="NAME",
+    default="",
+    shell_complete=complete_values,
+    help="List by the value of this parameter or metric, the smallest first. Default: the oldest run first.",
+)
+@click.option("--reverse", "is_reversed", is_flag=True, help="List in the reverse order.")
+@click.option("--all", "is_deep", is_flag=True, help="List also each run of the sweeps.")
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
+@click.option(
+    "--html",
+    "page",
+    type=options.NewFile(),
+    metavar="FILE",
+    help="Write the list to FILE as a page with a table to sort and filter. It links to the reports.",
+)
+def list_(
+    parent: Path,
+    where: tuple[str, ...],
+    columns: tuple[str, ...],
+    sort: str,
+    is_reversed: bool,
+    is_deep: bool,
+    as_json: bool,
+    page: Path | None,
+) -> None:
+    """List the runs and sweeps, oldest first.
 
-    The engine is the engine of the original run. The real engine is used only if --engine or your configuration
-    file names it.
+    STATEMENT is a condition on a text, such as `scheduler=roundrobin`, or a statement over values with units, such as
+    `bulk.goodput > 10mbit`. A name is a parameter, an axis of a matrix, a metric, or name, status, engine or seed. A
+    run that lacks a value is left out.
     """
-    from mprun.cli.operand import find_run
-    from mprun.cli.progress import Bar
-    from mprun.cli.show_run import show_summary
-    from mprun.runs.place import refuse_machine_kernel
-    from mprun.runs.repetition import repeat
+    from mprun.runs.index.listed import scan
+    from mprun.runs.index.selection import ListRequest
 
-    original = find_run(parent, name)
-    if engine == "auto":
-        before = original.environment().engine
-        refuse_machine_kernel(before, engine)
-        engine = before
-    options.note_unconfined()
-    with Bar() as bar:
-        again = repeat(original, original.path.parent, engine, kernel, consent, bar.show)
-    show_summary(again.summary, again.run)
-    sys.exit(0 if again.summary.status == "passed" else 1)
+    if as_json and page is not None:
+        raise click.UsageError("--json conflicts with --html: remove one of the two")
+    request = ListRequest(where, columns, sort, is_reversed)
+    found = scan(parent, is_deep)
+    listing = _ask(parent, found, is_deep, request, page is not None)
+    for note in listing.notes:
+        click.echo(f"note: {plain(note)}", err=True)
+    if as_json:
+        emit([_describe(row, listing) for row in listing.rows])
+    elif page is not None:
+        _write_page(page, parent, listing, request)
+    else:
+        _show(listing, parent)
+    # a program finds the problems in the rows
+    shown = {row.entry.damage for row in listing.rows} if as_json else ()
+    _name([problem for problem in listing.damage if problem not in shown])
+    if found.strange:
+        more = f" and {len(found.strange) - MOST_NAMED} more" if len(found.strange) > MOST_NAMED else ""
+        click.echo(f"note: no run and no sweep: {', '.join(found.strange[:MOST_NAMED])}{more}", err=True)
 
 
 @command.command()
@@ -77,3 +130,103 @@ def rm(names: tuple[str, ...], parent: Path, yes: bool) -> None:
                 sweep_directory.remove(found)
             else:
                 run_directory.remove(found)
+
+
+def _ask(parent: Path, found: Scan, is_deep: bool, request: ListRequest, for_page: bool) -> Listing:
+    """Return the list. A page whose columns nobody has chosen has the main ones."""
+    from mprun.runs.index.database import Index, ask
+    from mprun.runs.index.selection import select
+
+    kinds: Sequence[DirectoryKind] = ("run", "sweep", "run of sweep") if is_deep else ("run", "sweep")
+    lacking = "" if is_deep or all(one.kind == "run" for one in found.found) else "; --all adds the runs of sweeps"
+
+    def question(index: Index) -> Listing:
+        asked = request
+        if for_page and not request.columns:
+            from mprun.reports.listing_page import choose_columns
+
+            asked = replace(request, columns=choose_columns(index.parameter_names(), index.metric_names()))
+        return select(index, asked, lacking)
+
+    with _late_bar() as progress:
+        answer, reason = ask(parent, found, kinds, question, progress)
+    if reason:
+        click.echo(f"note: the list is not kept for the next time: {plain(reason)}", err=True)
+    return answer
+
+
+@contextlib.contextmanager
+def _late_bar() -> Iterator[Any]:
+    """Yield a function that shows progress. The bar is made when there is something to show: making it takes time."""
+    from mprun.cli.progress import Bar
+
+    with contextlib.ExitStack() as holding:
+        bars: list[Bar] = []
+
+        def show(text: str, done: float) -> None:
+            if not bars:
+                bars.append(holding.enter_context(Bar()))
+            bars[0].show(text, done)
+
+        yield show
+
+
+def _describe(row: ListedRow, listing: Listing) -> dict[str, Any]:
+    """Return a row for programs."""
+    entry = row.entry
+    told: dict[str, Any] = {"name": entry.name, "status": entry.status, "engine": entry.engine}
+    if entry.damage:
+        told["fault"] = entry.damage
+    return {**told, "values": dict(row.values)} if listing.columns else told
+
+
+def _show(listing: Listing, parent: Path) -> None:
+    if not listing.rows:
+        click.echo(f"no run in {parent} matches" if listing.total else f"no runs in {parent}")
+    elif not listing.columns:
+        for row in listing.rows:
+            click.echo(f"{row.entry.status:10} {row.entry.engine:8} {row.entry.name}")
+    else:
+        from mprun.cli.terminal_table import show_table
+
+        first = [["status", "engine", "name"]]
+        first += [[row.entry.status, row.entry.engine, row.entry.name] for row in listing.rows]
+        columns = [[plain(name), *(_spell(row.values[name]) for row in listing.rows)] for name in listing.columns]
+        show_table(first, columns, len(first[0]))
+
+
+def _spell(cell: ListCell) -> str:
+    from mprun.runs.index.selection import spell
+
+    return plain(spell(cell))
+
+
+def _name(problems: Sequence[str]) -> None:
+    """Print the first problems, and the number of the others."""
+    for problem in problems[:MOST_NAMED]:
+        click.echo(f"warning: {problem}", err=True)
+    if len(problems) > MOST_NAMED:
+        click.echo(f"warning: {len(problems) - MOST_NAMED} more runs or sweeps are damaged", err=True)
+
+
+def _write_page(page: Path, parent: Path, listing: Listing, request: ListRequest) -> None:
+    from mprun.machine import invoking_user
+    from mprun.reports.listing_page import write_listing
+
+    write_listing(page, parent, listing, request)
+    invoking_user.give(page)
+    click.echo(page)
+
+
+@options.runs("engine.original kernel.original parent consent jobs")
+def _rerun(name: str, runs: options.RunOptions, **_: Any) -> None:
+    """Repeat a run, and end as the repetition: this was a command before `verify --keep`."""
+    from mprun.runs.run_directory import RunDirectory
+
+    done = verify.verify(name, runs, is_kept=True, as_json=False)
+    sys.exit(0 if RunDirectory(done.path).summary().status == "passed" else 1)
+
+
+command.add_command(options.earlier(show.command, "show", "mprun show"))
+command.add_command(options.earlier(wireshark.command, "open", "mprun wireshark"))
+command.add_command(options.earlier(verify.command, "rerun", "mprun verify --keep", _rerun))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from contextlib import closing
@@ -22,101 +21,58 @@ if TYPE_CHECKING:
     from mprun.model.search_space import Search
     from mprun.questions.search import SearchedPoint, SearchResult
     from mprun.sweeps.sweep_directory import SweepDirectory
-    from mprun.sweeps.worker import Keep
 
 DEFAULT_BUDGET = 128
 
 
 @click.command("search")
-@options.topology
-@options.experiment
-@click.option(
-    "--budget",
-    type=click.IntRange(4, 100_000),
-    default=DEFAULT_BUDGET,
-    show_default=True,
-    metavar="N",
-    help="Use at most N points. A point needs a run, and one for each control.",
+@options.files("topology experiment params seed outside")
+@options.runs("kernel parent consent cluster jobs keep.none")
+@options.number(
+    "--budget", 4, 100_000, "Use at most N points. A point needs a run, and one for each control.", DEFAULT_BUDGET
 )
-@click.option(
-    "--to",
-    "folder",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("worst"),
-    show_default=True,
-    metavar="DIRECTORY",
-    help="Write topo.yaml and xp.yaml of the worst point to DIRECTORY.",
-)
-@options.parameters
-@options.seed
-@options.kernel
-@options.parent
-@options.consent
-@options.allow_outside
-@options.cluster
-@options.runs_at_once
-@options.keep("none")
+@options.to_folder("Write topo.yaml and xp.yaml of the worst point to DIRECTORY.", default=Path("worst"))
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome of each point as JSON.")
-def command(
-    topology: str,
-    experiment: str,
-    budget: int,
-    folder: Path,
-    params: tuple[str, ...],
-    seed: int | None,
-    kernel: str,
-    parent: Path,
-    consent: Consent,
-    allow_outside: bool,
-    address: str | None,
-    jobs: int | None,
-    keep: Keep,
-    as_json: bool,
-) -> None:
+def command(files: options.FileOptions, runs: options.RunOptions, budget: int, target: Path, as_json: bool) -> None:
     """Find the conditions under which a statement does not hold, and the boundary around them.
 
     `search` in the experiment says what varies, which statement should hold, and which control runs must pass at the
     same point. The runs are a sweep, whose table `search` has a row for each point. The same command resumes a search.
     """
-    from mprun.cli.growing import growing_sweep
-    from mprun.cli.sweep import start_executor
+    from mprun.cli.sweep_work import growing_sweep, start_executor
     from mprun.errors import SpecError
     from mprun.inputs import load_search
-    from mprun.model.permission import Permissions
     from mprun.questions.proposal import load_optimiser
     from mprun.questions.search import cells_of, find_violation
     from mprun.runs import runner
     from mprun.sweeps import execution
 
     load_optimiser()
-    options.refuse_existing(folder)
-    allowed = Permissions(consent.commands, allow_outside)
-    loaded, load_at = load_search(topology, experiment, options.parse_parameters(params), seed, allowed)
-    for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
+    options.refuse_existing(target)
+    allowed = files.permissions(runs.consent)
+    loaded, load_at = load_search(files.topology, files.experiment, files.parameters, files.seed, allowed)
+    options.warn(loaded.warnings)
     search = loaded.spec.experiment.search
     assert search is not None
     options.note_unconfined()
-    slots = execution.slots_for({"virtual"}, jobs, len(os.sched_getaffinity(0)))
     began = time.monotonic()
     asked, inputs = f"{search} {budget}", runner.read_inputs(loaded.sources)
     # a cluster that cannot be used leaves no directory behind
-    first, _ = execution.place_cells(cells_of([loaded], kernel), "virtual", consent)
+    first, _ = execution.place_cells(cells_of([loaded], runs.kernel), "virtual", runs.consent)
     with (
-        closing(start_executor(first, slots, address)) as executor,
-        growing_sweep(parent, asked, inputs, keep, consent, executor) as (growing, run_cells),
+        closing(start_executor(first, runs)) as executor,
+        growing_sweep(asked, inputs, runs, executor) as (growing, run_cells),
     ):
-        found = find_violation(
-            search, budget, loaded.spec.experiment.seed, load_at, lambda cases: run_cells(cells_of(cases, kernel))
-        )
+        seed = loaded.spec.experiment.seed
+        found = find_violation(search, budget, seed, load_at, lambda cases: run_cells(cells_of(cases, runs.kernel)))
         if not growing.has_begun:
             raise SpecError(f"every point is below a floor, as {found.tested[0].reason}: change 'floors' or 'vary'")
-        files = _write(search, found, growing.directory, folder, consent)
+        written = _write(search, found, growing.directory, target, runs.consent)
     took_s = time.monotonic() - began
     if as_json:
-        _emit(search, found, growing.directory, files)
+        _emit(search, found, growing.directory, written)
     else:
-        _show(search, found, growing.directory, files, took_s)
+        _show(search, found, growing.directory, written, took_s)
     sys.exit(1 if found.worst else 0)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from mprun.cli.output import emit
+from mprun.cli.output import emit, mark
 from mprun.cli.progress import Bar
 from mprun.errors import MachineError, SpecError
 from mprun.kernel.selftests import packetdrill, tc
@@ -182,8 +182,7 @@ def _show(judged: JudgedScript) -> None:
     ):
         counts += [f"{len(names)} {word}"] if names else []
     simulated = "" if result.simulated_s is None else f"{result.simulated_s:8.1f} s simulated"
-    mark = click.style("✓", fg="green") if judged.passed else click.style("✗", fg="red")
-    click.echo(f"{mark} {judged.label:28} {', '.join(counts):32} {simulated} in {result.wall_s:6.1f} s")
+    click.echo(f"{mark(judged.passed)} {judged.label:28} {', '.join(counts):32} {simulated} in {result.wall_s:6.1f} s")
     for name in result.names("skipped"):
         click.echo(f"    skipped: {name}")
     for name, reason in judged.reasons.items():

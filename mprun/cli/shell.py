@@ -10,12 +10,8 @@ import select
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import click
-
-if TYPE_CHECKING:
-    from mprun.model.engine_name import EngineChoice
 
 from mprun.cli import options
 from mprun.errors import Interrupted
@@ -23,35 +19,21 @@ from mprun.machine.scratch import scratch
 
 
 @click.command("shell")
-@options.topology
-@options.parameters
-@options.allow_python
-@options.allow_outside
-@options.engine
-@options.kernel
-def command(
-    topology: str,
-    params: tuple[str, ...],
-    allow_exec: bool,
-    allow_outside: bool,
-    engine: EngineChoice,
-    kernel: str,
-) -> None:
+@options.files("topology params python outside")
+@options.runs("engine kernel")
+def command(files: options.FileOptions, runs: options.RunOptions) -> None:
     """Build the network and open Mininet's prompt, in real time.
 
     Commands are, for example, `client ping server`, `client ip route`, `nodes`, `links`, `dump` and `exit`.
     Nothing remains after `exit`.
     """
-    from mprun.inputs import load
-    from mprun.model.permission import Permissions
     from mprun.runs import runner
     from mprun.runs.place import choose_place
 
     if not sys.stdin.isatty():
         sys.exit(_from_pipe([sys.executable, "-P", "-m", "mprun", *sys.argv[1:]]))
-    allowed = Permissions(allow_exec, allow_outside)
-    loaded = load(topology, None, options.parse_parameters(params), allowed=allowed)
-    place = choose_place(engine, kernel)
+    loaded = files.load()
+    place = choose_place(runs.engine, runs.kernel)
     click.echo(f"engine: {place.name} ({place.reason}), in real time", err=True)
     with scratch("mprun-shell-") as folder, _nothing_kept():
         request = runner.RunRequest(loaded.spec, place, loaded.warnings, shell="only")

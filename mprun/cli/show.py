@@ -16,7 +16,6 @@ from mprun.runs.run_directory import RunDirectory, readable
 
 if TYPE_CHECKING:
     from mprun.model.run_summary import Summary
-    from mprun.model.sweep_files import SweepSummary
     from mprun.sweeps.sweep_directory import SweepDirectory
 
 
@@ -60,22 +59,17 @@ def command(
 
     found = find_either(parent, name)
     with readable(found.path):
-        if cost:
-            from mprun.cli.show_cost import show_cost
+        if cost or kernel_log or counters is not None or trace is not None:
+            from mprun.cli import show_kernel
 
-            show_cost(found, as_json)
-        elif kernel_log:
-            from mprun.cli.show_kernel import show_kernel_log
-
-            show_kernel_log(found, as_json)
-        elif counters is not None:
-            from mprun.cli.show_kernel import show_counters
-
-            show_counters(found, counters, as_json)
-        elif trace is not None:
-            from mprun.cli.show_trace import show_trace
-
-            show_trace(found, trace, as_json)
+            if cost:
+                show_kernel.show_cost(found, as_json)
+            elif kernel_log:
+                show_kernel.show_kernel_log(found, as_json)
+            elif counters is not None:
+                show_kernel.show_counters(found, counters, as_json)
+            elif trace is not None:
+                show_kernel.show_trace(found, trace, as_json)
         else:
             _show(found, confidence, show_all, as_json)
 
@@ -92,7 +86,9 @@ def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_a
         options.restore_tables(found)
         show_summary(_show_figures(found, summary), found, show_all)
         return
-    of_sweep = _read_sweep(found)
+    from mprun.sweeps.sweep_summary import read_summary
+
+    of_sweep = read_summary(found)
     if as_json:
         emit({"directory": str(found.path), **of_sweep.to_json()})
     else:
@@ -104,12 +100,6 @@ def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_a
         show_sweep(of_sweep, found, confidence=confidence or CONFIDENCE, asked=asked)
         if of_sweep.status == INCOMPLETE and (text := found.tell_how_to_go_on()):
             click.echo(text)
-
-
-def _read_sweep(sweep: SweepDirectory) -> SweepSummary:
-    from mprun.sweeps.sweep_summary import read_summary
-
-    return read_summary(sweep)
 
 
 def _show_figures(run: RunDirectory, summary: Summary) -> Summary:

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun show --kernel-log` and `--counters`: what the kernel of a run said and counted."""
+"""`mprun show --cost`, `--kernel-log`, `--counters` and `--trace`: what the kernel of a run said, did and counted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from heapq import merge
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,13 +16,45 @@ from mprun.cli import options
 from mprun.cli.output import emit
 from mprun.cli.terminal_table import show_table
 from mprun.errors import SpecError
+from mprun.model.problem import name_nearest
+from mprun.model.trace_event_name import event_of
 from mprun.runs.run_directory import RunDirectory
 
 if TYPE_CHECKING:
+    import polars
+
     from mprun.sweeps.sweep_directory import SweepDirectory
 
 COLOURS = {"emerg": "red", "alert": "red", "crit": "red", "err": "red", "warn": "yellow"}
 ALL_THAT_GREW = "*"
+# The rows of the table of costs.
+MOST_ROWS = 15
+
+
+def show_cost(found: RunDirectory | SweepDirectory, as_json: bool) -> None:
+    """Print the real time of a run and the stops of its programs. Raises SpecError if nothing was counted."""
+    run = options.need_run(found, "--cost")
+    if not run.has("stops.json"):
+        raise SpecError(
+            f"{run.path} has no counts of stops: only the virtual engine counts them, and a kernel of this version "
+            "of mprun"
+        )
+    stops, wall_s = run.stops(), run.wall_s()
+    total = sum(stop.count for stop in stops)
+    if as_json:
+        emit({"directory": str(run.path), "wall_s": wall_s, "stops": total, "by_call": stops})
+        return
+    of_program: Counter[str] = Counter()
+    for stop in stops:
+        of_program[stop.program] += stop.count
+    programs = ", ".join(f"{program} {count:,}" for program, count in of_program.most_common(5))
+    click.echo(f"{wall_s:.1f} s of real time in the kernel; {total:,} stops of programs: {programs}\n")
+    click.echo(f"{'stops':>12}  {'share':>6}  {'call':20} program")
+    for stop in stops[:MOST_ROWS]:
+        click.echo(f"{stop.count:12,}  {stop.count / total:6.1%}  {stop.call:20} {stop.program}")
+    if len(stops) > MOST_ROWS:
+        rest = sum(stop.count for stop in stops[MOST_ROWS:])
+        click.echo(f"{rest:12,}  {rest / total:6.1%}  {len(stops) - MOST_ROWS} others")
 
 
 def show_kernel_log(found: RunDirectory | SweepDirectory, as_json: bool) -> None:
@@ -102,3 +137,66 @@ def _read_table(run: RunDirectory, name: str) -> list[dict[str, Any]]:
         options.restore_tables(run)
     tables = dict(run.tables())
     return tables[name].collect().to_dicts() if name in tables else []
+
+
+def show_trace(found: RunDirectory | SweepDirectory, pattern: str, as_json: bool) -> None:
+    """Print the number of events of each kind, or the events whose names match a pattern.
+
+    Raises SpecError if the run has no events, or if nothing matches.
+    """
+    run = options.need_run(found, "--trace")
+    if run.has("agent.json"):
+        options.restore_tables(run)
+    tables = {event: table for name, table in run.tables() if (event := event_of(name))}
+    if not tables:
+        raise SpecError(
+            f"{run.path} has no trace events: write 'tracepoints: [tcp:tcp_probe]' in the experiment, and run it again"
+        )
+    if not pattern:
+        _show_counts(run, tables, as_json)
+        return
+    chosen = {event: table for event, table in tables.items() if fnmatchcase(event, pattern)}
+    if not chosen:
+        raise SpecError(f"the run recorded no event '{pattern}'{name_nearest(pattern, tables, 'events')}")
+    rows = merge(*(_rows_of(event, table) for event, table in chosen.items()), key=itemgetter("time_ns"))
+    if as_json:
+        emit({"directory": str(run.path), "events": list(rows)})
+        return
+    for row in rows:
+        click.echo(_spell(row))
+
+
+def _show_counts(run: RunDirectory, tables: Mapping[str, polars.LazyFrame], as_json: bool) -> None:
+    import polars
+
+    time = polars.col("time_ns")
+    counts = [
+        {
+            "event": event,
+            **table.select(count=polars.len(), first_ns=time.min(), last_ns=time.max()).collect().row(0, named=True),
+        }
+        for event, table in sorted(tables.items())
+    ]
+    if as_json:
+        emit({"directory": str(run.path), "kinds": counts})
+        return
+    columns = [["events", *(f"{one['count']:,}" for one in counts)]]
+    for title in ("first", "last"):
+        times = (one[f"{title}_ns"] for one in counts)
+        columns.append([f"{title} [s]", *("" if at_ns is None else f"{at_ns / 1e9:.6f}" for at_ns in times)])
+    show_table([["event"], *([one["event"]] for one in counts)], columns, 1)
+
+
+def _rows_of(event: str, table: polars.LazyFrame) -> Iterator[dict[str, Any]]:
+    """Yield the events of a table in their order, each with its name."""
+    for row in table.collect().iter_rows(named=True):
+        yield {"time_ns": row.pop("time_ns"), "event": event, **row}
+
+
+def _spell(row: Mapping[str, Any]) -> str:
+    """Return an event on one line: time, host, name, fields."""
+    fields = {name: value for name, value in row.items() if name not in ("time_ns", "event", "host")}
+    words = [f"{name}={value}" for name, value in fields.items() if value is not None]
+    return "  ".join(
+        [f"{row['time_ns'] / 1e9:13.9f}", *([row["host"]] if row.get("host") else []), row["event"], *words]
+    )

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 import click
 
 from mprun.cli import options
+from mprun.cli.output import mark
+from mprun.errors import MprunError
 from mprun.inputs.keys.own_output import own_metrics
 from mprun.model.run_summary import Kind, Summary
 from mprun.model.units import format_measured
@@ -45,8 +47,7 @@ def show_summary(summary: Summary, run: RunDirectory, show_all: bool = False) ->
         if name in expected:
             verdict = expected[name]
             unit = metric.unit if metric else "1"
-            line += "  " + click.style("✓" if verdict.held else "✗", fg="green" if verdict.held else "red")
-            line += " " + format_bound(verdict.bounds, unit)
+            line += f"  {mark(verdict.held)} {format_bound(verdict.bounds, unit)}"
         click.echo(line)
         if name in meanings:
             click.echo(options.wrap(meanings[name], "      "))
@@ -66,8 +67,6 @@ def show_summary(summary: Summary, run: RunDirectory, show_all: bool = False) ->
 
 def _find_own(run: RunDirectory) -> set[str]:
     """Return the metrics that the experiment takes from its own programs."""
-    from mprun.errors import MprunError
-
     try:
         flows = run.plan().intent.traffic
     except MprunError:
@@ -77,7 +76,6 @@ def _find_own(run: RunDirectory) -> set[str]:
 
 def _find_meanings(run: RunDirectory) -> dict[str, str]:
     """Return the meaning of each metric of a run by its name; nothing if this mprun cannot read its inputs."""
-    from mprun.errors import MprunError
     from mprun.inputs import load
     from mprun.inputs.traffic import owned_metrics
     from mprun.model.metric import find_metric, metrics_of

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from mprun.cli import options
+from mprun.cli.output import mark
 from mprun.cli.show_run import COLOURS, MARKS
 from mprun.cli.terminal_table import show_table
 from mprun.metrics.cells import INCOMPLETE
@@ -102,8 +103,7 @@ def _show_expectations(cells: Sequence[CellSummary]) -> None:
     """Print how often each expectation held over all cells, and the cells in which it did not always hold."""
     for metric, bound, held in list_expectations(cells):
         good, total = sum(verdict.held for _, verdict in held), sum(verdict.of for _, verdict in held)
-        mark = click.style("✓", fg="green") if good == total else click.style("✗", fg="red")
-        click.echo(f"  {mark} {metric} {bound}: held in {good} of {total} runs")
+        click.echo(f"  {mark(good == total)} {metric} {bound}: held in {good} of {total} runs")
         for cell, verdict in held:
             if len(held) > 1 and verdict.held < verdict.of:
                 click.echo(f"      {spell_values(cell.values)}: {verdict.held} of {verdict.of}")
@@ -115,10 +115,8 @@ def _show_statements(statements: Sequence[StatementResult], may_come: bool) -> N
     `may_come`: missing runs have not been made yet.
     """
     for one in statements:
-        mark = click.style("✓", fg="green") if one.held else click.style("✗", fg="red")
-        if one.held is None and may_come:
-            mark = click.style("?", fg="yellow")
-        click.echo(f"  {mark} {options.wrap(one.holds, '    ').lstrip()}")
+        is_held = None if one.held is None and may_come else bool(one.held)
+        click.echo(f"  {mark(is_held)} {options.wrap(one.holds, '    ').lstrip()}")
         for sides in one.comparisons:
             left, right = (format_measured(amount, sides.unit) for amount in (sides.left, sides.right))
             click.echo(f"      measured: {left} {sides.operator} {right}")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -13,151 +12,85 @@ from typing import TYPE_CHECKING
 import click
 
 from mprun.cli import options
-from mprun.cli.completion import complete_metrics
 from mprun.cli.output import emit
-from mprun.machine import invoking_user
 
 if TYPE_CHECKING:
-    from mprun.model.engine_name import EngineChoice
-    from mprun.model.permission import Consent
     from mprun.sweeps.estimate import Estimate
-    from mprun.sweeps.executor import Executor
     from mprun.sweeps.study import Cell
     from mprun.sweeps.sweep_directory import SweepDirectory
-    from mprun.sweeps.worker import Keep
 
 
 @click.command("sweep")
-@options.topology
-@options.experiment
-@options.parameters
-@options.seed
-@options.strict
-@options.engine
-@options.kernel
-@options.parent
-@options.consent
-@options.allow_outside
+@options.files("topology experiment params seed strict outside")
+@options.runs("engine kernel parent consent cluster jobs keep.pcaps")
 @click.option("--dry-run", is_flag=True, help="List the cells and estimate their time. Run nothing.")
-@options.cluster
-@options.runs_at_once
-@click.option(
-    "--retries",
-    type=click.IntRange(0, 100),
-    default=0,
-    metavar="N",
-    help="Repeat a run that ends with an error up to N times.",
-)
-@options.keep("pcaps")
+@options.number("--retries", 0, 100, "Repeat a run that ends with an error up to N times.", 0)
 @click.option("--new", "anew", is_flag=True, help="Start a new sweep even if an unfinished one for these files exists.")
-@click.option(
-    "--metric",
-    "shown",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_metrics,
-    help="Show this metric. Can be repeated.",
-)
+@options.metrics(help="Show this metric. Can be repeated.")
 @options.verdicts
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with the directory of the sweep.")
 def command(
-    topology: str,
-    experiment: str,
-    params: tuple[str, ...],
-    seed: int | None,
-    strict: bool,
-    engine: EngineChoice,
-    kernel: str,
-    parent: Path,
-    consent: Consent,
-    allow_outside: bool,
+    files: options.FileOptions,
+    runs: options.RunOptions,
     dry_run: bool,
-    address: str | None,
-    jobs: int | None,
     retries: int,
-    keep: Keep,
     anew: bool,
-    shown: tuple[str, ...],
-    junit: Path | None,
-    tap: Path | None,
+    metrics: tuple[str, ...],
+    verdicts: options.VerdictOptions,
     as_json: bool,
 ) -> None:
     """Run every cell of an experiment's matrix on all CPUs, as often as `repeat` says.
 
     The same command resumes a sweep that was interrupted. -p also fixes an axis of the matrix.
     """
-    from mprun.cli.sweep_progress import SweepBar
+    from mprun.cli.sweep_work import held, run_cells, start_executor
     from mprun.inputs import load_cells
-    from mprun.model.permission import Permissions
     from mprun.runs import runner
     from mprun.sweeps import execution, study
 
-    allowed = Permissions(consent.commands, allow_outside)
-    given = options.parse_parameters(params)
-    loaded = load_cells(topology, experiment, given, seed, strict, allowed)
-    for warning in dict.fromkeys(warning for one in loaded for warning in one.warnings):
-        click.echo(f"warning: {warning}", err=True)
-    cells, kernels = execution.place_cells(study.make_cells(loaded, engine, kernel), engine, consent)
+    allowed = files.permissions(runs.consent)
+    loaded = load_cells(files.topology, files.experiment, files.parameters, files.seed, files.strict, allowed)
+    options.warn(warning for one in loaded for warning in one.warnings)
+    made = study.make_cells(loaded, runs.engine, runs.kernel)
+    cells, kernels = execution.place_cells(made, runs.engine, runs.consent)
     options.note_unconfined()
-    slots = execution.slots_for({cell.runs_in for cell in cells}, jobs, len(os.sched_getaffinity(0)))
     if dry_run:
-        _show_cells(cells, slots, parent, None if anew else execution.find_unfinished(parent, cells, kernels))
+        begun = None if anew else execution.find_unfinished(runs.parent, cells, kernels)
+        _show_cells(cells, runs.slots({cell.runs_in for cell in cells}), runs.parent, begun)
         return
     inputs = runner.read_inputs(loaded[0].sources)
     # a cluster that cannot be used leaves no directory behind
-    with closing(start_executor(cells, slots, address)) as executor:
-        sweep, is_new = execution.find_or_create(parent, cells, kernels, inputs, anew)
-        invoking_user.give_at_exit(sweep.path)
+    with closing(start_executor(cells, runs)) as executor:
+        sweep, is_new = execution.find_or_create(runs.parent, cells, kernels, inputs, anew)
         if not as_json:
             click.echo(f"{'sweep' if is_new else 'resuming'}: {sweep.path}", err=True)
-        with sweep.held():
-            sweep.note_command(sys.argv[1:])
-            work = execution.Execution(sweep, cells, keep, retries, consent)
-            with SweepBar() as bar:
-                summary = work.run(executor, bar.show, bar.say)
-    if junit or tap:
+        with held(sweep):
+            summary = run_cells(sweep, cells, runs, executor, retries)
+    if verdicts.is_wanted:
         from mprun.reports.test_results import checks_of_sweep
 
-        options.write_verdicts(sweep.name, checks_of_sweep(summary), junit, tap)
+        verdicts.write(sweep.name, checks_of_sweep(summary))
     if as_json:
         emit({"directory": str(sweep.path), **summary.to_json()})
     else:
         from mprun.cli.show_sweep import show_sweep
 
-        show_sweep(summary, sweep, shown, asked=sweep.record.show)
-    if strict and any(cell.told.warnings for cell in summary.cells):
+        show_sweep(summary, sweep, metrics, asked=sweep.record.show)
+    if files.strict and any(cell.told.warnings for cell in summary.cells):
         click.echo("failed because of warnings of its runs (--strict)", err=True)
         sys.exit(1)
     sys.exit(0 if summary.status == "passed" else 1)
 
 
-def start_executor(cells: Sequence[Cell], slots: int, address: str | None) -> Executor:
-    """Return the executor on this machine, or on the cluster at an address."""
-    if address is None:
-        from mprun.sweeps.local import LocalExecutor
-
-        return LocalExecutor(slots)
-    from mprun.engines.capability import programs_needed
-    from mprun.engines.registry import ENGINES
-    from mprun.errors import SpecError
-    from mprun.sweeps.cluster import ClusterExecutor, Needs
-
-    if not all(ENGINES[cell.runs_in].IS_SIMULATED for cell in cells):
-        raise SpecError("a cluster runs only cells of the virtual engine, as its machines differ")
-    programs = {name: program for cell in cells for name, program in programs_needed(cell.spec).items()}
-    kernels = tuple(dict.fromkeys(cell.kernel for cell in cells))
-    return ClusterExecutor(address, Needs(kernels, programs), lambda text: click.echo(text, err=True))
-
-
 def _show_cells(cells: Sequence[Cell], slots: int, parent: Path, begun: SweepDirectory | None) -> None:
+    from mprun.cli.terminal_table import show_table
     from mprun.model.scalar import spell_scalar
     from mprun.sweeps.estimate import estimate
 
     names = list(dict.fromkeys(name for cell in cells for name, _ in cell.values))
-    rows = [[spell_scalar(dict(cell.values).get(name, "")) for name in names] for cell in cells]
-    widths = [max(len(row[n]) for row in [names, *rows]) for n in range(len(names))]
-    for row in [names, *rows] if names else ():
-        click.echo("  " + "  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip())
+    if names:
+        rows = [[spell_scalar(dict(cell.values).get(name, "")) for name in names] for cell in cells]
+        show_table([names, *rows], [], len(names))
     counts = {_times(cell) for cell in cells}
     each = "as many runs as each needs"
     if len(counts) == 1:

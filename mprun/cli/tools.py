@@ -8,8 +8,9 @@ from dataclasses import asdict
 
 import click
 
+from mprun.cli import options
 from mprun.cli.completion import complete_tools
-from mprun.cli.output import emit
+from mprun.cli.output import emit, tell_built
 
 
 @click.group("tools", context_settings={"help_option_names": ["-h", "--help"]})
@@ -23,19 +24,16 @@ def command() -> None:
 
 @command.command()
 @click.argument("name", shell_complete=complete_tools)
-@click.option(
-    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Run N compilers at once. Default: the number of CPUs."
-)
+@options.compilers
 @click.option("--json", "as_json", is_flag=True, help="Print the tool as JSON.")
 def install(name: str, jobs: int | None, as_json: bool) -> None:
     """Build a tool, unless the same tool is built already."""
-    from mprun.cli import built
     from mprun.cli.progress import Bar
     from mprun.workloads.built import program_store
 
     with Bar() as bar:
         tool, fresh = program_store.install(name, jobs or len(os.sched_getaffinity(0)), bar.show)
-    built.tell(tool, fresh, as_json)
+    tell_built(tool, fresh, as_json)
 
 
 @command.command("list")

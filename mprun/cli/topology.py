@@ -9,7 +9,6 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit
-from mprun.errors import MachineError, SpecError
 
 
 @click.group("topology", context_settings={"help_option_names": ["-h", "--help"]})
@@ -21,7 +20,6 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the generators as JSON.")
 def list_(as_json: bool) -> None:
     """List the generators, including generators of installed packages."""
-
     from mprun.inputs.generator import COLLECTION
 
     generators = COLLECTION.describe()
@@ -59,12 +57,9 @@ def profiles(as_json: bool) -> None:
 
 
 @command.command()
-@options.topology
-@options.parameters
-@options.allow_python
-@options.allow_outside
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to FILE, a new file.")
-def expand(topology: str, params: tuple[str, ...], allow_exec: bool, allow_outside: bool, output: Path | None) -> None:
+@options.files("topology params python outside")
+@options.to("Write to FILE, a new file.", earlier=True)
+def expand(files: options.FileOptions, target: Path | None) -> None:
     """Write a topology as nodes and links that can be changed by hand.
 
     The written topology builds the same network. Values that mprun derives, such as most addresses and default
@@ -76,20 +71,13 @@ def expand(topology: str, params: tuple[str, ...], allow_exec: bool, allow_outsi
     from mprun.inputs.reader import parse
     from mprun.inputs.rendering import render
     from mprun.inputs.writer import write_topology
-    from mprun.model.permission import Permissions
 
-    spec = load_topology(topology, options.parse_parameters(params), Permissions(allow_exec, allow_outside))
+    spec = load_topology(files.topology, files.parameters, files.permissions())
     root = parse(write_topology(spec, ""), spec.name)
     assert isinstance(root, MappingNode)
     text = render(root, {}, f"# {spec.name}, expanded by mprun.")
-    if output is None:
+    if target is None:
         click.echo(text, nl=False)
         return
-    try:
-        with output.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise SpecError(f"{output} would be overwritten: name a new file") from None
-    except OSError as error:
-        raise MachineError(f"{output} cannot be written: {(error.strerror or str(error)).lower()}") from error
-    click.echo(output)
+    options.write_new(target, text)
+    click.echo(target)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mprun.cli import options
 from mprun.cli.output import emit
-from mprun.errors import MachineError, SpecError
+from mprun.errors import SpecError
+from mprun.model.units import INTERVAL, LEAST_LINK_RATE, RATE, TIME
 
 if TYPE_CHECKING:
     from mprun.inputs.trace_import import ImportedTrace
@@ -60,8 +62,8 @@ def list_(as_json: bool) -> None:
     "--frame", default=1514, show_default=True, type=click.IntRange(64, 65535),
     help="Use this number of bytes for each line of mahimahi.",
 )  # fmt: skip
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to FILE, a new file.")
-def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, frame: int, output: Path | None) -> None:
+@options.to("Write to FILE, a new file.", earlier=True)
+def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, frame: int, target: Path | None) -> None:
     """Convert a trace of another tool to a schedule for 'trace: FILE' with 'format: schedule'.
 
     `mahimahi` has a time in ms for each packet. `rates` has a rate with its unit on each line. `csv` has a header and
@@ -70,7 +72,6 @@ def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, fram
     """
     from mprun.inputs.keys.trace_file import TraceError
     from mprun.inputs.reader import read_text
-    from mprun.model.units import LEAST_LINK_RATE, RATE, TIME
 
     if (form == "csv") != bool(columns):
         raise click.UsageError("--column is for --format csv, which needs a column 'time' and at least one other")
@@ -78,11 +79,11 @@ def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, fram
         imported = _import(read_text(file), form, columns, interval, frame)
     except TraceError as error:
         raise SpecError(f"{file}:{error.line}: {error}") from None
-    if output is None:
+    if target is None:
         click.echo(imported.text, nl=False)
     else:
-        _write(output, imported.text)
-        click.echo(f"wrote {output}: {imported.rows} rows, {TIME.render(imported.lasts_ns)}")
+        options.write_new(target, imported.text)
+        click.echo(f"wrote {target}: {imported.rows} rows, {TIME.render(imported.lasts_ns)}")
     if imported.raised:
         least = RATE.render(LEAST_LINK_RATE)
         click.echo(f"rates below {least}, the smallest of a link, that became {least}: {imported.raised}", err=True)
@@ -92,7 +93,6 @@ def _import(text: str, form: str, columns: tuple[str, ...], interval: str, frame
     """Return the schedule of a text. Raises TraceError for the text and SpecError for options."""
     from mprun.inputs.keys.trace_file import read_mahimahi, read_rates
     from mprun.inputs.trace_import import import_csv, import_rates, parse_column
-    from mprun.model.units import INTERVAL
 
     try:
         interval_ns = INTERVAL.parse(interval)
@@ -102,13 +102,3 @@ def _import(text: str, form: str, columns: tuple[str, ...], interval: str, frame
     if form == "csv":
         return import_csv(text, named)
     return import_rates(read_rates(text, interval_ns) if form == "rates" else read_mahimahi(text, interval_ns, frame))
-
-
-def _write(output: Path, text: str) -> None:
-    try:
-        with output.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise SpecError(f"{output} would be overwritten: name a new file") from None
-    except OSError as error:
-        raise MachineError(f"{output} cannot be written: {(error.strerror or str(error)).lower()}") from error

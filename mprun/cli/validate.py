@@ -12,57 +12,33 @@ from typing import TYPE_CHECKING
 import click
 
 from mprun.cli import options
-from mprun.cli.completion import complete_files
 from mprun.cli.output import emit
+from mprun.model.problem import InputError, InputProblem, render_path
 
 if TYPE_CHECKING:
-    from mprun.model.problem import InputProblem
     from mprun.model.spec import Spec
 
 
 @click.command("validate")
-@options.topology
-@click.option(
-    "-x",
-    "--experiment",
-    metavar="FILE",
-    shell_complete=complete_files,
-    help="Read the experiment from FILE, FILE.yaml or FILE.yml.",
-)
-@options.parameters
-@options.strict
-@options.allow_python
-@options.allow_outside
+@options.files("topology experiment.optional params strict python outside")
 @click.option("--json", "as_json", is_flag=True, help="Print the errors as JSON.")
-def command(
-    topology: str,
-    experiment: str | None,
-    params: tuple[str, ...],
-    strict: bool,
-    allow_exec: bool,
-    allow_outside: bool,
-    as_json: bool,
-) -> None:
+def command(files: options.FileOptions, as_json: bool) -> None:
     """Check a topology and an experiment in every cell of its matrix, and print all errors.
 
     If the default experiment kernel is built, it is asked for the sysctls, congestion controls and schedulers that the
     experiment names, and tcpdump for its filters.
     """
     from mprun.inputs import load_cells
-    from mprun.model.permission import Permissions
-    from mprun.model.problem import InputError
 
     try:
-        given = options.parse_parameters(params)
-        allowed = Permissions(allow_exec, allow_outside)
-        cells = load_cells(topology, experiment, given, None, strict, allowed)
-        asked = _ask_kernel([cell.spec for cell in cells], experiment or topology, strict)
+        experiment = files.experiment or None
+        cells = load_cells(files.topology, experiment, files.parameters, None, files.strict, files.permissions())
+        asked = _ask_kernel([cell.spec for cell in cells], experiment or files.topology, files.strict)
     except InputError as error:
         if as_json:
             _print_json(error.found)
         raise
-    for warning in dict.fromkeys((*(warning for cell in cells for warning in cell.warnings), *asked)):
-        click.echo(f"warning: {warning}", err=True)
+    options.warn((*(warning for cell in cells for warning in cell.warnings), *asked))
     if as_json:
         _print_json(())
     else:
@@ -73,7 +49,6 @@ def _ask_kernel(specs: Sequence[Spec], file: str, strict: bool) -> list[str]:
     """Return warnings of what the default kernel lacks. Raises InputError for filters that tcpdump refuses."""
     from mprun.engines.trial import find_refusals
     from mprun.errors import MachineError
-    from mprun.model.problem import InputError, InputProblem
 
     try:
         refused, lacking = find_refusals(specs)
@@ -89,9 +64,6 @@ def _ask_kernel(specs: Sequence[Spec], file: str, strict: bool) -> list[str]:
 
 
 def _print_json(problems: Sequence[InputProblem]) -> None:
-
-    from mprun.model.problem import render_path
-
     entries = [{"file": f.file, "line": f.line, "path": render_path(f.path), "message": f.message} for f in problems]
     emit(entries)
 

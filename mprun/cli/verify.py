@@ -1,58 +1,214 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun verify`: repeat a run and compare every byte."""
+"""`mprun verify`: run a run, a sweep or a bundle again, and compare the results."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mprun.cli import options
-from mprun.cli.completion import complete_runs
+from mprun.cli.completion import complete_files, complete_runs
 from mprun.cli.output import emit
+from mprun.model.scalar import spell_scalar, spell_values
+from mprun.runs.run_directory import RunDirectory
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from mprun.model.permission import Consent
+    from click.shell_completion import CompletionItem
+
+    from mprun.bundles.reproduction import Original, ReproducedRun
+    from mprun.metrics.comparison import ComparedMetric
+
+MOST_SHOWN = 20
+_WORDS = {
+    "identical": ("identical", "green"),
+    "within": ("within intervals", "green"),
+    "different": ("DIFFERENT", "red"),
+}
+
+
+def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return runs, or let the shell complete the file of a bundle if no run fits."""
+    return complete_runs(context, parameter, incomplete) or complete_files(context, parameter, incomplete)
 
 
 @click.command("verify")
-@click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
-@options.kernel_of_original
-@options.parent
-@options.consent
+@click.argument("name", metavar="[RUN|SWEEP|BUNDLE]", default="latest", shell_complete=_complete)
+@click.option("--keep", "is_kept", is_flag=True, help="Keep the new runs of a run or a sweep. Those of a bundle stay.")
+@options.runs("engine.original kernel.original parent consent jobs")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
-def command(name: str, kernel: str | None, parent: Path, consent: Consent, as_json: bool) -> None:
-    """Repeat RUN in the virtual engine and compare the results byte by byte.
+def command(name: str, is_kept: bool, runs: options.RunOptions, as_json: bool) -> None:
+    """Run again and compare the results: identical, within intervals, or different.
 
-    If the results differ, the first artifact and byte that differ are printed.
+    The results are compared byte by byte. If a run differs, the first artifact and byte that differ are printed. If
+    runs of a sweep differ, their metrics decide. Only the resolved inputs are used, and they are compiled again. The
+    exit status is 1 if the results differ.
     """
-    from mprun.cli.operand import find_run
-    from mprun.cli.progress import Bar
-    from mprun.errors import RunError
-    from mprun.machine.scratch import scratch
-    from mprun.model.engine_name import DEFAULT_ENGINE
-    from mprun.runs.repetition import first_difference, repeat
+    done = verify(name, runs, is_kept, as_json)
+    sys.exit(1 if done.closeness == "different" else 0)
 
-    original = find_run(parent, name)
-    before = original.environment()
+
+reproduce = options.earlier(command, "reproduce", "mprun verify")
+
+
+def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) -> ReproducedRun:
+    """Run again, and print the verdict. is_kept: keep the new runs of a run or a sweep. Raises MprunError."""
+    from mprun.bundles import reproduction
+    from mprun.cli.progress import Bar
+    from mprun.machine import invoking_user
+    from mprun.machine.scratch import scratch
+
+    with scratch("mprun-verify-") as folder:
+        original = _open(name, runs.parent, folder)
+        # the runs of a bundle are kept: its reader has no other
+        is_kept = is_kept or original.is_bundle
+        is_alone = isinstance(original.source, RunDirectory) and not original.is_bundle
+        if isinstance(original.source, RunDirectory) and not is_kept:
+            _refuse_real_time(original.source)
+        engine, reason = reproduction.choose_engine(original, None if runs.engine == "auto" else runs.engine)
+        if original.missing is not None:
+            where = " in the bundle" if original.is_bundle else ""
+            click.echo(
+                f"warning: the sweep{where} is incomplete: {original.missing}; these runs are repeated", err=True
+            )
+        if not as_json and not is_alone:
+            click.echo(f"engine: {engine} ({reason})", err=True)
+        options.note_unconfined()
+        place = runs.parent if is_kept else folder
+        with Bar() as bar:
+            done = reproduction.reproduce(original, place, engine, runs.kernel, runs.consent, bar.show, runs.jobs)
+        if is_kept:
+            invoking_user.give(done.path)
+        if as_json:
+            emit(_to_json(original, done, is_alone, is_kept))
+        elif is_alone:
+            _show_run(original, done, is_kept)
+        else:
+            _show(done, original.is_bundle, is_kept)
+    return done
+
+
+def _open(name: str, parent: Path, folder: Path) -> Original:
+    """Return a run, a sweep or the content of a bundle, which is unpacked below a folder. Raises SpecError."""
+    from mprun.bundles.reproduction import open_bundle, open_original
+    from mprun.cli.operand import find_either
+
+    return open_bundle(Path(name), folder) if Path(name).is_file() else open_original(find_either(parent, name))
+
+
+def _refuse_real_time(run: RunDirectory) -> None:
+    """Raise RunError for a run in real time. Only its new run would be of use."""
+    from mprun.errors import RunError
+
+    before = run.environment()
     if before.real_time:
-        raise RunError(f"{original.name} ran in real time ({before.engine} engine): no two such runs are equal")
-    options.note_unconfined()
-    with scratch("mprun-verify-") as folder, Bar() as bar:
-        again = repeat(original, folder, DEFAULT_ENGINE, kernel, consent, bar.show)
-        difference = first_difference(original, again.run)
-    count = len(list(original.artifacts()))
-    if as_json:
-        facts = {name: list(pair) for name, pair in again.facts.items()}
-        emit({"run": original.name, "identical": difference is None, "difference": difference, "facts": facts})
-        sys.exit(0 if difference is None else 1)
-    for fact, (then, now) in again.facts.items():
+        raise RunError(f"{run.name} ran in real time ({before.engine} engine): no two such runs are equal")
+
+
+def _to_json(original: Original, done: ReproducedRun, is_alone: bool, is_kept: bool) -> dict[str, Any]:
+    """Return the verdict for programs. `identical`: of a run, whether it is; of others, the number of such runs."""
+    return {
+        "run": original.source.name,
+        "verdict": done.closeness,
+        "directory": str(done.path) if is_kept else None,
+        "identical": done.identical == 1 if is_alone else done.identical,
+        "runs": done.runs,
+        "difference": next(iter(done.differences), None),
+        "artifacts": list(done.differences),
+        "facts": {name: list(pair) for name, pair in done.facts.items()},
+        "metrics": [one.to_json() for one in done.compared],
+        "main": [one.to_json() for one in done.main],
+        "failures": list(done.failures),
+        "unproven": list(done.unproven),
+    }
+
+
+def _show_run(original: Original, done: ReproducedRun, is_kept: bool) -> None:
+    """Print the verdict on a run. A run that is kept is shown first."""
+    from mprun.cli.show_run import show_summary
+
+    for fact, (then, now) in done.facts.items():
         click.echo(f"note: {plain(fact)}: {plain(then)} then, {plain(now)} now", err=True)
-    if difference is None:
-        click.echo(f"identical: {count} artifacts of {original.name}, byte by byte")
+    if is_kept:
+        again = RunDirectory(done.path)
+        show_summary(again.summary(), again)
+    if done.closeness == "identical":
+        assert isinstance(original.source, RunDirectory)
+        count = len(list(original.source.artifacts()))
+        click.echo(f"identical: {count} artifacts of {original.source.name}, byte by byte")
     else:
-        click.echo(f"different: {difference}")
-    sys.exit(0 if difference is None else 1)
+        click.echo(f"different: {done.differences[0]}")
+        _show_metrics("then", done.main)
+
+
+def _show(done: ReproducedRun, is_bundle: bool, is_kept: bool) -> None:
+    """Print the verdict on the runs of a sweep or a bundle."""
+    for text in done.failures:
+        click.echo(f"  {click.style('error', fg='red')}: {plain(text)}")
+    for name, (before, now) in done.facts.items():
+        click.echo(f"  {plain(name)}: {plain(before)} then, {plain(now)} now")
+    for text in done.differences[:MOST_SHOWN]:
+        click.echo(f"  {plain(text)}")
+    for one in done.compared[:MOST_SHOWN]:
+        click.echo(f"  {_say(one)}")
+    hidden = max(0, len(done.differences) - MOST_SHOWN) + max(0, len(done.compared) - MOST_SHOWN)
+    if hidden:
+        click.echo(f"  and {hidden} more: --json has all")
+    if done.unproven:
+        click.echo(f"  the repetition says nothing of {_list_members(done.unproven)} in the bundle")
+    _show_metrics("in the bundle" if is_bundle else "then", done.main)
+    word, colour = _WORDS[done.closeness]
+    many = done.runs > 1
+    how = {
+        "identical": f"every artifact of {f'{done.runs} runs' if many else 'the run'}, byte by byte",
+        "within": f"{done.identical} of {done.runs} runs byte by byte; "
+        "of the others no metric differs by more than chance",
+        "different": f"{done.runs - done.identical} of {done.runs} runs differ" if many else "the run differs",
+    }[done.closeness]
+    click.echo(f"{click.style(word, fg=colour, bold=True)}  {how}{f'  {done.path}' if is_kept else ''}")
+
+
+def _show_metrics(before: str, compared: Sequence[ComparedMetric]) -> None:
+    """Print the metrics that the experiment shows or expects: before, here, and the difference."""
+    from mprun.cli.terminal_table import show_table
+
+    if not compared:
+        return
+    axes = list(dict.fromkeys(name for one in compared for name in one.values))
+    first = [[*axes, "metric"]]
+    first += [
+        [*(plain(spell_scalar(one.values.get(name, ""))) for name in axes), plain(one.metric)] for one in compared
+    ]
+    columns = [
+        [before, *(_format(one.first, one.symbol) for one in compared)],
+        ["here", *(_format(one.second, one.symbol) for one in compared)],
+        ["change", *("same" if one.tendency == "same" else _format_change(one.change) for one in compared)],
+    ]
+    show_table(first, columns, len(axes) + 1)
+
+
+def _format_change(change: float | None) -> str:
+    return "" if change is None else f"{change:+.3%}"
+
+
+def _format(value: float | None, symbol: str) -> str:
+    from mprun.model.units import format_measured
+
+    return "not measured" if value is None else format_measured(value, symbol)
+
+
+def _list_members(names: Sequence[str]) -> str:
+    """Return the files, and folders with the number of their files."""
+    counts = Counter(name.partition("/")[0] for name in names)
+    folders = {name.partition("/")[0] for name in names if "/" in name}
+    return ", ".join(plain(f"{one}/ ({count} files)" if one in folders else one) for one, count in counts.items())
+
+
+def _say(one: ComparedMetric) -> str:
+    then, now = _format(one.first, one.symbol), _format(one.second, one.symbol)
+    return plain(f"{spell_values(one.values)} {one.metric}: {then} then, {now} now".strip())

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,18 +12,16 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit
+from mprun.runs.run_directory import RunDirectory, read_table
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mprun.inputs import Loaded
-    from mprun.model.permission import Consent
     from mprun.questions.why import Explained
-    from mprun.runs.run_directory import RunDirectory
     from mprun.sweeps.study import Cell
     from mprun.sweeps.sweep_directory import SweepDirectory
-    from mprun.sweeps.worker import Keep
 
 DEFAULT_RUNS = 20
 DEFAULT_STEPS = 6
@@ -35,54 +31,21 @@ MOST_PACKETS = 8
 
 @click.command("why")
 @click.argument("name", metavar="RUN", default="latest", shell_complete=complete_runs)
-@click.option(
-    "--fail-if",
-    metavar="STATEMENT",
-    help="Find why this is true: 'bulk.goodput < 20mbit'. Default: the run's first unmet expectation, failure or "
-    "error.",
+@options.fail_if(
+    help="Find why this is true: 'bulk.goodput < 20mbit'. Default: the run's first unmet expectation, failure or error."
 )
-@click.option(
-    "--runs",
-    "count",
-    type=click.IntRange(2, 10_000),
-    default=DEFAULT_RUNS,
-    show_default=True,
-    metavar="N",
-    help="Make N runs for each time.",
-)
-@click.option(
-    "--steps",
-    type=click.IntRange(0, 40),
-    default=DEFAULT_STEPS,
-    show_default=True,
-    metavar="N",
-    help="Halve the interval with the largest rise N times.",
-)
-@options.kernel_of_original
-@options.parent
-@options.consent
-@options.runs_at_once
-@options.keep("none")
+@options.number("--runs count", 2, 10_000, "Make N runs for each time.", DEFAULT_RUNS)
+@options.number("--steps", 0, 40, "Halve the interval with the largest rise N times.", DEFAULT_STEPS)
+@options.runs("kernel.original parent consent jobs keep.none")
 @click.option("--json", "as_json", is_flag=True, help="Print the shares over time as JSON.")
-def command(
-    name: str,
-    fail_if: str | None,
-    count: int,
-    steps: int,
-    kernel: str | None,
-    parent: Path,
-    consent: Consent,
-    jobs: int | None,
-    keep: Keep,
-    as_json: bool,
-) -> None:
+def command(name: str, fail_if: str | None, count: int, steps: int, runs: options.RunOptions, as_json: bool) -> None:
     """Find the time from which the failure of a run was inevitable.
 
     The run is repeated with other random numbers from a time on. Before the cause of the failure, some of these runs do
     not fail. After the cause, all of them fail. The runs are a sweep, whose table `why` has a row for each time.
     """
-    from mprun.cli.growing import growing_sweep
     from mprun.cli.operand import find_exact_run
+    from mprun.cli.sweep_work import growing_sweep
     from mprun.errors import SpecError
     from mprun.inputs import load
     from mprun.machine.scratch import scratch
@@ -92,10 +55,10 @@ def command(
     from mprun.questions.why import WhyQuestion, explain
     from mprun.runs.place import choose_place
     from mprun.runs.provenance import find_kernel
-    from mprun.sweeps import execution, study
+    from mprun.sweeps import study
     from mprun.sweeps.local import LocalExecutor
 
-    run = find_exact_run(parent, name)
+    run = find_exact_run(runs.parent, name)
     end_ns = find_end(run.agent_report())
     if end_ns is None:
         raise SpecError(f"{run.name} did not come to its end, so there is no time to look for")
@@ -105,13 +68,12 @@ def command(
     text = plain(fail_if if failure is None else failure.text)
     if not as_json:
         click.echo(f"failure: {text}", err=True)
-    on = kernel or find_kernel(run.environment())
+    on = runs.kernel or find_kernel(run.environment())
     choose_place("virtual", on)
     began = time.monotonic()
     with scratch("mprun-why-") as work:
-        files = write_files(read_files(run, work, consent), work)
+        files = write_files(read_files(run, work, runs.consent), work)
         loaded = load(*files, seed=run.plan().seed)
-        slots = execution.slots_for({"virtual"}, jobs, len(os.sched_getaffinity(0)))
         texts = {path.name: path.read_text() for path in files}
         question = WhyQuestion(failure, statement, failure.metric if failure else "")
 
@@ -119,8 +81,8 @@ def command(
             return study.make_cells(cases, "virtual", on)
 
         with (
-            closing(LocalExecutor(slots)) as executor,
-            growing_sweep(parent, f"why {text}", texts, keep, consent, executor) as (growing, run_cells),
+            closing(LocalExecutor(runs.slots({"virtual"}))) as executor,
+            growing_sweep(f"why {text}", texts, runs, executor) as (growing, run_cells),
         ):
             explained = explain(
                 loaded, question, end_ns, count, steps, lambda cases: run_cells(cells_of(cases)), summary.metrics
@@ -173,7 +135,6 @@ def _show_packets(run: RunDirectory, from_ns: int, to_ns: int) -> None:
     """List the packets of the run in the interval."""
     from mprun.captures.dissection import dissect
     from mprun.questions.packet_choice import find_headings, list_packets
-    from mprun.runs.run_directory import read_table
 
     if not run.captures():
         click.echo("the run has no captures, so no packets are listed: write 'capture' in the experiment")

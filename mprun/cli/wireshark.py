@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun wireshark`: the captures of a run in Wireshark. `mprun runs open` is the same command."""
+"""`mprun wireshark`: the captures of a run in Wireshark."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from mprun.runs.provenance import find_kernel, list_makers
 from mprun.runs.run_directory import RunDirectory, remove
 
 BLOCK_BYTES = 1 << 20
+CAPTURES = "pcap/"
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,19 @@ def repeat(
     return RepeatedRun(again, summary, facts)
 
 
-def first_difference(one: RunDirectory, other: RunDirectory) -> str | None:
-    """Return a message with the first artifact and byte in which two runs differ; None if they are identical."""
-    ours, theirs = set(one.artifacts()), set(other.artifacts())
+def has_captures(artifacts: Iterable[str]) -> bool:
+    """Return True if a capture is among artifacts."""
+    return any(name.startswith(CAPTURES) for name in artifacts)
+
+
+def first_difference(one: RunDirectory, other: RunDirectory, with_captures: bool = True) -> str | None:
+    """Return a message with the first artifact and byte in which two runs differ; None if they are identical.
+
+    with_captures: compare captures too. A run of a sweep may have kept none.
+    """
+    ours, theirs = (
+        {name for name in run.artifacts() if with_captures or not name.startswith(CAPTURES)} for run in (one, other)
+    )
     for name in sorted(ours | theirs):
         if name not in theirs or name not in ours:
             return f"{name} is only in {one.path if name in ours else other.path}"

@@ -162,24 +162,24 @@ def test_pipe_gets_the_text() -> None:
     golden = GOLDEN / "two-paths"
     pair = ("-t", golden / "topo", "-x", golden / "xp")
     assert run(*pair, "--format", "dot").stdout == (golden / "topo.dot").read_text()
-    assert run(*pair, "--format", "dot", "-o", "-").stdout == (golden / "topo.dot").read_text()
+    assert run(*pair, "--format", "dot", "--to", "-").stdout == (golden / "topo.dot").read_text()
 
 
 def test_suffix_says_the_format(tmp_path: Path) -> None:
     golden = GOLDEN / "two-paths"
     for name, start in (("a.dot", "graph"), ("folder/a.GV", "graph")):
-        result = run("-t", golden / "topo", "-o", tmp_path / name)
+        result = run("-t", golden / "topo", "--to", tmp_path / name)
         assert result.stdout == f"wrote {tmp_path / name}\n"
         assert (tmp_path / name).read_text().startswith(start)
-    result = run("-t", golden / "topo", "-o", tmp_path / "a.pdf")
+    result = run("-t", golden / "topo", "--to", tmp_path / "a.pdf")
     assert result.exit_code == 2
     assert "a.pdf: no format has this suffix: end it in .svg, .png," in result.stderr
-    assert run("-t", golden / "topo", "-o", tmp_path / "a.txt", "--format", "dot").exit_code == 0
+    assert run("-t", golden / "topo", "--to", tmp_path / "a.txt", "--format", "dot").exit_code == 0
 
 
 def test_without_graphviz_the_texts_remain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    result = run("-t", LAB / "topo", "-o", tmp_path / "topo.svg")
+    result = run("-t", LAB / "topo", "--to", tmp_path / "topo.svg")
     assert isinstance(result.exception, MachineError)
     assert result.exception.exit_code == 3
     assert str(result.exception) == (
@@ -238,12 +238,12 @@ def test_picture_in_the_tree_is_current() -> None:
     kept = ElementTree.fromstring((LAB / "topo.svg").read_text())
     drawn = ElementTree.fromstring(run("-t", LAB / "topo").stdout)
     assert {text for text, _ in texts(kept)} == {text for text, _ in texts(drawn)}, (
-        "run: mprun graph -t topo -o topo.svg"
+        "run: mprun graph -t topo --to topo.svg"
     )
 
 
 def test_png_is_one(tmp_path: Path) -> None:
-    assert run("-t", LAB / "topo", "-o", tmp_path / "topo.png").exit_code == 0
+    assert run("-t", LAB / "topo", "--to", tmp_path / "topo.png").exit_code == 0
     assert (tmp_path / "topo.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -183,7 +183,7 @@ def test_an_archive_of_a_stranger_says_nothing_that_is_obeyed(tmp_path: Path) ->
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("artifacts.json", json.dumps({"kind": "run", "name": "r", "runs": {texts.EVIL: {}}}))
     (tmp_path / "a.zip").write_bytes(buffer.getvalue())
-    called = call("reproduce", str(tmp_path / "a.zip"), "-o", str(tmp_path / "runs"))
+    called = call("verify", str(tmp_path / "a.zip"), "-o", str(tmp_path / "runs"))
     assert called.status == 2
     assert texts.OBEYED.search(called.text) is None
 

@@ -14,7 +14,7 @@ from mprun.cli import kernel_watch
 from mprun.cli.kernel import command
 from mprun.errors import RunError
 from mprun.kernel.tree import TreeState
-from mprun.kernel.watch import states, wait_for_change
+from mprun.kernel.watch import Watched, wait_for_change
 
 A, B, C = (1, 1, 1), (2, 2, 2), (3, 3, 3)
 
@@ -44,8 +44,28 @@ def test_trees_tarballs_and_own_files_are_watched(tmp_path: Path) -> None:
     tree.mkdir()
     (tree / "a.c").write_text("int a;\n")
     own.write_text("int it;\n")
-    assert set(states(tree, [own, tmp_path / "missing.c"])) == {"a.c", str(own)}
-    assert set(states(own, [])) == {str(own)}
+    assert set(Watched(tree, [own, tmp_path / "missing.c"]).look()) == {"a.c", str(own)}
+    assert set(Watched(own, []).look()) == {str(own)}
+
+
+def test_a_save_in_a_tree_is_reported_and_so_is_a_save_beside_it(tmp_path: Path) -> None:
+    """The tree is read again only after a report of the kernel, and the other files at each look."""
+    tree, own = tmp_path / "linux", tmp_path / "mine.c"
+    (tree / "net").mkdir(parents=True)
+    (tree / "net" / "a.c").write_text("int a;\n")
+    own.write_text("int it;\n")
+    watched = Watched(tree, [own])
+    before = watched.look()
+    # saved before the first report, as during a build
+    (tree / "net" / "b.c").write_text("int b;\n")
+    assert watched.look() == before
+    assert wait_for_change(before, watched.look, watched.pause) == ["net/b.c"]
+    before = watched.look()
+    (tree / "net" / "a.c").write_text("int other;\n")
+    assert wait_for_change(before, watched.look, watched.pause) == ["net/a.c"]
+    before = watched.look()
+    own.write_text("int other;\n")
+    assert wait_for_change(before, watched.look, watched.pause) == [str(own)]
 
 
 def test_each_save_builds_and_runs(

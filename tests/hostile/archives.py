@@ -279,7 +279,7 @@ def attempt(case: str, folder: Path) -> Finding:
     """Reproduce a bundle. It must be refused with its reason, and leave nothing."""
     archive = folder / "bundle.zip"
     reason = write(case, archive)
-    called = call("reproduce", str(archive), "-o", str(folder / "runs"))
+    called = call("verify", str(archive), "-o", str(folder / "runs"))
     left = [str(path.relative_to(folder)) for path in files_of(folder) if path != archive]
     if left:
         return Finding(first_line(called), f"files were left: {left[0]}")

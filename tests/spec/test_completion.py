@@ -30,7 +30,7 @@ def _offered(*words: str) -> list[str]:
 def test_commands() -> None:
     assert _offered("") == list(COMMANDS)
     assert _offered("ru") == ["run", "runs"]
-    assert _offered("runs", "") == ["list", "open", "rerun", "rm", "show"]
+    assert _offered("runs", "") == ["list", "rm"]
 
 
 def test_options_of_run_need_no_command() -> None:

@@ -190,7 +190,7 @@ def test_expand_writes_what_builds_the_same(tmp_path: Path) -> None:
     assert text.startswith("# topo, expanded by mprun.\nversion: 1\n")
     assert "\n  router: {kind: router}\n" in text
     assert "\n  - {name: path0, between: [client, router], rate: 20mbit, delay: 20ms, queue: 80packets, " in text
-    assert run("expand", "-t", LAB, "-o", tmp_path / "graph.yaml") == f"{tmp_path}/graph.yaml\n"
+    assert run("expand", "-t", LAB, "--to", tmp_path / "graph.yaml") == f"{tmp_path}/graph.yaml\n"
     assert (tmp_path / "graph.yaml").read_text() == text
     again = load(tmp_path / "graph.yaml", LAB.parent / "xp_mptcp").spec
     spec = load(LAB, LAB.parent / "xp_mptcp").spec
@@ -200,7 +200,7 @@ def test_expand_writes_what_builds_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("generator", GENERATORS)
 def test_every_generator_expands_to_what_it_builds(generator: str, tmp_path: Path) -> None:
     case = PLANS / ("two-paths" if generator == "multi-path" else generator)
-    run("expand", "-t", case / "topo", "-o", tmp_path / "graph.yaml")
+    run("expand", "-t", case / "topo", "--to", tmp_path / "graph.yaml")
     again, spec = (load(topology, case / "xp").spec for topology in (tmp_path / "graph.yaml", case / "topo"))
     assert compile_plan(again, allocate(again)).digest == compile_plan(spec, allocate(spec)).digest
 
@@ -209,6 +209,6 @@ def test_expand_fills_in_parameters_and_overwrites_nothing(tmp_path: Path) -> No
     file = ask(tmp_path, 'params: {n: 2}\ntopology: line\nrouters: "{{ n }}"\n')
     assert "r5:" in run("expand", "-t", file, "-p", "n=5")
     with pytest.raises(SpecError, match=r"topo\.yaml would be overwritten: name a new file"):
-        run("expand", "-t", file, "-o", file)
+        run("expand", "-t", file, "--to", file)
     with pytest.raises(MachineError, match="cannot be written: no such file or directory"):
-        run("expand", "-t", file, "-o", tmp_path / "nowhere" / "x.yaml")
+        run("expand", "-t", file, "--to", tmp_path / "nowhere" / "x.yaml")

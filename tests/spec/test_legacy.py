@@ -126,7 +126,7 @@ def test_tutorial_converts_to_the_same_plan(
     topology: str, experiment: str, options: tuple[str, ...], tmp_path: Path
 ) -> None:
     _write_pair(tmp_path / "older", TOPOLOGIES[topology], (EXPERIMENTS | SCENARIOS)[experiment])
-    _convert(tmp_path / "older" / "topo", tmp_path / "older" / "xp", "-o", tmp_path / "new", *options)
+    _convert(tmp_path / "older" / "topo", tmp_path / "older" / "xp", "--to", tmp_path / "new", *options)
     assert _digest(tmp_path / "new") == _digest(tmp_path / "older", bool(options))
 
 
@@ -151,7 +151,7 @@ def test_other_commands_say_who_has_the_option(command: str) -> None:
 
 @pytest.mark.parametrize("case", GOLDEN)
 def test_golden_case_converts_to_the_same_plan(case: str, tmp_path: Path) -> None:
-    _convert(PLANS / case / "topo", PLANS / case / "xp", "-o", tmp_path)
+    _convert(PLANS / case / "topo", PLANS / case / "xp", "--to", tmp_path)
     assert _digest(tmp_path) == _digest(PLANS / case)
 
 
@@ -167,7 +167,7 @@ def test_golden_case_says_what_it_warns_of(case: str, update_golden: bool, monke
 @pytest.mark.parametrize("case", GOLDEN)
 def test_golden_case_reads_well(case: str, update_golden: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(PLANS / case)
-    text = _convert("topo", "xp", "-o", "-")
+    text = _convert("topo", "xp", "--to", "-")
     if update_golden:
         Path("converted.yaml").write_text(text)
     assert text == Path("converted.yaml").read_text()
@@ -197,11 +197,11 @@ def test_lab_01_is_that_of_the_labs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("older", "newer"), [("topo", "xp"), ("xp", "topo")])
 def test_older_and_yaml_file_go_together(older: str, newer: str, tmp_path: Path) -> None:
     source = PLANS / "legacy-tcp"
-    _convert(source / "topo", source / "xp", "-o", tmp_path)
+    _convert(source / "topo", source / "xp", "--to", tmp_path)
     (tmp_path / f"{older}.yaml").unlink()
     (tmp_path / older).write_bytes((source / older).read_bytes())
     assert _digest(tmp_path) == _digest(source)
-    output = _convert(tmp_path / "topo", tmp_path / "xp", "-o", "-")
+    output = _convert(tmp_path / "topo", tmp_path / "xp", "--to", "-")
     assert ("topology: multi-path" in output) == (older == "topo")
     assert ("traffic:" in output) == (older == "xp")
 
@@ -452,7 +452,7 @@ def test_every_line_ending_and_a_byte_order_mark(tmp_path: Path) -> None:
 def test_convert_overwrites_nothing_unless_forced(tmp_path: Path) -> None:
     _write_pair(tmp_path, TOPOLOGIES["01"], EXPERIMENTS["xp_tcp"])
     (tmp_path / "xp.yaml").write_text("mine")
-    arguments = (tmp_path / "topo", tmp_path / "xp", "-o", tmp_path)
+    arguments = (tmp_path / "topo", tmp_path / "xp", "--to", tmp_path)
     with pytest.raises(SpecError, match=r"/xp\.yaml would be overwritten: name another directory, or add --force"):
         _convert(*arguments)
     assert not (tmp_path / "topo.yaml").exists()
@@ -464,38 +464,38 @@ def test_convert_overwrites_nothing_unless_forced(tmp_path: Path) -> None:
 def test_convert_takes_several_experiments(tmp_path: Path) -> None:
     for name, text in {"topo": TOPOLOGIES["01"], **EXPERIMENTS}.items():
         (tmp_path / name).write_text(text)
-    _convert(tmp_path / "topo", *(tmp_path / name for name in EXPERIMENTS), "-o", tmp_path / "new")
+    _convert(tmp_path / "topo", *(tmp_path / name for name in EXPERIMENTS), "--to", tmp_path / "new")
     assert sorted(path.stem for path in (tmp_path / "new").iterdir()) == sorted(["topo", *EXPERIMENTS])
 
 
 def test_convert_refuses_what_is_faulty_or_yaml_or_twice(tmp_path: Path) -> None:
     _write_pair(tmp_path, _topology("20"), EXPERIMENTS["xp_tcp"])
     with pytest.raises(SpecError, match="path_c2r_0: has 1 value"):
-        _convert(tmp_path / "topo", "-o", tmp_path)
+        _convert(tmp_path / "topo", "--to", tmp_path)
     lab = ROOT / "labs" / "01_multipath"
     with pytest.raises(SpecError, match="YAML already, there is nothing to convert"):
-        _convert(lab / "topo", lab / "xp_tcp", "-o", tmp_path)
+        _convert(lab / "topo", lab / "xp_tcp", "--to", tmp_path)
     (tmp_path / "topo").write_text(TOPOLOGIES["01"])
     (tmp_path / "topo.txt").write_text(EXPERIMENTS["xp_tcp"])
     with pytest.raises(SpecError, match="two of them would be one file"):
-        _convert(tmp_path / "topo", tmp_path / "topo.txt", "-o", tmp_path)
+        _convert(tmp_path / "topo", tmp_path / "topo.txt", "--to", tmp_path)
     with pytest.raises(SpecError, match="colour: unknown key"):
-        _convert(PLANS / "legacy-tcp" / "topo", PLANS / "legacy-tcp" / "xp", "-o", tmp_path, "--strict")
+        _convert(PLANS / "legacy-tcp" / "topo", PLANS / "legacy-tcp" / "xp", "--to", tmp_path, "--strict")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["topo", "topo.txt", "xp"]
 
 
 def test_convert_says_where_it_cannot_write(tmp_path: Path) -> None:
     _write_pair(tmp_path, TOPOLOGIES["01"], EXPERIMENTS["xp_tcp"])
     with pytest.raises(MachineError, match="cannot be written: not a directory"):
-        _convert(tmp_path / "topo", "-o", tmp_path / "xp" / "new")
+        _convert(tmp_path / "topo", "--to", tmp_path / "xp" / "new")
 
 
 def test_schema_is_named_inside_the_source_tree_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "$schema" not in _convert(PLANS / "legacy-tcp" / "topo", "-o", tmp_path)
+    assert "$schema" not in _convert(PLANS / "legacy-tcp" / "topo", "--to", tmp_path)
     assert "$schema" not in (tmp_path / "topo.yaml").read_text()
     monkeypatch.chdir(ROOT / "labs" / "01_multipath")
     assert (
-        _convert(PLANS / "legacy-tcp" / "topo", "-o", "-").split("\n")[0]
+        _convert(PLANS / "legacy-tcp" / "topo", "--to", "-").split("\n")[0]
         == "# yaml-language-server: $schema=../../schemas/topology.schema.json"
     )
 

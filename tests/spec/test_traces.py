@@ -112,7 +112,7 @@ def test_a_name_needs_no_format_and_a_schedule_more_than_its_end(tmp_path: Path)
 def test_an_imported_csv_gives_the_link_its_values(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("t,dl,ping,lost\n100,5000,60,0\n101.5,0,61.001,12.5\n102,7e3,40,0\n")
     columns = [*TIME, *"--column rate.reverse=dl:kbit --column rtt=ping:ms --column loss=lost:%".split()]
-    said = _import(tmp_path / "x.csv", "--format", "csv", *columns, "-o", tmp_path / "y.csv")
+    said = _import(tmp_path / "x.csv", "--format", "csv", *columns, "--to", tmp_path / "y.csv")
     assert said == f"wrote {tmp_path}/y.csv: 3 rows, 2500ms\n"
     played = _changes(_topology(tmp_path, "trace: y.csv, format: schedule"))
     assert played == [
@@ -121,7 +121,7 @@ def test_an_imported_csv_gives_the_link_its_values(tmp_path: Path) -> None:
         (2, 10 * MBIT, 7 * MBIT, 20),
     ]
     with pytest.raises(SpecError, match=r"y\.csv would be overwritten"):
-        _import(tmp_path / "x.csv", "--format", "csv", *columns, "-o", tmp_path / "y.csv")
+        _import(tmp_path / "x.csv", "--format", "csv", *columns, "--to", tmp_path / "y.csv")
 
 
 def test_an_imported_mahimahi_trace_is_the_trace(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_run_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -> 
     assert (refused.status, "no SPDX identifier" in refused.err) == (2, True)
 
     # captures are compared by their digests although the bundle does not contain them
-    again = mprun("reproduce", "run.zip", "-o", "again", "--json")
+    again = mprun("verify", "run.zip", "-o", "again", "--json")
     assert again.status == 0, again.err
     told = json.loads(again.out)
     assert (told["verdict"], told["facts"]) == ("identical", {})
@@ -74,14 +74,16 @@ def test_a_run_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -> 
 
     changes = {"summary.json": slower, "artifacts.json": seal, "environment.json": recode}
     changed(tmp_path / "run.zip", tmp_path / "other.zip", **changes)
+    # the earlier spelling
     other = mprun("reproduce", "other.zip", "-o", "again")
+    assert "note: this command is now `mprun verify`" in other.err
     assert other.status == 1
     assert "summary.json differs" in other.out
     assert "bulk.goodput" in other.out
     assert "mprun: other-" in other.out
     # without its digest a forged summary is refused before any run starts
     changed(tmp_path / "run.zip", tmp_path / "forged.zip", **{"summary.json": slower})
-    forged = mprun("reproduce", "forged.zip", "-o", "again")
+    forged = mprun("verify", "forged.zip", "-o", "again")
     assert forged.status == 2
     assert "summary.json is not what artifacts.json says" in forged.err
     assert {"report.html", "ro-crate-metadata.json", "inputs/xp.yaml"} <= set(told["unproven"])
@@ -97,13 +99,13 @@ def test_a_stored_plan_is_not_obeyed(mprun: Callable[..., Result], tmp_path: Pat
         **{"plan.json": lambda text: text.replace(b'"argv": ["iperf3"', b'"argv": ["reboot"')},
     )
     # the digest covers the inputs, so a plan with another text changes nothing
-    assert mprun("reproduce", "evil.zip", "-o", "again").status == 0
+    assert mprun("verify", "evil.zip", "-o", "again").status == 0
     command = "- {name: odd, tool: exec, from: client, to: server, command: [touch, /tmp/odd]}\n"
     added = {
         "inputs/resolved-experiment.yaml": lambda text: text.replace(b"capture:\n", command.encode() + b"capture:\n")
     }
     changed(tmp_path / "run.zip", tmp_path / "exec.zip", **added)
-    refused = mprun("reproduce", "exec.zip", "-o", "again")
+    refused = mprun("verify", "exec.zip", "-o", "again")
     assert refused.status == 2
     assert "--allow-exec" in refused.err
 
@@ -117,7 +119,7 @@ def test_a_sweep_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -
     assert mprun("sweep", "-t", LAB / "topo", "-x", "xp", "--keep", "none").status == 0
     packed = mprun("bundle", "latest-sweep", "--to", "sweep.zip")
     assert packed.status == 0, packed.err
-    again = mprun("reproduce", "sweep.zip", "-o", "again", "--json")
+    again = mprun("verify", "sweep.zip", "-o", "again", "--json")
     assert again.status == 0, again.err
     told = json.loads(again.out)
     assert (told["verdict"], told["identical"], told["runs"]) == ("identical", 4, 4)
@@ -155,7 +157,7 @@ def test_other_seeds_are_within_intervals_and_another_network_is_not(
         return re.sub(rb"seed: (\d+)", lambda found: b"seed: %d" % (int(found[1]) + 1), text)
 
     changed(tmp_path / "sweep.zip", tmp_path / "seeds.zip", **dict.fromkeys(experiments, reseed))
-    within = mprun("reproduce", "seeds.zip", "-o", "again", "--json")
+    within = mprun("verify", "seeds.zip", "-o", "again", "--json")
     told = json.loads(within.out)
     assert within.status == 0
     assert (told["verdict"], told["identical"], told["runs"]) == ("within", 0, 4)
@@ -163,7 +165,7 @@ def test_other_seeds_are_within_intervals_and_another_network_is_not(
     topologies = [name for name in names if name.endswith("resolved-topology.yaml")]
     slower_links = dict.fromkeys(topologies, lambda text: text.replace(b"20mbit", b"4mbit"))
     changed(tmp_path / "sweep.zip", tmp_path / "slow.zip", **slower_links)
-    slow = mprun("reproduce", "slow.zip", "-o", "again")
+    slow = mprun("verify", "slow.zip", "-o", "again")
     assert slow.status == 1
     assert "DIFFERENT" in slow.out
     assert "bulk.goodput" in slow.out

@@ -52,12 +52,20 @@ def test_life_of_a_run(mprun: Callable[..., Result], files: Path) -> None:
     assert difference.status == 1, difference.out
     assert "-tc qdisc add dev w0b root handle 1: netem limit 10000000 delay 5ms" in difference.out
     assert "count=3 interval_ns=" in difference.out
+    # the earlier spelling of `verify --keep`
     again = mprun("runs", "rerun", first.run.name)
     assert again.status == 0, again.err
+    assert "note: this command is now `mprun verify --keep`" in again.err
     assert len(json.loads(mprun("runs", "list", "--json").out)) == 3
     # the run and its repetition
     assert len(json.loads(mprun("runs", "list", "--where", "count=2", "--json").out)) == 2
-    assert mprun("verify", "latest").status == 0
+    verified = mprun("verify", "latest", "--json")
+    assert verified.status == 0, verified.err
+    told = json.loads(verified.out)
+    assert (told["identical"], told["difference"], told["facts"]) == (True, None, {})
+    assert (told["verdict"], told["runs"], told["directory"], told["artifacts"]) == ("identical", 1, None, [])
+    # nothing was kept
+    assert len(json.loads(mprun("runs", "list", "--json").out)) == 3
     assert mprun("runs", "rm", "--yes", "latest").status == 0
     assert (files / "runs" / "latest").resolve() == second.run.resolve()
     assert mprun("show", "nothing").status == 2

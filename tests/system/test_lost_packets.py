@@ -160,7 +160,7 @@ def test_a_study_repeats_and_says_what_to_do(files: Path) -> None:
     said = first.out.splitlines()
     assert said[0].startswith("20 packets, each lost once: ")
     assert said[1].startswith("without faults: passed, end of the last flow ")
-    assert any(line.startswith("  again: mprun runs rerun runs/") for line in said)
+    assert any(line.startswith("  again: mprun verify --keep runs/") for line in said)
     assert first.out.split("\n", 1)[1].replace(str(tables[0].parts[-3]), "") == second.out.split("\n", 1)[1].replace(
         str(tables[1].parts[-3]), ""
     )

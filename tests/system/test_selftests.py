@@ -131,7 +131,7 @@ def test_packetdrill_scripts_of_a_suite_fail_where_the_program_does(
     }.items():
         (suite / name).parent.mkdir(parents=True, exist_ok=True)
         (suite / name).write_text(text)
-    done = mprun("kernel", "test", "--packetdrill", program, "--suite", suite, "--json", "-o", tmp_path / "out")
+    done = mprun("kernel", "test", "--packetdrill", program, "--suite", suite, "--json", "--to", tmp_path / "out")
     assert done.status == 1, done.err
     total = json.loads(done.out)
     assert not total["passed"]
@@ -145,7 +145,7 @@ def test_packetdrill_scripts_of_a_suite_fail_where_the_program_does(
         "only-v6": (1, ["ipv6"]),
     }
     assert "new.pkt:7: error handling packet" in Path(found["tcp/new"]["log"]).read_text()
-    part = ("--suite", suite, "--only", "packetdrill/tcp/good", "-o", tmp_path / "part")
+    part = ("--suite", suite, "--only", "packetdrill/tcp/good", "--to", tmp_path / "part")
     assert mprun("kernel", "test", "--packetdrill", program, *part).status == 0
 
 
@@ -153,7 +153,7 @@ def test_packetdrill_scripts_of_the_kernel_are_run_with_the_program(
     mprun: Callable[..., Called], tmp_path: Path
 ) -> None:
     program = put_stand_in(tmp_path / "program")
-    only = ("--only", "packetdrill/tcp_inq_client", "-o", tmp_path / "out")
+    only = ("--only", "packetdrill/tcp_inq_client", "--to", tmp_path / "out")
     done = mprun("kernel", "test", "--packetdrill", program, *only, "--json")
     assert done.status == 0, done.err
     (script,) = json.loads(done.out)["scripts"]
@@ -211,7 +211,7 @@ def test_packetdrill_is_reported_as_not_run_beside_other_tests(
 def test_tests_of_traffic_control_pass_on_each_named_kernel(mprun: Callable[..., Called], tmp_path: Path) -> None:
     """The digest is a second name of the same kernel, so that nothing differs between the kernels."""
     kernels = ("--kernel", "default", "--kernel", find_kernel().digest[:16])
-    only = ("--only", "tc-testing/qdiscs/netem,tc-testing/qdiscs/tbf", "-o", tmp_path / "out")
+    only = ("--only", "tc-testing/qdiscs/netem,tc-testing/qdiscs/tbf", "--to", tmp_path / "out")
     done = mprun("kernel", "test", *kernels, *only, "--json", "--junit", tmp_path / "junit.xml")
     assert done.status == 0, done.err
     total = json.loads(done.out)
@@ -227,7 +227,7 @@ def test_tests_of_traffic_control_pass_on_each_named_kernel(mprun: Callable[...,
 def test_tap_has_a_known_failure_of_the_users_list(mprun: Callable[..., Called], tmp_path: Path) -> None:
     """The kernel does not have the queueing discipline hfsc."""
     (tmp_path / "known.yaml").write_text("- {script: tc-testing, subtest: '3254 *', reason: not built in}\n")
-    only = ("--only", "tc-testing/qdiscs/hfsc", "-o", tmp_path / "out", "--tap")
+    only = ("--only", "tc-testing/qdiscs/hfsc", "--to", tmp_path / "out", "--tap")
     failed = mprun("kernel", "test", *only)
     assert failed.status == 1
     assert "not ok 1 - default: tc-testing/qdiscs/hfsc: 3254 - Create HFSC with default setting\n" in failed.out

@@ -88,7 +88,7 @@ INSTEAD = {
     "mprun baseline write": "mprun baseline write -t topo -x xp",
     "mprun trace import FILE": "mprun trace import drive.csv --format csv --column time=t:s --column rate=dl:kbit",
     # the page makes figure3.zip in the sentence after this command
-    "mprun reproduce figure3.zip": "mprun reproduce paper.zip",
+    "mprun verify figure3.zip": "mprun verify paper.zip",
     # xp.yaml exists already, from the command before
     "mprun convert topo xp": "mprun convert topo xp --force",
     # for a sweep, because the folder has no run
@@ -112,7 +112,8 @@ INSTEAD = {
     "mprun packets latest --delay client router --delay router server": "mprun -t topo -x xp && "
     "mprun packets latest --delay client router --delay router server",
     "mprun export --qlog": "mprun -t topo -x qlog && mprun export --qlog",
-    "mprun reproduce FILE": "mprun bundle --to mine.mprun.zip && mprun reproduce mine.mprun.zip",
+    "mprun verify FILE": "mprun bundle --to mine.mprun.zip && mprun verify mine.mprun.zip",
+    "mprun verify BUNDLE": "mprun bundle --to mine.mprun.zip && mprun verify mine.mprun.zip",
     "mprun lab run FOLDER": "mprun lab run .",
     "mprun lab run -p stack=noq": "mprun lab run 06 -p stack=noq --dry-run",
     "mprun tools install": "mprun tools install quic",

@@ -152,6 +152,20 @@ def test_repetitions_differ_and_a_run_of_one_verifies(whole: Path, tmp_path: Pat
     assert (result.status, result.out.split()[0]) == (0, "identical:"), result.out + result.err
 
 
+def test_a_sweep_is_verified_and_its_new_runs_are_kept_if_asked(whole: Path, tmp_path: Path, mprun: Call) -> None:
+    result = mprun("verify", whole, "--json", "-o", tmp_path / "again")
+    assert result.status == 0, result.err
+    told = json.loads(result.out)
+    count = len(list(whole.glob("runs/*/*/summary.json")))
+    assert (told["verdict"], told["identical"], told["runs"]) == ("identical", count, count)
+    assert told["directory"] is None
+    assert not (tmp_path / "again").exists()
+    kept = mprun("verify", whole, "--keep", "-o", tmp_path / "again")
+    assert kept.status == 0, kept.err
+    (made,) = (tmp_path / "again").glob("2*-sweep")
+    assert kept.out.splitlines()[-1].endswith(f"identical  every artifact of {count} runs, byte by byte  {made}")
+
+
 def test_what_it_left_is_shown_compared_and_loaded(whole: Path, mprun: Call) -> None:
     listed = mprun("runs", "list", "-o", whole.parent)
     assert listed.out.split() == ["passed", "sweep", whole.name]

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run the cells of a sweep with their progress on standard error. Several commands make sweeps."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+import click
+
+from mprun.cli.options import RunOptions
+from mprun.cli.progress import BAR_WIDTH, Live, Pace, make_progress, say_time
+from mprun.engines.registry import ENGINES
+from mprun.errors import SpecError
+from mprun.machine import invoking_user
+from mprun.model.sweep_files import SweepSummary
+from mprun.sweeps import execution
+from mprun.sweeps.executor import Executor
+from mprun.sweeps.growth import GrowingSweep
+from mprun.sweeps.study import Cell
+from mprun.sweeps.sweep_directory import Kept, SweepDirectory
+
+MOST_RUNNING = 3
+_TEXTS = ("{task.description}", "{task.fields[left]}", "[dim]{task.fields[note]}")
+
+RunGrowingCells = Callable[[Sequence[Cell]], list[Kept]]
+
+
+def start_executor(cells: Sequence[Cell], runs: RunOptions) -> Executor:
+    """Return the executor for cells: on this machine, or on a cluster."""
+    slots = runs.slots({cell.runs_in for cell in cells})
+    if runs.cluster is None:
+        from mprun.sweeps.local import LocalExecutor
+
+        return LocalExecutor(slots)
+    from mprun.engines.capability import programs_needed
+    from mprun.sweeps.cluster import ClusterExecutor, Needs
+
+    if not all(ENGINES[cell.runs_in].IS_SIMULATED for cell in cells):
+        raise SpecError("a cluster runs only cells of the virtual engine, as its machines differ")
+    programs = {name: program for cell in cells for name, program in programs_needed(cell.spec).items()}
+    kernels = tuple(dict.fromkeys(cell.kernel for cell in cells))
+    return ClusterExecutor(runs.cluster, Needs(kernels, programs), lambda text: click.echo(text, err=True))
+
+
+@contextmanager
+def held(sweep: SweepDirectory) -> Iterator[None]:
+    """Keep other commands from changing a sweep until the end of the block. Record the command that resumes it."""
+    invoking_user.give_at_exit(sweep.path)
+    with sweep.held():
+        sweep.note_command(sys.argv[1:])
+        yield
+
+
+def run_cells(
+    sweep: SweepDirectory, cells: Sequence[Cell], runs: RunOptions, executor: Executor, retries: int = 0
+) -> SweepSummary:
+    """Run the cells of a sweep that is held. retries: of a run that ends with an error. Raises Interrupted."""
+    with SweepBar() as bar:
+        return execution.Execution(sweep, cells, runs.keep, retries, runs.consent).run(executor, bar.show, bar.say)
+
+
+@contextmanager
+def growing_sweep(
+    asked: str, inputs: Mapping[str, str], runs: RunOptions, executor: Executor
+) -> Iterator[tuple[GrowingSweep, RunGrowingCells]]:
+    """Begin or continue a sweep in the virtual engine; no other command can change it until the end of the block.
+
+    Parameters as for `GrowingSweep`. The function that is returned adds cells, runs them, and returns the finished runs
+    of all cells. It raises Interrupted.
+    """
+    with ExitStack() as stack:
+        growing = GrowingSweep(
+            runs.parent, asked, inputs, runs.keep, runs.consent, lambda sweep: stack.enter_context(held(sweep))
+        )
+        bar = stack.enter_context(SweepBar())
+
+        def run(cells: Sequence[Cell]) -> list[Kept]:
+            placed, kernels = execution.place_cells(cells, "virtual", runs.consent)
+            return growing.add(placed, kernels, executor, bar.show, bar.say)
+
+        yield growing, run
+
+
+class SweepBar(Live):
+    """The number of finished runs, the running ones, and the remaining time.
+
+    It is a bar on a terminal, and otherwise a line at growing intervals.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(make_progress(*_TEXTS) if sys.stderr.isatty() else None)
+        self._pace = Pace()
+        if self._progress is not None:
+            self._task = self._progress.add_task("", total=None, left="", note="")
+
+    def show(self, state: execution.SweepProgress) -> None:
+        left = "" if state.left_s is None else f"about {say_time(state.left_s)} left"
+        bad = [f"{count} {word}" for count, word in ((state.failed, "failed"), (state.errors, "errors")) if count]
+        if self._progress is not None:
+            more = len(state.running) - MOST_RUNNING
+            note = ", ".join([*state.running[:MOST_RUNNING], *([f"{more} more"] if more > 0 else [])])
+            text = ", ".join([f"{state.done} of {state.total} runs", *bad])
+            # the short texts matter most, so the list of running cells gets only the remaining room
+            room = self._progress.console.width - BAR_WIDTH - len(text) - len(left) - 4
+            note = f"{note[: max(0, room - 1)]}…" if len(note) > room else note
+            self._progress.update(
+                self._task, completed=state.done, total=state.total, description=text, left=left, note=note
+            )
+        elif self._pace.is_due():
+            words = [f"{state.done} of {state.total} runs", *bad, *([left] if left else [])]
+            print(", ".join(words), file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        """Print a line that stays."""
+        if self._progress is not None:
+            self._progress.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)

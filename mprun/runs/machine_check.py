@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check what this machine can run, with the command that fixes each missing item. `mprun doctor` prints the checks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mprun.engines import capability, machine_mptcp
+from mprun.engines.agent_process import find_library, find_program, unshare_command
+from mprun.errors import MachineError, SpecError
+from mprun.inputs import settings
+from mprun.kernel import build, store
+from mprun.machine.machine_kind import Surroundings
+from mprun.runs import place
+from mprun.safety import landlock
+from mprun.workloads import https, iperf3, probe, tcpdump, tshark
+from mprun.workloads.built import PROGRAMS, program_store
+from mprun.workloads.tool import Program
+
+
+@dataclass(frozen=True)
+class MachineCheck:
+    """A check of something that a run may need. `mend`: the command that installs it; empty if there is none."""
+
+    name: str
+    serves: str
+    ok: bool
+    says: str
+    mend: str = ""
+
+
+def check_machine(here: Surroundings) -> Iterator[MachineCheck]:
+    """Yield the kind of the machine, and all checks if mprun can run on this kind at all."""
+    says = "; ".join(filter(None, (here.name, here.obstacle)))
+    yield MachineCheck("machine", "both", not here.obstacle, says, here.remedy)
+    # the other checks ask the kernel
+    if not here.obstacle:
+        yield from _all_checks(here)
+
+
+def _all_checks(here: Surroundings) -> Iterator[MachineCheck]:
+    try:
+        yield MachineCheck("Mininet", "both", True, str(find_library().mininet))
+    except MachineError:
+        yield MachineCheck("Mininet", "both", False, "not installed", "apt-get install mininet")
+    for tool, program in {
+        "tc": capability.BASIC["tc"],
+        **iperf3.PROGRAMS,
+        **probe.PROGRAMS,
+        **tcpdump.PROGRAMS,
+    }.items():
+        yield _program(tool, program, "both")
+    for tool, program in https.PROGRAMS.items():
+        yield _program(tool, program, "http, https")
+    yield _program("ovs-vswitchd", capability.SWITCH_PROGRAMS["ovs-vswitchd"], "OpenFlow switches")
+    wrapper = capability.mptcp_library()
+    yield MachineCheck("mptcpize", "both", bool(wrapper), wrapper or "not installed", "apt-get install mptcpize")
+    yield _program("nft", capability.FILTER["nft"], "middleboxes")
+    try:
+        kernel = store.find_kernel()
+        current = store.is_current(kernel)
+        says = f"{kernel.version}, {kernel.digest[:12]}" + ("" if current else ", of another version of mprun")
+        yield MachineCheck("experiment kernel", "virtual", current, says, "mprun kernel build")
+    except MachineError as error:
+        yield MachineCheck("experiment kernel", "virtual", False, str(error), "mprun kernel build")
+    traces = capability.can_trace()
+    yield MachineCheck("ptrace", "virtual", traces, "allowed" if traces else "refused to this user", here.trace_remedy)
+    version = landlock.abi()
+    says = f"Landlock, ABI {version}" if version else place.UNCONFINED
+    mend = "boot a kernel from 5.13 on with lsm=...,landlock; --allow-exec needs --unconfined until then"
+    yield MachineCheck("confinement", "virtual", bool(version), says, mend)
+    yield from _configuration()
+    source = build.default_source()
+    yield MachineCheck("kernel source", "building", source.exists(), str(source), build.KERNEL_SOURCE_REMEDY)
+    lacking = capability.missing_tools(build.BUILD_TOOLS)
+    says = "all installed" if not lacking else f"missing: {', '.join(lacking)}"
+    yield MachineCheck("build tools", "building", not lacking, says, f"apt-get install {' '.join(lacking)}")
+    yield from _built_tools()
+    yield _program("tshark", tshark.PROGRAMS["tshark"], "mprun packets")
+    viewer = find_program("wireshark")
+    yield MachineCheck(
+        "wireshark", "mprun wireshark", bool(viewer), viewer or "not installed", "apt-get install wireshark"
+    )
+    debugger = find_program("gdb")
+    yield MachineCheck("gdb", "mprun debug", bool(debugger), debugger or "not installed", "apt-get install gdb")
+    painter = find_program("dot")
+    yield MachineCheck("dot", "drawing", bool(painter), painter or "not installed", "apt-get install graphviz")
+    features = {**capability.kernel_features(), "openvswitch": capability.kernel_switches()}
+    yield from _real_checks(features, unshare_command([]) == ["unshare", "--"])
+    if features["mptcp"]:
+        yield from _mptcp_checks(features["namespaces"])
+    if find_program("tcpdump"):
+        buffers = capability.can_buffer_captures()
+        says = "64 kB" if buffers else "4 kB; this machine's AppArmor profile of tcpdump allows no more"
+        yield MachineCheck("capture buffer", "fast captures in the real engine", buffers, says)
+
+
+def _configuration() -> Iterator[MachineCheck]:
+    """Check the user's own configuration, if it exists."""
+    path = settings.configuration_path()
+    try:
+        engine = settings.configured_engine()
+    except SpecError as error:
+        yield MachineCheck("configuration", "--engine auto", False, error.problems[0], f"correct or remove {path}")
+        return
+    if engine is not None:
+        yield MachineCheck("configuration", "--engine auto", True, f"engine {engine}, as {path} says")
+
+
+def _mptcp_checks(has_namespaces: bool) -> Iterator[MachineCheck]:
+    """Check MPTCP in this kernel: what it supports. A run that needs more is refused."""
+    serves = "MPTCP in the real engine"
+    yield MachineCheck("mptcp: version", serves, True, "1 (RFC 8684)")
+    yield MachineCheck("mptcp: path managers", serves, True, ", ".join(machine_mptcp.find_path_managers()))
+    if not has_namespaces:
+        return
+    choice = machine_mptcp.find_schedulers()
+    yield MachineCheck(
+        "mptcp: schedulers", serves, not choice.takes_any_name, machine_mptcp.describe_schedulers(choice)
+    )
+    limits = machine_mptcp.find_limits()
+    says = "unknown" if limits is None else f"{limits[0]} additional subflows, {limits[1]} accepted addresses"
+    yield MachineCheck("mptcp: limits", serves, limits is not None, says, "" if limits else "apt-get install iproute2")
+
+
+def _built_tools() -> Iterator[MachineCheck]:
+    for name, recipe in PROGRAMS.items():
+        try:
+            found = program_store.find(name)
+            says = found.version if found else "not built"
+        except MachineError as error:
+            found, says = None, str(error)
+        lacking = None if found else program_store.missing(recipe)
+        yield MachineCheck(
+            recipe.executable, f"flows of tool {name}", bool(found), says, lacking or f"mprun tools install {name}"
+        )
+
+
+def _program(name: str, program: Program, serves: str) -> MachineCheck:
+    found = find_program(name) is not None
+    says = capability.version_of(name, program) if found else "not installed"
+    return MachineCheck(name, serves, found, says, program.remedy or f"apt-get install {program.package}")
+
+
+def _real_checks(features: dict[str, bool], is_root: bool) -> Iterator[MachineCheck]:
+    release = os.uname().release
+    yield MachineCheck(
+        "namespaces", "real", features["namespaces"], "root" if is_root else "as this user", "run as root"
+    )
+    for name, needed, mend in (
+        ("mptcp", "real", ""),
+        ("tbf", "real", ""),
+        ("netem", "delays in the real engine", "modprobe sch_netem"),
+        ("openvswitch", "OpenFlow switches in the real engine", "modprobe openvswitch"),
+    ):
+        has = features[name]
+        yield MachineCheck(f"kernel: {name}", needed, has, f"{release} {'has it' if has else 'does not have it'}", mend)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare what commands of tc, `ip mptcp` and ovs-ofctl request with what the tools then show. Pure."""
+"""Compare the settings that commands of tc, `ip mptcp` and ovs-ofctl request with what these tools then show. Pure."""
 
 from __future__ import annotations
 

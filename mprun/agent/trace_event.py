@@ -28,7 +28,7 @@ _BLOCK = 1 << 16
 
 
 class TraceEventError(Exception):
-    """The kernel has no such event, or no events at all."""
+    """A request for an event that the kernel does not have."""
 
 
 class TraceEvents:

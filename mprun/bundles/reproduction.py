@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the content of an archive again, and compare the results.
+"""Run the content of a bundle again, and compare the results.
 
-Only the resolved inputs of the archive are used, and they are read and compiled like any file of a user. Stored plans
+Only the resolved inputs of the bundle are used, and they are read and compiled like any file of a user. Stored plans
 are lists of commands that strangers may have written, so they are not used. Figures are not trusted either: each
 artifact must have the digest in the list of artifacts, and each digest must equal the digest of the repetition. Members
 that neither check proves are listed.
@@ -58,7 +58,7 @@ _SAME = ("plan.json", "environment.json", "inputs/files/*", f"tables/{KERNEL_LOG
 
 @dataclass(frozen=True)
 class ReproducedRun:
-    """The outcome of a repetition.
+    """The outcome of running a bundle again.
 
     - verdict: `identical` if every artifact is equal byte by byte; `within` if the metrics of repeated runs differ by
       no more than chance; else `different`.
@@ -85,9 +85,9 @@ class ReproducedRun:
 
 @dataclass(frozen=True)
 class Bundle:
-    """An unpacked archive.
+    """An unpacked bundle.
 
-    - artifacts: for each run, by its place in the archive, digests by name.
+    - artifacts: for each run, by its path in the bundle, the SHA-256 of each artifact by name.
     - missing: what an incomplete sweep lacks.
     """
 
@@ -97,7 +97,7 @@ class Bundle:
 
 
 def open_bundle(archive: Path, scratch: Path) -> Bundle:
-    """Unpack an archive below a folder. Raises SpecError for a file that is no bundle, or that is not safe."""
+    """Unpack a bundle into a folder below `scratch`. Raises SpecError for a file that is no bundle, or is not safe."""
     room = Folder(scratch)
     folder = room.make("unpacked")
     unpack(archive, folder.path)

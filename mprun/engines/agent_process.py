@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of both engines: start the agent at fixed paths, watch it, and end it.
+"""Start the agent, watch it, and end it: the functions that both engines use.
 
 Inside an engine, the run directory is always /run/mprun/run and the agent's code is in /run/mprun/lib. So paths of
 this machine do not enter a result.
@@ -227,8 +227,9 @@ def watch(
     computing: Computing | None = None,
     is_held: Callable[[], bool] | None = None,
 ) -> None:
-    """Show progress until the process has ended. If the user has a shell in the terminal, only wait.
+    """Show progress until the agent's process has ended. If the user has a shell in the terminal, only wait.
 
+    - talk: the folders for messages with the agent.
     - computing: the programs of an experiment kernel in simulated time, whose CPU time is read while nothing happens.
     - is_held: returns whether a debugger holds the process. This time counts for no limit.
 

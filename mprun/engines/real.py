@@ -66,7 +66,7 @@ def run_plan(
     shell: Shell | None = None,
     debugger: Debugger | None = None,
 ) -> None:
-    """Run the agent in new namespaces. Its record is then in the run directory.
+    """Run the agent in new namespaces. Afterwards, the run directory has the agent's raw results.
 
     Call `missing` first, which reports what this host lacks for the plan. Raises RunError or Interrupted, and
     MachineError for a debugger.

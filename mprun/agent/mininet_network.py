@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan's network as a Mininet: nodes that are namespaces, links that the builder made.
+"""The plan's network as a Mininet: nodes that are namespaces, and links that the builder made.
 
-Mininet's own classes start a shell per node and a process per setting. Our classes start a shell only when it is needed
-(by the CLI or a script), and leave building to `build.py`. Mininet's changes to the whole host (sysctls, limits,
-clean-up) never run.
+Mininet's own classes start a shell per node and a process per setting. The classes here start a shell only when it is
+needed (by the CLI or a script), and leave building to `network_commands.py`. Mininet's changes to the whole host
+(sysctls, limits, clean-up) never run.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def export(kernel: kernels.Kernel, target: Path) -> str:
 
 
 def _facts(path: Path) -> bytes:
-    """Return the facts of a build without those that differ between equal builds."""
+    """Return the facts of a build, without facts that differ between equal builds."""
     facts: dict[str, Any] = json.loads(path.read_text())
     same = {name: _OF_THE_BUILD.get(name, value) for name, value in facts.items()}
     return (json.dumps(same, indent=2, sort_keys=True) + "\n").encode()
@@ -171,7 +171,7 @@ def _check_kernel(source: Path, folder: Path) -> Mapping[str, Any]:
 
 
 def _check_tools(source: Path, folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the tools of this version of mprun, by name. Others are left out."""
+    """Yield the tools in an archive that this version of mprun has built, by name. Other tools are left out."""
     known = {PROGRAMS[name].digest[:16]: name for name in PROGRAMS}
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.name in known:

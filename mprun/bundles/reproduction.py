@@ -176,8 +176,8 @@ def _check_sweep(archive: Path, sweep: SweepDirectory) -> None:
 def choose_engine(bundle: Bundle, asked: EngineName | None) -> tuple[EngineName, str]:
     """Return the engine for the repetition, and the reason.
 
-    asked: the engine that the user named. None: the virtual engine, if all runs used it. Raises SpecError if some runs
-    did not: only the user may decide that they run on this machine's kernel.
+    asked: the engine that the user named. None: the virtual engine, if all runs of the bundle used it. Raises SpecError
+    if some runs used another engine: only the user may decide that they run on this machine's kernel.
     """
     if asked is not None:
         return asked, "as asked"
@@ -327,8 +327,8 @@ def _ended(sweep: SweepDirectory) -> Iterator[Kept]:
 def _record(original: SweepDirectory, tasks: Mapping[str, _Task]) -> SweepRecord:
     """Return the record of the new sweep, with the engines and kernels of its cells now.
 
-    Its digest is that of no sweep of files, because no such sweep may resume it. Its runs are those of the bundle, some
-    may be missing, and the kernels may differ.
+    The record has a digest that no sweep of files has. Such a sweep must not resume this one: the runs are those of the
+    bundle, some may be missing, and the kernels may differ.
     """
     before = original.record
     kernels = {

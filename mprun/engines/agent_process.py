@@ -148,8 +148,8 @@ def die_with(parent: int) -> None:
 def place_as_linked() -> None:
     """Give the next program of this process the same addresses in each run (personality(2)). Call it before exec.
 
-    An experiment kernel puts its memory behind its heap. At a random place, its size and the addresses that it prints
-    would be others in each run.
+    An experiment kernel puts its memory behind its heap. If this place were random, the size of the memory and the
+    addresses that the kernel prints would differ in each run.
     """
     _libc.personality(ADDR_NO_RANDOMIZE)
 
@@ -187,7 +187,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def environment(shell: Shell | None) -> dict[str, str]:
-    """Return the environment variables of a run. With a shell, TERM is that of the user's terminal."""
+    """Return the environment variables of a run. With a shell, TERM has the value of the user's terminal."""
     return {**ENVIRONMENT, "TERM": os.environ.get("TERM", "dumb")} if shell else ENVIRONMENT
 
 

@@ -135,7 +135,7 @@ def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None, l
 
 
 def missing(plan: Plan, capabilities: Capabilities) -> str | None:
-    """Return what this host lacks for a plan, with a remedy; None if it lacks nothing."""
+    """Return what this machine lacks for a plan, with a remedy; None if it lacks nothing."""
     assert capabilities.schedulers is not None, "the capabilities of a host's kernel"
     if plan.faults:
         return "'faults' needs simulated time, in which packets have the same numbers in each run: use --engine virtual"

@@ -78,7 +78,7 @@ def find_refusals(specs: Sequence[Spec]) -> tuple[dict[ValuePath, str], dict[Val
 
 
 def _find_sysctls(spec: Spec) -> Iterator[tuple[ValuePath, str]]:
-    """Yield the sysctls of hosts. Those of interfaces exist only in a run."""
+    """Yield the sysctls of hosts in an experiment. Sysctls of interfaces are left out: they exist only in a run."""
     for host, settings in spec.experiment.hosts.items():
         for name, _ in settings.sysctl:
             words = name.split(".")

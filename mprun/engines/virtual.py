@@ -139,7 +139,7 @@ def _guest(plan: Plan, run: RunDirectory, talk: Channel, kernel: Kernel, shell: 
 
 
 def _files_mib(plan: Plan) -> int:
-    """Return the additional memory for the files that entries take with them, and for what is built of them.
+    """Return the additional memory in MiB for files that entries take with them, and for the products of builds.
 
     They lie in /run, which has a tenth of the memory (kernel/guest/init.c).
     """
@@ -265,7 +265,7 @@ def needs_tc(plan: Plan) -> bool:
 
 
 def missing(plan: Plan, capabilities: Capabilities) -> str | None:
-    """Return what this engine lacks apart from a kernel and the programs of a plan; None if it lacks nothing."""
+    """Return what this machine lacks for this engine, except a kernel and the programs of a plan; None if nothing."""
     try:
         find_library()
     except MachineError as error:

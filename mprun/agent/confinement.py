@@ -99,7 +99,7 @@ def _make_devices(staging: str) -> None:
 
 
 def _drop_capabilities() -> None:
-    """Drop all capabilities but those of the network, also from the bounding set. Raises OSError."""
+    """Drop all capabilities except those for networks, also from the bounding set. Raises OSError."""
     for number in range(MOST_CAPABILITIES):
         if number not in OF_NETWORK and _libc.prctl(PR_CAPBSET_READ, number, 0, 0, 0) == 1:
             call("prctl", PR_CAPBSET_DROP, number, 0, 0, 0)

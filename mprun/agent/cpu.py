@@ -23,10 +23,11 @@ class CpuSampler:
         self._source = recorder.add_source({"tick_per_s": os.sysconf("SC_CLK_TCK")})
 
     def add(self, pid: int, name: str, node: str) -> None:
-        """Record that a program was started in its own session."""
+        """Record that a program was started in a session of its own. pid: of the program, and so of its session."""
         self._recorder.add_source({"session": pid, "process": name, "node": node})
 
     def sample(self, at_ns: int) -> None:
+        """Record the CPU time of all CPUs and of all processes of the run, under the time `at_ns` (CLOCK_MONOTONIC)."""
         parts = []
         with open("/proc/stat", "rb") as file:
             parts += [line for line in file if line.startswith(b"cpu")]

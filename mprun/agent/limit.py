@@ -30,6 +30,6 @@ def read() -> dict[int, str]:
 
 
 def describe(bound: str, most: int) -> str:
-    """Return the reason in words."""
+    """Return in words why an entry was ended. bound: the name of the limit in the kernel's file. most: its value."""
     size = f"{most / 1e9:.1f} GB" if most >= 10**10 else f"{most / 1e6:.0f} MB"
     return _REASONS[bound].format(most=most, size=size)

@@ -9,7 +9,7 @@ COUNTS = "/proc/mprun_coverage"
 
 
 def write(path: str) -> None:
-    """Write the counters until now to `path`, as the kernel gives them."""
+    """Copy the kernel's counters of executed lines, as they are now, to the file `path`."""
     with open(COUNTS, "rb") as counts, run_file.create(path, "wb") as made:
         while block := counts.read(1 << 20):
             made.write(block)

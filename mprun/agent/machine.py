@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's actions on the machine: build, start, watch, wait. `main` decides their order.
+"""The agent's actions on its machine: build the network, start processes, watch, wait. `main` decides their order.
 
 `Machine` carries them out. Tests use another class that records the calls and fails at will.
 """
@@ -39,7 +39,14 @@ _TRACE_PAGES = 256
 
 
 class Running(Protocol):
-    """A process that was started."""
+    """A process that the agent has started. `RunningProcess` has the meaning of each method.
+
+    - plan: the process in the plan.
+    - status: the exit status, negative for a signal; None while the process runs.
+    - timed_out: the process was ended because its time-out had passed.
+    - is_told: the process was told to end.
+    - started_ns: the time of the start (CLOCK_MONOTONIC).
+    """
 
     plan: dict[str, Any]
     name: str
@@ -70,7 +77,7 @@ class Running(Protocol):
 
 
 class Machine:
-    """The machine that the agent runs on."""
+    """The machine that the agent runs on. All times are ns of CLOCK_MONOTONIC."""
 
     def __init__(
         self,
@@ -103,9 +110,11 @@ class Machine:
 
     @property
     def readback(self) -> dict[str, Any]:
+        """The settings that were read back after they were set, for `agent.json`."""
         return self._builder.readback
 
     def now_ns(self) -> int:
+        """Return the time now."""
         return time.monotonic_ns()
 
     def build(self) -> None:
@@ -121,7 +130,7 @@ class Machine:
         return MachineWatch()
 
     def find_down(self) -> list[str]:
-        """Return the interfaces that do not work yet."""
+        """Return the names of the interfaces that do not work yet."""
         return self._builder.find_down()
 
     def change(self, commands: list[dict[str, Any]]) -> None:
@@ -129,7 +138,7 @@ class Machine:
         self._builder.change(commands)
 
     def send_train(self, train: dict[str, Any]) -> Arrivals:
-        """Send frames over a link and measure their arrival."""
+        """Send a series of frames over a link and measure their arrival. train: the series in the plan."""
         # only a calibration sends trains, and `statistics` is slow to import
         from mprun.agent.packet_train import send_train
 
@@ -243,7 +252,7 @@ class Machine:
         return counters
 
     def indices(self, node: str) -> dict[str, int]:
-        """Return the kernel's interface indices of a node. Captured packets carry these indices."""
+        """Return the kernel's index of each interface of a node, by name. Captured packets carry these indices."""
         with self._inside(node):
             return {name: number for number, name in socket.if_nameindex()}
 
@@ -264,7 +273,7 @@ class Machine:
         return disk.f_bavail * disk.f_frsize
 
     def filtered_packets(self) -> dict[str, dict[str, int]]:
-        """Return the packet counts of each node's packet filters. Raises BuildError."""
+        """Return how many packets each counter of a node's packet filters has seen, by node. Raises BuildError."""
         return self._builder.filtered_packets()
 
     def faulty_packets(self) -> dict[str, dict[str, int]]:
@@ -288,6 +297,7 @@ class Machine:
         return descriptor
 
     def leave(self, descriptor: int) -> None:
+        """End what `attend` began for a process, and close its descriptor."""
         self._poll.unregister(descriptor)
         os.close(descriptor)
 
@@ -308,6 +318,7 @@ class Machine:
         return [descriptor for descriptor in ready if descriptor not in self._observers]
 
     def sleep_until(self, moment_ns: int) -> None:
+        """Sleep until a time. Return at once if the time has passed."""
         remaining = moment_ns - time.monotonic_ns()
         if remaining > 0:
             time.sleep(remaining / SECOND_NS)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watch the machine of a run in real time: can it keep up?
+"""Watch in real time whether the machine of a run keeps up with the run.
 
 CPU pressure and stolen time are the kernel's own counts (/proc/pressure/cpu, /proc/stat: proc(5)). The lateness of
-timers is measured on the agent's own timers. In simulated time none of this can happen.
+timers is measured on the agent's own timers. In simulated time a machine is never too slow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ WORST = 20
 
 
 class MachineWatch:
-    """Counts from its creation until `sum_up`."""
+    """The load of the machine from the creation of this object until `sum_up`."""
 
     def __init__(self) -> None:
         self._began_ns = time.monotonic_ns()
@@ -29,7 +29,7 @@ class MachineWatch:
         self._late_ns.append(late_ns)
 
     def sum_up(self) -> MachineLoad:
-        """Return shares of the time that has passed, and times in ns."""
+        """Return the load since the creation: shares from 0 to 1, and times in ns."""
         elapsed_us = max(1, (time.monotonic_ns() - self._began_ns) // 1000)
         steal, total = read_cpu_ticks()
         stall_us = read_stall_us()

@@ -107,16 +107,19 @@ class AgentRun:
             raise Stopped
 
     def hosts_in_use(self) -> list[str]:
-        """Return the hosts where a flow starts or ends, in the plan's order."""
+        """Return the names of the hosts where a flow starts or ends, in the plan's order."""
         used = {end for flow in self.plan["intent"]["traffic"] for end in (flow["source"], flow["destination"])}
         return [node["name"] for node in self.plan["nodes"] if node["name"] in used]
 
     def counted_nodes(self) -> list[str]:
-        """Return the hosts and routers, whose kernels count packets, in the plan's order."""
+        """Return the names of the hosts and routers, whose kernels count packets, in the plan's order."""
         return [node["name"] for node in self.plan["nodes"] if node["kind"] in ("host", "router")]
 
     def start(self, planned: dict[str, Any], among: list[Running], asked_ns: int | None = None) -> Running:
-        """Start a process and add it to `among`, where `tidy_up` finds it."""
+        """Start a process of the plan and add it to `among`, where `tidy_up` finds it.
+
+        asked_ns: the time at which the plan starts the process, for steps.jsonl. Raises ProcessError.
+        """
         process = self.machine.start(planned)
         among.append(process)
         self.note("start", asked_ns, name=process.name, node=planned["node"])
@@ -249,7 +252,7 @@ def wait_for_links(run: AgentRun) -> None:
 
 
 def calibrate(run: AgentRun) -> None:
-    """Send each train alone, one after the other."""
+    """Send each train (a series of frames over one link) alone, one train after the other."""
     trains = run.plan["trains"]
     for number, train in enumerate(trains):
         run.report(f"calibrating {train['link']}", number, len(trains))
@@ -304,7 +307,7 @@ def wait_for(run: AgentRun, process: Running, watch: MachineWatch | None = None)
 
 
 def deadline_of(process: Running) -> int:
-    """Return when the time limit of a process passes."""
+    """Return the time at which the time limit of a process passes (ns of CLOCK_MONOTONIC)."""
     return int(process.started_ns + process.plan["timeout_ns"])
 
 
@@ -331,7 +334,10 @@ def tell_if_due(process: Running, now_ns: int) -> None:
 
 
 def go_through_timeline(run: AgentRun, zero_ns: int) -> None:
-    """Start each flow at its time on an absolute clock, and wait until all flows have ended."""
+    """Start each flow at its time on an absolute clock, and wait until all flows have ended.
+
+    zero_ns: time zero on CLOCK_MONOTONIC.
+    """
     machine = run.machine
     schedule = FlowSchedule(run.plan["flows"], zero_ns)
     host = None if run.is_simulated else run.machine.watch_host()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocate this process's memory at once instead of page by page while it grows (mlockall(2)).
+"""Map this process's memory at once instead of page by page while it grows (mlockall(2)).
 
 The first access to a page is expensive in the experiment kernel, and a large plan has tens of thousands of pages.
 Python's garbage collector waits until afterwards, because there is no garbage yet.
@@ -20,9 +20,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def taken_at_once(is_simulated: bool) -> Iterator[None]:
-    """Map new memory at once in the experiment kernel. Raises OSError.
+    """Map new memory of this process at once during the block. Raises OSError.
 
-    Outside the experiment kernel it changes nothing: page faults are cheap there, and locked memory is limited.
+    Outside the experiment kernel this changes nothing: page faults are cheap there, and locked memory is limited.
     """
     gc.disable()
     if is_simulated and _libc.mlockall(MCL_FUTURE):

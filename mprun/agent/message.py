@@ -18,7 +18,7 @@ _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 
 
 def attribute(kind: int, value: bytes) -> bytes:
-    """Return one attribute, padded (netlink(7))."""
+    """Return the bytes of one attribute of this kind, padded to a multiple of four (netlink(7))."""
     length = 4 + len(value)
     return _ATTRIBUTE.pack(length, kind) + value + _PADDING[length & 3]
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan's network as a Mininet: nodes that are namespaces, links that the builder made.
+"""The plan's network as a Mininet: nodes that are namespaces, and links that the builder made.
 
-Mininet's own classes start a shell per node and a process per setting. Our classes start a shell only when it is needed
-(by the CLI or a script), and leave building to `build.py`. Mininet's changes to the whole host (sysctls, limits,
-clean-up) never run.
+Mininet's own classes start a shell per node and a process per setting. The classes here start a shell only when it is
+needed (by the CLI or a script), and leave building to `network_commands.py`. Mininet's changes to the whole host
+(sysctls, limits, clean-up) never run.
 """
 
 from __future__ import annotations
@@ -140,6 +140,7 @@ class BuiltInterface(Intf):  # type: ignore[misc]
         return found
 
     def config(self, **_params: Any) -> dict[str, Any]:
+        """Do nothing: the builder has configured the interface."""
         return {}
 
 
@@ -174,6 +175,7 @@ class PlannedNetwork(Mininet):  # type: ignore[misc]
         return node
 
     def add_link(self, first: LinkEnd, second: LinkEnd) -> None:
+        """Add a link that the builder has made."""
         self.links.append(BuiltLink(first, second))
 
     def release(self) -> None:
@@ -204,7 +206,7 @@ class Talker:
             self._process = Popen(argv, stdin=PIPE, stdout=PIPE, stderr=STDOUT, close_fds=False)
 
     def ask(self, lines: list[str]) -> str:
-        """Return the output of some lines of commands, of which only the last one answers (with one line of JSON)."""
+        """Run some lines of commands and return their output. Only the last line answers, with one line of JSON."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(("\n".join(lines) + "\n").encode())
@@ -218,6 +220,7 @@ class Talker:
         return said
 
     def close(self) -> None:
+        """End the tc process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(BATCH_TIMEOUT_S)

@@ -31,7 +31,7 @@ _ROUTE_NAMES = (rtnetlink.RTA_TABLE, rtnetlink.RTA_DST, rtnetlink.RTA_GATEWAY, r
 
 
 class BuildError(Exception):
-    """A command failed, or a setting that was read back differs from the plan."""
+    """A failure to build the network: a command failed, or a setting that was read back differs from the plan."""
 
 
 class _Queue:

@@ -108,6 +108,7 @@ class Observer:
         self._recorder.write(kind, self._source, at_ns, answers)
 
     def close(self) -> None:
+        """Close the sockets."""
         self._closed.close()
         self._diag.close()
         self._mptcp.close()

@@ -20,11 +20,11 @@ STANDARD_INPUT = "/proc/self/fd/0"
 
 
 class SwitchError(Exception):
-    """Open vSwitch refused a command, or has other flows than the plan."""
+    """A failure of Open vSwitch: it refused a command, or has flows other than those of the plan."""
 
 
 def obey(node: NamespaceNode, commands: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """Carry out the commands.
+    """Carry out the plan's commands of ovs-vsctl and ovs-ofctl in a node.
 
     Return the rows of ports, and flows and groups by bridge, as read back. Raises SwitchError.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of single packets, by the file of an experiment kernel (`kernel/src/mprun_packet.c`).
+"""Faults of single packets, which the experiment kernel causes (`kernel/src/mprun_packet.c`).
 
-The file belongs to the network namespace of the thread that opens it. It is opened, read and written by single system
-calls: others, which Python's own files make, could let a moment of simulated time pass.
+The kernel's file for faults belongs to the network namespace of the thread that opens the file. It is opened, read and
+written by single system calls. Python's own files make more calls, which could let a moment of simulated time pass.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ _BLOCK = 1 << 16
 
 
 def cause(faults: Sequence[Mapping[str, Any]], index: Callable[[str], int]) -> None:
-    """Cause faults in the namespace of this thread. Raises FileNotFoundError in a kernel that cannot.
+    """Order the kernel to cause faults in the network namespace of this thread.
 
-    faults: of a plan. index: of an interface.
+    - faults: the faults of a plan.
+    - index: returns the kernel's index of an interface by its name.
+
+    Raises FileNotFoundError in a kernel that cannot cause faults.
     """
     file = os.open(FILE, os.O_WRONLY)
     try:
@@ -30,7 +33,7 @@ def cause(faults: Sequence[Mapping[str, Any]], index: Callable[[str], int]) -> N
 
 
 def read_done() -> list[bool]:
-    """Return whether the packet of each fault has come, in the order of the faults."""
+    """Return for each fault whether its packet has arrived, in the order of the faults."""
     file = os.open(FILE, os.O_RDONLY)
     text = b""
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send frames over a link and measure their arrival, for a calibration.
+"""Send a train (a series of frames) over a link and measure the frames' arrival, for a calibration.
 
 Frames have the EtherType that IEEE 802 reserves for local experiments, so no protocol takes them. Arrival times are the
 kernel's (SO_TIMESTAMPNS, socket(7)). Sending times are read from the clock just before the call.
@@ -47,7 +47,10 @@ def open_socket(interface: str) -> socket.socket:
 def send_train(train: dict[str, Any], inside: Inside) -> Arrivals:
     """Send a train of the plan and measure it. Return counts, and times in ns.
 
-    delay_ns: of received frames, from their sending. first_ns, last_ns: arrivals, from the first sending.
+    - delay_ns of the result: for each received frame, the time from its sending to its arrival.
+    - first_ns, last_ns: the first and the last arrival, counted from the first sending.
+
+    inside: enters the namespace of a node.
     """
     with inside(train["node"]):
         sender = open_socket(train["interface"])

@@ -39,8 +39,8 @@ class NoProcess(ProcessError):
 class LimitedLog:
     """A log that keeps the first bytes of a program's output.
 
-    The rest is read and dropped, up to MOST_TIMES the log's size. Then the pipe is closed, and the program ends by
-    SIGPIPE or gets a write error.
+    Further output is read and dropped, up to MOST_TIMES the log's size. Then the pipe is closed, and the program ends
+    by SIGPIPE or gets a write error.
     """
 
     def __init__(self, path: str, most_bytes: int) -> None:
@@ -166,6 +166,7 @@ class RunningProcess:
 
     @property
     def pid(self) -> int:
+        """The process id."""
         return self._process.pid
 
     def poll(self) -> bool:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops of programs: system calls, page faults and signals.
+"""The stops of programs in the experiment kernel: their system calls, page faults and signals.
 
-The experiment kernel counts the stops, because they are most of the time of a run (`kernel/src/mprun_cost.c`). They
-depend on the host and on versions of programs, so they are in a file of their own that nothing compares. Other kernels
-do not count.
+The kernel counts the stops, because they take most of the time of a run (`kernel/src/mprun_cost.c`). The counts depend
+on the host and on versions of programs, so they are in a file of their own that no repetition compares. Other kernels
+do not count stops.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COUNTS = "/proc/mprun_stops"
 
 
 def write(path: str) -> None:
-    """Write the stops until now to `path`: a JSON array of {program, call, count}, the most frequent first."""
+    """Write the stops until now to the file `path`: a JSON array of {program, call, count}, the most frequent first."""
     with suppress(FileNotFoundError), open(COUNTS, errors="replace") as counts:
         stops = sorted(read(counts), key=lambda stop: (-stop["count"], stop["program"], stop["call"]))
         with run_file.create(path) as made:
@@ -27,7 +27,7 @@ def write(path: str) -> None:
 
 
 def read(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Return the stops of lines "COUNT CALL PROGRAM". A program can choose its name, so a line may be broken."""
+    """Yield the stops in lines "COUNT CALL PROGRAM". A program can choose its name, so broken lines are left out."""
     for line in lines:
         count, _, rest = line.rstrip("\n").partition(" ")
         call, _, program = rest.partition(" ")

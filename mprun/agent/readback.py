@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare what commands of tc, `ip mptcp` and ovs-ofctl request with what the tools then show. Pure."""
+"""Compare the settings that commands of tc, `ip mptcp` and ovs-ofctl request with what these tools then show. Pure."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def _group_number(text: str) -> str:
 
 
 def _group_shape(text: str) -> tuple[Any, ...]:
-    """Return what of a group must be read back unchanged: type, method, and each bucket's weight and outputs."""
+    """Return the parts of a group that are compared: type, method, and each bucket's weight and outputs."""
     plain = re.sub(r'["\s]', "", text)
     head, *buckets = plain.split("bucket=")
     kind, method = (re.search(rf"\b{word}=([\w]+)", head) for word in ("type", "selection_method"))

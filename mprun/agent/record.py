@@ -59,7 +59,10 @@ class Recorder:
         return number
 
     def write(self, kind: int, source: int, at_ns: int, parts: list[bytes]) -> None:
-        """Write an entry whose content is the joined parts."""
+        """Write an entry. Its content is the joined parts.
+
+        kind: one of the kinds of this module. source: the number from `add_source`. at_ns: the time (CLOCK_MONOTONIC).
+        """
         length = sum(map(len, parts))
         self._packed.append(self._packer.compress(b"".join([_HEADER.pack(kind, source, length, at_ns), *parts])))
         self._waiting_bytes += len(self._packed[-1])
@@ -67,6 +70,7 @@ class Recorder:
             self._write(zlib.Z_SYNC_FLUSH)
 
     def close(self) -> None:
+        """End the record and close its file."""
         self._write(zlib.Z_FINISH)
         os.close(self._file)
 

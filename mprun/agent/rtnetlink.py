@@ -51,7 +51,7 @@ _BUFFER = bytearray(1 << 18)
 
 
 class NetlinkError(Exception):
-    """The kernel refused a message. `number`: its index in the batch, from 0."""
+    """A refusal of a message by the kernel. `number`: the index of the message in its batch, from 0."""
 
     def __init__(self, number: int, reason: str) -> None:
         self.number = number
@@ -81,6 +81,7 @@ class Netlink:
         self.socket.bind((0, groups))
 
     def close(self) -> None:
+        """Close the socket."""
         self.socket.close()
 
     def send(self, messages: Sequence[tuple[int, int, bytes]]) -> None:

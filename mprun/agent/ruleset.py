@@ -16,7 +16,7 @@ _LIST = ["nft", "-j", "list", "ruleset"]
 
 
 class RulesetError(Exception):
-    """nft refused a command, or shows something else than the commands set."""
+    """A failure of packet filters: nft refused a command, or shows rules other than those that were set."""
 
 
 def load(node: NamespaceNode, commands: Sequence[Sequence[str]]) -> list[dict[str, Any]]:

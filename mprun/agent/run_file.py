@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Open files of the run directory, where programs of the run may have put something else.
 
-To open a pipe can take for ever. The agent does not wait, and follows no symbolic link.
+Opening a pipe may wait for ever. The agent does not wait, and follows no symbolic link.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def create(path: str, mode: str = "w") -> IO[Any]:
 
 
 def read(path: str, last_bytes: int | None = None) -> bytes:
-    """Return the content of a file, or its end. It is empty if there is no regular file."""
+    """Return the content of a file, or its last bytes. The result is empty if no regular file has this path."""
     try:
         with open(path, "rb", opener=_open) as file:
             if last_bytes is not None:

@@ -42,6 +42,7 @@ class Sampler:
         self._sources.append((nodes[0].netlink, self._recorder.add_source(facts)))
 
     def sample(self, at_ns: int) -> None:
+        """Record the state of all interfaces or queues now, under the time `at_ns` (CLOCK_MONOTONIC)."""
         for netlink, source in self._sources:
             self._recorder.write(self._kind, source, at_ns, netlink.dump_raw(*self._request))
 

@@ -2,7 +2,7 @@
 """Record the trace events of an experiment kernel (Documentation/trace/events.rst).
 
 The kernel records events into a buffer without any system call, so no simulated time passes. The agent reads the
-buffer at the end. Files are opened, read and written by single system calls: others, which Python's own files make,
+buffer at the end. Files are opened, read and written by single system calls. Python's own files make more calls, which
 could let a moment of simulated time pass.
 """
 
@@ -28,7 +28,7 @@ _BLOCK = 1 << 16
 
 
 class TraceEventError(Exception):
-    """The kernel has no such event, or no events at all."""
+    """A request for an event that the kernel does not have."""
 
 
 class TraceEvents:

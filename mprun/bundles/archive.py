@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Archives: written so that equal contents give equal bytes, and read as untrusted input.
+"""Zip archives of bundles: written so that equal contents give equal bytes, and read as untrusted input.
 
 The content is only data. Names that lead out of the archive's folder, links, duplicates and excessive sizes are refused
 before anything is written.
@@ -53,7 +53,7 @@ Content = bytes | Callable[[], BinaryIO]
 
 
 def write_archive(target: Path, files: Mapping[str, Content]) -> None:
-    """Write an archive of members by name. The file is complete or does not exist."""
+    """Write an archive. files: the content of each member by its name. The file is complete or does not exist."""
     with (
         Folder(target.parent).whole(target.name) as partial,
         zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metadata of an archive: ro-crate-metadata.json (RO-Crate 1.1). Pure."""
+"""The metadata of a bundle: the content of ro-crate-metadata.json (RO-Crate 1.1). Pure."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _TOLD = {
 
 @dataclass(frozen=True)
 class Description:
-    """The description of an archive.
+    """The description of a bundle.
 
-    - name, text: of the whole archive.
+    - name, text: the title and the summary of the whole bundle.
     - date: the day of the experiment, such as 2026-01-31.
     - licence: a URL, or empty.
-    - version: of mprun.
-    - kernels: version and digest by the kernel's name.
+    - version: the version of mprun.
+    - kernels: the version and the digest of each kernel, by the kernel's name.
     - tools: the version output of each tool.
     """
 
@@ -65,7 +65,10 @@ class Description:
 
 
 def describe(about: Description, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """Return the metadata. sizes: bytes of each member by name, without the metadata file itself."""
+    """Return the metadata as a JSON object.
+
+    sizes: the bytes of each member of the archive by name, without the metadata file itself.
+    """
     files = [_file(name, size) for name, size in sorted(sizes.items())]
     software = [_software("#mprun", "mprun", about.version)]
     software += [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An archive of what mprun has built: a kernel and the traffic tools, for machines without a compiler.
+"""An archive of the programs that mprun has built: a kernel and the traffic tools, for machines without a compiler.
 
 A kernel is a program that runs with the rights of the user. So an archive is only taken if its digest is one that this
 mprun names, or that the user gives. Equal builds give equal archives.
@@ -54,7 +54,7 @@ The tools are built by `mprun tools install` from sources in mprun and the packa
 
 @dataclass(frozen=True)
 class ImportedBundle:
-    """The result of an import. kernel: its name. tools: the names of the tools that were new."""
+    """The result of an import. kernel: the name of the kernel. tools: the names of the tools that were new."""
 
     kernel: str
     version: str
@@ -87,7 +87,7 @@ def export(kernel: kernels.Kernel, target: Path) -> str:
 
 
 def _facts(path: Path) -> bytes:
-    """Return the facts of a build without those that differ between equal builds."""
+    """Return the facts of a build, without facts that differ between equal builds."""
     facts: dict[str, Any] = json.loads(path.read_text())
     same = {name: _OF_THE_BUILD.get(name, value) for name, value in facts.items()}
     return (json.dumps(same, indent=2, sort_keys=True) + "\n").encode()
@@ -119,7 +119,10 @@ def trusted_digests() -> frozenset[str]:
 
 
 def take_in(source: Path, trust: str | None, name: str) -> ImportedBundle:
-    """Unpack an archive into this user's store. trust: the digest that the user gave. name: of the kernel.
+    """Unpack an archive into this user's store of kernels and tools.
+
+    - trust: the SHA-256 that the user gave; None if the user gave none.
+    - name: the name that the kernel gets.
 
     Raises SpecError for an archive that is not trusted, that another version of mprun made, or that is damaged.
     """
@@ -168,7 +171,7 @@ def _check_kernel(source: Path, folder: Path) -> Mapping[str, Any]:
 
 
 def _check_tools(source: Path, folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the tools of this version of mprun, by name. Others are left out."""
+    """Yield the tools in an archive that this version of mprun has built, by name. Other tools are left out."""
     known = {PROGRAMS[name].digest[:16]: name for name in PROGRAMS}
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.name in known:

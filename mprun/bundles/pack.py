@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collect the content of the archive of a run or a sweep."""
+"""Write the bundle of a run or a sweep: collect its content, and put it into one archive."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _STAMP = re.compile(r"^(\d{4})(\d{2})(\d{2})-")
 
 
 class Artifacts(NamedTuple):
-    """The content of `artifacts.json`. runs: by place, the digest of each artifact by its name."""
+    """The content of `artifacts.json`. runs: for each run, by its path in the bundle, the SHA-256 of each artifact."""
 
     kind: Literal["run", "sweep"]
     name: str
@@ -52,9 +52,13 @@ class Artifacts(NamedTuple):
 
 
 def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: str, with_pcaps: bool) -> Path:
-    """Write the archive and return its path. If target is None, it is named after the directory, in the current folder.
+    """Write the bundle of a run or a sweep and return its path.
 
-    licence: a URL of the licence, or empty. Raises MprunError if the run is incomplete.
+    - target: the path of the bundle. None: a file in the current folder that is named after the directory.
+    - licence: the URL of the licence, or empty.
+    - with_pcaps: include captures, and tables that are made from captures.
+
+    Raises MprunError if the run is incomplete.
     """
     runs = dict(_runs(source))
     files: dict[str, Content] = {}
@@ -144,7 +148,7 @@ def _about(
 
 
 def digest_of(run: RunDirectory, name: str) -> str:
-    """Return the SHA-256 of an artifact, as a bundle lists it."""
+    """Return the SHA-256 of an artifact of a run, as a bundle lists it."""
     with run.open(name) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -57,7 +57,7 @@ _SAME = ("plan.json", "environment.json", "inputs/files/*", f"tables/{KERNEL_LOG
 
 @dataclass(frozen=True)
 class ReproducedRun:
-    """The outcome of a repetition.
+    """The outcome of running a bundle again.
 
     - closeness: `identical` if every artifact is equal byte by byte; `within` if the metrics of repeated runs differ by
       no more than chance; else `different`.
@@ -364,8 +364,8 @@ def _ended(sweep: SweepDirectory) -> Iterator[Kept]:
 def _record(original: SweepDirectory, tasks: Mapping[str, _Task]) -> SweepRecord:
     """Return the record of the new sweep, with the engines and kernels of its cells now.
 
-    Its digest is that of no sweep of files, because no such sweep may resume it. Its runs are those of the bundle, some
-    may be missing, and the kernels may differ.
+    The record has a digest that no sweep of files has. Such a sweep must not resume this one: the runs are those of the
+    bundle, some may be missing, and the kernels may differ.
     """
     before = original.record
     kernels = {

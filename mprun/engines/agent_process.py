@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of both engines: start the agent at fixed paths, watch it, and end it.
+"""Start the agent, watch it, and end it: the functions that both engines use.
 
 Inside an engine, the run directory is always /run/mprun/run and the agent's code is in /run/mprun/lib. So paths of
 this machine do not enter a result.
@@ -148,8 +148,8 @@ def die_with(parent: int) -> None:
 def place_as_linked() -> None:
     """Give the next program of this process the same addresses in each run (personality(2)). Call it before exec.
 
-    An experiment kernel puts its memory behind its heap. At a random place, its size and the addresses that it prints
-    would be others in each run.
+    An experiment kernel puts its memory behind its heap. If this place were random, the size of the memory and the
+    addresses that the kernel prints would differ in each run.
     """
     _libc.personality(ADDR_NO_RANDOMIZE)
 
@@ -187,7 +187,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def environment(shell: Shell | None) -> dict[str, str]:
-    """Return the environment variables of a run. With a shell, TERM is that of the user's terminal."""
+    """Return the environment variables of a run. With a shell, TERM has the value of the user's terminal."""
     return {**ENVIRONMENT, "TERM": os.environ.get("TERM", "dumb")} if shell else ENVIRONMENT
 
 
@@ -227,8 +227,9 @@ def watch(
     computing: Computing | None = None,
     is_held: Callable[[], bool] | None = None,
 ) -> None:
-    """Show progress until the process has ended. If the user has a shell in the terminal, only wait.
+    """Show progress until the agent's process has ended. If the user has a shell in the terminal, only wait.
 
+    - talk: the folders for messages with the agent.
     - computing: the programs of an experiment kernel in simulated time, whose CPU time is read while nothing happens.
     - is_held: returns whether a debugger holds the process. This time counts for no limit.
 

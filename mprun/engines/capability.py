@@ -115,7 +115,7 @@ def version_of(name: str, program: Program, as_user: bool = False) -> str:
 
 @cache
 def can_buffer_captures() -> bool:
-    """Return whether stdbuf can give this machine's tcpdump a larger buffer."""
+    """Return whether stdbuf can enlarge the output buffer of this machine's tcpdump."""
     argv = [*tcpdump.ENLARGED, find_program("tcpdump") or "tcpdump", "--version"]
     done = subprocess.run(argv, capture_output=True, text=True, env=ENVIRONMENT)
     return done.returncode == 0 and tcpdump.REFUSED_BUFFER not in done.stderr
@@ -173,7 +173,7 @@ def _kernel_has(kind: str) -> bool:
 
 
 def kernel_switches() -> bool:
-    """Return whether this kernel has Open vSwitch's datapath. The question loads its module."""
+    """Return whether this kernel has Open vSwitch's datapath. Asking loads the module of the datapath."""
     link = rtnetlink.Netlink(mptcp_event.NETLINK_GENERIC)
     try:
         return mptcp_event.find_family(link, "ovs_datapath") is not None
@@ -184,7 +184,7 @@ def kernel_switches() -> bool:
 def without_sctp(plan: Plan) -> str | None:
     """Return the first flow of a plan that needs SCTP, if this kernel has no SCTP; else None.
 
-    The question loads the module.
+    Asking loads the module of SCTP.
     """
     needy = [process.flows for process in (*plan.daemons, *plan.flows) if "sctp" in process.needs]
     if not needy:

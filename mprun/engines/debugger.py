@@ -34,7 +34,7 @@ TRACED, STOPPED = "t", "T"
 
 @dataclass(frozen=True)
 class Debugger:
-    """An order for gdb.
+    """A gdb that stops the kernel of a run.
 
     - program: the path of gdb.
     - facts: the content of the file that `mprun.kernel.gdb.command.start` reads.

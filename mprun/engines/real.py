@@ -66,7 +66,7 @@ def run_plan(
     shell: Shell | None = None,
     debugger: Debugger | None = None,
 ) -> None:
-    """Run the agent in new namespaces. Its record is then in the run directory.
+    """Run the agent in new namespaces. Afterwards, the run directory has the agent's raw results.
 
     Call `missing` first, which reports what this host lacks for the plan. Raises RunError or Interrupted, and
     MachineError for a debugger.
@@ -135,7 +135,7 @@ def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None, l
 
 
 def missing(plan: Plan, capabilities: Capabilities) -> str | None:
-    """Return what this host lacks for a plan, with a remedy; None if it lacks nothing."""
+    """Return what this machine lacks for a plan, with a remedy; None if it lacks nothing."""
     assert capabilities.schedulers is not None, "the capabilities of a host's kernel"
     if plan.faults:
         return "'faults' needs simulated time, in which packets have the same numbers in each run: use --engine virtual"

@@ -20,11 +20,11 @@ from mprun.runs.run_directory import RunDirectory
 
 
 class Engine(Protocol):
-    """A way to carry out plans on this machine.
+    """A way to carry out plans on this machine. Each engine is a module with these names.
 
     - NAME: the engine's name in files and results.
     - IS_SIMULATED: the clock is simulated. Runs repeat byte by byte, and several may run at the same time.
-    - IS_ON_HOST_KERNEL: runs use the kernel of the user's machine, and not a kernel that the engine boots.
+    - IS_ON_MACHINE_KERNEL: runs use the kernel of the user's machine, and not a kernel that the engine boots.
     """
 
     @property
@@ -53,9 +53,10 @@ class Engine(Protocol):
         shell: Shell | None = None,
         debugger: Debugger | None = None,
     ) -> None:
-        """Run the agent on a plan. Its record is then in the run directory.
+        """Run the agent on a plan. Afterwards, the run directory has the agent's raw results.
 
         - kernel: the result of `find_kernel`.
+        - shell: when the run stops at a prompt; None: it does not stop.
         - debugger: gdb, which stops the kernel. Only an engine that boots a kernel takes it.
 
         Raises MachineError, RunError or Interrupted.

@@ -50,7 +50,7 @@ class Computing:
         return self._together > self.most_s * TICKS_PER_S
 
     def look(self) -> bool:
-        """Signal each whole second of CPU time to the kernel.
+        """Read the CPU time of the programs, and send the kernel a signal for each whole second of it.
 
         Return whether a program used the CPU since the last look.
         """

@@ -42,10 +42,12 @@ MOST_S = 60
 
 
 def find_refusals(specs: Sequence[Spec]) -> tuple[dict[ValuePath, str], dict[ValuePath, str]]:
-    """Return what no kernel accepts (filters) and what the default kernel lacks, by place in the experiment.
+    """Return the reasons why kernels refuse values of an experiment, each by the value's place in the experiment.
 
-    Both are empty if no default kernel is built: then only a run can tell. specs: of the cells of one experiment.
-    Raises MachineError if the kernel does not start.
+    The first mapping has what no kernel accepts (filters), the second what the default kernel lacks. Both are empty if
+    no default kernel is built: then only a run can tell.
+
+    specs: the cells of one experiment. Raises MachineError if the kernel does not start.
     """
     filters: dict[ValuePath, str] = {
         ("capture", n, "filter"): f"{ALL if one.link is None else ONE}:{one.filter}"
@@ -76,7 +78,7 @@ def find_refusals(specs: Sequence[Spec]) -> tuple[dict[ValuePath, str], dict[Val
 
 
 def _find_sysctls(spec: Spec) -> Iterator[tuple[ValuePath, str]]:
-    """Yield the sysctls of hosts. Those of interfaces exist only in a run."""
+    """Yield the sysctls of hosts in an experiment. Sysctls of interfaces are left out: they exist only in a run."""
     for host, settings in spec.experiment.hosts.items():
         for name, _ in settings.sysctl:
             words = name.split(".")

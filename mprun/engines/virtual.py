@@ -90,7 +90,7 @@ def run_plan(
     debugger: Debugger | None = None,
     real_time: bool = False,
 ) -> None:
-    """Boot the kernel and run the agent in it. Its record is then in the run directory.
+    """Boot the kernel and run the agent in it. Afterwards, the run directory has the agent's raw results.
 
     With a shell or with `real_time`, time is that of the wall clock, because simulated time would jump while a person
     types. debugger: gdb stops the kernel. Raises MachineError, RunError (the kernel died or hung) or Interrupted.
@@ -172,7 +172,7 @@ def _read_folders(plan: Plan, kernel: Kernel) -> list[Path]:
 
 
 def _files_mib(plan: Plan) -> int:
-    """Return the additional memory for the files that entries take with them, and for what is built of them.
+    """Return the additional memory in MiB for files that entries take with them, and for the products of builds.
 
     They lie in /run, which has a tenth of the memory (kernel/guest/init.c).
     """
@@ -278,7 +278,7 @@ def lacking_discipline(plan: Plan, kernel: Kernel) -> str | None:
 
 
 def lacking_events(plan: Plan, kernel: Kernel) -> str | None:
-    """Return that an experiment kernel lacks the trace events of a plan, with a remedy; None if it has events."""
+    """Return a message if a plan records trace events and the experiment kernel has none; else None."""
     if not plan.tracepoints or store.has_option(kernel, TRACE_EVENTS):
         return None
     how = "" if kernel.name == store.DEFAULT_NAME else f" --source TREE --name {kernel.name}"
@@ -298,7 +298,7 @@ def needs_tc(plan: Plan) -> bool:
 
 
 def missing(plan: Plan, capabilities: Capabilities) -> str | None:
-    """Return what this engine lacks apart from a kernel and the programs of a plan; None if it lacks nothing."""
+    """Return what this machine lacks for this engine, except a kernel and the programs of a plan; None if nothing."""
     try:
         find_library()
     except MachineError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's additions to a kernel: options, and files with a scheduler or a congestion control of their own."""
+"""A user's additions to a kernel: options, and files with the user's own scheduler or congestion control."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ class OwnFile:
 class Addition:
     """Additions to the recipe. Without any, the kernel is that of the recipe.
 
-    - options: lines of a configuration.
-    - files: of the user or of a profile.
-    - variables: for make(1).
+    - options: lines of a configuration, such as `CONFIG_NET_SCH_HFSC=y`.
+    - files: C files of the user or of a profile.
+    - variables: variables for make(1).
     """
 
     options: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Addition:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the additions; empty without any."""
+        """The SHA-256 of the additions, in hexadecimal; empty without any."""
         return hashlib.sha256(self.to_text().encode()).hexdigest() if self.options or self.files else ""
 
     def to_text(self) -> str:
@@ -104,7 +104,10 @@ class Addition:
         return any(file.kind == "coverage" for file in self.files)
 
     def add_files(self, ours: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Return the files that a tree gets from us, with the user's files and their lines in the Makefile."""
+        """Return mprun's files for a kernel tree, with the user's files and their lines in the Makefile added.
+
+        ours: mprun's files. Keys are paths in the tree, and values are contents.
+        """
         if not self.files:
             return dict(ours)
         makefile = f"{_FOLDER}/Makefile"
@@ -113,7 +116,10 @@ class Addition:
         return {**ours, **own, makefile: ours[makefile] + f"\n{lines}".encode()}
 
     def check_options(self, configuration: str) -> None:
-        """Check that the tree took every option. Raises SpecError."""
+        """Check that the kernel tree took every option. Raises SpecError.
+
+        configuration: the tree's `.config` after configuring.
+        """
         made = set(configuration.splitlines())
         for line in self.options:
             name = option_of(line)
@@ -128,7 +134,10 @@ class Addition:
                 )
 
     def check_files(self, symbols: str) -> None:
-        """Check that each file registers what it is for. Raises SpecError. symbols: what `nm -A` prints."""
+        """Check that each file registers a scheduler or a congestion control, as its option says. Raises SpecError.
+
+        symbols: the output of `nm -A` for the built objects.
+        """
         for file in self.files:
             made = str(Path(file.path).with_suffix(".o"))
             wanted = _REGISTERS[file.kind]
@@ -213,7 +222,10 @@ def _read(path: Path) -> str:
 
 
 def write_template(kind: AdditionKind, path: Path) -> None:
-    """Write a file of the user's own that compiles, named after the file. Raises SpecError or MachineError."""
+    """Write a C file with a scheduler or a congestion control that compiles as it is. Its name is the file's name.
+
+    Raises SpecError or MachineError.
+    """
     if path.suffix != ".c" or not _STEM.fullmatch(path.stem):
         raise SpecError(f"{path}: name the file with small letters, digits and _, and the ending .c")
     if len(path.stem) > _MOST_CHARACTERS:

@@ -110,10 +110,10 @@ def digest_source(source: Path) -> str:
 
 @dataclass(frozen=True)
 class _Order:
-    """An order for a kernel.
+    """A request to build a kernel.
 
-    - version: of the source, None if it is not known.
-    - jobs: the number of compilers.
+    - version: the version of the source; None if it is not known.
+    - jobs: the number of compilers that run at a time.
     - with_symbols: the kernel gets symbols for gdb.
     """
 
@@ -141,7 +141,7 @@ class _Order:
         return self.added.add_files(our_files(tree, C_SOURCES))
 
     def is_fulfilled_by(self, target: Path) -> bool:
-        """Return whether a folder of the store has the kernel of this order, whose digest the folder's name has."""
+        """Return whether a folder of the store has the requested kernel, whose digest is the folder's name."""
         return find_damage(target, PROGRAMS[:1]) is None and (has_symbols(target) or not self.with_symbols)
 
 

@@ -29,9 +29,9 @@ CHUNK_BYTES = 4 << 20
 class StopMoment:
     """A moment at which the kernel of a run stops.
 
-    - at_ns: on the agent's monotonic clock.
-    - reason: what happens then, for people; empty for a time.
-    - packet: the interface and the content of a packet, in hexadecimal, from the network header on; None for a time.
+    - at_ns: the time on the agent's monotonic clock.
+    - reason: the event at this time, for people; empty if the user gave a time.
+    - packet: the interface and the content of a packet, in hexadecimal, from the network header on; None without one.
     """
 
     at_ns: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that a kernel tree became the kernel that was asked for: its options are on, its hooks are in effect.
+"""Checks that a kernel tree became the requested kernel: its options are on, and its hooks have an effect.
 
 Configuring drops an option that a tree does not have. Compiling drops a hook that lies in a part of a file which the
 tree's options leave out. Neither makes make(1) fail.
@@ -27,17 +27,20 @@ def later_names(options: Iterable[str]) -> list[str]:
 
 
 def check_options(configuration: str, asked: Sequence[str]) -> None:
-    """Check that every option is on, by its name or its later one. Raises UnfitTree."""
+    """Check that every option is on, by its name or its later name. Raises UnfitTree.
+
+    configuration: the tree's `.config`. asked: lines such as `CONFIG_NET=y`.
+    """
     made = set(configuration.splitlines())
     if missing := [option for option in asked if not {option, LATER_NAMES.get(option, option)} & made]:
         raise UnfitTree(f"this kernel tree has no {', '.join(missing)}; mprun needs 6.12 or later")
 
 
 def check_hooks(symbols: str) -> None:
-    """Check that what was compiled calls our functions from where the hooks put them. Raises UnfitTree.
+    """Check that compiled files call mprun's functions where the hooks put the calls. Raises UnfitTree.
 
-    symbols: what `nm -A` prints of the kernel's archive. A hook in a header is in effect if any object of the tree's
-    own calls our function.
+    symbols: the output of `nm -A` for the kernel's archive. A hook in a header has an effect if any object of the
+    tree's own files calls mprun's function.
     """
     found = [match.groupdict() for match in _SYMBOL.finditer(symbols)]
     ours = {one["name"] for one in found if one["kind"] == "T"}

@@ -34,9 +34,9 @@ LATER_OPTIONS: Mapping[str, KernelVersion] = {
 
 
 def recipe_digest(version: KernelVersion | None = None) -> str:
-    """Return the SHA-256 of the kernel's recipe: configuration, patches and our files, without its source.
+    """Return the SHA-256 of a kernel's recipe: the configuration, the patches and mprun's files, but not the source.
 
-    version: of the source; None if it is not known.
+    version: the version of the source; None if it is not known.
     """
     options = "\n".join(asked_options(version))
     parts = {"options": options.encode(), "places": places().encode()}
@@ -44,16 +44,23 @@ def recipe_digest(version: KernelVersion | None = None) -> str:
 
 
 def places() -> str:
-    """Return what patches and sources leave open, as JSON: the places of our files, and folders with -O1."""
+    """Return where mprun's files go in a tree, and which folders are compiled with -O1, as JSON.
+
+    The patches and the sources do not say this.
+    """
     return json.dumps([PLACES, sorted(COLD), COLD_LINE], indent=1)
 
 
 def guest_digest() -> str:
-    """Return the SHA-256 of the sources of the programs that run beside the kernel. These programs build in no time."""
+    """Return the SHA-256 of the sources of the programs that run beside the kernel: `init` and `bulk.so`.
+
+    These programs are built in less than a second.
+    """
     return _digest(contents_of(GUEST, "*.c"))
 
 
 def contents_of(folder: Path, pattern: str) -> dict[str, bytes]:
+    """Return the content of each file below a folder that matches a pattern, by its path in the folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob(pattern))}
 
 
@@ -65,7 +72,10 @@ def _digest(parts: Mapping[str, bytes]) -> str:
 
 
 def asked_options(version: KernelVersion | None = None) -> list[str]:
-    """Return the configuration's lines that set an option in a tree of this version."""
+    """Return the lines of the configuration that set an option in a tree of this version.
+
+    version: None stands for a version that is not known.
+    """
     always = [line for line in FRAGMENT.read_text().splitlines() if line.startswith("CONFIG_")]
     return always + [option for option, since in LATER_OPTIONS.items() if version is not None and version >= since]
 

@@ -57,6 +57,7 @@ class Kernel:
 
     @property
     def directory(self) -> Path:
+        """The folder of the kernel in the store."""
         return Path(self.path).parent
 
 
@@ -165,7 +166,10 @@ def is_built_from(kernel: Kernel, source_digest: str) -> bool:
 
 
 def kernel_digest(source_digest: str, recipe: str, added: str = "") -> str:
-    """Return the digest of a kernel. added: that of the user's additions; empty without any."""
+    """Return the digest of a kernel from the digests of its source and of its recipe.
+
+    added: the digest of the user's additions; empty without any.
+    """
     return hashlib.sha256((source_digest + recipe + added).encode()).hexdigest()
 
 
@@ -197,8 +201,8 @@ def _load(link: Path) -> Kernel:
 def describe_recipe(digest: str) -> dict[str, bytes]:
     """Return the files that describe how a kernel was made, by name below `kernel/`; empty if no such kernel exists.
 
-    The files are its configuration and, if it has this version of the recipe, our files and patches. The source is the
-    distribution's, and is given by name and digest.
+    The files are its configuration and, if it has this version of the recipe, mprun's files and patches. The source is
+    the distribution's. It is only given by name and digest.
     """
     found = next((kernel for kernel in list_kernels() if kernel.digest == digest), None)
     if found is None:

@@ -22,7 +22,7 @@ def find_home() -> Path | None:
 
 
 def find_base(variable: str, name: str) -> Path:
-    """Return the folder in an environment variable, or `name` in the home directory if the variable is not set.
+    """Return the folder that an environment variable names, or `name` in the home directory if the variable is not set.
 
     Raises MachineError if the user has no home directory.
     """
@@ -35,7 +35,9 @@ def find_base(variable: str, name: str) -> Path:
 
 
 def cache(kind: str, of_root: bool = False) -> Path:
-    """Return the cache's folder for one kind of files. It need not exist (XDG Base Directory Specification).
+    """Return the folder of the cache for one kind of files, such as `kernels` or `tools`. The folder need not exist.
+
+    The cache is in XDG_CACHE_HOME, or else in `~/.cache` (XDG Base Directory Specification).
 
     of_root: under sudo, use root's cache instead of the user's. Raises MachineError if the user has no home directory.
     """

@@ -33,7 +33,10 @@ def is_root_for_user() -> bool:
 
 
 def become() -> None:
-    """Give up root's rights from sudo permanently. Call it only in a child process."""
+    """Give up root's rights from sudo permanently. Call this only in a child process.
+
+    Without sudo, nothing changes.
+    """
     if ids := _ids():
         os.setgroups(_groups(*ids))
         os.setresgid(ids[1], ids[1], ids[1])
@@ -48,7 +51,7 @@ def _groups(uid: int, gid: int) -> list[int]:
 
 
 def can_write(path: Path) -> bool:
-    """Return whether the invoker can write to a folder. Under sudo, root's rights do not count."""
+    """Return whether the invoker can write to a folder. The rights that sudo adds do not count."""
     if not is_root_for_user():
         return os.access(path, os.W_OK)
     done = subprocess.run(["/usr/bin/test", "-w", path], preexec_fn=become)

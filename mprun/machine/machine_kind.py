@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kind of machine that mprun runs on: Linux, WSL, GitHub Codespaces, a container, or another system.
 
-Linux is what an experiment needs. The other kinds differ in the remedy for what is missing. `docs/machines.md` has a
-section for each.
+An experiment needs Linux. For each other kind, messages name another remedy. `docs/machines.md` has a section for each
+kind.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def identify(
     system: str = "",
     machine: str = "",
 ) -> Surroundings:
-    """Return the kind of this machine.
+    """Return the kind of this machine. The arguments are for tests.
 
     - root: the root of the file system.
-    - environment: the environment variables. Default: those of this process.
-    - system, machine: as platform.system() and platform.machine() return them. Default: those of this machine.
+    - environment: the environment variables. Default: the variables of this process.
+    - system, machine: as platform.system() and platform.machine() return them. Default: the values of this machine.
     """
     environment = os.environ if environment is None else environment
     system = system or platform.system()

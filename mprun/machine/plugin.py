@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plugins: modules that files name, in mprun itself or in installed packages.
+"""Plugins: topology generators and workloads, which files name, in mprun itself or in installed packages.
 
 A package names its modules in an entry-point group. Packages are searched only for a name that mprun does not have,
 because reading their metadata takes time. The caller checks that a module has the names that it needs.
@@ -22,7 +22,7 @@ class PluginProblem(Exception):
 
 @dataclass(frozen=True)
 class Described:
-    """A module for display in a list. package: None for mprun's own modules."""
+    """A module in a list for users. summary: one line about the module. package: None for mprun's own modules."""
 
     name: str
     summary: str
@@ -31,7 +31,7 @@ class Described:
 
 @dataclass(frozen=True)
 class InstalledModule:
-    """A module of a package. where: its description in messages."""
+    """A module of an installed package. where: the module and its package, as messages name them."""
 
     where: str
     module: object
@@ -39,11 +39,11 @@ class InstalledModule:
 
 @dataclass(frozen=True)
 class Collection:
-    """All modules of one kind.
+    """All modules of one kind: all generators, or all workloads.
 
-    - group: the group of entry points.
+    - group: the group of entry points in which packages name their modules.
     - noun: the word for a module in messages.
-    - own: the paths of mprun's own modules by name.
+    - own: the import paths of mprun's own modules, by name.
     """
 
     group: str
@@ -51,11 +51,14 @@ class Collection:
     own: Mapping[str, str]
 
     def load_own(self, name: str) -> object:
-        """Return one of mprun's own modules."""
+        """Import and return one of mprun's own modules. Raises KeyError if mprun has no module of this name."""
         return import_module(self.own[name])
 
     def load_installed(self, name: str) -> InstalledModule | None:
-        """Return a module of an installed package; None if no module has this name. Raises PluginProblem."""
+        """Import and return a module of an installed package; None if no package has a module of this name.
+
+        Raises PluginProblem if several packages have the name, or if the module cannot be imported.
+        """
         found = [point for point in self._entry_points() if point.name == name]
         if not found:
             return None
@@ -73,7 +76,10 @@ class Collection:
         return list(dict.fromkeys([*self.own, *(point.name for point in self._entry_points())]))
 
     def describe(self) -> list[Described]:
-        """Return all modules with the first line of their docstrings, mprun's own first."""
+        """Return all modules, each with the first line of its docstring, mprun's own modules first.
+
+        A module that cannot be imported has the reason in place of this line.
+        """
         own = [Described(name, _summary(import_module(module)), None) for name, module in self.own.items()]
         others = []
         for point in self._entry_points():

@@ -31,9 +31,10 @@ def temporary() -> Path:
 
 @contextlib.contextmanager
 def scratch(prefix: str, parent: Path | None = None) -> Iterator[Path]:
-    """Make a directory for the block, in `parent` or in the folder for temporary files.
+    """Make a temporary directory for the block, in `parent` or in the folder for temporary files. Yield its path.
 
-    Directories with the same prefix that no process locks any more belong to killed processes, and are removed.
+    At the end of the block, the directory is removed. Directories with the same prefix that no process locks any more
+    belong to killed processes, and are removed too.
     """
     folder = parent or temporary()
     for stale in folder.glob(f"{prefix}*"):

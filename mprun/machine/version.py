@@ -13,7 +13,7 @@ from pathlib import Path
 
 @cache
 def code_digest() -> str:
-    """Return a digest of all Python files of the package: 12 hexadecimal digits of SHA-256."""
+    """Return a digest of all Python files of the package: the first 12 hexadecimal digits of a SHA-256."""
     total = hashlib.sha256()
     root = Path(__file__).parents[1]
     for path in sorted(root.rglob("*.py")):

@@ -1,2 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs: one is started (`runner`), fills its directory (`run_directory`), is repeated, and is listed (`index`)."""
+"""Runs: start them, read and write their directories, repeat them, and list them.
+
+- `runner`: from a Spec to a finished run directory.
+- `place`: the engine and the kernel of a run.
+- `run_directory`: the only reader and writer of a run directory; `table`: its tables.
+- `repetition`: a run once more, compared with the original.
+- `index`: the runs of a folder, for lists.
+"""

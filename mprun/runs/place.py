@@ -25,7 +25,7 @@ UNCONFINED = "no Landlock: programs of a run can read files of this machine"
 
 @dataclass(frozen=True)
 class Place:
-    """An engine, with the reason for its choice. kernel: the kernel that the engine boots; None if it boots none."""
+    """The place of a run: an engine, with the reason for its choice. kernel: the kernel that it boots; None if none."""
 
     name: EngineName
     reason: str
@@ -39,8 +39,9 @@ class Place:
 def choose_place(wanted: EngineChoice, kernel_name: str) -> Place:
     """Return the place of a run.
 
-    `auto` selects the engine of the user's configuration, or the default engine. If this engine cannot be used, no
-    other engine is tried.
+    - wanted: the engine on the command line. `auto` selects the engine of the user's configuration, or the default
+      engine. If this engine cannot be used, no other engine is tried.
+    - kernel_name: the name or the digest of the kernel for an engine that boots one.
 
     Raises MachineError with what is missing and a remedy; on a system other than Linux, before anything is read. Raises
     SpecError for a faulty configuration.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine, the kernel and the programs that made a run, from its `environment.json`."""
+"""The provenance of a run: the engine, the kernel and the programs that made it, from its `environment.json`."""
 
 from __future__ import annotations
 

@@ -24,10 +24,10 @@ CAPTURES = "pcap/"
 
 @dataclass(frozen=True)
 class RepeatedRun:
-    """A run made again.
+    """A repeated run.
 
     - summary: the content of its `summary.json`.
-    - facts: what differs in the engine, the kernel and the programs: then and now.
+    - facts: the differences of engine, kernel and programs between the original and the repetition.
     """
 
     run: RunDirectory

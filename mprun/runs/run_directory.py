@@ -84,7 +84,10 @@ class RunDirectory:
     def create(cls, parent: Path, title: str, digest: str) -> RunDirectory:
         """Make a new directory under `parent` and point `latest` at it. An existing directory is never used.
 
-        title: "<topology>-<experiment>", for people.
+        - title: `TOPOLOGY-EXPERIMENT`, for people.
+        - digest: the digest of the run's intent, of which the name gets the first 8 digits.
+
+        Raises MachineError if the directory cannot be made.
         """
         return cls.lay_out(cls.reserve(parent, title, digest))
 
@@ -110,7 +113,7 @@ class RunDirectory:
 
     @classmethod
     def lay_out(cls, path: Path) -> RunDirectory:
-        """Return a run in a directory that exists and is empty."""
+        """Prepare an existing empty directory for a run, marked as incomplete, and return it."""
         run = cls(path)
         for name in ("inputs", "logs", "pcap"):
             run.folder.make(name)
@@ -119,17 +122,21 @@ class RunDirectory:
 
     @property
     def name(self) -> str:
+        """The name of the directory. In a sweep this is only the number of the repetition."""
         return self.path.name
 
     @property
     def title(self) -> str:
-        """The title that `create` got; for a run of a sweep, the sweep's title."""
+        """The title that `create` got. For a run of a sweep: the sweep's title."""
         match = self._match_name()
         return match[2] if match else self.name
 
     @property
     def long_name(self) -> str:
-        """The run's name. For a run of a sweep, which is only numbered there, it has the time and the digest."""
+        """The run's name.
+
+        For a run of a sweep, which only has a number: the sweep's time and title, and the run's digest.
+        """
         match = self._match_name()
         if match is None or match.string == self.name:
             return self.name
@@ -143,29 +150,38 @@ class RunDirectory:
 
     @property
     def is_complete(self) -> bool:
+        """True if the run has ended and its results are complete."""
         return not self.folder.has(INCOMPLETE)
 
     def mark_complete(self) -> None:
+        """Remove the mark that the run is incomplete. Call this when all results are written."""
         self.folder.remove(INCOMPLETE)
 
     def keep_inputs(self, files: Mapping[str, str]) -> None:
+        """Write the user's files into `inputs`. files: the text of each file by its name."""
         for name, text in files.items():
             self.folder.write_text(f"inputs/{name}", text)
 
     def has(self, name: str) -> bool:
-        """Return whether a file of this name exists."""
+        """Return whether a regular file of this name exists in the run.
+
+        name: relative to the run, such as `plan.json`.
+        """
         return self.folder.has(name)
 
     def write(self, name: str, value: object) -> None:
-        """Write a JSON file of the layout, whole or not at all."""
+        """Write a JSON file of the layout, completely or not at all."""
         self.folder.write_json(name, value)
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text file of the layout, whole or not at all."""
+        """Write a text file of the layout, completely or not at all."""
         self.folder.write_text(name, text)
 
     def environment(self) -> RunEnvironment:
-        """Return what made the run. Raises MprunError if it is missing or damaged."""
+        """Return the engine, the kernel and the programs that made the run (`environment.json`).
+
+        Raises MprunError if the file is missing or damaged.
+        """
         from mprun.model.run_files import RunEnvironment
 
         return read_value(self.folder, "environment.json", "run", RunEnvironment)
@@ -178,7 +194,10 @@ class RunDirectory:
         return phases[-1].wall_s if phases else 0.0
 
     def stops(self) -> tuple[Stops, ...]:
-        """Return the stops of programs. Raises MprunError if the file is missing or damaged."""
+        """Return how often the experiment kernel stopped each program (`stops.json`).
+
+        Raises MprunError if the file is missing or damaged.
+        """
         from mprun.model.run_files import Stops
 
         return read_value(self.folder, "stops.json", "run", tuple[Stops, ...])
@@ -196,11 +215,11 @@ class RunDirectory:
         return read_value(self.folder, "summary.json", "run", Summary)
 
     def write_summary(self, summary: Summary) -> None:
-        """Write the summary of the run, whole or not at all."""
+        """Write the summary of the run, completely or not at all."""
         self.write("summary.json", summary.to_json())
 
     def agent_report(self) -> AgentReport:
-        """Return what the agent reported. Raises MprunError if it is missing or damaged."""
+        """Return the report of the agent (`agent.json`). Raises MprunError if it is missing or damaged."""
         from mprun.model.agent_report import AgentReport
 
         return read_value(self.folder, "agent.json", "run", AgentReport)
@@ -211,7 +230,7 @@ class RunDirectory:
 
     @property
     def digest(self) -> str:
-        """The digest of the run's intent. Raises as `plan`."""
+        """The digest of the run's intent, in hexadecimal. Raises MprunError if the plan is missing or damaged."""
         return self._read_plan()[1]
 
     def _read_plan(self) -> tuple[Plan, str]:
@@ -228,7 +247,7 @@ class RunDirectory:
         return read_as(self.folder, "plan.json", "run", decode)
 
     def record(self) -> Iterator[bytes]:
-        """Return the kernel's messages during the run, piece by piece; nothing if the run ended earlier."""
+        """Yield the content of `record.gz` in pieces; nothing if the run ended before the file was written."""
         try:
             with self.folder.open("record.gz") as file:
                 yield from iter(functools.partial(file.read, 1 << 20), b"")
@@ -236,7 +255,10 @@ class RunDirectory:
             return
 
     def steps(self) -> tuple[StepRecord, ...]:
-        """Return the steps with their times, in their order. Raises MprunError."""
+        """Return the steps with their times, in their order (`steps.jsonl`).
+
+        Raises MprunError if the file is missing or damaged.
+        """
         from mprun.model.run_files import StepRecord
 
         def read() -> list[Any]:
@@ -248,19 +270,22 @@ class RunDirectory:
         )
 
     def log(self, process: str, stream: str = "out") -> str:
-        """Return the output of a process; empty if it never started."""
+        """Return the output of a process as text; empty if the process never started. stream: `out` or `err`."""
         try:
             return self.folder.read_text(f"logs/{process}.{stream}", MOST_OUTPUT_BYTES)
         except FileNotFoundError:
             return ""
 
     def flow_file(self, flow: str, name: str) -> bytes | None:
-        """Return a file that a flow left; None if it does not exist."""
+        """Return the content of a file that the programs of a flow left; None if it does not exist."""
         file = f"files/{flow}/{name}"
         return self.folder.read_bytes(file, MOST_OUTPUT_BYTES) if self.folder.has(file) else None
 
     def write_tables(self, tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame]) -> None:
-        """Write each table as `tables/<name>.parquet`, whole or not at all. Columns are those of `make_frame`."""
+        """Write each table as `tables/<name>.parquet`, completely or not at all.
+
+        A table is a frame, or its columns as for `make_frame`.
+        """
         if not tables:
             return
         import polars
@@ -271,15 +296,17 @@ class RunDirectory:
             self.folder.write_bytes(f"tables/{name}.parquet", pack(frame))
 
     def write_accounts(self, accounts: Mapping[str, str]) -> None:
-        """Write the accounts of processes for people, by the processes' names."""
+        """Write `logs/<name>.log`: the output of processes in a form that is easy to read, by the processes' names."""
         for name, text in accounts.items():
             self.folder.write_text(f"logs/{name}.log", text)
 
     def link_into(self, folder: Path, links: Mapping[str, str]) -> tuple[list[str], list[str]]:
-        """Link names in a folder to files of this run. Return the names that were linked, and faults of the others.
+        """Make symbolic links in a folder that point to files of this run.
 
-        links: by name, a pattern of files relative to the run; where several fit, they are put one behind the other in
-        `links/`. A link of an earlier run is replaced, and nothing else.
+        Only links of an earlier run are replaced.
+
+        links: for each name, a pattern of files relative to the run. If several files match, they are concatenated
+        into a file of `links/`. Return the names that were linked, and a message for each other name.
         """
         made, refused = [], []
         for name, pattern in links.items():
@@ -303,14 +330,18 @@ class RunDirectory:
         return f"links/{name}"
 
     def write_report(self, page: str, figures: Mapping[str, bytes]) -> Path:
-        """Write the page, and its figures by file name in place of earlier ones. Return the path of the page."""
+        """Write the page of the report, and replace its figures. Return the path of the page.
+
+        figures: the content of each figure by its file name.
+        """
         return write_page(self.folder, page, figures)
 
     @property
     def resolved_inputs(self) -> tuple[Path, Path]:
-        """The topology and the experiment with all defaults.
+        """The paths of the resolved topology and the resolved experiment, which have all defaults.
 
-        Raises UnsafeError if one of them is no regular file of this run, because the reader of inputs follows links.
+        Raises MprunError if one of them does not exist. Raises UnsafeError if one of them is no regular file of this
+        run, because the reader of inputs follows links.
         """
         names = (f"inputs/{RESOLVED_TOPOLOGY}", f"inputs/{RESOLVED_EXPERIMENT}")
         for name in names:
@@ -322,14 +353,18 @@ class RunDirectory:
 
     @property
     def has_resolved_inputs(self) -> bool:
+        """True if both resolved files exist."""
         return all(self.folder.has(f"inputs/{name}") for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT))
 
     def inputs(self) -> dict[str, str]:
-        """Return the files under `inputs`, by name."""
+        """Return the text of each file in `inputs`, by name."""
         return read_texts(self.folder, "inputs")
 
     def write_frames(self, name: str, schema: Mapping[str, Any], frames: Iterable[polars.DataFrame]) -> None:
-        """Write a table from a sequence of frames, whole or not at all. Few of the frames are in memory at a time."""
+        """Write a table from a sequence of frames, completely or not at all.
+
+        Few of the frames are in memory at a time. schema: the type of each column, by name.
+        """
         from polars.io.plugins import register_io_source
 
         self.folder.make("tables")
@@ -342,33 +377,36 @@ class RunDirectory:
             register_io_source(source, schema=dict(schema)).sink_parquet(file)
 
     def captures(self) -> dict[str, str]:
-        """Return the files of its captures, relative to the run, by name."""
+        """Return the file of each capture, relative to the run, by the capture's name."""
         return {_stem(name): name for name in self.folder.find("pcap/*.pcap") if name.isprintable()}
 
     def open(self, name: str) -> BufferedReader:
-        """Open one of its files for reading."""
+        """Open a file of the run for reading. Raises FileNotFoundError or UnsafeError."""
         return self.folder.open(name)
 
     def tables(self) -> Iterator[tuple[str, polars.LazyFrame]]:
-        """Return every table with its name, not yet read. Raises MprunError if a table is damaged."""
+        """Yield the name and the content of every table. The content is read from the file only when it is used.
+
+        Raises MprunError if a table is damaged.
+        """
         for name in self.folder.find("tables/*.parquet"):
             if name.isprintable():
                 yield _stem(name), read_table(self.folder, name)
 
     @property
     def has_tables(self) -> bool:
-        """True if it has tables other than those of its captures."""
+        """True if the run has tables other than those that are made from captures."""
         return any(_stem(name) not in FROM_CAPTURES for name in self.folder.find("tables/*.parquet"))
 
     def addresses(self) -> Iterator[tuple[str, str]]:
-        """(address, node) of every interface."""
+        """Yield the address and the node of every address of an interface."""
         for node in self.plan().intent.nodes:
             for interface in node.interfaces:
                 for address in interface.addresses:
                     yield str(address.ip), node.name
 
     def left_files(self) -> list[str]:
-        """Return the names of the captures, of the files that programs of flows wrote, and of the files of products."""
+        """Return the names of captures, of files that programs of flows wrote, and of products of builds."""
         return [name for pattern in ("pcap/*", "files/**/*", "products/**/*") for name in self.folder.find(pattern)]
 
     def drop_captures(self) -> None:
@@ -376,7 +414,7 @@ class RunDirectory:
         self.folder.remove_tree("pcap")
 
     def artifacts(self) -> Iterator[str]:
-        """The names of the files that a repetition must reproduce byte for byte."""
+        """Yield the names of the files that a repetition must reproduce byte by byte."""
         files = ("logs/*.out", "files/*/*", "products/**/*", "tables/*.parquet")
         for pattern in ("pcap/*.pcap", "summary.json", "calibration.json", "steps.jsonl", *files):
             for name in self.folder.find(pattern):
@@ -385,7 +423,10 @@ class RunDirectory:
 
 
 def find(parent: Path, name: str) -> RunDirectory:
-    """Return a run by path, by name, by the beginning of its name or digest, or by `latest`."""
+    """Return a run by its path, its name, the beginning of its name, its digest, or `latest`.
+
+    parent: the folder of runs. Raises SpecError if no run or several runs match.
+    """
     for candidate in (Path(name), parent / name):
         if _is_run(candidate):
             return RunDirectory(candidate.resolve())
@@ -416,19 +457,19 @@ def _stem(name: str) -> str:
 def damaged(
     path: Path, reason: str, mend: str = "run it again, or take the directory from where it came"
 ) -> MprunError:
-    """The error of a file that cannot be read."""
+    """Return the error for a file that is damaged. Its last part, `mend`, is the remedy for the user."""
     return MprunError(f"{path}: damaged: {reason.splitlines()[0] if reason else 'not whole'}: {mend}")
 
 
 def read_value(folder: Folder, name: str, kind: str, form: type[T]) -> T:
-    """Return the value of a type that a JSON file of a run or a sweep stands for. Raises as `read_as`."""
+    """Return a JSON file of a run or a sweep as a value of the type `form`. Raises as `read_as`."""
     return read_as(folder, name, kind, lambda value: PLAIN.decode(form, value))
 
 
 def read_as(folder: Folder, name: str, kind: str, decode: Callable[[Any], T]) -> T:
-    """Return what a decoder makes of a JSON file, whose text is made printable first.
+    """Return a JSON file of a run or a sweep as `decode` converts it. The file's texts are made printable first.
 
-    Raises MprunError where the file is missing or damaged.
+    kind: `run` or `sweep`, for messages. Raises MprunError if the file is missing or damaged.
     """
     return _decode(folder, name, kind, lambda: folder.read_json(name), decode)
 
@@ -452,7 +493,7 @@ _DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErr
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what the reader of one file meets into an error of that file."""
+    """Turn an error that a damaged file causes in its reader into an MprunError that names the file."""
     try:
         yield
     except _DAMAGE as error:
@@ -461,7 +502,12 @@ def reading(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Turn an error of polars, whose tables are only read when they are drawn, into one of the directory."""
+    """Turn an error of polars in the block into an MprunError that names the run's tables.
+
+    Polars reads the content of a table only when the table is used. So damage may show as late as in a drawing.
+
+    path: the directory of the run.
+    """
     try:
         yield
     except BaseException as error:
@@ -472,7 +518,10 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def write_page(folder: Folder, page: str, figures: Mapping[str, bytes]) -> Path:
-    """Write `report.html` in a folder, and figures by file name below it in place of earlier ones."""
+    """Write `report.html` in a folder, and replace its figures. Return the path of the page.
+
+    figures: the content of each figure by its file name.
+    """
     folder.remove_tree(FIGURES)
     folder.make(FIGURES)
     for name, content in figures.items():
@@ -482,13 +531,16 @@ def write_page(folder: Folder, page: str, figures: Mapping[str, bytes]) -> Path:
 
 
 def read_texts(folder: Folder, name: str) -> dict[str, str]:
-    """Return the files in a folder of a folder, by name."""
+    """Return the text of each file in the folder `name` below a folder, by the file's name."""
     names = [one for one in folder.find(f"{name}/*") if one.isprintable()]
     return {one.partition("/")[2]: printable(folder.read_text(one)) for one in names}
 
 
 def read_table(folder: Folder, name: str) -> polars.LazyFrame:
-    """Return a table that has its form, not yet read. Raises FileNotFoundError, or MprunError if it is damaged."""
+    """Return a table, checked against its form. The content is read from the file only when it is used.
+
+    Raises FileNotFoundError, or MprunError if the table is damaged.
+    """
     try:
         with folder.open(name) as file:
             return open_table(file, _stem(name), folder.size(name))
@@ -523,7 +575,10 @@ def _of_one_type(values: list[Any]) -> list[Any]:
 
 
 def age(path: Path) -> tuple[str, int, str]:
-    """Return the key that sorts runs, oldest first: the second in the name, then the time of the plan's file."""
+    """Return the key that sorts run directories, oldest first.
+
+    The key is the second in the directory's name, then the time of the plan's file, then the name.
+    """
     try:
         planned_ns = Folder(path).stat("plan.json").st_mtime_ns
     except OSError:
@@ -532,7 +587,7 @@ def age(path: Path) -> tuple[str, int, str]:
 
 
 def remove(run: RunDirectory) -> None:
-    """Delete a run directory; `latest` moves to the newest that is left."""
+    """Delete a run directory. If `latest` pointed at the run, it then points at the newest remaining run."""
     parent = run.path.parent
     shutil.rmtree(run.path)
     link = parent / LATEST
@@ -544,7 +599,7 @@ def remove(run: RunDirectory) -> None:
 
 
 def short_digest_of(name: str) -> str:
-    """Return the beginning of the digest in the name of a run; empty if it has none."""
+    """Return the first 8 digits of the digest, from the name of a run; empty if the name has none."""
     match = _NAME.match(name)
     return match[3] if match else ""
 
@@ -554,7 +609,7 @@ def _point_latest(parent: Path, name: str) -> None:
 
 
 def point(link: Path, target: str) -> None:
-    """Change a link in one step: a reader always finds something."""
+    """Point a symbolic link at another target in one step, so that a reader always finds a target."""
     temporary = link.with_name(f".{link.name}-{os.urandom(8).hex()}")
     temporary.symlink_to(target)
     try:

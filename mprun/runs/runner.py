@@ -55,8 +55,8 @@ Compiler = Callable[[Spec, Network, Capabilities], Plan]
 class RunRequest:
     """A request for a run.
 
-    - warnings: warnings about its files.
-    - inputs: the texts of its files, by the names under which the run keeps them.
+    - warnings: warnings about the files of the request.
+    - inputs: the texts of the files, by the names under which the run keeps them.
     - shell: the time at which the run stops at a prompt; None: it does not stop.
     - consent: the user's consent to commands in the files.
     - parameters: the values of the files' parameters and axes, which the run records.
@@ -87,7 +87,11 @@ class Prepared:
 def compile_for(
     spec: Spec, network: Network, place: Place, compiler: Compiler = compile_plan
 ) -> tuple[Plan, Capabilities]:
-    """Compile for a place. Raises SpecError or MachineError before anything exists on disk."""
+    """Compile an experiment for the engine and the kernel of a place.
+
+    Return the plan, and the capabilities of this machine that the plan uses. Raises SpecError or MachineError before
+    anything exists on disk.
+    """
     capabilities = find_capabilities(spec, place.engine.IS_SIMULATED)
     plan = compiler(spec, network, capabilities)
     if reason := place.engine.missing(plan, capabilities):
@@ -96,7 +100,10 @@ def compile_for(
 
 
 def prepare(request: RunRequest) -> Prepared:
-    """Compile a request. Raises SpecError or MachineError before anything exists on disk."""
+    """Compile the experiment of a request for its place.
+
+    Raises SpecError or MachineError before anything exists on disk.
+    """
     spec, place = request.spec, request.place
     refuse_commands(spec, request.consent, place.name)
     network = allocate(spec)
@@ -118,7 +125,10 @@ def run_request(request: RunRequest, parent: Path, progress: RunProgress) -> tup
 def run_into(
     create: Callable[[str], RunDirectory], request: RunRequest, progress: RunProgress
 ) -> tuple[RunDirectory, Summary]:
-    """Run an experiment into the directory that `create` makes for the digest of its intent."""
+    """Run an experiment into a directory that `create` makes. Return the directory and the summary.
+
+    create: gets the digest of the run's intent.
+    """
     prepared = prepare(request)
     run = create(prepared.plan.digest)
     resolved = resolve(request.spec, prepared.network)
@@ -138,7 +148,7 @@ def _keep_attachments(run: RunDirectory, spec: Spec) -> None:
 
 
 def title_of(spec: Spec) -> str:
-    """Return the title of a spec's run directories, for people."""
+    """Return the title of a run directory, `TOPOLOGY-EXPERIMENT`, for people."""
     return f"{spec.topology.name}-{spec.experiment.name}"
 
 
@@ -220,7 +230,10 @@ def tell_changes(run: RunDirectory) -> tuple[str, ...]:
 
 
 def restore_tables(run: RunDirectory) -> None:
-    """Make the tables of a run again from its recorded output. Do nothing if the run ended before this was written."""
+    """Make the tables of a run again from its raw output.
+
+    Do nothing if the run ended before its raw output was complete.
+    """
     if run.has("agent.json"):
         _measure(run, _evidence_in(run, run.plan().intent, run.agent_report()))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of a run (Parquet), checked against their forms when they are opened.
+"""The tables of a run (Parquet), checked against their forms when they are opened.
 
 A table may be damaged or made by a stranger.
 """
@@ -82,7 +82,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def is_of_polars(error: BaseException) -> bool:
-    """Return whether polars raised an error. A panic in polars is a BaseException and no Exception."""
+    """Return whether an error comes from polars. A panic in polars is a BaseException and no Exception."""
     return type(error).__module__.partition(".")[0] in ("polars", "pyo3_runtime")
 
 

@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of strangers: opened below one folder, read, checked, written as harmless text, and confined when they run."""
+"""Protection from files of strangers.
+
+Such files are opened only below one folder, checked when they are read, written as harmless text, and confined when
+they run.
+"""

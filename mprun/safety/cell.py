@@ -37,14 +37,20 @@ _LATEX = str.maketrans(
 
 @dataclass(frozen=True)
 class Number:
-    """A number with its digits. half: half its interval, or empty."""
+    """A number as text, with the digits to show.
+
+    half: half of its interval of confidence as text; empty without one.
+    """
 
     digits: str
     half: str = ""
 
 
 def write_cell(value: object, language: Language) -> str:
-    """Return a value of an exported table, or the name of a column. An unknown number is empty."""
+    """Return a value of an exported table, or the name of a column, as text in one of the languages.
+
+    An unknown number becomes an empty text.
+    """
     match value:
         case Number(digits, ""):
             return digits
@@ -87,7 +93,10 @@ def write_csv(table: LazyFrame, file: BinaryIO) -> None:
 
 
 def insert(database: sqlite3.Connection, title: str, table: LazyFrame) -> None:
-    """Make a table of a database. Raises sqlite3.Error if SQLite does not allow its names or number of columns."""
+    """Add a table to a database, under the name `title`.
+
+    Raises sqlite3.Error if SQLite does not allow the names or the number of columns.
+    """
     frame = table.collect()
     names = ", ".join(_quote(column) for column in frame.columns)
     database.execute(f"CREATE TABLE {_quote(title)} ({names})")

@@ -50,10 +50,12 @@ def abi() -> int:
 
 @contextlib.contextmanager
 def ruleset(rights: Mapping[Path, int], with_network: bool = False) -> Iterator[int | None]:
-    """Yield the descriptor of rules that allow rights on paths and on everything below them; None without Landlock.
+    """Yield the descriptor of a set of Landlock rules for `restrict`; None if the kernel has no Landlock.
 
-    with_network: TCP connections are allowed. Paths that do not exist are left out. Raises OSError if the kernel
-    refuses a rule.
+    - rights: for each path, the allowed rights on the path and on everything below it: bits of LANDLOCK_ACCESS_FS.
+    - with_network: TCP connections are allowed.
+
+    Paths that do not exist are left out. Raises OSError if the kernel refuses a rule.
     """
     version = abi()
     if not version:
@@ -101,7 +103,7 @@ def _parts_of_entry(path: Path) -> list[Path]:
 
 
 def restrict(handle: int | None) -> None:
-    """Apply the rules to this process and all its descendants, permanently. Raises OSError.
+    """Apply the rules of `ruleset` to this process and all its descendants, permanently. Raises OSError.
 
     None of them can gain privileges any more (prctl(2), PR_SET_NO_NEW_PRIVS).
     """

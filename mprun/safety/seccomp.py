@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters of system calls: of the experiment kernel, and of commands of a file in the real engine (seccomp(2)).
+"""Filters of system calls (seccomp(2)): one for the experiment kernel, one for commands of a file in the real engine.
 
 A filter is a classic BPF program (struct sock_filter). Programs in the experiment kernel make no system calls on this
-machine, because the experiment kernel handles their calls. Its filter refuses the calls that it never makes. Like the
-experiment kernel, it exists only for x86-64.
+machine, because the experiment kernel handles their calls. The experiment kernel's filter refuses the calls that it
+never makes. Like the experiment kernel, this filter exists only for x86-64.
 
 Both filters refuse to make a set-user-ID file in the run directory. On this machine, such a file is a program that runs
 with the rights of the user who runs mprun, whoever starts it.
@@ -61,7 +61,7 @@ _Instruction = tuple[int, int, int, int]
 
 
 def program() -> bytes:
-    """Return the filter of the experiment kernel.
+    """Return the filter of the experiment kernel, as the bytes of its instructions (struct sock_filter).
 
     Calls in REFUSED fail with EPERM, as do a change of an owner and a set-user-ID bit. Sockets other than AF_UNIX fail
     with EAFNOSUPPORT.
@@ -83,9 +83,9 @@ def program() -> bytes:
 
 
 def program_of_commands() -> bytes:
-    """Return the filter of commands of a file in the real engine: set-ID bits fail with EPERM.
+    """Return the filter of commands of a file in the real engine, as the bytes of its instructions.
 
-    Raises OSError for a machine whose system calls are not known.
+    A call that would set a set-ID bit fails with EPERM. Raises OSError for a machine whose system calls are not known.
     """
     if os.uname().machine not in MODES:
         raise OSError(errno.ENOSYS, f"no filter of system calls for {os.uname().machine}")
@@ -138,7 +138,7 @@ def _assemble(code: Iterable[_Instruction]) -> bytes:
 
 
 def restrict(filter_program: bytes) -> None:
-    """Apply the filter to this process and all its descendants, for good. Raises OSError.
+    """Apply a filter to this process and all its descendants, permanently. Raises OSError.
 
     The process needs PR_SET_NO_NEW_PRIVS or root's rights.
     """

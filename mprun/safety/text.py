@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Safe output of text from other sources in terminals and files, and safe names from such text.
+"""Text from strangers, made safe for terminals and files, and safe names from such text.
 
 A terminal executes some control characters, and XML cannot contain them. The agent imports few modules, so it has its
 own `printable`.
@@ -48,7 +48,7 @@ def untaken(name: str, taken: Collection[str]) -> str:
 
 
 def make_printable(value: Any) -> Any:
-    """Return a JSON value, or named tuples of such values, with all texts and keys printable."""
+    """Return a copy of a JSON value, or of named tuples of such values, with all texts and keys printable."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, tuple):

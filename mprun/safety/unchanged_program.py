@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that programs built on this machine have not changed since, before they are executed.
+"""Checks that a program which mprun built on this machine has not changed since, before mprun executes it.
 
 The digest of each program is stored when it is built. Hashing an experiment kernel takes 12 ms. So a file is hashed
 again only if its inode, size or times have changed. The user's cache keeps the digests and these values.
@@ -34,7 +34,10 @@ def digest_files(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def find_change(folder: Path, digests: Mapping[str, str], names: Iterable[str]) -> str | None:
-    """Return what is wrong with the first file that is not the built one; None if all are unchanged."""
+    """Return the fault of the first file that is not the built file; None if all files are unchanged.
+
+    digests: the SHA-256 of each built file by name, in hexadecimal.
+    """
     for name in names:
         path = folder / name
         if not os.access(path, os.R_OK | os.X_OK):
@@ -45,7 +48,7 @@ def find_change(folder: Path, digests: Mapping[str, str], names: Iterable[str]) 
 
 
 def find_stranger(folder: Path, names: Iterable[str], owners: Collection[int]) -> str | None:
-    """Return why a user other than `owners` (user ids) could replace a file; None if no other user could.
+    """Return how a user other than `owners` (user ids) could replace one of the files; None if no other user could.
 
     The files, their folder and its parent folder are checked. The message names the first faulty one.
     """

@@ -19,7 +19,7 @@ from tests.system.conftest import ROOT, environment
 PAGES = (
     "README",
     "docs/start",
-    "docs/teaching",
+    "docs/labs",
     "docs/own-programs",
 )
 # Commands replaced here, because the tests' environment has the set-up already.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of ours that plans start inside an engine: workloads, a proxy, an OpenFlow controller, a path manager.
+"""The programs of mprun that plans start inside an engine: workloads, a proxy, a controller, a path manager.
 
 They need nothing but Python. Most run as files, without the package.
 """

@@ -55,7 +55,7 @@ def output(port: int) -> bytes:
 
 
 def in_port_of(match: bytes) -> int:
-    """Return the port in the match of a packet-in. The other fields are read from the packet. Raises ValueError."""
+    """Return the port in the match of a packet-in message. Other fields are read from the packet. Raises ValueError."""
     at = 4
     (length,) = struct.unpack_from("!H", match, 2)
     while at < length:
@@ -94,13 +94,14 @@ def fields_of(frame: bytes, match: str) -> bytes:
 
 
 class Agenda:
-    """Actions by due time. Actions with equal times run in the order in which they were added."""
+    """Actions that wait for their times. Actions with equal times run in the order in which they were added."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, Act]] = []
         self._count = 0
 
     def put(self, moment_ns: int, act: Act) -> None:
+        """Add an action for a time (ns of CLOCK_MONOTONIC)."""
         heapq.heappush(self._waiting, (moment_ns, self._count, act))
         self._count += 1
 
@@ -216,17 +217,19 @@ class ConnectedSwitch:
 
 
 def say(text: str) -> None:
+    """Write a line to standard error at once."""
     print(text, file=sys.stderr, flush=True)
 
 
 def parse_switch(word: str, agenda: Agenda) -> ConnectedSwitch:
+    """Return the switch that an argument `SOCKET,key=value,...` describes."""
     path, *pairs = word.split(",")
     facts = dict(pair.split("=", 1) for pair in pairs)
     return ConnectedSwitch(path, int(facts["delay_ns"]), int(facts["idle_timeout"]), facts["match"], agenda)
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until the program is killed."""
+    """Serve the switches of the arguments until the program is killed."""
     # wake at the requested nanosecond; by default timers may be 50 us late (prctl(2))
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     agenda = Agenda()

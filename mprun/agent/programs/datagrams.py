@@ -34,6 +34,7 @@ class ReceiverStopped(Exception):
 
 
 def open_socket(address: str) -> socket.socket:
+    """Return a UDP socket of the address's family."""
     return socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
 
 

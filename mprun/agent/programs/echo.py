@@ -45,6 +45,7 @@ class EchoStopped(Exception):
 
 
 def end(number: int, frame: FrameType | None) -> None:
+    """End the program: the handler of SIGTERM. Raises EchoStopped."""
     raise EchoStopped
 
 
@@ -180,6 +181,7 @@ def say(line: str) -> None:
 
 
 def main(arguments: list[str]) -> None:
+    """Send the requests. Return the exit status."""
     # wake at the requested nanosecond; by default timers may be 50 us late (prctl(2))
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     source, destination, *pairs = arguments

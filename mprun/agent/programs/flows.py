@@ -85,10 +85,12 @@ class FlowsStopped(Exception):
 
 
 def end(number: int, frame: FrameType | None) -> None:
+    """End the program: the handler of SIGTERM. Raises FlowsStopped."""
     raise FlowsStopped
 
 
 def open_socket(flow: dict[str, Any]) -> socket.socket:
+    """Return a non-blocking TCP or MPTCP socket with the flow's congestion control."""
     family = socket.AF_INET6 if ":" in flow["address"] else socket.AF_INET
     protocol = IPPROTO_MPTCP if flow["protocol"] == "mptcp" else socket.IPPROTO_TCP
     made = socket.socket(family, socket.SOCK_STREAM, protocol)
@@ -120,6 +122,7 @@ def read_announced(head: bytes) -> tuple[int, int] | None:
 
 
 def address_of(flow: dict[str, Any]) -> str:
+    """Return the flow's address and port as text for people."""
     return f"{flow['address']} port {flow['port']}"
 
 
@@ -179,6 +182,7 @@ class Incoming:
         self._low_water = 1
 
     def expect(self, received: int) -> None:
+        """Set the amount of waiting data at which the reader wakes. received: the bytes read until now."""
         wanted = max(1, min(self._size - received, MOST_AT_ONCE))
         if wanted != self._low_water:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)
@@ -355,7 +359,7 @@ class Receiving:
         self._end_ns = 0
 
     def go_on(self, selector: selectors.BaseSelector) -> bool:
-        """Read what has arrived and answer a request. Return True when the flow is over and in the records."""
+        """Read the waiting data and answer a request. Return True when the flow is over and in the records."""
         try:
             if self._out is None and not self._read(selector):
                 return False

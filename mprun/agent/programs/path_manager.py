@@ -37,7 +37,7 @@ NESTED = 1 << 15
 
 @dataclass(frozen=True)
 class AddressPair:
-    """Addresses to open subflows between. number: the identifier of the local address."""
+    """Two addresses to open subflows between. number: the identifier of the local address."""
 
     local: str
     remote: str
@@ -46,6 +46,7 @@ class AddressPair:
 
     @classmethod
     def parse(cls, text: str) -> AddressPair:
+        """Return the pair that an argument `LOCAL,REMOTE,ID[,backup]` describes."""
         local, remote, number, *rest = text.split(",")
         return cls(local, remote, int(number), "backup" in rest)
 
@@ -119,6 +120,7 @@ def _address(text: str) -> bytes:
 
 
 def main(arguments: list[str]) -> int:
+    """Open subflows until the program is killed."""
     manager = PathManager(int(arguments[0]), int(arguments[1]), [AddressPair.parse(text) for text in arguments[2:]])
     events, requests = Netlink(NETLINK_GENERIC), Netlink(NETLINK_GENERIC)
     family = subscribe(events)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one end of a user's QUIC stack in the folders that its environment names. It runs as a program of its own.
 
-    python3 endpoint.py server REPORT CERTIFICATE KEY COUNT SIZE COMMAND ...
-    python3 endpoint.py client REPORT CERTIFICATE KEY COUNT SIZE COMMAND ...
+    python3 quic_end.py server REPORT CERTIFICATE KEY COUNT SIZE COMMAND ...
+    python3 quic_end.py client REPORT CERTIFICATE KEY COUNT SIZE COMMAND ...
 
 - WWW: the files 1 to COUNT of SIZE bytes each, made before the server starts. DOWNLOADS: an empty folder of the client.
 - CERTS: the certificate (cert.pem), its private key (priv.key, the server only) and the authority to trust (ca.pem).
@@ -74,6 +74,7 @@ def keep_qlog(folder: str, target: str) -> int:
 
 
 def main(role: str, report: str, certificate: str, key: str, count: int, size: int, argv: list[str]) -> int:
+    """Make the folders, run the command, and write the report. Return the exit status of the command."""
     make_folders(role, certificate, key, count, size)
     status = run(argv)
     downloads = list_sizes(os.environ["DOWNLOADS"], count + MOST_MORE) if role == "client" else {}

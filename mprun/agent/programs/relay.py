@@ -71,6 +71,7 @@ def reset(connection: socket.socket) -> None:
 
 
 def main(port: int) -> None:
+    """Accept connections until the program is killed."""
     with socket.create_server(("::", port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True) as listener:
         while True:
             client, _ = listener.accept()

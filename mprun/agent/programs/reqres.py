@@ -88,6 +88,7 @@ class Receiver:
 
 
 def wait(duration_ns: int) -> None:
+    """Sleep for a time in ns; do nothing for 0."""
     if duration_ns:
         time.sleep(duration_ns / 1e9)
 

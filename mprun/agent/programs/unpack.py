@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unpack the files of an entry before a run, and keep what a build has made of them. It runs as a program of its own.
 
-    python3 files.py unpack FOLDER ARCHIVE ...
-    python3 files.py keep FOLDER TARGET ARCHIVE ...
+    python3 unpack.py unpack FOLDER ARCHIVE ...
+    python3 unpack.py keep FOLDER TARGET ARCHIVE ...
 
 `unpack` fills FOLDER from archives (tar files). `keep` copies the files in FOLDER that are not in an archive, or that
 differ from it, to TARGET. All files get one time, because times of a machine are no part of a result. It needs only
@@ -21,7 +21,10 @@ TIME_S = 946_684_800
 
 
 def unpack(folder: str, archives: list[str]) -> None:
-    """Fill a folder. Raises ValueError for a member that leads out of it, or that no archive of mprun has."""
+    """Fill a folder from archives.
+
+    Raises ValueError for a member that leads out of the folder, or that is no file, folder or symbolic link.
+    """
     os.makedirs(folder)
     links = []
     for name in archives:

@@ -31,7 +31,10 @@ def packet_at(expression: str) -> gdb.Value:
 
 
 def network_bytes(skb: gdb.Value, most: int) -> bytes:
-    """Return a packet from its network header on, without bytes in page fragments. most: the largest size."""
+    """Return the bytes of a packet from its network header on, without bytes in page fragments.
+
+    most: the largest size.
+    """
     begin = int(skb["head"]) + int(skb["network_header"])
     end = int(skb["data"]) + int(skb["len"]) - int(skb["data_len"])
     return read(begin, min(most, end - begin)) if begin < end else b""

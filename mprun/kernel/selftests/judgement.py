@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verdict on a script's result: known failures, and failures that nobody expects; changes between two kernels."""
+"""The verdict on a script's result: known failures and unexpected failures, and changes between two kernels."""
 
 from __future__ import annotations
 
@@ -73,7 +73,12 @@ class SubtestChange:
 
 
 def judge(result: ScriptResult, known: Sequence[Known], own: Sequence[Known], scheduler: str | None) -> JudgedScript:
-    """Return the verdict. known: mprun's list of known failures. own: the user's list."""
+    """Return the verdict on a script's result.
+
+    - known: mprun's list of known failures.
+    - own: the user's list of known failures.
+    - scheduler: the MPTCP scheduler of the run; None: the kernel's default.
+    """
     reasons = {}
     for name in result.names("failed"):
         if entry := find_known([*own, *known], result.script.name, name, scheduler):

@@ -113,7 +113,7 @@ def check_scheduler(kernel: Kernel, name: str, output: Path) -> None:
 
 
 class _Run:
-    """A script in a kernel that was booted for it. `stack` removes what is left of both."""
+    """A script in a kernel that was booted for the script. `stack` removes what is left of both."""
 
     def __init__(
         self,

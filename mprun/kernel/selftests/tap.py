@@ -20,6 +20,8 @@ _EXCUSES = {"IGNORE", "XFAIL", "TODO"}
 
 @dataclass(frozen=True)
 class Subtest:
+    """A subtest of a script: its name and its outcome."""
+
     name: str
     outcome: TapResult
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runs of a list: which of them, with which columns, in which order.
+"""The selection of runs for a list: which runs it shows, with which columns, in which order.
 
 A name is a field of each run (FIELDS), a parameter, or a metric. Of equal names, the first of these counts.
 """
@@ -264,7 +264,7 @@ def _spell_cell(cell: ListCell) -> str:
 
 
 def spell(cell: ListCell) -> str:
-    """Return a value for people; `-` if there is none."""
+    """Return a value as text for people; `-` if there is none."""
     if cell is None:
         return "-"
     return format_measured(cell.value, cell.unit) if isinstance(cell, MetricValue) else spell_scalar(cell)

@@ -27,12 +27,7 @@ from mprun.inputs.traffic import owned_metrics, read_traffic
 from mprun.model import metric
 from mprun.model.metric import Metrics
 from mprun.model.problem import Notes, ValuePath, name_nearest
-from mprun.model.spec import (
-    Expectation,
-    ExperimentSpec,
-    HostSpec,
-    Reseed,
-)
+from mprun.model.spec import Expectation, ExperimentSpec, HostSpec, Plot, Reseed
 from mprun.model.trace_event_name import event_of, is_recorded
 from mprun.model.units import QuantityError
 from mprun.statements.evaluation import check as check_statement
@@ -109,7 +104,7 @@ def read_experiment(
         repeat=repeat.repeat(),
         links=tuple(file.links.items()),
         samples={} if file.sample is None else file.sample.intervals(),
-        plots=tuple(entry.plot() for entry in file.plots),
+        plots=tuple(entry.fill(Plot) for entry in file.plots),
         across=tuple(
             _read_across(n, entry.holds, file.matrix, owned, document)
             for n, entry in enumerate(file.expect)
@@ -118,7 +113,7 @@ def read_experiment(
         attachments=tuple(dict.fromkeys(document.attachments)),
         show=tuple(dict.fromkeys(file.show)),
         faults=tuple(dict.fromkeys(entry.fault() for entry in file.faults)),
-        reseed=None if repeat.reseed is None else Reseed(repeat.reseed.at, repeat.reseed.seed),
+        reseed=None if repeat.reseed is None else repeat.reseed.fill(Reseed),
         tracepoints=tuple(dict.fromkeys(file.tracepoints)),
         search=None if file.search is None else read_search(file.search, lambda name: _unit_of(name, owned), document),
     )

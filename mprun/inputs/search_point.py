@@ -46,8 +46,7 @@ def read_search(entry: SearchEntry, unit_of: Callable[[str], Unit], document: Do
         check(parse(entry.violate), find_unit)
     except ExpressionError as error:
         document.refuse(("search", "violate"), str(error))
-    given = entry.floors
-    floors = Floors() if given is None else Floors(given.queue, given.buffer, given.duration)
+    floors = Floors() if entry.floors is None else entry.floors.fill(Floors)
     return Search(tuple(axes), entry.violate, entry.control, floors)
 
 

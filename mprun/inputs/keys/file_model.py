@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from dataclasses import fields
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from mprun.model.problem import Notes, ValuePath, name_nearest
 from mprun.model.scalar import name_value
+
+ValueT = TypeVar("ValueT")
+# A problem of a mapping: the key, or the path below the mapping, and the message.
+KeyProblem = tuple[str | ValuePath, str]
 
 
 class FileModel(BaseModel):
@@ -29,6 +34,31 @@ class FileModel(BaseModel):
 
     # Keys that a person may look for here, and where they belong.
     ELSEWHERE: ClassVar[Mapping[str, str]] = {}
+
+    def find_conflicts(self) -> Iterator[KeyProblem]:
+        """Yield the problems of keys whose values do not fit together."""
+        return iter(())
+
+    @model_validator(mode="after")
+    def _refuse_conflicts(self) -> Self:
+        problems = {(key,) if isinstance(key, str) else key: message for key, message in self.find_conflicts()}
+        if problems:
+            raise refuse(problems, self)
+        return self
+
+    def fill(self, kind: type[ValueT], **others: Any) -> ValueT:
+        """Return a value of a dataclass whose fields have the names of fields of this model.
+
+        A list becomes a tuple, and a mapping becomes a tuple of its items. others: further fields.
+        """
+        own = {one.name for one in fields(kind)} & type(self).model_fields.keys() - others.keys()  # type: ignore[arg-type]
+        return kind(**{name: _freeze(getattr(self, name)) for name in own}, **others)
+
+
+def _freeze(value: object) -> object:
+    if isinstance(value, dict):
+        return tuple(value.items())
+    return tuple(value) if isinstance(value, list) else value
 
 
 Model = TypeVar("Model", bound=FileModel)

@@ -105,7 +105,8 @@ class EventEntry(FileModel):
                 yield "for", "is not shorter than 'every': the change would never be undone"
         if self.trace in TRACES:
             for name in sorted({"format", "interval"} & self.model_fields_set):
-                yield name, (f"has no effect on '{self.trace}', a trace of mprun: remove it, or write './{self.trace}'")
+                message = f"has no effect on '{self.trace}', a trace of mprun: remove it, or write './{self.trace}'"
+                yield name, message
         if self.every is not None and self.until is None:
             yield "until", "is missing: write when repetition ends, as in 'until: 60s'"
         if self.until is not None and self.every is None and self.trace is None:

@@ -18,7 +18,7 @@ from mprun.compile.numbering import Numbering
 from mprun.compile.openflow import label, make_switches
 from mprun.compile.routing import Routing, number_segments
 from mprun.errors import SpecError
-from mprun.model.address import Subnet, families_of
+from mprun.model.address import Subnet
 from mprun.model.network import (
     Interface,
     Link,
@@ -58,7 +58,7 @@ def allocate(spec: Spec) -> Network:
     """Return the network with all that the topology leaves open. Raises SpecError if it cannot be built."""
     topology = spec.topology
     built = _name_interfaces(topology)
-    in_use = {family for link in topology.links for family in families_of(topology.addressing_of(link))}
+    in_use = {family for link in topology.links for family in topology.families_of(link)}
     speaking = speakers(topology.middleboxes)
     routings = {
         family: Routing(topology.nodes, built, family, topology.ecmp, speaking)

@@ -14,6 +14,7 @@ from mprun.errors import SpecError
 from mprun.inputs.attachment import examine, examine_archive, is_hidden
 from mprun.inputs.parameter import NAME, FileParameters
 from mprun.inputs.reader import MOST_LEVELS, MOST_NODES, FileTree, is_outside, read_text, tell_outside
+from mprun.inputs.template import TemplateProblem
 from mprun.model.problem import InputError, InputProblem, ValuePath
 from mprun.model.scalar import PLAIN, PRIVATE, REFUSED, TEXT_TAGS, Scalar, read_scalar
 from mprun.model.spec import Attachment
@@ -228,8 +229,6 @@ class Document:
             self.refuse(path, f"tag '{tag}' is not read here: write the value alone")
             return UNREADABLE
         if parameters is not None and "{{" in text:
-            from mprun.inputs.template import TemplateProblem
-
             try:
                 return parameters.render(text)
             except TemplateProblem as error:

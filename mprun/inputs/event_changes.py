@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from mprun.inputs.document import Document
 from mprun.inputs.keys import trace_file
 from mprun.inputs.keys.event import PROPERTIES, EventEntry
-from mprun.inputs.keys.field import spread_directions
 from mprun.inputs.keys.file_model import explain
+from mprun.inputs.keys.impairment import spread_directions
 from mprun.inputs.keys.link import find_disagreements
 from mprun.inputs.overlap import EventOrder, PropertyCourse, PropertyMoment, have_values_between, mix, resolve_courses
 from mprun.inputs.reader import read_text

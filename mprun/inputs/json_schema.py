@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import cast
 
 from pydantic import BaseModel
 
 from mprun.inputs.generator import load_own
 from mprun.inputs.generators import GENERATORS
 from mprun.inputs.keys.experiment import ExperimentFile
+from mprun.inputs.keys.field import JsonSchema
 from mprun.inputs.keys.lab_definition import LabFile
 from mprun.inputs.keys.matrix import EXCLUDE, ZIP, RangeEntry
 from mprun.inputs.keys.topology import WrittenTopology
@@ -24,8 +25,6 @@ from mprun.model import units
 from mprun.model.scalar import PRIVATE
 from mprun.workloads import TOOLS
 from mprun.workloads.tool import Tool, load
-
-JsonSchema = dict[str, Any]
 
 # Kinds of quantity by their pattern. Kinds with the same pattern have the same text.
 _QUANTITIES = {kind.pattern: kind for kind in (units.TIME, units.RATE, units.SIZE, units.VOLUME)}

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_interface
 
 from mprun.inputs.document import Document
-from mprun.model.address import InterfaceAddress, Subnet, families_of, family_of, mirror_text
+from mprun.model.address import InterfaceAddress, Subnet, family_of, mirror_text
 from mprun.model.path import Components
 from mprun.model.problem import ValuePath, render_path
-from mprun.model.spec import FAMILIES, IPV6_LEAST_MTU, TITLES, Addressing, Family, LinkSpec, NodeKind
+from mprun.model.spec import FAMILIES, IPV6_LEAST_MTU, TITLES, Addressing, Family, LinkSpec, NodeKind, families_of
 
 _EXAMPLES = {"ipv4": "10.0.0.1/24", "ipv6": "fd00:10::1/64"}
 # Prefixes with room for two ends: 31 bits by RFC 3021, 127 by RFC 6164.

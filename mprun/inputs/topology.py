@@ -12,16 +12,26 @@ from mprun.inputs.document import Document
 from mprun.inputs.event_changes import ReadEvent, Timeline, read_events
 from mprun.inputs.generator import COLLECTION, Generator, load_installed, load_own
 from mprun.inputs.generators import GENERATORS
-from mprun.inputs.keys.field import spread_directions
 from mprun.inputs.keys.file_model import check, known_keys, salvage
+from mprun.inputs.keys.impairment import spread_directions
+from mprun.inputs.keys.middlebox import MiddleboxEntry
 from mprun.inputs.keys.topology import Expansion, LinkEntry, TopologyFile, WrittenTopology
-from mprun.inputs.middlebox_links import read_middleboxes
 from mprun.inputs.subnet import check_mtu, walk_mappings
 from mprun.inputs.switch import read_switches
 from mprun.machine.plugin import PluginProblem
-from mprun.model.address import families_of, mirror_text
-from mprun.model.problem import list_names, tell_unknown
-from mprun.model.spec import Addressing, Direction, Family, LinkSpec, NodeKind, OpenFlow, TopologySpec
+from mprun.model.address import mirror_text
+from mprun.model.problem import ValuePath, list_names, name_nearest, tell_unknown
+from mprun.model.spec import (
+    Addressing,
+    Direction,
+    Family,
+    LinkSpec,
+    Middlebox,
+    NodeKind,
+    OpenFlow,
+    TopologySpec,
+    families_of,
+)
 from mprun.model.units import hold_rate, tell_rounding
 
 DEFAULT_ADDRESSING: Addressing = "ipv4"
@@ -165,11 +175,47 @@ def _spec(
     events: Sequence[ReadEvent],
 ) -> TopologySpec:
     nodes, links = expansion
-    middleboxes = read_middleboxes(file.middleboxes, nodes, links, document)
+    middleboxes = _read_middleboxes(file.middleboxes, nodes, links, document)
     changes = Timeline(nodes, links, document).lay(events)
     addressing = file.addressing or DEFAULT_ADDRESSING
     name = PurePath(document.name).stem
     return TopologySpec(name, file.description, nodes, links, changes, switches, middleboxes, addressing, file.ecmp)
+
+
+def _read_middleboxes(
+    entries: Mapping[str, MiddleboxEntry],
+    nodes: Mapping[str, NodeKind],
+    links: Sequence[LinkSpec],
+    document: Document,
+) -> dict[str, Middlebox]:
+    """Return the middleboxes of a topology in the order of its nodes. Problems go to the document."""
+    for name, entry in entries.items():
+        position = ("middleboxes", name)
+        if name not in nodes:
+            routers = [node for node, kind in nodes.items() if kind == "router"]
+            document.refuse(position, f"no node '{name}'{name_nearest(name, routers, 'routers')}")
+        elif nodes[name] != "router":
+            document.refuse(
+                position, f"'{name}' is a {nodes[name]}, not a router: name a router, which forwards packets"
+            )
+        else:
+            at = [link.name for link in links if name in link.ends]
+            for behaviour, guard in (("nat", entry.nat), ("firewall", entry.firewall)):
+                if guard is not None:
+                    for path, message in _problems_of_inside(name, guard.inside, at):
+                        document.refuse((*position, behaviour, "inside", *path), message)
+    return {name: entries[name].value() for name in nodes if name in entries}
+
+
+def _problems_of_inside(router: str, inside: Sequence[str], links: Sequence[str]) -> Iterator[tuple[ValuePath, str]]:
+    """Return problems of `inside`. inside: names of links in the file. links: the links at the router."""
+    for n, link in enumerate(inside):
+        if link not in links:
+            yield (n,), f"no link '{link}' at '{router}'{name_nearest(link, links, 'links there')}"
+        elif link in inside[:n]:
+            yield (n,), f"names '{link}' twice: keep one"
+    if not set(links) - set(inside):
+        yield (), f"leaves nothing outside{list_names(links, 'links there')}: remove one of these"
 
 
 def _written_nodes(values: Mapping[str, object]) -> dict[str, NodeKind]:

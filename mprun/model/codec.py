@@ -141,10 +141,7 @@ class Codec:
             found = {}
             for name, read_part, is_optional in parts:
                 if name in value:
-                    try:
-                        found[name] = read_part(value[name])
-                    except JsonProblem as problem:
-                        raise problem.inside(f".{name}") from None
+                    found[name] = _read_inside(f".{name}", read_part, value[name])
                 elif not is_optional:
                     raise JsonProblem(f".{name}")
             return kind(**found)
@@ -211,7 +208,7 @@ def _read_row(readers: Sequence[ReadValue]) -> ReadValue:
     def read(value: Any) -> Any:
         if not isinstance(value, list) or len(value) != len(readers):
             raise JsonProblem
-        return tuple(_read_at(n, readers[n], item) for n, item in enumerate(value))
+        return tuple(_read_inside(f"[{n}]", readers[n], item) for n, item in enumerate(value))
 
     return read
 
@@ -222,16 +219,17 @@ def _read_rows(reader: ReadValue, make: Callable[[Any], Any]) -> ReadValue:
     def read(value: Any) -> Any:
         if not isinstance(value, list):
             raise JsonProblem
-        return make(_read_at(n, reader, item) for n, item in enumerate(value))
+        return make(_read_inside(f"[{n}]", reader, item) for n, item in enumerate(value))
 
     return read
 
 
-def _read_at(n: int, reader: ReadValue, item: Any) -> Any:
+def _read_inside(step: str, reader: ReadValue, item: Any) -> Any:
+    """Read a part of a value. step: the part's place in the value, such as `.ends`."""
     try:
         return reader(item)
     except JsonProblem as problem:
-        raise problem.inside(f"[{n}]") from None
+        raise problem.inside(step) from None
 
 
 def _read_mapping(key: ReadValue, reader: ReadValue) -> ReadValue:
@@ -240,10 +238,7 @@ def _read_mapping(key: ReadValue, reader: ReadValue) -> ReadValue:
             raise JsonProblem
         found = {}
         for name, item in value.items():
-            try:
-                found[key(name)] = reader(item)
-            except JsonProblem as problem:
-                raise problem.inside(f".{name}") from None
+            found[_read_inside(f".{name}", key, name)] = _read_inside(f".{name}", reader, item)
         return found
 
     return read

@@ -9,9 +9,19 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from mprun.inputs.keys.field import DEFAULT_SEED, SEED, CaptureSize, FileVersion, Name, Snaplen, Time, Whole
+from mprun.inputs.keys.field import (
+    DEFAULT_SEED,
+    SEED,
+    CaptureSize,
+    FileVersion,
+    Name,
+    Snaplen,
+    Time,
+    Whole,
+    quantity,
+    text_that,
+)
 from mprun.inputs.keys.file_model import FileModel, KeyProblem
-from mprun.inputs.keys.impairment import text_schema
 from mprun.inputs.keys.pairing import HostKey
 from mprun.inputs.keys.plot import PlotEntry
 from mprun.inputs.keys.search import SearchEntry
@@ -69,12 +79,6 @@ def _parse_sysctl_value(value: object) -> str:
     return str(value)
 
 
-def _parse_scheduler(value: object) -> str:
-    if not isinstance(value, str) or not _SCHEDULER.fullmatch(value):
-        raise ValueError(f"{name_value(value)} is no scheduler's name: write one as in 'default'")
-    return value
-
-
 def _parse_filter(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("must be text: write a filter as in 'tcp port 5201', see pcap-filter(7)")
@@ -93,26 +97,13 @@ def name_link(key: str, topology: str, experiment: str) -> str:
     return key.replace("{topology}", topology).replace("{experiment}", experiment)
 
 
-def _parse_link(value: object) -> str:
-    if not isinstance(value, str) or not is_link_name(value):
-        raise ValueError(
-            f"{name_value(value)} cannot be a link's name: write a file's name, as in 'iperf.log' or "
-            "'client-{experiment}.pcap'"
-        )
-    return value
-
-
-def _parse_run_file(value: object) -> str:
-    if not isinstance(value, str) or not _RUN_FILE.fullmatch(value) or ".." in value.split("/"):
-        raise ValueError(
-            f"{name_value(value)} names no file of a run: write as in 'logs/bulk.log' or 'logs/probe.*.out'"
-        )
-    return value
-
-
 Sysctl = Annotated[str, PlainValidator(_parse_sysctl), WithJsonSchema({"type": "string", "pattern": _SYSCTL.pattern})]
 SysctlValue = Annotated[str, PlainValidator(_parse_sysctl_value), WithJsonSchema({"type": ["string", "integer"]})]
-Scheduler = Annotated[str, PlainValidator(_parse_scheduler), WithJsonSchema({"type": "string"})]
+Scheduler = Annotated[
+    str,
+    text_that(_SCHEDULER.fullmatch, "is no scheduler's name: write one as in 'default'"),
+    WithJsonSchema({"type": "string"}),
+]
 
 
 def _parse_confidence(value: object) -> float:
@@ -133,13 +124,23 @@ _PERCENT = {"type": "string", "pattern": PERCENT_PATTERN}
 Confidence = Annotated[float, PlainValidator(_parse_confidence), WithJsonSchema({"enum": ["95%", "99%"]})]
 Within = Annotated[float, PlainValidator(_parse_within), WithJsonSchema(_PERCENT)]
 Filter = Annotated[str, PlainValidator(_parse_filter), WithJsonSchema({"type": "string"})]
-LinkName = Annotated[str, PlainValidator(_parse_link), WithJsonSchema({"type": "string", "pattern": _LINK.pattern})]
-RunFile = Annotated[str, PlainValidator(_parse_run_file), WithJsonSchema({"type": "string"})]
-SampleInterval = Annotated[
-    int,
-    PlainValidator(INTERVAL.parse),
-    WithJsonSchema(text_schema(INTERVAL.pattern, "100ms", "1s")),
+LinkName = Annotated[
+    str,
+    text_that(
+        is_link_name,
+        "cannot be a link's name: write a file's name, as in 'iperf.log' or 'client-{experiment}.pcap'",
+    ),
+    WithJsonSchema({"type": "string", "pattern": _LINK.pattern}),
 ]
+RunFile = Annotated[
+    str,
+    text_that(
+        lambda text: _RUN_FILE.fullmatch(text) and ".." not in text.split("/"),
+        "names no file of a run: write as in 'logs/bulk.log' or 'logs/probe.*.out'",
+    ),
+    WithJsonSchema({"type": "string"}),
+]
+SampleInterval = Annotated[int, *quantity(INTERVAL, "100ms", "1s")]
 Bound = Annotated[
     object,
     PlainValidator(lambda value: value),
@@ -303,19 +304,13 @@ class FaultEntry(FileModel):
         return self.fill(PacketFault, by_ns=self.by_ns or 0, option=option)
 
 
-def _parse_tracepoint(value: object) -> str:
-    if not isinstance(value, str) or not re.fullmatch(TRACEPOINT_PATTERN, value):
-        raise ValueError(
-            f"{name_value(value)} is no trace event: write its system and its name, as in 'tcp:tcp_probe', or a "
-            "pattern, as in 'mptcp:*'"
-        )
-    return value
-
-
 TRACEPOINT_PATTERN = r"[A-Za-z_][A-Za-z0-9_]*:[A-Za-z0-9_*?]+"
 Tracepoint = Annotated[
     str,
-    PlainValidator(_parse_tracepoint),
+    text_that(
+        re.compile(TRACEPOINT_PATTERN).fullmatch,
+        "is no trace event: write its system and its name, as in 'tcp:tcp_probe', or a pattern, as in 'mptcp:*'",
+    ),
     WithJsonSchema({"type": "string", "pattern": f"^{TRACEPOINT_PATTERN}$", "examples": ["tcp:tcp_probe"]}),
 ]
 

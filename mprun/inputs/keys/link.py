@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
-from mprun.inputs.keys.field import (
-    MTU,
+from mprun.inputs.keys.field import MTU, Rtt
+from mprun.inputs.keys.file_model import FileModel, refuse
+from mprun.inputs.keys.impairment import (
     ChanceBoth,
     DelayBoth,
     JitterBoth,
@@ -18,9 +19,7 @@ from mprun.inputs.keys.field import (
     QueueBoth,
     RateBoth,
     ReorderBoth,
-    Rtt,
 )
-from mprun.inputs.keys.file_model import FileModel, refuse
 from mprun.inputs.keys.profile import PROFILES
 from mprun.model.distribution import SHAPES, largest_amount_ns, least_delay_ns
 from mprun.model.problem import ValuePath, tell_unknown

@@ -15,9 +15,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from mprun.inputs.keys.field import TIME_SCHEMA, VOLUME_SCHEMA, Name, Time, Whole
+from mprun.inputs.keys.field import TIME_SCHEMA, VOLUME_SCHEMA, Name, Time, Whole, quantity
 from mprun.inputs.keys.file_model import FileModel, KeyProblem, refuse
-from mprun.inputs.keys.impairment import text_schema
 from mprun.inputs.keys.pairing import Hosts, Pairing
 from mprun.model import units
 from mprun.model.problem import ValuePath
@@ -93,9 +92,7 @@ CongestionName = Annotated[
 Size = Annotated[int, PlainValidator(_parse_least_size), WithJsonSchema(VOLUME_SCHEMA)]
 PositiveTime = Annotated[int, PlainValidator(_parse_positive_time), WithJsonSchema(TIME_SCHEMA)]
 # A rate in bits of payload per second.
-FlowRate = Annotated[
-    int, PlainValidator(units.RATE.parse), WithJsonSchema(text_schema(units.RATE.pattern, "10mbit", "500kbit"))
-]
+FlowRate = Annotated[int, *quantity(units.RATE, "10mbit", "500kbit")]
 PORT = Whole(1, 65_535, "a port has 16 bits, and 0 is none")
 
 

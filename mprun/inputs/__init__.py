@@ -179,7 +179,7 @@ def _load_one(found: FileTrees) -> Loaded:
 
 @pause_collection()
 def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",)) -> Loaded:
-    """All passes after reading, for one cell. position: of the axes in the experiment."""
+    """Do all passes after reading for one cell. position: the path of the axes in the experiment."""
 
     def reseed(seed: int) -> Spec:
         return _load(replace(found, seed=seed), values, position).spec

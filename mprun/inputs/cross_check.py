@@ -17,7 +17,7 @@ from mprun.inputs.subnet import check_addresses
 from mprun.inputs.traffic import names_of, owned_metrics
 from mprun.model import metric
 from mprun.model.path import FlowPaths, NamedPath, are_side_by_side, count_subflows, find_areas, pairs_of
-from mprun.model.problem import Notes, ValuePath, list_names, name_nearest
+from mprun.model.problem import Notes, ValuePath, list_names, name_nearest, tell_unknown
 from mprun.model.spec import (
     FAMILIES,
     HEADER_BYTES,
@@ -28,7 +28,6 @@ from mprun.model.spec import (
     ExperimentSpec,
     Family,
     Flow,
-    HostSpec,
     LinkSpec,
     NodeKind,
     Queue,
@@ -60,8 +59,7 @@ def check_links(values: Mapping[str, object], nodes: Mapping[str, NodeKind], doc
             continue
         unknown = [m for m, end in enumerate(ends) if end not in nodes]
         for m in unknown:
-            path = ("links", n, "between", m)
-            document.refuse(path, f"no node '{ends[m]}'{name_nearest(ends[m], nodes, 'nodes')}")
+            document.refuse(("links", n, "between", m), tell_unknown("node", ends[m], nodes))
         if not unknown and ends[0] == ends[1]:
             document.refuse(("links", n, "between"), f"joins '{ends[0]}' to itself: name two nodes")
         elif not unknown:
@@ -329,7 +327,7 @@ def check_mptcp(known_paths: FlowPaths, notes: Notes) -> None:
     for n, flow in enumerate(experiment.traffic):
         if flow.protocol != "mptcp":
             continue
-        mptcp = experiment.hosts.get(flow.source, HostSpec()).mptcp
+        mptcp = experiment.mptcp_of(flow.source)
         paths = known_paths.of(flow)
         pairs = len(pairs_of(mptcp, paths, _joined))
         wanted = pairs * mptcp.subflows_per_pair
@@ -348,7 +346,7 @@ def check_mptcp(known_paths: FlowPaths, notes: Notes) -> None:
             # the address that the connection was opened to is not announced
             (flow.destination, sum(_addresses(topology, flow.destination, family) for family in FAMILIES) - 1),
         ):
-            settings_of = experiment.hosts.get(host, HostSpec()).mptcp
+            settings_of = experiment.mptcp_of(host)
             is_mesh = settings_of.path_manager == "fullmesh" and not settings_of.is_in_user_space
             if is_mesh and needed > MAX_ENDPOINTS:
                 message = (
@@ -389,7 +387,7 @@ def check_path_managers(values: Mapping[str, object], known_paths: FlowPaths, no
         if flow.protocol != "mptcp" or not paths or (flow.group or flow.name) in told:
             continue
         ends = (flow.source, flow.destination)
-        has = [experiment.hosts.get(host, HostSpec()).mptcp for host in ends]
+        has = [experiment.mptcp_of(host) for host in ends]
         mesh = [
             one if host in chosen else replace(one, path_manager="fullmesh")
             for host, one in zip(ends, has, strict=True)

@@ -26,7 +26,7 @@ from mprun.inputs.search_point import read_search
 from mprun.inputs.traffic import owned_metrics, read_traffic
 from mprun.model import metric
 from mprun.model.metric import Metrics
-from mprun.model.problem import Notes, ValuePath, name_nearest
+from mprun.model.problem import Notes, ValuePath, name_nearest, tell_unknown
 from mprun.model.spec import Expectation, ExperimentSpec, HostSpec, Plot, Reseed
 from mprun.model.trace_event_name import event_of, is_recorded
 from mprun.model.units import QuantityError
@@ -72,7 +72,7 @@ def read_experiment(
             _find_unit(("plots", n, "metric"), plot.metric, owned, document)
         event = event_of(plot.table or "")
         if plot.flow is not None and plot.flow not in owned:
-            document.refuse(("plots", n, "flow"), f"no flow '{plot.flow}'{name_nearest(plot.flow, owned, 'flows')}")
+            document.refuse(("plots", n, "flow"), tell_unknown("flow", plot.flow, owned))
         if event is not None:
             if not is_recorded(event, file.tracepoints):
                 document.refuse(("plots", n, "table"), f"needs the event: write 'tracepoints: [{event}]'")
@@ -143,7 +143,7 @@ def _host(entry: HostEntry) -> HostSpec:
 def _expectation(
     n: int, name: str, entry: ExpectEntry, owned: Mapping[str, Metrics], document: Document
 ) -> Expectation:
-    """A bound in base units. A bound that cannot be read is a problem and counts as absent."""
+    """Return an expectation with its bounds in base units. A bound that cannot be read is left out."""
     unit = _find_unit(("expect", n, "metric"), name, owned, document)
     if unit is None:
         return Expectation(name)
@@ -161,7 +161,7 @@ def _expectation(
 
 
 def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[str, Metrics], document: Document) -> str:
-    """A statement about cells. Its problems go to the document."""
+    """Check a statement about cells, and return it. Its problems go to the document."""
     position: ValuePath = ("expect", n, "holds")
     zipped = [name for one in _lists(matrix.get("zip")) for name in one]
     axes = [name for name in (*matrix, *zipped) if name not in ("zip", "exclude")]
@@ -211,5 +211,4 @@ def _unit_of(name: str, owned: Mapping[str, Metrics]) -> metric.Unit:
         raise UnknownName(f"no metric '{name}': name one path, as in '{name}.path0'")
     if owner in owned or owner == metric.TOTAL:
         raise UnknownName(f"flow '{owner}' has no metric '{what}'{name_nearest(what, metrics, 'it has')}")
-    message = f"no flow '{owner}'{name_nearest(owner, owned, 'flows')}"
-    raise UnknownName(f"{message}; a path has: {', '.join(metric.OF_PATH)}")
+    raise UnknownName(f"{tell_unknown('flow', owner, owned)}; a path has: {', '.join(metric.OF_PATH)}")

@@ -159,7 +159,7 @@ def render(name: str) -> str:
 
 
 def _one_of(names: Iterable[str], description: str) -> JsonSchema:
-    """A name that editors complete. Other names are allowed, as installed packages add names."""
+    """Return the schema of a name that editors complete. Other names are allowed, as installed packages add names."""
     return {"anyOf": [{"enum": list(names)}, {"type": "string"}], "description": description}
 
 
@@ -190,7 +190,7 @@ def _share_properties(definitions: JsonSchema) -> JsonSchema:
 
 
 def _open(root: JsonSchema) -> JsonSchema:
-    """A whole file: add the keys that join files, and require nothing that other files may have."""
+    """Return the schema of a file with the keys that join files. It requires no key that other files may have."""
     required = root.pop("required", [])
     root["properties"] = {**root["properties"], **_FILE_KEYS}
     builds_on = {"anyOf": [{"required": ["extends"]}, {"required": ["include"]}]}
@@ -205,7 +205,7 @@ def _generate(model: type[BaseModel]) -> tuple[JsonSchema, JsonSchema]:
 
 
 def _tidy(schema: JsonSchema) -> JsonSchema:
-    """Drop pydantic's titles and nulls; let every scalar be a template and every mapping hold x- keys."""
+    """Return a schema without pydantic's titles and nulls. Scalars may be templates, and mappings may have x- keys."""
     tidied: JsonSchema = {}
     for key, value in schema.items():
         if key == "title" and isinstance(value, str):
@@ -230,7 +230,7 @@ def _tidy(schema: JsonSchema) -> JsonSchema:
 
 
 def _write_default(value: object, schema: JsonSchema) -> JsonSchema:
-    """A default as a file would have it. A default that no file can express is left to the description."""
+    """Return a default as a file would have it. A default that no file can express is left to the description."""
     if value in (None, [], {}, "") or isinstance(value, dict):
         return {}
     kind = _QUANTITIES.get(schema.get("pattern", "").removesuffix(_OR_TEMPLATE))

@@ -21,7 +21,7 @@ from mprun.inputs.keys.link import DirectionProperties, find_disagreements
 from mprun.inputs.keys.matrix import EXCLUDE, MOST_CELLS, ZIP, RangeEntry
 from mprun.model.axis import read_axis, read_number
 from mprun.model.engine_name import ENGINE_NAMES
-from mprun.model.problem import ValuePath, name_nearest
+from mprun.model.problem import ValuePath, name_nearest, tell_unknown
 from mprun.model.scalar import Scalar, name_value, spell_scalar
 from mprun.model.spec import LinkSpec, Plot
 from mprun.model.units import tell_rounding
@@ -66,12 +66,12 @@ class Matrix:
         return {name: [*values, *([fixed[name]] if name in fixed else [])] for name, values in found.items()}
 
     def find_open(self, fixed: Collection[str]) -> tuple[str, ...]:
-        """Axes without a value that do not vary together with an axis with a value."""
+        """Return the axes without a given value that do not vary together with an axis that has one."""
         groups = [[axis.name for axis in group] for group in self.groups]
         return tuple(name for group in groups if not set(group) & set(fixed) for name in group)
 
     def find_lost(self, fixed: Mapping[str, Scalar]) -> Iterator[tuple[str, str]]:
-        """Axes with a single value that does not fit the values of the others, and the allowed values."""
+        """Yield each axis whose given value does not fit the values of the others, with the message."""
         for group in self.groups:
             given = [axis for axis in group if axis.name in fixed]
             if given and not _rows(group, fixed):
@@ -84,7 +84,7 @@ class Matrix:
                 )
 
     def find_cells(self, conditions: Mapping[str, str], among: Sequence[CellValues]) -> str | None:
-        """None if a cell with these values exists, else the reason."""
+        """Return the reason why no cell has these values; None if one has."""
         if any(all(spell_scalar(dict(row)[name]) == value for name, value in conditions.items()) for row in among):
             return None
         for name, value in conditions.items():
@@ -283,8 +283,7 @@ class LinkValues:
         for axis, value in self.values.items():
             name, _, prop = axis.rpartition(".")
             if name not in {link.name for link in links}:
-                hint = name_nearest(name, [link.name for link in links], "links")
-                self.document.refuse((*self.position, axis), f"no link '{name}'{hint}")
+                self.document.refuse((*self.position, axis), tell_unknown("link", name, [link.name for link in links]))
             links = tuple(self._set(link, axis, prop, value) if link.name == name else link for link in links)
         return links
 

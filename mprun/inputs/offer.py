@@ -36,7 +36,7 @@ class _Stream:
     """The rate that a flow offers in one direction.
 
     `number`: of the flow. `entry`: the name of its group, or its own without the number of a repetition.
-    `crossings`: the directions of links that it may use. `certain`: those that it cannot avoid.
+    `crossings`: the directions of links that it may use. `certain`: the directions that lie on each of its ways.
     `end_ns`: the time until which it surely runs.
     """
 
@@ -181,7 +181,7 @@ class _Network:
         self._counted: dict[tuple[PathEnd, Family], dict[str, int]] = {}
 
     def find_ways(self, first: PathEnd, last: PathEnd, family: Family) -> frozenset[_Crossing]:
-        """Return what lies on a way with the fewest routers, from an interface of a host to one of another host."""
+        """Return the crossings on all ways with the fewest routers between two interfaces of hosts."""
         ahead, behind = self._count_routers(first, family), self._count_routers(last, family)
         links = [*self._between[family], *dict.fromkeys((first[1], last[1]))]
         routers = {
@@ -221,7 +221,7 @@ class _Network:
 
 
 def _find_certain(crossings: Collection[_Crossing], sender: str, receiver: str) -> Iterator[_Crossing]:
-    """Yield what no way from the sender to the receiver avoids."""
+    """Yield the crossings that lie on every way from the sender to the receiver."""
     way = _find_way(dict.fromkeys(crossings, 1.0), sender, receiver)
     for crossing in way or ():
         if _find_way(dict.fromkeys(set(crossings) - {crossing}, 1.0), sender, receiver) is None:
@@ -229,7 +229,7 @@ def _find_certain(crossings: Collection[_Crossing], sender: str, receiver: str) 
 
 
 def _find_way(left: Mapping[_Crossing, float], sender: str, receiver: str) -> list[_Crossing] | None:
-    """Return a shortest way over what has capacity left; None if there is none."""
+    """Return a shortest way over crossings with capacity left; None if no such way exists."""
     beside: dict[str, list[_Crossing]] = {}
     for crossing, amount in left.items():
         if amount > 0:
@@ -239,7 +239,7 @@ def _find_way(left: Mapping[_Crossing, float], sender: str, receiver: str) -> li
 
 
 def _find_most(crossings: Collection[_Crossing], sender: str, receiver: str, capacity: _Capacity) -> float:
-    """Return the maximum flow (Edmonds and Karp 1972)."""
+    """Return the maximum flow in bit/s over all ways (Edmonds and Karp 1972)."""
     left = {crossing: capacity[crossing] for crossing in sorted(crossings)}
     total = 0.0
     while (way := _find_way(left, sender, receiver)) is not None:
@@ -254,7 +254,7 @@ def _find_most(crossings: Collection[_Crossing], sender: str, receiver: str, cap
 
 
 def _find_widest(crossings: Collection[_Crossing], sender: str, receiver: str, capacity: _Capacity) -> float:
-    """Return what the way carries whose narrowest link is widest."""
+    """Return the largest rate in bit/s that a single way carries."""
     beside: dict[str, list[_Crossing]] = {}
     for crossing in crossings:
         beside.setdefault(crossing[1], []).append(crossing)

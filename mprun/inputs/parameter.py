@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mprun.inputs.template import MOST_IN_ALL, TemplateProblem, parse
-from mprun.model.problem import name_nearest
+from mprun.model.problem import tell_unknown
 from mprun.model.scalar import Scalar
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -52,6 +52,5 @@ class FileParameters:
         self.used |= template.names
         unknown = sorted(template.names - set(self.values))
         if unknown and self.whole:
-            hint = name_nearest(unknown[0], self.values, "parameters")
-            raise TemplateProblem(f"no parameter '{unknown[0]}'{hint}")
+            raise TemplateProblem(tell_unknown("parameter", unknown[0], self.values))
         return text if unknown else template.render(self.values)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way from a file to a YAML node tree: find, read, parse and join the files that it builds on.
+"""Find, read and parse a file, and join it with the files that it builds on, into one YAML node tree.
 
 Nodes keep their marks, so that each later message names the file and line. `document` gives the tree a meaning.
 Nothing is rendered or checked against a model here.
@@ -47,7 +47,7 @@ class FileTree:
     `is_resolved`: the file is one that a run wrote, with all defaults and derived values.
     `older_keys`: the key on each line of the files of the older format.
     `allowed`: the rights that the command line gives to these files.
-    `examined`: what files that go into a run are, by path and name. The cells of a matrix examine them once.
+    `examined`: the attachments of a run by path and name. All cells of a matrix share them.
     """
 
     name: str
@@ -82,7 +82,7 @@ def read(given: Path | str, role: FileRole, allowed: Permissions = NONE, legacy_
 
 
 def find(given: Path | str) -> str:
-    """The file that a name on the command line means: the name itself, or with .yaml or .yml. Raises InputError."""
+    """Return the file of a name on the command line: the name itself, or with .yaml or .yml. Raises InputError."""
     try:
         return _find(given)
     except (OSError, ValueError) as error:
@@ -233,7 +233,7 @@ class _Reading:
                         self.problems.append(_problem_at(node, (wanted,), f"must name a file: write {example}"))
 
     def _merge(self, below: MappingNode, above: MappingNode, levels: int = 0) -> MappingNode:
-        """A new mapping with the keys of both. If both have a key, mappings are merged and other values replaced."""
+        """Return a mapping with the keys of both. Two mappings of one key are merged. Else the value above replaces that below."""
         self._merges += 1
         if self._merges > MOST_NODES or levels > MOST_LEVELS:
             name = str(above.start_mark.name)
@@ -279,7 +279,7 @@ def read_text(path: Path) -> str:
 
 
 def is_outside(path: Path, given: str) -> bool:
-    """Tell whether a named file is outside the folder of the file that the user gave.
+    """Return True if a named file is outside the folder of the file that the user gave.
 
     Links that lead out of the folder count. The result does not reveal if the file exists.
     """

@@ -37,7 +37,7 @@ def check_mtu(
 
 
 def walk_mappings(value: object, path: ValuePath = ()) -> Iterator[tuple[ValuePath, Mapping[str, object]]]:
-    """Every mapping in a value with its path."""
+    """Yield every mapping in a value with its path."""
     if isinstance(value, Mapping):
         yield path, value
         for key, inner in value.items():
@@ -189,5 +189,5 @@ def _last_host(interface: InterfaceAddress) -> object:
 
 
 def _line(document: Document, path: ValuePath) -> str:
-    """`links[0].addresses[1] on line 7`."""
+    """Return a path with its line: `links[0].addresses[1] on line 7`."""
     return f"{render_path(path)} on line {document.position(path)[1]}"

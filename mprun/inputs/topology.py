@@ -144,12 +144,12 @@ def _number_link(link: LinkSpec, file: TopologyFile) -> LinkSpec:
 
 
 def _hold_rate(way: Direction) -> Direction:
-    """A generator of a package may compute a rate that no link can have."""
+    """Round the rate to one that a link can have. A generator of a package may compute any rate."""
     return way if way.rate_bit_per_s is None else replace(way, rate_bit_per_s=hold_rate(way.rate_bit_per_s))
 
 
 def _number_end(texts: tuple[str, ...], wanted: tuple[Family, ...]) -> Iterator[str]:
-    """Leave an address without a counterpart in a family to be derived."""
+    """Yield the addresses of an end in the wanted families. An address without a counterpart is left to be derived."""
     for text in texts:
         if ":" in text or "ipv4" in wanted:
             yield text
@@ -219,7 +219,7 @@ def _problems_of_inside(router: str, inside: Sequence[str], links: Sequence[str]
 
 
 def _written_nodes(values: Mapping[str, object]) -> dict[str, NodeKind]:
-    """Names and kinds as far as they are well written. A node without a valid kind counts as a host."""
+    """Return names and kinds as far as they are well written. A node without a valid kind counts as a host."""
     nodes = values.get("nodes")
     if not isinstance(nodes, dict):
         return {}

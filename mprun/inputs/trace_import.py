@@ -42,9 +42,10 @@ class Column:
 
 @dataclass(frozen=True)
 class ImportedTrace:
-    """A schedule as text, with what was made of the file.
+    """A schedule as text.
 
-    rows: without the last one, which is the end. raised: values of rates below the smallest rate, which replaced them.
+    rows: the number of rows without the last row, which is the end.
+    raised: the number of rates that were below the smallest rate of a link and were replaced by it.
     """
 
     text: str

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from mprun.inputs.document import Document, Spread
 from mprun.inputs.keys.field import MOST_NAME
 from mprun.inputs.keys.file_model import check
 from mprun.inputs.keys.pairing import gather_hosts, pair_hosts
-from mprun.inputs.keys.trace_file import TraceError
 from mprun.inputs.keys.traffic_entry import FlowEntry
 from mprun.machine.plugin import PluginProblem
 from mprun.model.metric import OF_FLOWS, TOTAL, Metrics, group_metrics
-from mprun.model.problem import InputProblem, Notes, ValuePath, name_nearest, tell_unknown
+from mprun.model.problem import Notes, ValuePath, tell_unknown
 from mprun.model.spec import After, Flow
 from mprun.workloads.tool import COLLECTION, load, metrics_of, tool_of
 
@@ -102,19 +102,15 @@ def _read_files(entry: FlowEntry, position: ValuePath, document: Document) -> Fl
 
 def _read_companions(entry: FlowEntry, position: ValuePath, document: Document) -> FlowEntry | None:
     for field, name in entry.companions().items():
-        found = document.companion((*position, field), name)
+        found = document.companion((*position, field), name, partial(entry.with_companion, field))
         if found is None:
             return None
-        try:
-            entry = entry.with_companion(field, found[1])
-        except TraceError as error:
-            document.problems.append(InputProblem(found[0], error.line, (), str(error)))
-            return None
+        entry = found[1]
     return entry
 
 
 def _name(entries: Sequence[FlowEntry], document: Document) -> list[str]:
-    """A name for each entry: its own, or its tool's, numbered from the second on."""
+    """Return a name for each entry: its own, or its tool's, numbered from the second on."""
     first: dict[str, int] = {}
     for n, entry in enumerate(entries):
         if entry.name in first:
@@ -223,8 +219,7 @@ def _check_order(flows: Sequence[Flow], notes: Notes) -> None:
     for n, flow in enumerate(flows):
         if flow.after is not None and flow.after.flow not in known:
             owners = [name for one in flows for name in (one.name, one.group) if name]
-            hint = name_nearest(flow.after.flow, owners, "flows")
-            notes.refuse(("traffic", n, "start", "after"), f"no flow '{flow.after.flow}'{hint}")
+            notes.refuse(("traffic", n, "start", "after"), tell_unknown("flow", flow.after.flow, owners))
     for n, flow in enumerate(flows):
         if circle := _find_circle(flow, known):
             message = f"flows wait for each other, {' after '.join(circle)}: let one start at a time of its own"
@@ -233,7 +228,7 @@ def _check_order(flows: Sequence[Flow], notes: Notes) -> None:
 
 
 def _find_circle(flow: Flow, known: Mapping[str, Sequence[Flow]]) -> list[str]:
-    """The names from a flow back to itself, if its start waits for it."""
+    """The names of flows that wait for each other, from a flow back to itself. Empty without such a circle."""
     ways = [(flow, [flow.name])]
     seen = set()
     while ways:

@@ -51,7 +51,7 @@ _RENDERERS: Mapping[str, Callable[[Any], str]] = {
 
 
 def write_topology(topology: TopologySpec, head: str = RESOLVED) -> str:
-    """Nodes and links, whatever generator they came from. head: the comment before them."""
+    """Return a topology as nodes and links, whatever generator they came from. head: the comment before them."""
     entry = {
         "version": 1,
         "description": topology.description or None,
@@ -75,7 +75,7 @@ def _plain_box(box: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_experiment(experiment: ExperimentSpec) -> str:
-    """The experiment with parameters and templates filled in."""
+    """Return the text of an experiment with parameters and templates filled in."""
     owned = owned_metrics(experiment.traffic)
     repeat = {
         "seed": experiment.seed,
@@ -138,7 +138,7 @@ def _openflow(switch: OpenFlow) -> dict[str, Any]:
 
 
 def _events(topology: TopologySpec) -> Iterator[dict[str, Any]]:
-    """An event for each change, with only the properties that differ from before."""
+    """Yield an event for each change, with only the properties that differ from before."""
     now = {link.name: LinkChange(0, link.name, link.forward, link.reverse) for link in topology.links}
     for change in topology.changes:
         entry: dict[str, Any] = {"at": units.TIME.render(change.at_ns)}
@@ -185,7 +185,7 @@ def _link(link: LinkSpec) -> dict[str, Any]:
 
 
 def _addresses(end: tuple[str, ...]) -> str | list[str] | None:
-    """A single address as it is, addresses of both families as a list."""
+    """Return a single address as it is, and addresses of both families as a list."""
     return list(end) if len(end) > 1 else next(iter(end), None)
 
 
@@ -241,7 +241,7 @@ def _queue(queue: Queue) -> Any:
 
 
 def _both(forward: Any, reverse: Any) -> Any:
-    """A single value if both directions agree, else one for each. None if neither has the property."""
+    """Return a single value if both directions agree, else a value for each. None if neither has the property."""
     return forward if forward == reverse else _without_none({"forward": forward, "reverse": reverse})
 
 

@@ -24,7 +24,7 @@ ADDRESSES = (IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface
 
 
 class JsonProblem(ValueError):
-    """A JSON value does not fit its record. path: where in the value, such as `.links[0].ends`."""
+    """A JSON value does not fit its record. path: the place in the value, such as `.links[0].ends`."""
 
     def __init__(self, path: str = "") -> None:
         super().__init__(path or ".")
@@ -38,9 +38,10 @@ class JsonProblem(ValueError):
 class Codec:
     """The spelling of records in one file.
 
-    spelled: by record, what makes the JSON object of the value and of its fields as JSON values.
-    parsed: by record, what makes the fields as JSON values of the JSON object.
-    A record that is in neither has a key for each field.
+    By default, a JSON object has a key for each field of its record. Other spellings are functions by type of record:
+
+    - spelled: takes the record and its fields as JSON values, and returns the JSON object.
+    - parsed: takes the JSON object, and returns the fields as JSON values.
     """
 
     def __init__(

@@ -185,7 +185,7 @@ def find_metric(metrics: Metrics, name: str) -> tuple[Metric, str | None] | None
 
 
 def parse_bound(unit: Unit, value: object) -> float:
-    """A bound in the base unit: bit/s, s, 1 or bytes. Raises QuantityError."""
+    """Parse a bound into the base unit: bit/s, s, 1 or bytes. Raises QuantityError."""
     if unit == "ratio":
         return units.parse_ratio(value)
     if unit in _BOUNDS:
@@ -197,7 +197,7 @@ def parse_bound(unit: Unit, value: object) -> float:
 
 
 def render_bound(unit: Unit, value: float) -> str | float:
-    """The text of a bound given in the base unit, as `parse_bound` reads it."""
+    """Return the text of a bound in the base unit, as `parse_bound` reads it."""
     if unit == "ratio":
         return units.render_ratio(value)
     if unit in _BOUNDS:

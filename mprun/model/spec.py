@@ -667,6 +667,10 @@ class ExperimentSpec:
     tracepoints: tuple[str, ...] = ()
     search: Search | None = None
 
+    def mptcp_of(self, host: str) -> Mptcp:
+        """The MPTCP settings of a host."""
+        return self.hosts.get(host, HostSpec()).mptcp
+
 
 @dataclass(frozen=True)
 class Spec:

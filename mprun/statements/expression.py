@@ -350,7 +350,7 @@ class _Parser:
         return node
 
     def unary(self, level: int) -> SyntaxNode:
-        """A value with or without a sign."""
+        """Parse a value with or without a sign."""
         self._limit(level)
         token = self._take("-")
         if token is not None:

@@ -70,7 +70,7 @@ class Parameters(GeneratedTopology):
 
     @property
     def layers(self) -> tuple[LinkProperties, LinkProperties]:
-        """Aggregation and core links with their resulting rates."""
+        """The aggregation and core links with their resulting rates."""
         aggregation = self.aggregation.above(self.access, Fraction(self.interfaces))
         return aggregation, self.core.above(aggregation, Fraction(1))
 

@@ -161,7 +161,7 @@ FileVersion = Annotated[int, PlainValidator(_parse_version), WithJsonSchema({"co
 
 
 def _snaplen(value: object) -> int:
-    """Bytes: a bare number as for tcpdump -s, or a size."""
+    """Return bytes from a bare number, as for tcpdump -s, or from a size."""
     bytes_ = value if isinstance(value, int) and not isinstance(value, bool) else units.SIZE.parse(value)
     return Whole(0, 262_144, "tcpdump takes no more of a packet, and 0 for all of it").bound(bytes_)
 
@@ -184,7 +184,7 @@ CaptureSize = Annotated[int, PlainValidator(_capture_size), WithJsonSchema(VOLUM
 
 
 def _parse_subnets(value: object) -> IPv4Network:
-    """A network of 256 subnets with 24 bits each."""
+    """Parse a network of 256 subnets with 24 bits each."""
     try:
         network = IPv4Network(value) if isinstance(value, str) else None
     except ValueError:

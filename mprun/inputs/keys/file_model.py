@@ -78,14 +78,14 @@ def check(model: type[Model], values: Mapping[str, object], notes: Notes, positi
 
 
 def explain(model: type[FileModel], error: ValidationError) -> Iterator[tuple[ValuePath, str]]:
-    """Each problem that pydantic found in values for a model: its path and our message."""
+    """Yield each problem that pydantic found in values for a model: its path and the message."""
     for detail in error.errors(include_url=False):
         path, owner = _locate(model, detail["loc"])
         yield path, _say(detail, path, owner)
 
 
 def salvage(model: type[Model], values: Mapping[str, object]) -> Model | None:
-    """A model of the values without the faulty ones. None if the rest is not enough."""
+    """Return a model of the values without those that have problems. None if too few values are left."""
     rest = deepcopy(dict(values))
     for _ in range(4):
         try:
@@ -111,7 +111,7 @@ def _remove(values: dict[str, object], path: ValuePath) -> None:
 
 
 def refuse(problems: Mapping[ValuePath, str], value: object) -> ValidationError:
-    """An error with problems below the value of a validator, each at its own path."""
+    """Return an error with several problems of one value, each at its path below the value."""
     return ValidationError.from_exception_data(
         "value",
         [
@@ -137,6 +137,7 @@ def read_fields(model: type[FileModel], value: Mapping[Any, object]) -> dict[str
 
 
 def known_keys(model: type[BaseModel]) -> list[str]:
+    """The keys of a model as a file has them."""
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
@@ -164,7 +165,7 @@ def _locate(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[Va
 
 
 def _bare(kind: Any) -> Any:
-    """A type without its metadata and without None."""
+    """Return a type without its metadata and without None."""
     while True:
         if get_origin(kind) is Annotated:
             kind = get_args(kind)[0]
@@ -182,7 +183,7 @@ def _mapping_of(kind: Any) -> type[FileModel] | None:
 
 
 def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -> str:
-    """A problem in our words."""
+    """Return the message of a problem that pydantic has found."""
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     if kind == "mprun":
         return str(context["text"])
@@ -233,7 +234,7 @@ def _example(owner: type[FileModel] | None, key: str) -> str:
 
 
 def _flow(value: object) -> str:
-    """A value as YAML on one line."""
+    """Return a value as YAML on one line."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list):

@@ -96,7 +96,7 @@ class ReorderEntry(FileModel):
 
 
 def parse_jitter(value: object) -> Jitter:
-    """`5ms` or `{amount: 5ms, correlation: 25%, distribution: normal}`."""
+    """Parse `5ms` or `{amount: 5ms, correlation: 25%, distribution: normal}`."""
     return Jitter(**read_fields(JitterEntry, value)) if isinstance(value, dict) else Jitter(units.DELAY.parse(value))
 
 
@@ -106,7 +106,7 @@ def parse_chance(value: object) -> Chance:
 
 
 def parse_reorder(value: object) -> Reorder:
-    """`25%` or `{probability: 25%, gap: 5}`."""
+    """Parse `25%` or `{probability: 25%, gap: 5}`."""
     return Reorder(**read_fields(ReorderEntry, value)) if isinstance(value, dict) else Reorder(units.parse_loss(value))
 
 
@@ -142,7 +142,7 @@ LOSS_ENTRIES: Mapping[str, type[FileModel]] = {
 
 
 def parse_loss_model(value: object) -> Loss:
-    """`1%`, `{random: 1%, correlation: 25%}`, `{gemodel: {p: 1%, r: 10%}}` or `{state: {p13: 1%}}`."""
+    """Parse `1%`, `{random: 1%, correlation: 25%}`, `{gemodel: {p: 1%, r: 10%}}` or `{state: {p13: 1%}}`."""
     if not isinstance(value, dict):
         return Chance(units.parse_loss(value))
     models = [name for name in LOSS_ENTRIES if name in value]
@@ -190,9 +190,9 @@ QueueEntry = create_model("QueueEntry", __base__=_AnyQueueEntry, **_FIELDS)
 
 
 def parse_queue(value: object) -> Queue:
-    """`80packets` or `{limit: 80packets, discipline: codel, target: 5ms, ecn: true}`.
+    """Parse `80packets` or `{limit: 80packets, discipline: codel, target: 5ms, ecn: true}`.
 
-    Without a limit it is one BDP.
+    Without a limit the queue is one BDP.
     """
     if not isinstance(value, dict):
         return units.parse_queue(value)

@@ -71,7 +71,7 @@ class DirectionProperties(FileModel):
     )
 
     def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Forward and reverse: the values of this entry by field of Direction. A chance or jitter of zero is None."""
+        """Return the values of this entry by field of Direction: forward, reverse. A zero chance or jitter is None."""
         values: dict[str, tuple[Any, Any] | None] = {
             "rate_bit_per_s": self.rate,
             "delay_ns": self.delay if self.rtt is None else (self.rtt // 2, self.rtt // 2),
@@ -93,7 +93,7 @@ class DirectionProperties(FileModel):
         return forward, reverse
 
     def over(self, base: tuple[Direction, Direction]) -> tuple[Direction, Direction]:
-        """Forward and reverse: the values of this entry over the values of `base`."""
+        """Return `base`, forward and reverse, with the values of this entry."""
         forward, reverse = (replace(way, **values) for way, values in zip(base, self.given(), strict=True))
         return forward, reverse
 
@@ -189,7 +189,7 @@ class LinkProperties(DirectionProperties):
         return find_disagreements(forward, reverse)
 
     def directions(self) -> tuple[Direction, Direction]:
-        """Forward and reverse."""
+        """Return the link forward and reverse, with the values of its profile."""
         return self.over(PROFILES[self.profile].directions if self.profile else (Direction(), Direction()))
 
     def join(

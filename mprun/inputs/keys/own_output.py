@@ -38,7 +38,10 @@ def _parse_unit(value: object) -> str:
 
 
 def _parse_regex(value: object) -> str:
-    """A regular expression that is searched in linear time. It needs no counted repetitions, which may be large."""
+    """Return a regular expression that can be searched in linear time.
+
+    Counted repetitions, which may be large, are refused.
+    """
     if not isinstance(value, str) or not value:
         raise ValueError("is no text: write a regular expression, as in 'latency: ([0-9.]+) ms'")
     if len(value) > MOST_REGEX:

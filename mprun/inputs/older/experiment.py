@@ -271,7 +271,7 @@ def _switch(source: OlderFile, key: str, default: bool) -> bool:
 
 
 def _hosts(source: OlderFile, traffic: _Traffic, wants_mptcp: bool, line: int) -> dict[str, Node]:
-    """Settings of the hosts that take part, by name."""
+    """Return the settings of the hosts that take part, by name."""
     mptcp: dict[str, Node] = {}
     if traffic.mptcp:
         mptcp = {

@@ -86,7 +86,7 @@ class OlderFile:
     # values
 
     def number(self, entry: OlderEntry, text: str, what: str) -> str | None:
-        """A number from 0 on in plain decimal form. what: the quantity, with an example."""
+        """Return a number from 0 on in plain decimal form. what: the quantity, with an example."""
         if _NUMBER.fullmatch(text):
             whole, _, decimals = text.partition(".")
             decimals = decimals.rstrip("0")
@@ -96,7 +96,7 @@ class OlderFile:
         return None
 
     def whole(self, entry: OlderEntry, what: str) -> int | None:
-        """A whole number. what: the quantity, with an example."""
+        """Return the whole number of an entry. what: the quantity, with an example."""
         if _WHOLE.fullmatch(entry.value):
             return int(entry.value)
         self.refuse(entry, f"'{entry.value}' is no whole number: write {what}")

@@ -37,16 +37,13 @@ class Document:
     """A file as plain values. It collects the problems and warnings that are found in it."""
 
     def __init__(self, tree: FileTree) -> None:
+        self.tree = tree
         self.name = tree.name
         self.files = tree.files
-        self.is_resolved = tree.is_resolved
         self.attachments: tuple[Attachment, ...] = ()
         self.problems = list(tree.problems)
         self.warnings = list(tree.warnings)
-        self._allowed = tree.allowed
         self._root = tree.root
-        self._older_keys = tree.older_keys
-        self._examined = tree.examined
         self._indices: dict[int, dict[str, tuple[Node, Node]]] = {}
         self._faulty: set[ValuePath] = set()
         self._nodes = 0
@@ -129,7 +126,7 @@ class Document:
     def _laid_at(self, path: ValuePath, message: str) -> InputProblem:
         """Return a problem at a path. In a file of the older format, the path is the older key."""
         file, line = self.position(path)
-        key = None if line is None else self._older_keys.get((file, line))
+        key = None if line is None else self.tree.older_keys.get((file, line))
         return InputProblem(file, line, path if key is None else (key,), message)
 
     def companion(self, path: ValuePath, name: str, read: Callable[[str], ReadT]) -> tuple[str, ReadT] | None:
@@ -139,7 +136,7 @@ class Document:
         reason is recorded.
         """
         beside = str(PurePath(self.position(path)[0]).parent / name)
-        if not self._allowed.outside and is_outside(FilePath(beside), self.name):
+        if not self.tree.allowed.outside and is_outside(FilePath(beside), self.name):
             self.refuse(path, f"'{name}' {tell_outside(self.name)}")
             return None
         try:
@@ -163,12 +160,12 @@ class Document:
         """
         beside = FilePath(self.position(path)[0]).parent / name
         try:
-            if not self._allowed.outside and is_outside(beside, self.name):
+            if not self.tree.allowed.outside and is_outside(beside, self.name):
                 raise SpecError(tell_outside(self.name))
-            found = self._examined.get((beside, archived))
+            found = self.tree.examined.get((beside, archived))
             if found is None:
                 found = examine(beside) if archived is None else examine_archive(beside, archived)
-                self._examined[beside, archived] = found
+                self.tree.examined[beside, archived] = found
         except SpecError as error:
             self.refuse(path, f"'{name}' {error}")
             return None

@@ -388,7 +388,7 @@ def check_times(events: Sequence[ReadEvent], traffic: Sequence[Flow], document: 
     Events are checked only if the end of the run is known. A trace may be longer than the run, and so may a
     repetition. A resolved topology has such changes one by one, so it is not checked.
     """
-    if document.is_resolved:
+    if document.tree.is_resolved:
         return
     ends = [span.end_ns for span in find_spans(traffic).values()]
     known = [end for end in ends if end is not None]

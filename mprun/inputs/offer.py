@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mprun.inputs.traffic import expand, names_of
@@ -220,6 +220,14 @@ class _Network:
         return counts
 
 
+def _group_by_sender(crossings: Iterable[_Crossing]) -> dict[str, list[_Crossing]]:
+    """Return the crossings that leave each node."""
+    beside: dict[str, list[_Crossing]] = {}
+    for crossing in crossings:
+        beside.setdefault(crossing[1], []).append(crossing)
+    return beside
+
+
 def _find_certain(crossings: Collection[_Crossing], sender: str, receiver: str) -> Iterator[_Crossing]:
     """Yield the crossings that lie on every way from the sender to the receiver."""
     way = _find_way(dict.fromkeys(crossings, 1.0), sender, receiver)
@@ -230,10 +238,7 @@ def _find_certain(crossings: Collection[_Crossing], sender: str, receiver: str) 
 
 def _find_way(left: Mapping[_Crossing, float], sender: str, receiver: str) -> list[_Crossing] | None:
     """Return a shortest way over crossings with capacity left; None if no such way exists."""
-    beside: dict[str, list[_Crossing]] = {}
-    for crossing, amount in left.items():
-        if amount > 0:
-            beside.setdefault(crossing[1], []).append(crossing)
+    beside = _group_by_sender(crossing for crossing, amount in left.items() if amount > 0)
     reached = search([sender], lambda node: ((crossing[2], crossing) for crossing in beside.get(node, ())))
     return steps_to(receiver, reached) if receiver in reached else None
 
@@ -255,9 +260,7 @@ def _find_most(crossings: Collection[_Crossing], sender: str, receiver: str, cap
 
 def _find_widest(crossings: Collection[_Crossing], sender: str, receiver: str, capacity: _Capacity) -> float:
     """Return the largest rate in bit/s that a single way carries."""
-    beside: dict[str, list[_Crossing]] = {}
-    for crossing in crossings:
-        beside.setdefault(crossing[1], []).append(crossing)
+    beside = _group_by_sender(crossings)
     found: dict[str, float] = {}
     waiting = [(-math.inf, sender)]
     while waiting:

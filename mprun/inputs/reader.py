@@ -233,7 +233,7 @@ class _Reading:
                         self.problems.append(_problem_at(node, (wanted,), f"must name a file: write {example}"))
 
     def _merge(self, below: MappingNode, above: MappingNode, levels: int = 0) -> MappingNode:
-        """Return a mapping with the keys of both. Two mappings of one key are merged. Else the value above replaces that below."""
+        """Return a mapping with the keys of both. Two mappings of a key are merged, else the upper value is taken."""
         self._merges += 1
         if self._merges > MOST_NODES or levels > MOST_LEVELS:
             name = str(above.start_mark.name)

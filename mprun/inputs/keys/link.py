@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
@@ -34,6 +34,10 @@ def _parse_profile(value: object) -> str:
 
 
 ProfileName = Annotated[str, PlainValidator(_parse_profile), WithJsonSchema({"enum": list(PROFILES)})]
+
+
+# The keys of the fields of Direction whose names have a unit.
+_KEYS = {"rate_bit_per_s": "rate", "delay_ns": "delay"}
 
 
 class DirectionProperties(FileModel):
@@ -72,16 +76,9 @@ class DirectionProperties(FileModel):
 
     def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the values of this entry by field of Direction: forward, reverse. A zero chance or jitter is None."""
-        values: dict[str, tuple[Any, Any] | None] = {
-            "rate_bit_per_s": self.rate,
-            "delay_ns": self.delay if self.rtt is None else (self.rtt // 2, self.rtt // 2),
-            "jitter": self.jitter,
-            "loss": self.loss,
-            "duplicate": self.duplicate,
-            "corrupt": self.corrupt,
-            "reorder": self.reorder,
-            "queue": self.queue,
-        }
+        values = {one.name: getattr(self, _KEYS.get(one.name, one.name)) for one in fields(Direction)}
+        if self.rtt is not None:
+            values["delay_ns"] = (self.rtt // 2, self.rtt // 2)
         forward, reverse = (
             {
                 name: None if _is_nothing(both[n]) else both[n]

@@ -67,8 +67,7 @@ def experiment_schema() -> JsonSchema:
         entry, more = _generate(cast(Tool, load(name)).Entry)
         definitions |= more
         definitions[name] = entry
-        is_this = {"required": ["tool"], "properties": {"tool": {"const": name}}}
-        cases.append({"if": is_this, "then": {"$ref": f"#/$defs/{name}"}})
+        cases.append(_case("tool", name))
     root["properties"]["traffic"]["items"] = {
         "type": "object",
         "properties": {"tool": _one_of(TOOLS, "The tool.")},
@@ -111,8 +110,7 @@ def topology_schema() -> JsonSchema:
         root, more = _generate(load_own(name).Parameters)
         definitions |= more
         definitions[name] = _open(root)
-        is_this = {"required": ["topology"], "properties": {"topology": {"const": name}}}
-        cases.append({"if": is_this, "then": {"$ref": f"#/$defs/{name}"}})
+        cases.append(_case("topology", name))
     written, more = _generate(WrittenTopology)
     definitions |= more
     definitions["written"] = _open(written)
@@ -156,6 +154,11 @@ SCHEMAS: dict[str, Callable[[], JsonSchema]] = {
 def render(name: str) -> str:
     """The text of a schema, as it stands in `schemas/`."""
     return json.dumps(SCHEMAS[name](), indent=2, ensure_ascii=False) + "\n"
+
+
+def _case(key: str, name: str) -> JsonSchema:
+    """Return the rule that a file with this value of a key fits the definition of the same name."""
+    return {"if": {"required": [key], "properties": {key: {"const": name}}}, "then": {"$ref": f"#/$defs/{name}"}}
 
 
 def _one_of(names: Iterable[str], description: str) -> JsonSchema:

@@ -98,14 +98,9 @@ def _read_end(
     end: str, kind: NodeKind, value: object, families: Sequence[Family], path: ValuePath, document: Document
 ) -> Iterator[tuple[ValuePath, InterfaceAddress]]:
     """The valid addresses of one end, with their paths. Problems are recorded for the others."""
-    if value is None or not isinstance(value, list):
-        found = _read_address(end, kind, value, families, path, document)
-        if found is not None:
-            yield path, found
-        return
+    written = [((*path, n), text) for n, text in enumerate(value)] if isinstance(value, list) else [(path, value)]
     first: dict[Family, str] = {}
-    for n, text in enumerate(value):
-        position = (*path, n)
+    for position, text in written:
         found = _read_address(end, kind, text, families, position, document)
         if found is None:
             continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a network over time, as commands at their moments."""
+"""Turn the changes of a network over time into commands at their times."""
 
 from __future__ import annotations
 

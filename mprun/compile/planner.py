@@ -300,7 +300,7 @@ def _address(spec: Spec, network: Network, flow: Flow, ends: Endpoints) -> Addre
 
 
 def _flow_path(spec: Spec, network: Network, path: Path) -> FlowPath:
-    """Return a path of the intent, with the middleboxes on it and what its source looks like beyond them."""
+    """Return a path of the intent, with its middleboxes and the source address that the destination sees."""
     boxes = spec.topology.middleboxes
     seen = source_seen(network, boxes, path)
     return FlowPath(

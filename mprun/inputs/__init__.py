@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The input stage: two files in, one Spec out, or every problem of both.
+"""The input stage: read and check two files, and return one Spec, or raise an error with all problems of both.
 
 The passes are on this page: `_read` makes trees of the files and cells of their matrix. For each cell `_load` then
 gathers the parameters, reads the topology and the experiment, and checks the two against each other.
@@ -66,7 +66,7 @@ def load(
     strict: bool = False,
     allowed: Permissions = NONE,
 ) -> Loaded:
-    """Read and check a topology and an experiment; without an experiment, nothing happens on the topology.
+    """Read and check a topology and an experiment. Without an experiment, the topology has no traffic.
 
     parameters: values in place of those of the files, as written on the command line.
     seed: in place of the experiment's.
@@ -88,7 +88,7 @@ def load_cells(
     strict: bool = False,
     allowed: Permissions = NONE,
 ) -> tuple[Loaded, ...]:
-    """Read and check each cell of the experiment's matrix as `load` does; without a matrix there is one.
+    """Read and check each cell of the experiment's matrix as `load` does. A file without a matrix has one cell.
 
     parameters: also fix axes.
 

@@ -119,7 +119,7 @@ def _pack(path: Path, target: _Hashed) -> None:
 
 
 def _walk(root: Path) -> Iterator[str]:
-    """Yield the places of a file or of a folder and all that it holds, relative to it, in order."""
+    """Yield the relative paths of a file, or of a folder and all its content, in order."""
     yield ""
     if not root.is_dir():
         return

@@ -103,7 +103,7 @@ def check_events(topology: TopologySpec, events: Sequence[ReadEvent], document: 
 
 
 def _explain_queue(link: LinkSpec, queue: Queue, before: Direction, after: Direction) -> str:
-    """Return what becomes of a queue of some time when the rate of its link changes."""
+    """Return the warning that the rate of a link changes, and its queue of some time does not follow."""
     frame_bytes = link.mtu + HEADER_BYTES
     old, new = before.rate_bit_per_s or 1, after.rate_bit_per_s or 1
     held, wanted = (max(frame_bytes, math.ceil(queue.amount * rate / 8e9)) for rate in (old, new))

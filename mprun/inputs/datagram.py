@@ -23,7 +23,7 @@ _Neighbours = Mapping[str, Sequence[tuple[str, int]]]
 
 
 def fill_lengths(topology: TopologySpec, experiment: ExperimentSpec) -> ExperimentSpec:
-    """The experiment with a length for every flow of UDP. Its hosts are joined."""
+    """Return the experiment with a packet length for every flow of UDP. The hosts of each flow are joined."""
     lacking = [flow for flow in experiment.traffic if _lacks(flow)]
     if not lacking:
         return experiment

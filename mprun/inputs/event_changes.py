@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The changes of a network that the entries of `events` stand for.
+"""Turn the entries of `events` into changes of the network.
 
 Each change says what a link is from a moment on, so that later stages need not know what was before.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiment that plain values stand for."""
+"""Turn the plain values of an experiment file into an ExperimentSpec, and check them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conditions of a search from plain values, and the values of the files at one of its points."""
+"""Read the conditions of a search, and compute the values of its control runs at a point."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenFlow switches of a topology, and whether they agree with the links around them."""
+"""Read the OpenFlow switches of a topology, and check them against the links around them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The topology that plain values stand for: written out, or made by a generator."""
+"""Turn the plain values of a topology file into a TopologySpec, and check them.
+
+The nodes and links are written out, or a generator makes them.
+"""
 
 from __future__ import annotations
 

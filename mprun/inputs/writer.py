@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Spec as two files with the same meaning. A run keeps them, so that defaults and derived values can be read."""
+"""Write a Spec as two files with the same meaning. A run keeps them, to show all defaults and derived values."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records as JSON values, and back. This is the one way to read JSON files of runs, sweeps and plans.
+"""Turn records into JSON values and back. This is the one way to read JSON files of runs, sweeps and plans.
 
 A record is a frozen dataclass or a named tuple. Its annotations say what a file must hold, so that one reader both
 reads a file and checks a stranger's. A file may hold more than its record: unknown keys are ignored. A missing key

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics: their kinds of unit, the form of a bound on each, and the metrics of paths.
 
-The tools define the metrics of flows (`METRICS` of a module in `mprun.tools`).
+The tools define the metrics of flows (`METRICS` of a module in `mprun.workloads`).
 """
 
 from __future__ import annotations

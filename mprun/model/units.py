@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantities: text in, exact base units out, and back in the style of files, of tc(8) or of people.
+"""Quantities: parse texts into exact base units, and spell them in the style of files, of tc(8) or of people.
 
 Base units: bit/s, ns, bytes, and probabilities 0..1. A quantity that would lose a digit on the way is refused, and so
 is a number without a unit. Measured values, which are floats, have `format_measured`. Where a quantity may stand is

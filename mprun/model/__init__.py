@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of topologies and experiments, which all later stages share. Of the other rooms it imports only `errors`."""
+"""The values of topologies and experiments, which all later stages share. This room imports only `errors`."""

@@ -249,10 +249,13 @@ def _references(node: SyntaxNode) -> list[Reference]:
 
 @dataclass(frozen=True)
 class _Token:
+    """A number, name or sign, and its place in the text. unit: of a number; empty without one."""
+
     kind: str
     text: str
     start: int
     end: int
+    unit: str
 
 
 class _Parser:
@@ -279,7 +282,7 @@ class _Parser:
                 raise ExpressionError(self._text, start, start + 1, "is unexpected here: remove it")
             return None
         kind = "number" if match["number"] else "name" if match["name"] else "sign"
-        return _Token(kind, match[kind], match.start(kind), match.end(kind))
+        return _Token(kind, match[kind], match.start(kind), match.end(kind), match["unit"] or "")
 
     def _error(self, token: _Token | None, message: str) -> ExpressionError:
         start, end = (len(self._text),) * 2 if token is None else (token.start, token.end)
@@ -416,9 +419,7 @@ class _Parser:
         return tuple(conditions)
 
     def _literal(self, token: _Token) -> Literal:
-        match = _TOKEN.match(self._text, token.start)
-        assert match is not None
-        unit = match["unit"] or ""
+        unit = token.unit
         number = float(token.text.removesuffix(unit))
         if not unit or unit in ("packets", "packet"):
             return Literal(token.start, token.end, number, "count")

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from mprun.compile.allocate import allocate
+from mprun.compile.allocate import allocate, resolve
 from mprun.compile.planner import compile_plan
-from mprun.compile.resolve import resolve
 
 __all__ = ["allocate", "compile_plan", "resolve"]

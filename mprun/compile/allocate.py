@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turn a Spec into a Network: interface names, routes, neighbours and queues.
 
+`allocate` makes the Network, and `resolve` writes the derived values into the Spec.
+
 `mprun.compile.numbering` decides addresses. Routes are decided separately for each address family, by the same rules.
 Routes exist only to the subnets of hosts. Addresses of links between routers are reachable from their neighbours, and
 no other node needs them.
@@ -18,7 +20,7 @@ from mprun.compile.numbering import Numbering
 from mprun.compile.openflow import label, make_switches
 from mprun.compile.routing import Routing, number_segments
 from mprun.errors import SpecError
-from mprun.model.address import Subnet, families_of
+from mprun.model.address import Subnet
 from mprun.model.network import (
     Interface,
     Link,
@@ -58,7 +60,7 @@ def allocate(spec: Spec) -> Network:
     """Return the network with all that the topology leaves open. Raises SpecError if it cannot be built."""
     topology = spec.topology
     built = _name_interfaces(topology)
-    in_use = {family for link in topology.links for family in families_of(topology.addressing_of(link))}
+    in_use = {family for link in topology.links for family in topology.families_of(link)}
     speaking = speakers(topology.middleboxes)
     routings = {
         family: Routing(topology.nodes, built, family, topology.ecmp, speaking)
@@ -117,6 +119,27 @@ def allocate(spec: Spec) -> Network:
     changes = tuple(_size_queues_of(topology, links, longest))
     switches = make_switches(topology, built)
     return Network(nodes=nodes, links=tuple(links), paths=paths, changes=changes, switches=switches)
+
+
+def resolve(spec: Spec, network: Network) -> Spec:
+    """Return the spec with the addresses of all links and the queues of all rates, as `allocate` decided them.
+
+    The result compiles to the same network, even if a later version derives other values.
+    """
+    links = tuple(
+        replace(
+            link,
+            forward=built.forward,
+            reverse=built.reverse,
+            addresses=(_spell_addresses(built.ends[0]), _spell_addresses(built.ends[1])),
+        )
+        for link, built in zip(spec.topology.links, network.links, strict=True)
+    )
+    return replace(spec, topology=replace(spec.topology, links=links, changes=network.changes))
+
+
+def _spell_addresses(end: Interface) -> tuple[str, ...]:
+    return tuple(map(str, end.addresses))
 
 
 def _size_queues_of(topology: TopologySpec, links: Sequence[Link], longest: Mapping[str, int]) -> Iterator[Change]:

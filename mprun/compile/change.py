@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a network over time, as commands at their moments."""
+"""Turn the changes of a network over time into commands at their times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from mprun.model.spec import AddressChange, Direction, LinkChange, Spec
 
 
 def plan_changes(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator[PlannedChange]:
-    """Yield a change of the plan for each of the network, in the order of time; none if nothing becomes different."""
+    """Yield the commands of each change of the network, in the order of time.
+
+    A change that needs no command is left out.
+    """
     links = {link.name: link for link in network.links}
     is_varied = is_wire_varied(spec, capabilities)
     now = {name: LinkChange(0, name, link.forward, link.reverse) for name, link in links.items()}
@@ -34,7 +37,10 @@ def plan_changes(spec: Spec, network: Network, capabilities: Capabilities) -> It
 
 
 def _change_address(spec: Spec, network: Network, change: AddressChange) -> PlannedChange:
-    """The endpoint goes before its address, as a connection manager would have it, and comes after it."""
+    """Return the commands that remove or add an address of a host with its MPTCP endpoint.
+
+    The endpoint is removed before its address and added after it, as connection managers do.
+    """
     node = network.nodes[change.host]
     interface = next(i for i in node.interfaces if i.link == change.link)
     known = endpoint_commands(network, spec.experiment, node)
@@ -53,7 +59,7 @@ def _change_address(spec: Spec, network: Network, change: AddressChange) -> Plan
 
 
 def _values(before: LinkChange, after: LinkChange) -> dict[str, object]:
-    """Return what is new, by direction, in base units."""
+    """Return the state and the properties that differ, by direction, in base units."""
     values: dict[str, object] = {}
     if before.is_up != after.is_up:
         values["state"] = "up" if after.is_up else "down"
@@ -64,5 +70,6 @@ def _values(before: LinkChange, after: LinkChange) -> dict[str, object]:
 
 
 def _differences(old: Direction, new: Direction) -> dict[str, object]:
+    """Return the new values of the properties that differ."""
     names = [field.name for field in fields(Direction) if getattr(old, field.name) != getattr(new, field.name)]
     return {name: CODEC.encode(getattr(new, name)) for name in names}

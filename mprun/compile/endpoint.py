@@ -25,7 +25,7 @@ from mprun.model.capabilities import DEFAULT_SCHEDULER, Capabilities
 from mprun.model.network import Interface, Network, Node, Path
 from mprun.model.path import are_side_by_side, count_subflows, pairs_of, usable_paths
 from mprun.model.plan import Command, Process, Ready, sysctl
-from mprun.model.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, Flow, HostSpec
+from mprun.model.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, Flow
 
 PATH_MANAGER = "mprun.agent.programs.path_manager"
 
@@ -37,7 +37,7 @@ def is_used(experiment: ExperimentSpec, node: str) -> bool:
 
 def subflows_wanted(network: Network, experiment: ExperimentSpec, flow: Flow) -> int:
     """Return the number of subflows that an MPTCP flow's connection has once its path managers are done."""
-    client, server = (experiment.hosts.get(name, HostSpec()).mptcp for name in (flow.source, flow.destination))
+    client, server = (experiment.mptcp_of(name) for name in (flow.source, flow.destination))
     return count_subflows(client, server, _paths_of(network, flow), _joined)
 
 
@@ -55,7 +55,7 @@ def mptcp_commands(
     """
     if node.kind != "host" or not is_used(experiment, node.name):
         return
-    settings = experiment.hosts.get(node.name, HostSpec()).mptcp
+    settings = experiment.mptcp_of(node.name)
     yield sysctl(node.name, "net.mptcp.enabled", "1")
     has_choice = capabilities.schedulers is None or capabilities.schedulers.has_sysctl
     if has_choice or settings.scheduler != DEFAULT_SCHEDULER:
@@ -95,7 +95,7 @@ def _paths_of(network: Network, flow: Flow) -> tuple[Path, ...]:
 
 def _most_subflows(network: Network, experiment: ExperimentSpec, flow: Flow) -> int:
     """Return the number of subflows that a host must allow: pairs of addresses, times the client's number for each."""
-    settings = experiment.hosts.get(flow.source, HostSpec()).mptcp
+    settings = experiment.mptcp_of(flow.source)
     paths = _paths_of(network, flow)
     if not settings.is_in_user_space:
         return len(paths)
@@ -141,7 +141,7 @@ def endpoint_commands(
 
     A passive host has only the endpoints that the experiment lists.
     """
-    settings = experiment.hosts.get(node.name, HostSpec()).mptcp
+    settings = experiment.mptcp_of(node.name)
     if not is_used(experiment, node.name) or settings.is_in_user_space:
         return
     if settings.path_manager == "default":

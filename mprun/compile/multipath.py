@@ -20,23 +20,19 @@ from itertools import groupby
 
 from mprun.model.network import Node, Route
 from mprun.model.plan import Command, sysctl
-from mprun.model.spec import Family
+from mprun.model.spec import FAMILIES, Family
 
 # Source, destination, protocol, source port, destination port.
 _FIELDS = str(0x01 | 0x02 | 0x04 | 0x10 | 0x20)
 # The router at the end of a link that is down takes another way. Other routers do not learn of the failure, because no
 # routing protocol runs.
 _SYSCTLS: dict[Family, tuple[tuple[str, str], ...]] = {
-    "ipv4": (
-        ("net.ipv4.fib_multipath_hash_policy", "3"),
-        ("net.ipv4.fib_multipath_hash_fields", _FIELDS),
-        ("net.ipv4.conf.all.ignore_routes_with_linkdown", "1"),
-    ),
-    "ipv6": (
-        ("net.ipv6.fib_multipath_hash_policy", "3"),
-        ("net.ipv6.fib_multipath_hash_fields", _FIELDS),
-        ("net.ipv6.conf.all.ignore_routes_with_linkdown", "1"),
-    ),
+    family: (
+        (f"net.{family}.fib_multipath_hash_policy", "3"),
+        (f"net.{family}.fib_multipath_hash_fields", _FIELDS),
+        (f"net.{family}.conf.all.ignore_routes_with_linkdown", "1"),
+    )
+    for family in FAMILIES
 }
 # The seed for both address families, since Linux 6.11.
 _SEED = "net.ipv4.fib_multipath_hash_seed"

@@ -18,7 +18,6 @@ from mprun.model.address import (
     Address,
     InterfaceAddress,
     Subnet,
-    families_of,
     family_of,
     mirror_subnet,
     number_host,
@@ -46,7 +45,7 @@ class Numbering:
             return ()
         given = {family_of(address): address for address in self._given[link.name, side]}
         found: list[InterfaceAddress] = []
-        for family in families_of(self._topology.addressing_of(link)):
+        for family in self._topology.families_of(link):
             found.append(given.get(family) or self._next(link, family, segment, found))
         return tuple(found)
 

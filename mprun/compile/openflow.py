@@ -12,12 +12,12 @@ several ways are equally short. Nothing is flooded, so links may be parallel or 
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
 from mprun.model import engine_paths
 from mprun.model.network import Interface, Network, Switch
 from mprun.model.ofctl import group_id, rename_ports
+from mprun.model.path import count_steps, search
 from mprun.model.plan import Command, Process, Ready
 from mprun.model.spec import HashedBy, LinkSpec, OpenFlow, TopologySpec
 
@@ -137,15 +137,11 @@ class _Fabric:
 
     def _distances(self, switch: str) -> dict[str, int]:
         """Return the number of links between switches to each switch."""
-        away = {switch: 0}
-        waiting = deque([switch])
-        while waiting:
-            here = waiting.popleft()
-            for _, peer in self._crossings[here]:
-                if self._kinds[peer.node] == "switch" and peer.node not in away:
-                    away[peer.node] = away[here] + 1
-                    waiting.append(peer.node)
-        return away
+
+        def onward(here: str) -> Iterator[tuple[str, Interface]]:
+            return ((peer.node, own) for own, peer in self._crossings[here] if self._kinds[peer.node] == "switch")
+
+        return count_steps(search([switch], onward))
 
 
 def preparing_commands(network: Network) -> Iterator[Command]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network -> trains of frames that show what each link does: its delay, loss, rate and queue.
+"""Make trains of frames that measure the delay, loss, rate and queue of each link.
 
-Every direction of every link is measured alone, on a network of its own that carries nothing else,
-so that a run's result is the same with and without. How frames are paced is decided here; what
-they show is for `metrics.calibration`.
+Each direction of each link is measured alone. The network of the measurement carries nothing else and is not that of
+the run, so the results of a run are the same with and without it. This module decides the times of the frames.
+`metrics.calibration` computes the properties of the link from their arrivals.
 """
 
 from __future__ import annotations
@@ -21,13 +21,19 @@ from mprun.model.spec import Direction, Spec
 from mprun.model.units import NS_PER_S
 
 SMALL_BYTES = 64
-# A share of the rate offered to see the rate itself: less than all of it cannot see a link that is too fast.
+# The offered rate as a share of the link's rate. A link that is too fast shows only above 1.
 OVERLOAD = 1.2
 
 
 @dataclass(frozen=True)
 class TrainLimits:
-    """The cost of a train: frames to see a jitter or a rate with, and how long in ns it may take."""
+    """The length of trains.
+
+    - jitter_frames: the frames that measure a delay with jitter.
+    - rate_frames, rate_ns: the least number of frames, and the least time, that measure a rate.
+    - longest_ns: the longest time of a train; None for no limit.
+    - most_frames: the largest number of frames of a train.
+    """
 
     jitter_frames: int
     rate_frames: int
@@ -36,7 +42,7 @@ class TrainLimits:
     most_frames: int
 
 
-# In simulated time waiting is free and timers are exact; in real time neither.
+# In simulated time waiting takes no real time, and timers are exact.
 SIMULATED = TrainLimits(jitter_frames=8_000, rate_frames=400, rate_ns=0, longest_ns=None, most_frames=400_000)
 REAL = TrainLimits(
     jitter_frames=2_000, rate_frames=200, rate_ns=400_000_000, longest_ns=10 * NS_PER_S, most_frames=200_000
@@ -44,7 +50,7 @@ REAL = TrainLimits(
 
 
 def compile_calibration(spec: Spec, network: Network, capabilities: Capabilities) -> Plan:
-    """Return a plan that builds the network as it is at time zero and measures it. `spec` has no flows (`silence`)."""
+    """Return a plan that builds the network of time zero and measures it. spec: as `silence` returns it."""
     limits = SIMULATED if capabilities.is_simulated else REAL
     plan = compile_plan(spec, replace(network, paths={}, changes=(), switches={}), capabilities)
     trains = tuple(train for link in network.links for train in _trains(link, limits))
@@ -54,7 +60,7 @@ def compile_calibration(spec: Spec, network: Network, capabilities: Capabilities
 
 
 def silence(spec: Spec) -> Spec:
-    """The same network with nothing going on."""
+    """Return a spec of the same network without traffic, measurements, faults and variations."""
     quiet = replace(
         spec.experiment,
         traffic=(),
@@ -137,7 +143,7 @@ def _queue_frames(way: Direction, frame_bytes: int) -> int:
 
 
 def _tail_ns(way: Direction, frame_bytes: int) -> int:
-    """Return the time after the last frame was sent by which all must have arrived: delay, jitter, and a full queue."""
+    """Return the time from the last sending until all frames must have arrived: delay, jitter and a full queue."""
     jitter_ns = 6 * way.jitter.amount_ns if way.jitter else 0
     queue_ns = 0
     if way.rate_bit_per_s:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network -> Plan: the commands in their order, the processes in their time, the intent beside."""
+"""Make the Plan of a Network: commands in their order, processes with their times, and the intent."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from mprun.workloads.time_limit import time_limit_of
 from mprun.workloads.tool import Endpoints, Work, tool_of
 
 FIRST_PORT = 5201
-# The series of how far receivers have the data of MPTCP connections, sampled while a path does not work.
+# The series of the data that receivers of MPTCP connections have. It is sampled while a path does not work.
 PROGRESS = "progress"
-# What is sampled unasked, and how often, ns: what each subflow carried is told from it.
+# The series that are always sampled, and their intervals in ns. The payload of each subflow follows from `sockets`.
 SAMPLES: Mapping[SampleKind, int] = {"sockets": 500_000_000}
-# The series that nothing can be told of where computing takes no time.
+# The series without meaning in simulated time, as computing takes no simulated time.
 OF_REAL_TIME: SampleKind = "cpu"
-# With more, a packet of the default time to live (64) might not arrive.
+# With more routers, a packet with the default time to live (64) might not arrive.
 MANY_ROUTERS = 60
-# sysctls of the kernel as a whole, not of a namespace: one value holds for all hosts.
+# Sysctls of the whole kernel and not of a namespace: one value holds for all hosts.
 KERNEL_WIDE = tuple(
     f"net.core.{name}"
     for name in (
@@ -50,9 +50,9 @@ KERNEL_WIDE = tuple(
 
 
 def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFERENCE) -> Plan:
-    """Bind a network and an experiment to commands.
+    """Return the commands and processes of an experiment on a network.
 
-    Raises SpecError for what no machine can do, MachineError for what these capabilities cannot.
+    Raises SpecError for an experiment that no machine can run, MachineError for one that these capabilities exclude.
     """
     spec = vary_starts(spec, network)
     flows = _find_ends(spec, network)
@@ -130,7 +130,10 @@ def _build(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator
 
 
 def _kernel_wide(spec: Spec, capabilities: Capabilities) -> Iterator[Command]:
-    """Kernel-wide sysctls: set where the kernel is ours; where it is not, it must have as much."""
+    """Yield the commands that set kernel-wide sysctls, if mprun may set them.
+
+    Raises MachineError if mprun may not, and the kernel has less than the experiment asks for.
+    """
     for name, (host, value) in _asked_kernel_wide(spec).items():
         if capabilities.kernel_wide is None:
             yield sysctl(ROOT, name, value)
@@ -145,7 +148,7 @@ def _kernel_wide(spec: Spec, capabilities: Capabilities) -> Iterator[Command]:
 
 
 def kernel_wide_warnings(spec: Spec, capabilities: Capabilities) -> Iterator[str]:
-    """Kernel-wide sysctls of which this machine has more than was asked, and keeps it."""
+    """Yield a warning for each kernel-wide sysctl of which this machine has and keeps more than the file asks for."""
     for name, (host, value) in _asked_kernel_wide(spec).items():
         has = (capabilities.kernel_wide or {}).get(name, value)
         if has != value:
@@ -153,19 +156,19 @@ def kernel_wide_warnings(spec: Spec, capabilities: Capabilities) -> Iterator[str
 
 
 def _samples(spec: Spec, capabilities: Capabilities) -> dict[str, int]:
-    """The interval of each series, ns."""
+    """Return the interval of each series in ns."""
     asked = {**SAMPLES, **spec.experiment.samples}
     return {series: ns for series, ns in asked.items() if series != OF_REAL_TIME or not capabilities.is_simulated}
 
 
 def sampling_warnings(spec: Spec, capabilities: Capabilities) -> Iterator[str]:
-    """Series that are asked for and will not be there."""
+    """Yield a warning for each series that the file asks for and that cannot be sampled."""
     if OF_REAL_TIME in spec.experiment.samples and capabilities.is_simulated:
         yield "sample.cpu: in simulated time computing takes no time, so there is nothing to sample"
 
 
 def _asked_kernel_wide(spec: Spec) -> dict[str, tuple[str, str]]:
-    """Name -> (first host that asks, value). Raises SpecError where two hosts disagree."""
+    """Return the first host and the value of each kernel-wide sysctl. Raises SpecError if two hosts disagree."""
     asked: dict[str, tuple[str, str]] = {}
     for host, settings in spec.experiment.hosts.items():
         for name, value in settings.sysctl:
@@ -181,7 +184,7 @@ def _asked_kernel_wide(spec: Spec) -> dict[str, tuple[str, str]]:
 
 
 def _find_ends(spec: Spec, network: Network) -> list[tuple[Flow, Endpoints]]:
-    """Flows with their addresses and ports: those that the file gives, else the next that nobody has."""
+    """Return the flows with their addresses, and with the ports of the file or else the next free ports."""
     flows = spec.experiment.traffic
     taken = {port for flow in flows if flow.port for port in range(flow.port, flow.port + tool_of(flow).PORTS)}
     placed = []
@@ -201,13 +204,13 @@ def _find_ends(spec: Spec, network: Network) -> list[tuple[Flow, Endpoints]]:
 
 
 def _endpoints(paths: Sequence[Path], ports: tuple[int, ...] = ()) -> Endpoints:
-    """The addresses that paths join; the first is the one that a flow begins on."""
+    """Return the addresses that paths join. A flow begins on the first pair."""
     pairs = tuple((str(path.source_address), str(path.destination_address)) for path in paths)
     return Endpoints(*pairs[0], ports, pairs)
 
 
 def _work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """A flow's processes, with what is the flow's to say and not its tool's."""
+    """Return the processes of a flow, with the names and times that the flow decides and not its tool."""
     work = tool_of(flow).work(flow, ends, capabilities)
     names = (flow.name,) if flow.group is None else (flow.name, flow.group)
 
@@ -225,7 +228,7 @@ def _work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 
 def _daemons(spec: Spec, network: Network, capabilities: Capabilities, works: Sequence[Work]) -> Iterator[Process]:
-    """Captures first, so that they see everything."""
+    """Yield captures, relays and servers. Captures start first, so that they miss no packet."""
     for wanted in spec.experiment.captures:
         interfaces = network.nodes[wanted.node].interfaces
         on_link = next((one.name for one in interfaces if one.link == wanted.link), None)
@@ -247,7 +250,7 @@ def _probes(spec: Spec, network: Network) -> Iterator[Process]:
 
 
 def probed_paths(network: Network) -> tuple[Path, ...]:
-    """The paths that the experiment's flows may take, one for each name."""
+    """Return the paths that the experiment's flows may take, one for each name."""
     by_name: dict[str, Path] = {}
     for paths in network.paths.values():
         for path in paths:
@@ -297,7 +300,7 @@ def _address(spec: Spec, network: Network, flow: Flow, ends: Endpoints) -> Addre
 
 
 def _flow_path(spec: Spec, network: Network, path: Path) -> FlowPath:
-    """Return a path of the intent, with the middleboxes on it and what its source looks like beyond them."""
+    """Return a path of the intent, with its middleboxes and the source address that the destination sees."""
     boxes = spec.topology.middleboxes
     seen = source_seen(network, boxes, path)
     return FlowPath(

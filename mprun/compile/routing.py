@@ -10,13 +10,13 @@ multipath, a router has all the ways, and a hash of the flow chooses.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 from mprun.model.network import Interface
-from mprun.model.path import Components
+from mprun.model.path import Components, count_steps, search, steps_to
 from mprun.model.spec import Family, LinkSpec, NodeKind
 
 # A link seen from one end: the link, this end, the other end, and whether this direction is forward.
@@ -175,14 +175,7 @@ class Routing:
 
     def _shortest_ways(self, last: tuple[str, ...]) -> dict[str, list[_Way]]:
         """Return the equally short ways of each router to the nearest of `last`, the farthest router first."""
-        distance = dict.fromkeys(last, 0)
-        waiting = deque(last)
-        while waiting:
-            here = waiting.popleft()
-            for _, peer in self._adjacent[here]:
-                if peer.node not in distance:
-                    distance[peer.node] = distance[here] + 1
-                    waiting.append(peer.node)
+        distance = count_steps(search(last, lambda here: ((way[1].node, way) for way in self._adjacent[here])))
         return {
             router: [way for way in self._adjacent[router] if distance[way[1].node] == distance[router] - 1]
             for router in reversed(distance)
@@ -259,25 +252,15 @@ class Routing:
         return self._within[key]
 
     def _search(self, start: Interface, end: Interface) -> list[tuple[LinkSpec, bool]]:
-        came: dict[str, tuple[str, LinkSpec, bool] | None] = {start.node: None}
-        waiting = deque([start.node])
-        while waiting and end.node not in came:
-            node = waiting.popleft()
+        """Return the links from `start` to `end`, each with True if it is crossed forwards."""
+
+        def onward(node: str) -> Iterator[tuple[str, tuple[LinkSpec, bool]]]:
             for link, this, that, forwards in self._crossings[node]:
-                if this.segment != start.segment or that.node in came:
-                    continue
-                if node == start.node and this is not start:
-                    continue
-                if that is end or self._kinds[that.node] == "switch":
-                    came[that.node] = (node, link, forwards)
-                    waiting.append(that.node)
-        crossed: list[tuple[LinkSpec, bool]] = []
-        step = came[end.node]
-        while step is not None:
-            node, link, forwards = step
-            crossed.append((link, forwards))
-            step = came[node]
-        return crossed[::-1]
+                is_outside = this.segment != start.segment or (node == start.node and this is not start)
+                if not is_outside and (that is end or self._kinds[that.node] == "switch"):
+                    yield that.node, (link, forwards)
+
+        return steps_to(end.node, search([start.node], onward))
 
 
 def _name(way: _Way) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from mprun.model.spec import Flow, Spec
 
 
 def vary_starts(spec: Spec, network: Network) -> Spec:
-    """Delay the start of each flow by a random share of the round-trip time of its slowest path.
+    """Return the spec with the start of each flow delayed by a random share of the round-trip time of its slowest path.
 
     A flow that waits for another flow waits longer by its own share. Flows of one group and host keep starting
     together, because they may be parts of one query and share a process.

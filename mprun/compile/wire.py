@@ -156,7 +156,7 @@ def _qdiscs(
 
 
 def find_wander(direction: Direction, frame_bytes: int) -> int:
-    """Return how far a packet of a varied wire is early or late, in ns, in whole us.
+    """Return by how many ns a packet of a varied wire is early or late, in whole microseconds.
 
     It is 0 without a rate, which is its measure, and if delays vary anyway.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The input stage: two files in, one Spec out, or every problem of both.
+"""The input stage: read and check two files, and return one Spec, or raise an error with all problems of both.
 
 The passes are on this page: `_read` makes trees of the files and cells of their matrix. For each cell `_load` then
 gathers the parameters, reads the topology and the experiment, and checks the two against each other.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from mprun.inputs.startup import pause_collection, skip_plugins
-from mprun.model.path import name_paths
+from mprun.model.path import find_flow_paths
 from mprun.model.permission import NONE, Permissions
 from mprun.model.problem import InputError, InputProblem, ValuePath
 from mprun.model.scalar import Scalar, spell_values
@@ -27,14 +27,13 @@ with pause_collection():
     from mprun.inputs.experiment import check_links, read_experiment
     from mprun.inputs.files import FileTrees
     from mprun.inputs.keys.field import DEFAULT_SEED
-    from mprun.inputs.matrix_cells import CellValues, LinkValues
+    from mprun.inputs.matrix_cells import CellValues, LinkValues, check_axes
     from mprun.inputs.offer import check_rates
     from mprun.inputs.parameter import FileParameters
-    from mprun.inputs.plot_axes import check_axes
     from mprun.inputs.reader import FileTree, read
-    from mprun.inputs.repeated_flow import expand
     from mprun.inputs.search_point import check_names
     from mprun.inputs.topology import Topology, read_topology
+    from mprun.inputs.traffic import expand
 
 # The experiment for a topology without an experiment: no traffic.
 EMPTY = ExperimentSpec("", "", {}, (), (), (), probe_pings=0, seed=DEFAULT_SEED)
@@ -58,6 +57,7 @@ class Loaded:
     reseed: Callable[[int], Spec] = field(repr=False, compare=False)
 
 
+@pause_collection()
 def load(
     topology: Path | str,
     experiment: Path | str | None,
@@ -66,7 +66,7 @@ def load(
     strict: bool = False,
     allowed: Permissions = NONE,
 ) -> Loaded:
-    """Read and check a topology and an experiment; without an experiment, nothing happens on the topology.
+    """Read and check a topology and an experiment. Without an experiment, the topology has no traffic.
 
     parameters: values in place of those of the files, as written on the command line.
     seed: in place of the experiment's.
@@ -76,10 +76,10 @@ def load(
     Raises InputError (a SpecError) with every problem of both files, in the order of files and lines. A matrix whose
     axes are not all among the parameters is a problem, because it stands for several runs.
     """
-    with pause_collection():
-        return _load_one(_read(topology, experiment, parameters, seed, strict, allowed))
+    return _load_one(_read(topology, experiment, parameters, seed, strict, allowed))
 
 
+@pause_collection()
 def load_cells(
     topology: Path | str,
     experiment: Path | str | None,
@@ -88,21 +88,21 @@ def load_cells(
     strict: bool = False,
     allowed: Permissions = NONE,
 ) -> tuple[Loaded, ...]:
-    """Read and check each cell of the experiment's matrix as `load` does; without a matrix there is one.
+    """Read and check each cell of the experiment's matrix as `load` does. A file without a matrix has one cell.
 
     parameters: also fix axes.
 
     Raises InputError with every problem of the first cell that has any.
     """
-    with pause_collection():
-        found = _read(topology, experiment, parameters, seed, strict, allowed)
-        first, *others = found.cells()
-        loaded = _load(found, first)
-        # these problems are the same in all cells
-        files.check_conditions(found, loaded.spec.experiment.across)
-        return (loaded, *(_load(found, values) for values in others))
+    found = _read(topology, experiment, parameters, seed, strict, allowed)
+    first, *others = found.cells()
+    loaded = _load(found, first)
+    # these problems are the same in all cells
+    files.check_conditions(found, loaded.spec.experiment.across)
+    return (loaded, *(_load(found, values) for values in others))
 
 
+@pause_collection()
 def load_search(
     topology: Path | str,
     experiment: Path | str,
@@ -115,28 +115,18 @@ def load_search(
     Return them with the values of the files, and the function that gives them at a point: parameters and properties of
     links by name. The function raises InputError for values that the files cannot have.
     """
-    with pause_collection():
-        found = _read(topology, experiment, parameters, seed, False, allowed)
-        loaded = _load_one(found)
-        documents = found.documents()
-        search = loaded.spec.experiment.search
-        if search is None:
-            message = (
-                "is missing: write what to vary and which statement to violate (docs/reference/questions/search.md)"
-            )
-            raise InputError([InputProblem(documents[1].name, None, ("search",), message)])
-
-    def load_at(point: Mapping[str, Scalar]) -> Loaded:
-        with pause_collection():
-            return _load(found, tuple(point.items()), ("search", "vary"))
-
-    return loaded, load_at
+    found = _read(topology, experiment, parameters, seed, False, allowed)
+    loaded = _load_one(found)
+    if loaded.spec.experiment.search is None:
+        message = "is missing: write what to vary and which statement to violate (docs/reference/questions/search.md)"
+        raise InputError([InputProblem(found.trees[1].name, None, ("search",), message)])
+    return loaded, lambda point: _load(found, tuple(point.items()), ("search", "vary"))
 
 
+@pause_collection()
 def load_trees(topology: FileTree, experiment: FileTree | None, strict: bool = False) -> Loaded:
     """Check the trees of files that have been read, as `load` does."""
-    with pause_collection():
-        return _load_one(files.gather(topology, experiment, {}, None, strict))
+    return _load_one(files.gather(topology, experiment, {}, None, strict))
 
 
 def read_plain(
@@ -187,12 +177,12 @@ def _load_one(found: FileTrees) -> Loaded:
     return loaded
 
 
+@pause_collection()
 def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",)) -> Loaded:
-    """All passes after reading, for one cell. position: of the axes in the experiment."""
+    """Do all passes after reading for one cell. position: the path of the axes in the experiment."""
 
     def reseed(seed: int) -> Spec:
-        with pause_collection():
-            return _load(replace(found, seed=seed), values, position).spec
+        return _load(replace(found, seed=seed), values, position).spec
 
     documents = found.documents()
     first, last = documents[0], documents[-1]
@@ -253,18 +243,18 @@ def _read_action(
     check_links(action.links, topology_name, action.name, document)
     if network.spec is not None:
         cross_check.check_routes(network.spec, action.traffic, notes)
-        named = name_paths(network.spec, [(flow.source, flow.destination) for flow in action.traffic])
-        cross_check.check_metrics(named, action, notes)
-        cross_check.check_mptcp(network.spec, named, action, notes)
-        cross_check.check_path_managers(values, named, action, notes)
+        paths = find_flow_paths(network.spec, action)
+        cross_check.check_metrics(paths, notes)
+        cross_check.check_mptcp(paths, notes)
+        cross_check.check_path_managers(values, paths, notes)
         cross_check.check_idle_path_managers(values, action, document, notes)
         cross_check.check_endpoints(network.spec, action, notes)
         cross_check.check_congestion(network.spec, action, notes)
         cross_check.check_captures(network.spec, action, document)
         cross_check.check_faults(network.spec, action, document)
-        cross_check.check_tools(named, action, notes)
-        check_rates(network.spec, named, action, notes)
-        check_lengths(network.spec, named, action, notes)
+        cross_check.check_tools(paths, notes)
+        check_rates(paths, notes)
+        check_lengths(paths, notes)
         if not document.problems:
             action = fill_lengths(network.spec, replace(action, traffic=expand(action.traffic)))
     return action

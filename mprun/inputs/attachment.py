@@ -23,15 +23,15 @@ from mprun.safety.folder import Folder, UnsafeError, open_regular
 
 MOST_BYTES = 256 << 20
 MOST_MEMBERS = 20_000
-# Left out: they are made again, and differ from one time to the next.
+# Folders that are left out. Programs make them again, with other bytes each time.
 LEFT_OUT = ("__pycache__",)
-# Folders that each run has for itself.
+# Folders of which each run has its own.
 OWN = ("/", "/tmp", "/var/tmp", "/run")
 _BLOCK = 1 << 20
 
 
 class _Hashed:
-    """A file that is written, or only pretends to be, with the digest and the size of what was written."""
+    """The digest and the size of the written data. file: receives the data; None if only the digest is needed."""
 
     def __init__(self, file: BinaryIO | None = None) -> None:
         self._file = file
@@ -52,7 +52,7 @@ def examine(path: Path) -> Attachment:
 
 
 def examine_archive(path: Path, name: str) -> Attachment:
-    """Return an archive that a run keeps as the attachment that it was made from. Raises SpecError."""
+    """Return the attachment from which an archive of a run was made. Raises SpecError."""
     return _examine(path, name, is_archive=True)
 
 
@@ -63,7 +63,7 @@ def _examine(path: Path, name: str, is_archive: bool) -> Attachment:
 
 
 def is_hidden(path: Path) -> bool:
-    """Tell whether a path is a file or folder of this machine that programs of a run do not see."""
+    """Return True if a path is a file or folder of this machine that programs of a run do not see."""
     try:
         # a link may lead to a program that is seen, and is not seen itself
         final = path.parent.resolve(strict=True) / path.name
@@ -78,7 +78,7 @@ def is_hidden(path: Path) -> bool:
 
 
 def keep(attachment: Attachment, file: BinaryIO) -> None:
-    """Write the archive of an attachment. Raises RunError if the files are no longer what they were when examined."""
+    """Write the archive of an attachment. Raises RunError if its files have changed since they were examined."""
     hashed = _Hashed(file)
     _write(Path(attachment.source), attachment.is_archive, hashed)
     if hashed.hash.hexdigest() != attachment.sha256:
@@ -86,7 +86,7 @@ def keep(attachment: Attachment, file: BinaryIO) -> None:
 
 
 def _write(path: Path, is_archive: bool, target: _Hashed) -> None:
-    """Write the archive of a file or folder, or the archive that a file is. Raises SpecError."""
+    """Write the archive of a file or folder, or copy a file that is an archive. Raises SpecError."""
     with _reading():
         if not is_archive:
             _pack(path, target)
@@ -119,7 +119,7 @@ def _pack(path: Path, target: _Hashed) -> None:
 
 
 def _walk(root: Path) -> Iterator[str]:
-    """Yield the places of a file or of a folder and all that it holds, relative to it, in order."""
+    """Yield the relative paths of a file, or of a folder and all its content, in order."""
     yield ""
     if not root.is_dir():
         return
@@ -184,7 +184,7 @@ def _target(root: Path, relative: str) -> str:
 
 @contextlib.contextmanager
 def _reading() -> Iterator[None]:
-    """Turn the errors of a user's files into a SpecError."""
+    """Raise a SpecError for each error of opening a user's file inside the block."""
     try:
         yield
     except UnsafeError as error:

@@ -13,13 +13,11 @@ from dataclasses import replace
 from mprun.inputs.document import Document
 from mprun.inputs.event_changes import ReadEvent
 from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern
-from mprun.inputs.repeated_flow import names_of
 from mprun.inputs.subnet import check_addresses
-from mprun.inputs.traffic import owned_metrics
+from mprun.inputs.traffic import names_of, owned_metrics
 from mprun.model import metric
-from mprun.model.address import families_of
-from mprun.model.path import HostPair, NamedPath, are_side_by_side, count_subflows, find_areas, pairs_of, usable_paths
-from mprun.model.problem import Notes, ValuePath, list_names, name_nearest
+from mprun.model.path import FlowPaths, NamedPath, are_side_by_side, count_subflows, find_areas, pairs_of
+from mprun.model.problem import Notes, ValuePath, list_names, name_nearest, tell_unknown
 from mprun.model.spec import (
     FAMILIES,
     HEADER_BYTES,
@@ -30,7 +28,6 @@ from mprun.model.spec import (
     ExperimentSpec,
     Family,
     Flow,
-    HostSpec,
     LinkSpec,
     NodeKind,
     Queue,
@@ -62,8 +59,7 @@ def check_links(values: Mapping[str, object], nodes: Mapping[str, NodeKind], doc
             continue
         unknown = [m for m, end in enumerate(ends) if end not in nodes]
         for m in unknown:
-            path = ("links", n, "between", m)
-            document.refuse(path, f"no node '{ends[m]}'{name_nearest(ends[m], nodes, 'nodes')}")
+            document.refuse(("links", n, "between", m), tell_unknown("node", ends[m], nodes))
         if not unknown and ends[0] == ends[1]:
             document.refuse(("links", n, "between"), f"joins '{ends[0]}' to itself: name two nodes")
         elif not unknown:
@@ -107,7 +103,7 @@ def check_events(topology: TopologySpec, events: Sequence[ReadEvent], document: 
 
 
 def _explain_queue(link: LinkSpec, queue: Queue, before: Direction, after: Direction) -> str:
-    """Return what becomes of a queue of some time when the rate of its link changes."""
+    """Return the warning that the rate of a link changes, and its queue of some time does not follow."""
     frame_bytes = link.mtu + HEADER_BYTES
     old, new = before.rate_bit_per_s or 1, after.rate_bit_per_s or 1
     held, wanted = (max(frame_bytes, math.ceil(queue.amount * rate / 8e9)) for rate in (old, new))
@@ -194,7 +190,7 @@ def check_routes(topology: TopologySpec, flows: Sequence[Flow], notes: Notes) ->
         joined = [family for family in FAMILIES if touched[family][flow.source] & touched[family][flow.destination]]
         if not joined:
             message = f"no route from '{flow.source}' to '{flow.destination}': join them by links through routers"
-            if len({topology.addressing_of(link) for link in topology.links}) > 1:
+            if len({topology.families_of(link) for link in topology.links}) > 1:
                 message += " of one address family"
             notes.refuse(("traffic", n, "to"), message)
         elif flow.family is not None and flow.family not in joined:
@@ -203,18 +199,13 @@ def check_routes(topology: TopologySpec, flows: Sequence[Flow], notes: Notes) ->
             notes.refuse(("traffic", n, "family"), f"{message}, as they are over {has}, or 'addressing: both'")
 
 
-def check_metrics(named: Mapping[HostPair, Sequence[NamedPath]], experiment: ExperimentSpec, notes: Notes) -> None:
-    """Record problems of expectations on flows, paths and metrics that the run will not have.
-
-    `named`: the paths of all flows.
-    """
+def check_metrics(known_paths: FlowPaths, notes: Notes) -> None:
+    """Record problems of expectations on flows, paths and metrics that the run will not have."""
+    experiment = known_paths.experiment
     flows = {name: flow for flow in experiment.traffic for name in names_of(flow)}
     owned = owned_metrics(experiment.traffic)
-    by_flow = {
-        name: [path.name for path in usable_paths(flow, named[flow.source, flow.destination])]
-        for name, flow in flows.items()
-    }
-    paths = list(dict.fromkeys(path.name for found in named.values() for path in found))
+    by_flow = {name: [path.name for path in known_paths.of(flow)] for name, flow in flows.items()}
+    paths = list(dict.fromkeys(path.name for found in known_paths.named.values() for path in found))
     for n, expected in enumerate(experiment.expectations):
         where = ("expect", n, "metric")
         name, _, what = expected.metric.partition(".")
@@ -255,30 +246,28 @@ def check_metrics(named: Mapping[HostPair, Sequence[NamedPath]], experiment: Exp
 
 def check_endpoints(topology: TopologySpec, experiment: ExperimentSpec, notes: Notes) -> None:
     """Record problems of endpoints on links that do not exist or do not end at the host."""
-    ends = {link.name: link.ends for link in topology.links}
     for host, settings in experiment.hosts.items():
-        own = [name for name, between in ends.items() if host in between]
         for n, endpoint in enumerate(settings.mptcp.endpoints):
-            if endpoint.link not in own:
-                message = f"'{host}' has no link '{endpoint.link}'{name_nearest(endpoint.link, own, 'links')}"
-                notes.refuse(("hosts", host, "mptcp", "endpoints", n, "link"), message)
+            _check_link(topology, host, endpoint.link, ("hosts", host, "mptcp", "endpoints", n, "link"), notes)
+
+
+def _check_link(topology: TopologySpec, node: str, link: str, position: ValuePath, notes: Notes) -> bool:
+    """Return True if a link ends at a node, else record a problem."""
+    own = [one.name for one in topology.links_at(node)]
+    if link not in own:
+        notes.refuse(position, f"'{node}' has no link '{link}'{name_nearest(link, own, 'links')}")
+    return link in own
 
 
 def check_congestion(topology: TopologySpec, experiment: ExperimentSpec, notes: Notes) -> None:
     """Record problems of congestion controls by link that would have no effect."""
-    ends = {link.name: link.ends for link in topology.links}
     for host, settings in experiment.hosts.items():
-        own = [name for name, between in ends.items() if host in between]
         for link, _ in settings.congestion:
-            if link not in own:
-                notes.refuse(
-                    ("hosts", host, "congestion", link),
-                    f"'{host}' has no link '{link}'{name_nearest(link, own, 'links')}",
-                )
+            _check_link(topology, host, link, ("hosts", host, "congestion", link), notes)
         flows = [(n, flow) for n, flow in enumerate(experiment.traffic) if host in (flow.source, flow.destination)]
         if not settings.congestion:
             continue
-        if len(own) == 1:
+        if len(topology.links_at(host)) == 1:
             setting = f"sysctl: {{net.ipv4.tcp_congestion_control: {settings.congestion[0][1]}}}"
             notes.refuse(("hosts", host, "congestion"), f"'{host}' has one link only: write '{setting}'")
         if flows and not any(flow.protocol in ("tcp", "mptcp") for _, flow in flows):
@@ -303,20 +292,17 @@ def check_captures(topology: TopologySpec, experiment: ExperimentSpec, document:
     for n, capture in enumerate(experiment.captures):
         if capture.node not in topology.nodes:
             continue
-        links = [link for link in topology.links if capture.node in link.ends]
-        own = [link.name for link in links]
-        if capture.link is not None and capture.link not in own:
-            message = f"'{capture.node}' has no link '{capture.link}'{name_nearest(capture.link, own, 'links')}"
-            document.refuse(("capture", n, "link"), message)
-        elif capture.link is None and capture.node in topology.switches:
+        links, position = topology.links_at(capture.node), ("capture", n, "link")
+        is_there = capture.link is None or _check_link(topology, capture.node, capture.link, position, document)
+        if capture.link is None and capture.node in topology.switches:
             message = f"'{capture.node}' is an OpenFlow switch, and those share a namespace: name one of its links"
-            document.refuse(("capture", n), f"{message} too, as in 'link: {own[0]}'" if own else message)
-        elif capture.name in names:
+            document.refuse(("capture", n), f"{message} too, as in 'link: {links[0].name}'" if links else message)
+        elif is_there and capture.name in names:
             line = document.position(("capture", names[capture.name]))[1]
             message = f"would have the name '{capture.name}' of the capture on line {line}: name another node or link"
             document.refuse(("capture", n), message)
         names.setdefault(capture.name, n)
-        has_ipv6 = any(topology.addressing_of(link) != "ipv4" for link in links if capture.link in (None, link.name))
+        has_ipv6 = any("ipv6" in topology.families_of(link) for link in links if capture.link in (None, link.name))
         if has_ipv6 and 0 < capture.snaplen < WHOLE_HEADERS_BYTES:
             message = f"cuts the options of TCP over IPv6 off: they end within {WHOLE_HEADERS_BYTES} bytes"
             document.warn(("capture", n, "snaplen"), message)
@@ -329,27 +315,20 @@ def check_faults(topology: TopologySpec, experiment: ExperimentSpec, document: D
         if fault.node not in known:
             message = f"no host or router '{fault.node}' in this topology{name_nearest(fault.node, known, 'it has')}"
             document.refuse(("faults", n, "node"), message)
-            continue
-        own = [link.name for link in topology.links if fault.node in link.ends]
-        if fault.link not in own:
-            message = f"'{fault.node}' has no link '{fault.link}'{name_nearest(fault.link, own, 'links')}"
-            document.refuse(("faults", n, "link"), message)
+        else:
+            _check_link(topology, fault.node, fault.link, ("faults", n, "link"), document)
 
 
-def check_mptcp(
-    topology: TopologySpec,
-    named: Mapping[HostPair, Sequence[NamedPath]],
-    experiment: ExperimentSpec,
-    notes: Notes,
-) -> None:
+def check_mptcp(known_paths: FlowPaths, notes: Notes) -> None:
     """Record problems of MPTCP flows whose hosts have MPTCP switched off, or that need too many subflows or
     endpoints.
     """
+    topology, experiment = known_paths.topology, known_paths.experiment
     for n, flow in enumerate(experiment.traffic):
         if flow.protocol != "mptcp":
             continue
-        mptcp = experiment.hosts.get(flow.source, HostSpec()).mptcp
-        paths = usable_paths(flow, named[flow.source, flow.destination])
+        mptcp = experiment.mptcp_of(flow.source)
+        paths = known_paths.of(flow)
         pairs = len(pairs_of(mptcp, paths, _joined))
         wanted = pairs * mptcp.subflows_per_pair
         if mptcp.path_manager != "default" and mptcp.subflows is None and wanted > 1 + MAX_ADDITIONAL_SUBFLOWS:
@@ -367,7 +346,7 @@ def check_mptcp(
             # the address that the connection was opened to is not announced
             (flow.destination, sum(_addresses(topology, flow.destination, family) for family in FAMILIES) - 1),
         ):
-            settings_of = experiment.hosts.get(host, HostSpec()).mptcp
+            settings_of = experiment.mptcp_of(host)
             is_mesh = settings_of.path_manager == "fullmesh" and not settings_of.is_in_user_space
             if is_mesh and needed > MAX_ENDPOINTS:
                 message = (
@@ -376,9 +355,7 @@ def check_mptcp(
                 )
                 notes.refuse(("hosts", host, "mptcp", "path_manager"), message)
             chosen = {endpoint.link for endpoint in settings_of.endpoints}
-            written = sum(
-                len(families_of(topology.addressing_of(link))) for link in topology.links if link.name in chosen
-            )
+            written = sum(len(topology.families_of(link)) for link in topology.links if link.name in chosen)
             if written > MAX_ENDPOINTS:
                 message = f"amount to {written} addresses, and Linux holds {MAX_ENDPOINTS}: remove some"
                 notes.refuse(("hosts", host, "mptcp", "endpoints"), message)
@@ -389,18 +366,13 @@ def check_mptcp(
                 notes.refuse(("traffic", n, "protocol"), message)
 
 
-def check_path_managers(
-    values: Mapping[str, object],
-    named: Mapping[HostPair, Sequence[NamedPath]],
-    experiment: ExperimentSpec,
-    notes: Notes,
-) -> None:
+def check_path_managers(values: Mapping[str, object], known_paths: FlowPaths, notes: Notes) -> None:
     """Warn of MPTCP flows that leave paths unused because no path manager is set for their hosts.
 
     `values`: the experiment as the user wrote it. No warning is given for a host whose path manager or endpoints are
     set.
     """
-    written = values.get("hosts")
+    written, experiment = values.get("hosts"), known_paths.experiment
     chosen = {
         host
         for key, entry in (written.items() if isinstance(written, dict) else ())
@@ -411,11 +383,11 @@ def check_path_managers(
     }
     told: set[str] = set()
     for n, flow in enumerate(experiment.traffic):
-        paths = usable_paths(flow, named[flow.source, flow.destination])
+        paths = known_paths.of(flow)
         if flow.protocol != "mptcp" or not paths or (flow.group or flow.name) in told:
             continue
         ends = (flow.source, flow.destination)
-        has = [experiment.hosts.get(host, HostSpec()).mptcp for host in ends]
+        has = [experiment.mptcp_of(host) for host in ends]
         mesh = [
             one if host in chosen else replace(one, path_manager="fullmesh")
             for host, one in zip(ends, has, strict=True)
@@ -455,8 +427,7 @@ def check_idle_path_managers(
 
 def _addresses(topology: TopologySpec, host: str, family: Family) -> int:
     """Return the number of addresses of a family that a host has."""
-    links = (link for link in topology.links if host in link.ends)
-    return sum(family in families_of(topology.addressing_of(link)) for link in links)
+    return sum(family in topology.families_of(link) for link in topology.links_at(host))
 
 
 def _joined(path: NamedPath) -> tuple[str, str]:
@@ -464,14 +435,12 @@ def _joined(path: NamedPath) -> tuple[str, str]:
     return path.first_link, path.last_link
 
 
-def check_tools(named: Mapping[HostPair, Sequence[NamedPath]], experiment: ExperimentSpec, notes: Notes) -> None:
+def check_tools(paths: FlowPaths, notes: Notes) -> None:
     """Record problems that the tools of flows find in the paths that they would use."""
-    for n, flow in enumerate(experiment.traffic):
+    for n, flow in enumerate(paths.experiment.traffic):
         check_paths = getattr(tool_of(flow), "check_paths", None)
-        if check_paths is not None:
-            paths = usable_paths(flow, named[flow.source, flow.destination])
-            for key, message in check_paths(flow, paths):
-                notes.refuse(("traffic", n, key), message)
+        for key, message in check_paths(flow, paths.of(flow)) if check_paths else ():
+            notes.refuse(("traffic", n, key), message)
 
 
 def _mappings(entries: object) -> Iterator[tuple[int, Mapping[str, object]]]:

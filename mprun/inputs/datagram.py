@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mprun.model.address import families_of
-from mprun.model.path import HostPair, NamedPath, name_paths, usable_paths
+from mprun.model.path import FlowPaths, NamedPath, find_flow_paths
 from mprun.model.problem import Notes
 from mprun.model.spec import ExperimentSpec, Family, Flow, TopologySpec
 from mprun.workloads.tool import LENGTH, tool_of
@@ -24,12 +23,12 @@ _Neighbours = Mapping[str, Sequence[tuple[str, int]]]
 
 
 def fill_lengths(topology: TopologySpec, experiment: ExperimentSpec) -> ExperimentSpec:
-    """The experiment with a length for every flow of UDP. Its hosts are joined."""
+    """Return the experiment with a packet length for every flow of UDP. The hosts of each flow are joined."""
     lacking = [flow for flow in experiment.traffic if _lacks(flow)]
     if not lacking:
         return experiment
-    named = name_paths(topology, [(flow.source, flow.destination) for flow in lacking])
-    most = {flow.name: most_bytes(topology, named, flow) for flow in lacking}
+    paths = find_flow_paths(topology, replace(experiment, traffic=tuple(lacking)))
+    most = {flow.name: _most_bytes(paths, flow) for flow in lacking}
     traffic = (
         replace(flow, options={**flow.options, LENGTH: most[flow.name]}) if flow.name in most else flow
         for flow in experiment.traffic
@@ -42,18 +41,13 @@ def _lacks(flow: Flow) -> bool:
     return flow.protocol == "udp" and LENGTH in tool_of(flow).Entry.model_fields and LENGTH not in flow.options
 
 
-def check_lengths(
-    topology: TopologySpec,
-    named: Mapping[HostPair, Sequence[NamedPath]],
-    experiment: ExperimentSpec,
-    notes: Notes,
-) -> None:
+def check_lengths(paths: FlowPaths, notes: Notes) -> None:
     """Warn of flows of UDP whose packets are longer than what their path carries in one piece."""
-    for n, flow in enumerate(experiment.traffic):
+    for n, flow in enumerate(paths.experiment.traffic):
         given = next((option for option in _NAMES if option in flow.options), None)
-        if flow.protocol != "udp" or given is None or not named[flow.source, flow.destination]:
+        if flow.protocol != "udp" or given is None or not paths.of(flow):
             continue
-        most, length = most_bytes(topology, named, flow), flow.options[given]
+        most, length = _most_bytes(paths, flow), flow.options[given]
         if isinstance(length, int) and length > most:
             message = (
                 f"is {length} bytes, and the MTU of the path carries {most} in one packet: each is sent in fragments"
@@ -61,14 +55,14 @@ def check_lengths(
             notes.warn(("traffic", n, _NAMES[given]), f"{message}, write '{most}bytes' or less")
 
 
-def most_bytes(topology: TopologySpec, named: Mapping[HostPair, Sequence[NamedPath]], flow: Flow) -> int:
+def _most_bytes(paths: FlowPaths, flow: Flow) -> int:
     """The payload of the longest packet that the path of a flow of UDP carries in one piece."""
-    path = usable_paths(flow, named[flow.source, flow.destination])[0]
-    mtu = find_mtu(topology, flow.source, flow.destination, path)
+    path = paths.of(flow)[0]
+    mtu = _find_mtu(paths.topology, flow.source, flow.destination, path)
     return mtu - _IP_HEADER_BYTES[path.family] - _UDP_HEADER_BYTES
 
 
-def find_mtu(topology: TopologySpec, source: str, destination: str, path: NamedPath) -> int:
+def _find_mtu(topology: TopologySpec, source: str, destination: str, path: NamedPath) -> int:
     """The smallest MTU along a path. If several ways have the fewest routers, the MTU is the smallest of all of them,
     as a hash or the turns of subnets choose the way.
     """
@@ -100,9 +94,7 @@ def _find_neighbours(topology: TopologySpec, source: str, destination: str, path
     at_ends = {source: path.first_link, destination: path.last_link}
     for link in topology.links:
         hosts = [end for end in link.ends if topology.nodes[end] == "host"]
-        is_switched = {topology.nodes[end] for end in link.ends} == {"switch"}
-        carries = is_switched or path.family in families_of(topology.addressing_of(link))
-        if carries and all(at_ends.get(host) == link.name for host in hosts):
+        if topology.carries(link, path.family) and all(at_ends.get(host) == link.name for host in hosts):
             for end, other in (link.ends, link.ends[::-1]):
                 beside.setdefault(end, []).append((other, link.mtu))
     return beside

@@ -1,25 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way from a node tree to plain values with parameters filled in, and the way back from a path to its line."""
+"""A file between its node tree and its model: plain values with parameters filled in, and the line of each value."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path as FilePath
 from pathlib import PurePath
-from typing import cast
+from typing import TypeVar, cast
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from mprun.errors import SpecError
 from mprun.inputs.attachment import examine, examine_archive, is_hidden
+from mprun.inputs.keys.trace_file import TraceError
 from mprun.inputs.parameter import NAME, FileParameters
 from mprun.inputs.reader import MOST_LEVELS, MOST_NODES, FileTree, is_outside, read_text, tell_outside
+from mprun.inputs.template import TemplateProblem
 from mprun.model.problem import InputError, InputProblem, ValuePath
 from mprun.model.scalar import PLAIN, PRIVATE, REFUSED, TEXT_TAGS, Scalar, read_scalar
 from mprun.model.spec import Attachment
 
 # A placeholder for a value with a recorded problem. No model accepts it, and no model needs to report it again.
 UNREADABLE = object()
+
+
+ReadT = TypeVar("ReadT")
 
 
 class _TooLarge(Exception):
@@ -32,16 +37,13 @@ class Document:
     """A file as plain values. It collects the problems and warnings that are found in it."""
 
     def __init__(self, tree: FileTree) -> None:
+        self.tree = tree
         self.name = tree.name
         self.files = tree.files
-        self.is_resolved = tree.is_resolved
         self.attachments: tuple[Attachment, ...] = ()
         self.problems = list(tree.problems)
         self.warnings = list(tree.warnings)
-        self._allowed = tree.allowed
         self._root = tree.root
-        self._older_keys = tree.older_keys
-        self._examined = tree.examined
         self._indices: dict[int, dict[str, tuple[Node, Node]]] = {}
         self._faulty: set[ValuePath] = set()
         self._nodes = 0
@@ -78,7 +80,7 @@ class Document:
         return self._root is not None
 
     def plain(self, parameters: FileParameters) -> dict[str, object] | None:
-        """Mappings, lists and scalars, without `params` and the keys that begin with `x-`.
+        """Return the file as mappings, lists and scalars, without `params` and keys that begin with `x-`.
 
         None if the file could not be parsed, or is too large when its aliases are expanded.
         """
@@ -95,7 +97,7 @@ class Document:
             return None
 
     def part(self, key: str) -> object:
-        """A value of the top level, before any parameter is filled in. None if it does not exist."""
+        """Return the value of a key of the file, before any parameter is filled in. None if it does not exist."""
         entry = None if self._root is None else self._index(self._root).get(key)
         try:
             return None if entry is None else self._plain(entry[1], (key,), None)
@@ -104,8 +106,7 @@ class Document:
             return None
 
     def refuse(self, path: ValuePath, message: str) -> None:
-        """Record a problem at a path, unless the path has a problem already. Problems that follow from the first help
-        nobody.
+        """Record a problem at a path, unless the path has one already, as further ones mostly follow from the first.
 
         A path that does not exist is recorded at the nearest level above it.
         """
@@ -123,18 +124,19 @@ class Document:
             self.warnings.append(warning)
 
     def _laid_at(self, path: ValuePath, message: str) -> InputProblem:
-        """The path of the older key, for a file of the older format."""
+        """Return a problem at a path. In a file of the older format, the path is the older key."""
         file, line = self.position(path)
-        key = None if line is None else self._older_keys.get((file, line))
+        key = None if line is None else self.tree.older_keys.get((file, line))
         return InputProblem(file, line, path if key is None else (key,), message)
 
-    def companion(self, path: ValuePath, name: str) -> tuple[str, str] | None:
-        """Return name and text of a file that the value at `path` names, relative to the file with the value.
+    def companion(self, path: ValuePath, name: str, read: Callable[[str], ReadT]) -> tuple[str, ReadT] | None:
+        """Return the file that the value at `path` names, and the value that `read` makes of its text.
 
-        None if the file cannot be read. The reason is recorded.
+        name: relative to the file with the value. read: may raise TraceError. None if the file cannot be read. The
+        reason is recorded.
         """
         beside = str(PurePath(self.position(path)[0]).parent / name)
-        if not self._allowed.outside and is_outside(FilePath(beside), self.name):
+        if not self.tree.allowed.outside and is_outside(FilePath(beside), self.name):
             self.refuse(path, f"'{name}' {tell_outside(self.name)}")
             return None
         try:
@@ -144,22 +146,26 @@ class Document:
             return None
         if beside not in self.files:
             self.files = (*self.files, beside)
-        return beside, text
+        try:
+            return beside, read(text)
+        except TraceError as error:
+            self.problems.append(InputProblem(beside, error.line, (), str(error)))
+            return None
 
     def attach(self, path: ValuePath, name: str, archived: str | None) -> Attachment | None:
-        """Return what a file or folder is that goes into the run. It is named relative to the file with the value.
+        """Return a file or folder as an attachment of the run. name: relative to the file with the value.
 
-        archived: the attachment's name, if the file is its archive. None if it cannot go into a run. The reason is
-        recorded.
+        archived: the attachment's name, if the file is its archive. Return None for a file that cannot go into a run,
+        and record the reason.
         """
         beside = FilePath(self.position(path)[0]).parent / name
         try:
-            if not self._allowed.outside and is_outside(beside, self.name):
+            if not self.tree.allowed.outside and is_outside(beside, self.name):
                 raise SpecError(tell_outside(self.name))
-            found = self._examined.get((beside, archived))
+            found = self.tree.examined.get((beside, archived))
             if found is None:
                 found = examine(beside) if archived is None else examine_archive(beside, archived)
-                self._examined[beside, archived] = found
+                self.tree.examined[beside, archived] = found
         except SpecError as error:
             self.refuse(path, f"'{name}' {error}")
             return None
@@ -179,7 +185,7 @@ class Document:
             self.warn(path, f"'{word}' is a file that programs of a run do not see: {remedy}")
 
     def position(self, path: ValuePath) -> tuple[str, int | None]:
-        """File and line of a value: the line of its key, or of the list item."""
+        """Return the file and line of a value: the line of its key, or of the list item."""
         if self._root is None:
             return self.name, None
         node: Node = self._root
@@ -228,8 +234,6 @@ class Document:
             self.refuse(path, f"tag '{tag}' is not read here: write the value alone")
             return UNREADABLE
         if parameters is not None and "{{" in text:
-            from mprun.inputs.template import TemplateProblem
-
             try:
                 return parameters.render(text)
             except TemplateProblem as error:
@@ -239,8 +243,9 @@ class Document:
 
 
 class Spread:
-    """A document in which one entry of a list has become several values. Notes on a value go to the entry that it
-    came from.
+    """Notes on values that several entries of a list were expanded to. Each note goes to the entry of its value.
+
+    origins: the number of the entry of each value.
     """
 
     def __init__(self, document: Document, key: str, origins: Sequence[int]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The changes of a network that the entries of `events` stand for.
+"""Turn the entries of `events` into changes of the network.
 
 Each change says what a link is from a moment on, so that later stages need not know what was before.
 """
@@ -17,13 +17,13 @@ from pydantic import ValidationError
 from mprun.inputs.document import Document
 from mprun.inputs.keys import trace_file
 from mprun.inputs.keys.event import PROPERTIES, EventEntry
-from mprun.inputs.keys.field import spread_directions
 from mprun.inputs.keys.file_model import explain
+from mprun.inputs.keys.impairment import spread_directions
 from mprun.inputs.keys.link import find_disagreements
 from mprun.inputs.overlap import EventOrder, PropertyCourse, PropertyMoment, have_values_between, mix, resolve_courses
 from mprun.inputs.reader import read_text
 from mprun.inputs.traces import TRACES
-from mprun.model.problem import InputProblem, ValuePath, name_nearest
+from mprun.model.problem import InputProblem, ValuePath, name_nearest, tell_unknown
 from mprun.model.span import find_spans
 from mprun.model.spec import (
     HEADER_BYTES,
@@ -83,17 +83,12 @@ def _read_schedule(entry: EventEntry, position: ValuePath, document: Document) -
     if name is None:
         return None
     if key == "trace" and name in TRACES:
-        found: tuple[str, str] | None = (name, read_text(TRACES[name].file))
+        file, read = name, trace_file.read_schedule(read_text(TRACES[name].file), PROPERTIES)
     else:
-        found = document.companion((*position, key), name)
-    if found is None:
-        return None
-    file, text = found
-    try:
-        read = list(trace_file.read_schedule(text, PROPERTIES))
-    except trace_file.TraceError as error:
-        document.problems.append(InputProblem(file, error.line, (), str(error)))
-        return None
+        found = document.companion((*position, key), name, lambda text: trace_file.read_schedule(text, PROPERTIES))
+        if found is None:
+            return None
+        file, read = found
     _warn_of_rates(file, [(line, cells.get("rate")) for line, _, cells in read], document)
     rows = (
         ScheduleRow(line, at_ns, _read_row(entry, file, line, cells, document) if cells else None)
@@ -176,15 +171,13 @@ class Timeline:
 
     def _is_known(self, entry: EventEntry, position: ValuePath) -> bool:
         if entry.link is not None and entry.link not in self._links:
-            hint = name_nearest(entry.link, list(self._links), "links")
-            self._document.refuse((*position, "link"), f"no link '{entry.link}'{hint}")
+            self._document.refuse((*position, "link"), tell_unknown("link", entry.link, self._links))
             return False
         if entry.host is None:
             return True
         hosts = [name for name, kind in self._nodes.items() if kind == "host"]
         if entry.host not in hosts:
-            hint = name_nearest(entry.host, hosts, "hosts")
-            self._document.refuse((*position, "host"), f"no host '{entry.host}'{hint}")
+            self._document.refuse((*position, "host"), tell_unknown("host", entry.host, hosts))
             return False
         own = [name for name, link in self._links.items() if entry.host in link.ends]
         if entry.address is not None and entry.address not in own:
@@ -226,28 +219,27 @@ class Timeline:
 
     def _lay_rate_trace(self, entry: EventEntry, n: int, name: str) -> Iterator[dict[Track, PropertyCourse]]:
         position: ValuePath = ("events", n, "trace")
-        found = self._document.companion(position, name)
         assert entry.link is not None
         link = self._links[entry.link]
+
+        def read(text: str) -> tuple[trace_file.RateTrace, list[tuple[int, str]]]:
+            """Return the trace, and the lines with the rates that the user wrote."""
+            if entry.format == "rates":
+                return trace_file.read_rates(text, entry.interval), list(trace_file.number_lines(text))
+            return trace_file.read_mahimahi(text, entry.interval, link.mtu + HEADER_BYTES), []
+
+        found = self._document.companion(position, name, read)
         if found is None:
             return
-        file, text = found
-        try:
-            if entry.format == "rates":
-                read = trace_file.read_rates(text, entry.interval)
-                _warn_of_rates(file, trace_file.number_lines(text), self._document)
-            else:
-                read = trace_file.read_mahimahi(text, entry.interval, link.mtu + HEADER_BYTES)
-        except trace_file.TraceError as error:
-            self._document.problems.append(InputProblem(file, error.line, (), str(error)))
-            return
+        file, (trace, written) = found
+        _warn_of_rates(file, written, self._document)
         sides = _SIDES[entry.direction]
         if any(not (link.forward, link.reverse)[side].rate_bit_per_s for side in sides):
             message = f"needs a rate to change: give link '{link.name}' one, it holds before the trace"
             self._document.refuse(position, message)
             return
         steps: list[tuple[int, int]] = []
-        for at_ns, rate in _repeat(read.rates, read.period_ns, entry):
+        for at_ns, rate in _repeat(trace.rates, trace.period_ns, entry):
             if not steps or rate != steps[-1][1]:
                 steps.append((at_ns, rate))
         yield {
@@ -332,7 +324,7 @@ def _sides(link: LinkSpec) -> BothWays:
 
 
 def _values(about: EventEntry, entry: EventEntry) -> Iterator[tuple[Track, Any]]:
-    """Yield what an entry, or a row of the schedule that it names, changes and the new value."""
+    """Yield each target that an event changes, and the new value. entry: the event, or a row of its schedule."""
     if about.host is not None and about.address is not None:
         yield Track(about.address, "is_there", host=about.host), entry.state == "added"
         return
@@ -396,7 +388,7 @@ def check_times(events: Sequence[ReadEvent], traffic: Sequence[Flow], document: 
     Events are checked only if the end of the run is known. A trace may be longer than the run, and so may a
     repetition. A resolved topology has such changes one by one, so it is not checked.
     """
-    if document.is_resolved:
+    if document.tree.is_resolved:
         return
     ends = [span.end_ns for span in find_spans(traffic).values()]
     known = [end for end in ends if end is not None]
@@ -422,10 +414,8 @@ def _check_rows(schedule: Schedule, left_ns: int, when: str, document: Document)
         return
     file, line = schedule.file, schedule.rows[late].line
     if late == 0:
-        document.problems.append(
-            InputProblem(file, line, (), f"is not before {when}: the schedule would have no effect")
-        )
+        message = f"is not before {when}: the schedule would have no effect"
+        document.problems.append(InputProblem(file, line, (), message))
     else:
-        document.warnings.append(
-            InputProblem(file, line, (), f"is not before {when}: this row and all later rows have no effect")
-        )
+        message = f"is not before {when}: this row and all later rows have no effect"
+        document.warnings.append(InputProblem(file, line, (), message))

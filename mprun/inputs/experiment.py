@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiment that plain values stand for."""
+"""Turn the plain values of an experiment file into an ExperimentSpec, and check them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,8 @@ from mprun.inputs.search_point import read_search
 from mprun.inputs.traffic import owned_metrics, read_traffic
 from mprun.model import metric
 from mprun.model.metric import Metrics
-from mprun.model.problem import Notes, ValuePath, name_nearest
-from mprun.model.spec import (
-    Expectation,
-    ExperimentSpec,
-    HostSpec,
-    Reseed,
-)
+from mprun.model.problem import Notes, ValuePath, name_nearest, tell_unknown
+from mprun.model.spec import Expectation, ExperimentSpec, HostSpec, Plot, Reseed
 from mprun.model.trace_event_name import event_of, is_recorded
 from mprun.model.units import QuantityError
 from mprun.statements.evaluation import check as check_statement
@@ -77,7 +72,7 @@ def read_experiment(
             _find_unit(("plots", n, "metric"), plot.metric, owned, document)
         event = event_of(plot.table or "")
         if plot.flow is not None and plot.flow not in owned:
-            document.refuse(("plots", n, "flow"), f"no flow '{plot.flow}'{name_nearest(plot.flow, owned, 'flows')}")
+            document.refuse(("plots", n, "flow"), tell_unknown("flow", plot.flow, owned))
         if event is not None:
             if not is_recorded(event, file.tracepoints):
                 document.refuse(("plots", n, "table"), f"needs the event: write 'tracepoints: [{event}]'")
@@ -109,7 +104,7 @@ def read_experiment(
         repeat=repeat.repeat(),
         links=tuple(file.links.items()),
         samples={} if file.sample is None else file.sample.intervals(),
-        plots=tuple(entry.plot() for entry in file.plots),
+        plots=tuple(entry.fill(Plot) for entry in file.plots),
         across=tuple(
             _read_across(n, entry.holds, file.matrix, owned, document)
             for n, entry in enumerate(file.expect)
@@ -118,7 +113,7 @@ def read_experiment(
         attachments=tuple(dict.fromkeys(document.attachments)),
         show=tuple(dict.fromkeys(file.show)),
         faults=tuple(dict.fromkeys(entry.fault() for entry in file.faults)),
-        reseed=None if repeat.reseed is None else Reseed(repeat.reseed.at, repeat.reseed.seed),
+        reseed=None if repeat.reseed is None else repeat.reseed.fill(Reseed),
         tracepoints=tuple(dict.fromkeys(file.tracepoints)),
         search=None if file.search is None else read_search(file.search, lambda name: _unit_of(name, owned), document),
     )
@@ -148,7 +143,7 @@ def _host(entry: HostEntry) -> HostSpec:
 def _expectation(
     n: int, name: str, entry: ExpectEntry, owned: Mapping[str, Metrics], document: Document
 ) -> Expectation:
-    """A bound in base units. A bound that cannot be read is a problem and counts as absent."""
+    """Return an expectation with its bounds in base units. A bound that cannot be read is left out."""
     unit = _find_unit(("expect", n, "metric"), name, owned, document)
     if unit is None:
         return Expectation(name)
@@ -166,7 +161,7 @@ def _expectation(
 
 
 def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[str, Metrics], document: Document) -> str:
-    """A statement about cells. Its problems go to the document."""
+    """Check a statement about cells, and return it. Its problems go to the document."""
     position: ValuePath = ("expect", n, "holds")
     zipped = [name for one in _lists(matrix.get("zip")) for name in one]
     axes = [name for name in (*matrix, *zipped) if name not in ("zip", "exclude")]
@@ -216,5 +211,4 @@ def _unit_of(name: str, owned: Mapping[str, Metrics]) -> metric.Unit:
         raise UnknownName(f"no metric '{name}': name one path, as in '{name}.path0'")
     if owner in owned or owner == metric.TOTAL:
         raise UnknownName(f"flow '{owner}' has no metric '{what}'{name_nearest(what, metrics, 'it has')}")
-    message = f"no flow '{owner}'{name_nearest(owner, owned, 'flows')}"
-    raise UnknownName(f"{message}; a path has: {', '.join(metric.OF_PATH)}")
+    raise UnknownName(f"{tell_unknown('flow', owner, owned)}; a path has: {', '.join(metric.OF_PATH)}")

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import cast
 
 from pydantic import BaseModel
 
 from mprun.inputs.generator import load_own
 from mprun.inputs.generators import GENERATORS
 from mprun.inputs.keys.experiment import ExperimentFile
+from mprun.inputs.keys.field import JsonSchema
 from mprun.inputs.keys.lab_definition import LabFile
 from mprun.inputs.keys.matrix import EXCLUDE, ZIP, RangeEntry
 from mprun.inputs.keys.topology import WrittenTopology
@@ -24,8 +25,6 @@ from mprun.model import units
 from mprun.model.scalar import PRIVATE
 from mprun.workloads import TOOLS
 from mprun.workloads.tool import Tool, load
-
-JsonSchema = dict[str, Any]
 
 # Kinds of quantity by their pattern. Kinds with the same pattern have the same text.
 _QUANTITIES = {kind.pattern: kind for kind in (units.TIME, units.RATE, units.SIZE, units.VOLUME)}
@@ -68,8 +67,7 @@ def experiment_schema() -> JsonSchema:
         entry, more = _generate(cast(Tool, load(name)).Entry)
         definitions |= more
         definitions[name] = entry
-        is_this = {"required": ["tool"], "properties": {"tool": {"const": name}}}
-        cases.append({"if": is_this, "then": {"$ref": f"#/$defs/{name}"}})
+        cases.append(_case("tool", name))
     root["properties"]["traffic"]["items"] = {
         "type": "object",
         "properties": {"tool": _one_of(TOOLS, "The tool.")},
@@ -112,8 +110,7 @@ def topology_schema() -> JsonSchema:
         root, more = _generate(load_own(name).Parameters)
         definitions |= more
         definitions[name] = _open(root)
-        is_this = {"required": ["topology"], "properties": {"topology": {"const": name}}}
-        cases.append({"if": is_this, "then": {"$ref": f"#/$defs/{name}"}})
+        cases.append(_case("topology", name))
     written, more = _generate(WrittenTopology)
     definitions |= more
     definitions["written"] = _open(written)
@@ -159,8 +156,13 @@ def render(name: str) -> str:
     return json.dumps(SCHEMAS[name](), indent=2, ensure_ascii=False) + "\n"
 
 
+def _case(key: str, name: str) -> JsonSchema:
+    """Return the rule that a file with this value of a key fits the definition of the same name."""
+    return {"if": {"required": [key], "properties": {key: {"const": name}}}, "then": {"$ref": f"#/$defs/{name}"}}
+
+
 def _one_of(names: Iterable[str], description: str) -> JsonSchema:
-    """A name that editors complete. Other names are allowed, as installed packages add names."""
+    """Return the schema of a name that editors complete. Other names are allowed, as installed packages add names."""
     return {"anyOf": [{"enum": list(names)}, {"type": "string"}], "description": description}
 
 
@@ -191,7 +193,7 @@ def _share_properties(definitions: JsonSchema) -> JsonSchema:
 
 
 def _open(root: JsonSchema) -> JsonSchema:
-    """A whole file: add the keys that join files, and require nothing that other files may have."""
+    """Return the schema of a file with the keys that join files. It requires no key that other files may have."""
     required = root.pop("required", [])
     root["properties"] = {**root["properties"], **_FILE_KEYS}
     builds_on = {"anyOf": [{"required": ["extends"]}, {"required": ["include"]}]}
@@ -206,7 +208,7 @@ def _generate(model: type[BaseModel]) -> tuple[JsonSchema, JsonSchema]:
 
 
 def _tidy(schema: JsonSchema) -> JsonSchema:
-    """Drop pydantic's titles and nulls; let every scalar be a template and every mapping hold x- keys."""
+    """Return a schema without pydantic's titles and nulls. Scalars may be templates, and mappings may have x- keys."""
     tidied: JsonSchema = {}
     for key, value in schema.items():
         if key == "title" and isinstance(value, str):
@@ -231,7 +233,7 @@ def _tidy(schema: JsonSchema) -> JsonSchema:
 
 
 def _write_default(value: object, schema: JsonSchema) -> JsonSchema:
-    """A default as a file would have it. A default that no file can express is left to the description."""
+    """Return a default as a file would have it. A default that no file can express is left to the description."""
     if value in (None, [], {}, "") or isinstance(value, dict):
         return {}
     kind = _QUANTITIES.get(schema.get("pattern", "").removesuffix(_OR_TEMPLATE))

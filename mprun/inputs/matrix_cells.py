@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The matrix of an experiment: its axes, and the cells that they make.
+"""The matrix of an experiment: its axes, the cells that they make, and the plots over them.
 
 An axis is a parameter of the files, a property of a link (`path0.rate`), `kernel` or `engine`.
 """
@@ -19,10 +19,11 @@ from mprun.inputs.keys.event import PROPERTIES
 from mprun.inputs.keys.file_model import check, explain
 from mprun.inputs.keys.link import DirectionProperties, find_disagreements
 from mprun.inputs.keys.matrix import EXCLUDE, MOST_CELLS, ZIP, RangeEntry
+from mprun.model.axis import read_axis, read_number
 from mprun.model.engine_name import ENGINE_NAMES
-from mprun.model.problem import ValuePath, name_nearest
+from mprun.model.problem import ValuePath, name_nearest, tell_unknown
 from mprun.model.scalar import Scalar, name_value, spell_scalar
-from mprun.model.spec import LinkSpec
+from mprun.model.spec import LinkSpec, Plot
 from mprun.model.units import tell_rounding
 
 # Axes that are neither a parameter nor a property of a link. They say where a cell runs.
@@ -65,12 +66,12 @@ class Matrix:
         return {name: [*values, *([fixed[name]] if name in fixed else [])] for name, values in found.items()}
 
     def find_open(self, fixed: Collection[str]) -> tuple[str, ...]:
-        """Axes without a value that do not vary together with an axis with a value."""
+        """Return the axes without a given value that do not vary together with an axis that has one."""
         groups = [[axis.name for axis in group] for group in self.groups]
         return tuple(name for group in groups if not set(group) & set(fixed) for name in group)
 
     def find_lost(self, fixed: Mapping[str, Scalar]) -> Iterator[tuple[str, str]]:
-        """Axes with a single value that does not fit the values of the others, and the allowed values."""
+        """Yield each axis whose given value does not fit the values of the others, with the message."""
         for group in self.groups:
             given = [axis for axis in group if axis.name in fixed]
             if given and not _rows(group, fixed):
@@ -83,7 +84,7 @@ class Matrix:
                 )
 
     def find_cells(self, conditions: Mapping[str, str], among: Sequence[CellValues]) -> str | None:
-        """None if a cell with these values exists, else the reason."""
+        """Return the reason why no cell has these values; None if one has."""
         if any(all(spell_scalar(dict(row)[name]) == value for name, value in conditions.items()) for row in among):
             return None
         for name, value in conditions.items():
@@ -282,8 +283,7 @@ class LinkValues:
         for axis, value in self.values.items():
             name, _, prop = axis.rpartition(".")
             if name not in {link.name for link in links}:
-                hint = name_nearest(name, [link.name for link in links], "links")
-                self.document.refuse((*self.position, axis), f"no link '{name}'{hint}")
+                self.document.refuse((*self.position, axis), tell_unknown("link", name, [link.name for link in links]))
             links = tuple(self._set(link, axis, prop, value) if link.name == name else link for link in links)
         return links
 
@@ -300,3 +300,35 @@ class LinkValues:
         for path, text in find_disagreements(forward, reverse).items():
             self.document.refuse((*self.position, axis), f"{'.'.join(map(str, path))} {text}")
         return replace(link, forward=forward, reverse=reverse)
+
+
+def check_axes(plots: Collection[Plot], axes: Mapping[str, Sequence[Scalar]], document: Document) -> None:
+    """Record problems of plots over an axis that the matrix does not have, or whose values do not fit.
+
+    `axes`: the axes of the experiment's matrix, with their values.
+    """
+    for n, plot in enumerate(plots):
+        named = {key: getattr(plot, key) for key in ("over", "by", "facet")}
+        for key, axis in named.items():
+            if axis is None:
+                continue
+            if axis not in axes:
+                hint = name_nearest(axis, axes, "axes") if axes else ": write one, as in 'matrix: {cc: [cubic, reno]}'"
+                document.refuse(("plots", n, key), f"the matrix has no axis '{axis}'{hint}")
+            elif list(named.values()).count(axis) > 1:
+                document.refuse(("plots", n, key), f"'{axis}' is used twice in this figure: remove one")
+        if plot.over is not None and plot.over in axes and "x" in plot.log:
+            reason = _refuse_log(plot.over, axes[plot.over])
+            if reason is not None:
+                document.refuse(("plots", n, "log"), f"{reason}: remove 'x'")
+
+
+def _refuse_log(axis: str, values: Sequence[Scalar]) -> str | None:
+    """The reason why a logarithmic axis cannot show these values. None if it can."""
+    numbers = read_axis(values)
+    if numbers is None:
+        name = next((value for value in values if read_number(value) is None), None)
+        what = "has numbers of several kinds" if name is None else f"has {name_value(name)}, which is no number"
+        return f"axis '{axis}' {what}"
+    low = next((text for text, number in numbers[0].items() if number <= 0), None)
+    return None if low is None else f"axis '{axis}' has '{low}', which a logarithmic axis has no place for"

@@ -11,16 +11,15 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mprun.inputs.repeated_flow import expand, names_of
+from mprun.inputs.traffic import expand, names_of
 from mprun.model import units
-from mprun.model.address import families_of
-from mprun.model.path import HostPair, NamedPath, PathEnd, usable_paths
+from mprun.model.path import FlowPaths, HostPair, NamedPath, PathEnd, search, steps_to
 from mprun.model.problem import Notes
 from mprun.model.span import find_spans
-from mprun.model.spec import FAMILIES, ExperimentSpec, Family, Flow, LinkChange, TopologySpec
+from mprun.model.spec import FAMILIES, Family, Flow, LinkChange, TopologySpec
 from mprun.model.units import NS_PER_S
 
 # The option of flows that offer a rate.
@@ -37,7 +36,7 @@ class _Stream:
     """The rate that a flow offers in one direction.
 
     `number`: of the flow. `entry`: the name of its group, or its own without the number of a repetition.
-    `crossings`: the directions of links that it may use. `certain`: those that it cannot avoid.
+    `crossings`: the directions of links that it may use. `certain`: the directions that lie on each of its ways.
     `end_ns`: the time until which it surely runs.
     """
 
@@ -53,17 +52,13 @@ class _Stream:
     end_ns: float
 
 
-def check_rates(
-    topology: TopologySpec,
-    named: Mapping[HostPair, Sequence[NamedPath]],
-    experiment: ExperimentSpec,
-    notes: Notes,
-) -> None:
+def check_rates(paths: FlowPaths, notes: Notes) -> None:
     """Warn of flows that offer more than the links on their way carry, alone or with other flows at the same time."""
+    experiment = paths.experiment
     if not any(RATE in flow.options for flow in experiment.traffic):
         return
-    capacity = _find_capacity(topology)
-    streams = list(_find_streams(topology, named, experiment))
+    capacity = _find_capacity(paths.topology)
+    streams = list(_find_streams(paths))
     told: set[str] = set()
     for one in streams:
         is_single = experiment.traffic[one.number].protocol != "mptcp"
@@ -112,18 +107,17 @@ def _check_together(running: Sequence[_Stream], capacity: _Capacity, told: set[s
             )
 
 
-def _find_streams(
-    topology: TopologySpec, named: Mapping[HostPair, Sequence[NamedPath]], experiment: ExperimentSpec
-) -> Iterator[_Stream]:
+def _find_streams(known_paths: FlowPaths) -> Iterator[_Stream]:
     """Yield the directions in which flows offer a rate, where their hosts are joined."""
-    flows = expand(experiment.traffic)
+    entries = known_paths.experiment.traffic
+    flows = expand(entries)
     spans = find_spans(flows)
-    numbers = (n for n, flow in enumerate(experiment.traffic) for _ in names_of(flow))
-    network = _Network(topology)
+    numbers = (n for n, flow in enumerate(entries) for _ in names_of(flow))
+    network = _Network(known_paths.topology)
     known: dict[tuple[str, str, tuple[NamedPath, ...]], tuple[frozenset[_Crossing], frozenset[_Crossing]]] = {}
     for n, flow in zip(numbers, flows, strict=True):
         offered = flow.options.get(RATE)
-        paths = usable_paths(flow, named[flow.source, flow.destination])
+        paths = known_paths.of(flow)
         start_ns = spans[flow.name].start_ns
         if not isinstance(offered, int) or not paths:
             continue
@@ -142,7 +136,7 @@ def _find_streams(
                 crossings = frozenset[_Crossing]().union(*ways)
                 known[key] = crossings, frozenset(_find_certain(crossings, sender, receiver))
             if known[key][0]:
-                entry = flow.group or experiment.traffic[n].name
+                entry = flow.group or entries[n].name
                 # a flow whose start is not known shares its links with no other for certain
                 begin_ns = -1 if start_ns is None else start_ns
                 end_ns = -1 if start_ns is None else start_ns + _least_ns(flow, rate)
@@ -187,7 +181,7 @@ class _Network:
         self._counted: dict[tuple[PathEnd, Family], dict[str, int]] = {}
 
     def find_ways(self, first: PathEnd, last: PathEnd, family: Family) -> frozenset[_Crossing]:
-        """Return what lies on a way with the fewest routers, from an interface of a host to one of another host."""
+        """Return the crossings on all ways with the fewest routers between two interfaces of hosts."""
         ahead, behind = self._count_routers(first, family), self._count_routers(last, family)
         links = [*self._between[family], *dict.fromkeys((first[1], last[1]))]
         routers = {
@@ -201,9 +195,8 @@ class _Network:
 
     def _find_between(self, family: Family) -> Iterator[str]:
         for link in self._topology.links:
-            kinds = {self._topology.nodes[end] for end in link.ends}
-            carries = kinds == {"switch"} or family in families_of(self._topology.addressing_of(link))
-            if "host" not in kinds and carries:
+            has_host = any(self._topology.nodes[end] == "host" for end in link.ends)
+            if not has_host and self._topology.carries(link, family):
                 yield link.name
 
     def _count_routers(self, begin: PathEnd, family: Family) -> dict[str, int]:
@@ -227,8 +220,16 @@ class _Network:
         return counts
 
 
+def _group_by_sender(crossings: Iterable[_Crossing]) -> dict[str, list[_Crossing]]:
+    """Return the crossings that leave each node."""
+    beside: dict[str, list[_Crossing]] = {}
+    for crossing in crossings:
+        beside.setdefault(crossing[1], []).append(crossing)
+    return beside
+
+
 def _find_certain(crossings: Collection[_Crossing], sender: str, receiver: str) -> Iterator[_Crossing]:
-    """Yield what no way from the sender to the receiver avoids."""
+    """Yield the crossings that lie on every way from the sender to the receiver."""
     way = _find_way(dict.fromkeys(crossings, 1.0), sender, receiver)
     for crossing in way or ():
         if _find_way(dict.fromkeys(set(crossings) - {crossing}, 1.0), sender, receiver) is None:
@@ -236,30 +237,14 @@ def _find_certain(crossings: Collection[_Crossing], sender: str, receiver: str) 
 
 
 def _find_way(left: Mapping[_Crossing, float], sender: str, receiver: str) -> list[_Crossing] | None:
-    """Return a shortest way over what has capacity left; None if there is none."""
-    beside: dict[str, list[_Crossing]] = {}
-    for crossing, amount in left.items():
-        if amount > 0:
-            beside.setdefault(crossing[1], []).append(crossing)
-    came: dict[str, _Crossing | None] = {sender: None}
-    waiting = deque([sender])
-    while waiting and receiver not in came:
-        for crossing in beside.get(waiting.popleft(), ()):
-            if crossing[2] not in came:
-                came[crossing[2]] = crossing
-                waiting.append(crossing[2])
-    if receiver not in came:
-        return None
-    way = []
-    last = came[receiver]
-    while last is not None:
-        way.append(last)
-        last = came[last[1]]
-    return way[::-1]
+    """Return a shortest way over crossings with capacity left; None if no such way exists."""
+    beside = _group_by_sender(crossing for crossing, amount in left.items() if amount > 0)
+    reached = search([sender], lambda node: ((crossing[2], crossing) for crossing in beside.get(node, ())))
+    return steps_to(receiver, reached) if receiver in reached else None
 
 
 def _find_most(crossings: Collection[_Crossing], sender: str, receiver: str, capacity: _Capacity) -> float:
-    """Return the maximum flow (Edmonds and Karp 1972)."""
+    """Return the maximum flow in bit/s over all ways (Edmonds and Karp 1972)."""
     left = {crossing: capacity[crossing] for crossing in sorted(crossings)}
     total = 0.0
     while (way := _find_way(left, sender, receiver)) is not None:
@@ -274,10 +259,8 @@ def _find_most(crossings: Collection[_Crossing], sender: str, receiver: str, cap
 
 
 def _find_widest(crossings: Collection[_Crossing], sender: str, receiver: str, capacity: _Capacity) -> float:
-    """Return what the way carries whose narrowest link is widest."""
-    beside: dict[str, list[_Crossing]] = {}
-    for crossing in crossings:
-        beside.setdefault(crossing[1], []).append(crossing)
+    """Return the largest rate in bit/s that a single way carries."""
+    beside = _group_by_sender(crossings)
     found: dict[str, float] = {}
     waiting = [(-math.inf, sender)]
     while waiting:

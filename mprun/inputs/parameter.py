@@ -1,21 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters, and the scalars that use them: `{{ name }}`.
-
-Jinja2 is imported when the first scalar needs it (see `template`).
-"""
+"""Parameters, and the scalars that use them: `{{ name }}`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from mprun.model.problem import name_nearest
+from mprun.inputs.template import MOST_IN_ALL, TemplateProblem, parse
+from mprun.model.problem import tell_unknown
 from mprun.model.scalar import Scalar
-
-if TYPE_CHECKING:
-    from mprun.inputs.template import TemplateProblem
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -38,8 +32,6 @@ class FileParameters:
 
         Raises TemplateProblem.
         """
-        from mprun.inputs.template import MOST_IN_ALL, TemplateProblem
-
         if text not in self._rendered:
             self._characters += len(text)
             if self._characters > MOST_IN_ALL:
@@ -56,12 +48,9 @@ class FileParameters:
         return value
 
     def _render(self, text: str) -> Scalar:
-        from mprun.inputs.template import TemplateProblem, parse
-
         template = parse(text)
         self.used |= template.names
         unknown = sorted(template.names - set(self.values))
         if unknown and self.whole:
-            hint = name_nearest(unknown[0], self.values, "parameters")
-            raise TemplateProblem(f"no parameter '{unknown[0]}'{hint}")
+            raise TemplateProblem(tell_unknown("parameter", unknown[0], self.values))
         return text if unknown else template.render(self.values)

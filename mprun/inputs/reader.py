@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way from a file to a YAML node tree: find, read, parse and join the files that it builds on.
+"""Find, read and parse a file, and join it with the files that it builds on, into one YAML node tree.
 
 Nodes keep their marks, so that each later message names the file and line. `document` gives the tree a meaning.
 Nothing is rendered or checked against a model here.
@@ -47,7 +47,7 @@ class FileTree:
     `is_resolved`: the file is one that a run wrote, with all defaults and derived values.
     `older_keys`: the key on each line of the files of the older format.
     `allowed`: the rights that the command line gives to these files.
-    `examined`: what files that go into a run are, by path and name. The cells of a matrix examine them once.
+    `examined`: the attachments of a run by path and name. All cells of a matrix share them.
     """
 
     name: str
@@ -82,7 +82,7 @@ def read(given: Path | str, role: FileRole, allowed: Permissions = NONE, legacy_
 
 
 def find(given: Path | str) -> str:
-    """The file that a name on the command line means: the name itself, or with .yaml or .yml. Raises InputError."""
+    """Return the file of a name on the command line: the name itself, or with .yaml or .yml. Raises InputError."""
     try:
         return _find(given)
     except (OSError, ValueError) as error:
@@ -233,7 +233,7 @@ class _Reading:
                         self.problems.append(_problem_at(node, (wanted,), f"must name a file: write {example}"))
 
     def _merge(self, below: MappingNode, above: MappingNode, levels: int = 0) -> MappingNode:
-        """A new mapping with the keys of both. If both have a key, mappings are merged and other values replaced."""
+        """Return a mapping with the keys of both. Two mappings of a key are merged, else the upper value is taken."""
         self._merges += 1
         if self._merges > MOST_NODES or levels > MOST_LEVELS:
             name = str(above.start_mark.name)
@@ -261,10 +261,8 @@ def read_text(path: Path) -> str:
             data = file.read(MOST_BYTES + 1)
     except UnsafeError:
         # a pipe might never end, and the inputs that a run keeps are read a second time
-        is_folder = path.is_dir()
-        message = "is a directory: name a file"
-        message = message if is_folder else "is no regular file: write what it gives to one, and name that"
-        raise _refusal(str(path), message) from None
+        reason = "is no regular file: write what it gives to one, and name that"
+        raise _refusal(str(path), "is a directory: name a file" if path.is_dir() else reason) from None
     except (OSError, ValueError) as error:
         raise _unreadable(str(path), error) from None
     if len(data) > MOST_BYTES:
@@ -281,7 +279,7 @@ def read_text(path: Path) -> str:
 
 
 def is_outside(path: Path, given: str) -> bool:
-    """Tell whether a named file is outside the folder of the file that the user gave.
+    """Return True if a named file is outside the folder of the file that the user gave.
 
     Links that lead out of the folder count. The result does not reveal if the file exists.
     """
@@ -388,8 +386,12 @@ def _problem_line(error: YAMLError) -> int | None:
     return None if mark is None else mark.line + 1
 
 
-def _clean_keys(root: Node) -> Iterator[InputProblem]:
-    """Remove keys that are repeated or are no text from one file's mappings. Record a problem for each."""
+# Control characters, which change a terminal's display, and characters that change the direction of text (UAX #9).
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def _walk(root: Node) -> Iterator[tuple[Node, ValuePath]]:
+    """Yield each node below a root once, with its path. The keys of a mapping are read after it was yielded."""
     waiting: list[tuple[Node, ValuePath]] = [(root, ())]
     seen = set()
     while waiting:
@@ -397,47 +399,37 @@ def _clean_keys(root: Node) -> Iterator[InputProblem]:
         if id(node) in seen:
             continue
         seen.add(id(node))
+        yield node, path
         if isinstance(node, SequenceNode):
-            waiting += [(item, (*path, n)) for n, item in enumerate(node.value) if not isinstance(item, ScalarNode)]
+            waiting += [(item, (*path, n)) for n, item in enumerate(node.value)]
         elif isinstance(node, MappingNode):
-            kept: dict[str, tuple[ScalarNode, Node]] = {}
             for key, value in node.value:
-                if not isinstance(key, ScalarNode):
-                    yield _problem_at(key, path, "a list or mapping cannot be a key: write 'key: value'")
-                    continue
-                if key.value in kept:
-                    first = kept[key.value][0].start_mark.line + 1
-                    message = f"repeated key, first on line {first}: remove one of the two"
-                    yield _problem_at(key, (*path, key.value), message)
-                    continue
+                waiting += [(key, path), (value, (*path, key.value))]
+
+
+def _clean_keys(root: Node) -> Iterator[InputProblem]:
+    """Remove keys that are repeated or are no text from one file's mappings. Record a problem for each."""
+    for node, path in _walk(root):
+        if not isinstance(node, MappingNode):
+            continue
+        kept: dict[str, tuple[ScalarNode, Node]] = {}
+        for key, value in node.value:
+            if not isinstance(key, ScalarNode):
+                yield _problem_at(key, path, "a list or mapping cannot be a key: write 'key: value'")
+            elif key.value in kept:
+                first = kept[key.value][0].start_mark.line + 1
+                message = f"repeated key, first on line {first}: remove one of the two"
+                yield _problem_at(key, (*path, key.value), message)
+            else:
                 kept[key.value] = (key, value)
-                if not isinstance(value, ScalarNode):
-                    waiting.append((value, (*path, key.value)))
-            node.value = list(kept.values())
-
-
-# Control characters, which change a terminal's display, and characters that change the direction of text (UAX #9).
-_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+        node.value = list(kept.values())
 
 
 def _refuse_controls(root: Node) -> Iterator[InputProblem]:
     """Yield a problem for each key and value with a character that would change what a terminal shows."""
-    waiting: list[Node] = [root]
-    seen = set()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, ScalarNode):
-            if found := _OBEYED.search(node.value):
-                yield _problem_at(
-                    node, (), f"holds U+{ord(found[0]):04X}, a control character for terminals: remove it"
-                )
-        elif isinstance(node, SequenceNode):
-            waiting += node.value
-        elif isinstance(node, MappingNode):
-            waiting += [one for pair in node.value for one in pair]
+    for node, _ in _walk(root):
+        if isinstance(node, ScalarNode) and (found := _OBEYED.search(node.value)):
+            yield _problem_at(node, (), f"holds U+{ord(found[0]):04X}, a control character for terminals: remove it")
 
 
 def _problem_at(node: Node, path: ValuePath, message: str) -> InputProblem:

@@ -32,7 +32,7 @@ def render(root: MappingNode, comments: Mapping[int, tuple[str, ...]], modeline:
 
 
 def _entry(key: str, value: Node, comments: dict[int, tuple[str, ...]]) -> Iterator[str]:
-    """A key of the file with its value. Lists and mappings have one entry on each line."""
+    """Yield the lines of a key of the file. Lists and mappings have one entry on each line."""
     if isinstance(value, ScalarNode) or key == "probe":
         yield from _comments(value, comments, "")
         yield f"{key}: {_flow(value)}"
@@ -49,7 +49,7 @@ def _entry(key: str, value: Node, comments: dict[int, tuple[str, ...]]) -> Itera
 
 
 def _item(item: Node) -> Iterator[str]:
-    """An element of a list, on one line if it fits there."""
+    """Yield the lines of an element of a list: one line if it fits there."""
     text = f"  - {_flow(item)}"
     if len(text) <= _WIDTH or not isinstance(item, MappingNode):
         yield text
@@ -60,7 +60,7 @@ def _item(item: Node) -> Iterator[str]:
 
 
 def _mapping(key: str, value: Node, indent: str) -> Iterator[str]:
-    """A mapping, on one line if it fits."""
+    """Yield the lines of a mapping: one line if it fits there."""
     text = f"{indent}{key}: {_flow(value)}"
     if len(text) <= _WIDTH or not isinstance(value, MappingNode):
         yield text
@@ -76,7 +76,7 @@ def _comments(node: Node, comments: dict[int, tuple[str, ...]], indent: str) -> 
 
 
 def _flow(node: Node) -> str:
-    """A value on one line."""
+    """Return a value on one line."""
     if isinstance(node, MappingNode):
         return "{" + ", ".join(f"{key.value}: {_flow(value)}" for key, value in node.value) + "}"
     if not isinstance(node, ScalarNode):

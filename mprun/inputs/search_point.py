@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conditions of a search from plain values, and the values of the files at one of its points."""
+"""Read the conditions of a search, and compute the values of its control runs at a point."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mprun.inputs.keys.event import PROPERTIES
 from mprun.inputs.keys.search import SearchEntry, read_axis
 from mprun.inputs.matrix_cells import PLACES
 from mprun.model.metric import Unit
-from mprun.model.problem import name_nearest
+from mprun.model.problem import name_nearest, tell_unknown
 from mprun.model.scalar import Scalar
 from mprun.model.search_space import Floors, Search, SearchAxis
 from mprun.statements.evaluation import check
@@ -46,8 +46,7 @@ def read_search(entry: SearchEntry, unit_of: Callable[[str], Unit], document: Do
         check(parse(entry.violate), find_unit)
     except ExpressionError as error:
         document.refuse(("search", "violate"), str(error))
-    given = entry.floors
-    floors = Floors() if given is None else Floors(given.queue, given.buffer, given.duration)
+    floors = Floors() if entry.floors is None else entry.floors.fill(Floors)
     return Search(tuple(axes), entry.violate, entry.control, floors)
 
 
@@ -70,11 +69,11 @@ def _find_name_problem(name: str, parameters: Collection[str], links: Collection
     if name in PLACES:
         return f"a search does not vary the {name}: give it on the command line"
     if not dot:
-        return None if name in parameters else f"no parameter '{name}'{name_nearest(name, parameters, 'parameters')}"
+        return None if name in parameters else tell_unknown("parameter", name, parameters)
     if prop not in PROPERTIES:
         return f"a link has no '{prop}'{name_nearest(prop, PROPERTIES, 'it has')}"
     if links is not None and link not in links:
-        return f"no link '{link}'{name_nearest(link, links, 'links')}"
+        return tell_unknown("link", link, links)
     return None
 
 

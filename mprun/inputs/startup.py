@@ -16,7 +16,7 @@ from types import ModuleType
 
 @contextmanager
 def pause_collection() -> Iterator[None]:
-    """Collect no garbage inside the block. Afterwards the setting is as before."""
+    """Collect no garbage inside the block or the decorated function. Afterwards the setting is as before."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -27,7 +27,7 @@ def pause_collection() -> Iterator[None]:
 
 
 def skip_plugins() -> None:
-    """Let pydantic find no plug-in, instead of reading the metadata of every installed package.
+    """Keep pydantic from searching for plug-ins, which reads the metadata of every installed package.
 
     PYDANTIC_DISABLE_PLUGINS would do the same, but importlib.metadata would still be imported, and child processes
     would inherit it. If pydantic has moved its loader this does nothing.

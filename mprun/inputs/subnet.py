@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_interface
 
 from mprun.inputs.document import Document
-from mprun.model.address import InterfaceAddress, Subnet, families_of, family_of, mirror_text
+from mprun.model.address import InterfaceAddress, Subnet, family_of, mirror_text
 from mprun.model.path import Components
 from mprun.model.problem import ValuePath, render_path
-from mprun.model.spec import FAMILIES, IPV6_LEAST_MTU, TITLES, Addressing, Family, LinkSpec, NodeKind
+from mprun.model.spec import FAMILIES, IPV6_LEAST_MTU, TITLES, Addressing, Family, LinkSpec, NodeKind, families_of
 
 _EXAMPLES = {"ipv4": "10.0.0.1/24", "ipv6": "fd00:10::1/64"}
 # Prefixes with room for two ends: 31 bits by RFC 3021, 127 by RFC 6164.
@@ -37,7 +37,7 @@ def check_mtu(
 
 
 def walk_mappings(value: object, path: ValuePath = ()) -> Iterator[tuple[ValuePath, Mapping[str, object]]]:
-    """Every mapping in a value with its path."""
+    """Yield every mapping in a value with its path."""
     if isinstance(value, Mapping):
         yield path, value
         for key, inner in value.items():
@@ -98,14 +98,9 @@ def _read_end(
     end: str, kind: NodeKind, value: object, families: Sequence[Family], path: ValuePath, document: Document
 ) -> Iterator[tuple[ValuePath, InterfaceAddress]]:
     """The valid addresses of one end, with their paths. Problems are recorded for the others."""
-    if value is None or not isinstance(value, list):
-        found = _read_address(end, kind, value, families, path, document)
-        if found is not None:
-            yield path, found
-        return
+    written = [((*path, n), text) for n, text in enumerate(value)] if isinstance(value, list) else [(path, value)]
     first: dict[Family, str] = {}
-    for n, text in enumerate(value):
-        position = (*path, n)
+    for position, text in written:
         found = _read_address(end, kind, text, families, position, document)
         if found is None:
             continue
@@ -189,5 +184,5 @@ def _last_host(interface: InterfaceAddress) -> object:
 
 
 def _line(document: Document, path: ValuePath) -> str:
-    """`links[0].addresses[1] on line 7`."""
+    """Return a path with its line: `links[0].addresses[1] on line 7`."""
     return f"{render_path(path)} on line {document.position(path)[1]}"

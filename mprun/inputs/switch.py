@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenFlow switches of a topology, and whether they agree with the links around them."""
+"""Read the OpenFlow switches of a topology, and check them against the links around them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mprun.inputs.document import Document
 from mprun.inputs.keys.openflow import OpenFlowEntry
 from mprun.model import ofctl
+from mprun.model.path import count_steps, search
 from mprun.model.problem import ValuePath, list_names, name_nearest
 from mprun.model.spec import LinkSpec, NodeKind, OpenFlow
 
@@ -112,18 +113,12 @@ def _on_circles(links: Sequence[LinkSpec]) -> list[LinkSpec]:
     for link in links:
         for end, other in (link.ends, link.ends[::-1]):
             around.setdefault(end, []).append((other, link))
-    depth: dict[str, int] = {}
-    above: dict[str, tuple[str, LinkSpec]] = {}
+    above: dict[str, tuple[str, LinkSpec] | None] = {}
     for root in around:
-        waiting = [] if root in depth else [root]
-        depth.setdefault(root, 0)
-        for here in waiting:
-            for there, link in around[here]:
-                if there not in depth:
-                    depth[there] = depth[here] + 1
-                    above[there] = (here, link)
-                    waiting.append(there)
-    tree = {link.name for _, link in above.values()}
+        if root not in above:
+            above |= search([root], lambda here: around[here])
+    depth = count_steps(above)
+    tree = {before[1].name for before in above.values() if before is not None}
     found = {}
     for link in links:
         if link.name in tree:
@@ -133,6 +128,8 @@ def _on_circles(links: Sequence[LinkSpec]) -> list[LinkSpec]:
         while a != b:
             if depth[a] < depth[b]:
                 a, b = b, a
-            a, climbed = above[a]
+            before = above[a]
+            assert before is not None, "only a root has depth 0"
+            a, climbed = before
             found[climbed.name] = climbed
     return [link for link in links if link.name in found]

@@ -116,7 +116,7 @@ def too_long() -> TemplateProblem:
 
 
 def _is_one_expression(text: str) -> bool:
-    """Tell whether blanks around a text are none of its value."""
+    """Return whether a text is a single `{{ expression }}`. Blanks around it do not belong to its value."""
     return text.startswith("{{") and text.endswith("}}") and text.count("{{") == 1
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The topology that plain values stand for: written out, or made by a generator."""
+"""Turn the plain values of a topology file into a TopologySpec, and check them.
+
+The nodes and links are written out, or a generator makes them.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,26 @@ from mprun.inputs.document import Document
 from mprun.inputs.event_changes import ReadEvent, Timeline, read_events
 from mprun.inputs.generator import COLLECTION, Generator, load_installed, load_own
 from mprun.inputs.generators import GENERATORS
-from mprun.inputs.keys.field import spread_directions
 from mprun.inputs.keys.file_model import check, known_keys, salvage
+from mprun.inputs.keys.impairment import spread_directions
+from mprun.inputs.keys.middlebox import MiddleboxEntry
 from mprun.inputs.keys.topology import Expansion, LinkEntry, TopologyFile, WrittenTopology
-from mprun.inputs.middlebox_links import read_middleboxes
 from mprun.inputs.subnet import check_mtu, walk_mappings
 from mprun.inputs.switch import read_switches
 from mprun.machine.plugin import PluginProblem
-from mprun.model.address import families_of, mirror_text
-from mprun.model.problem import list_names, tell_unknown
-from mprun.model.spec import Addressing, Direction, Family, LinkSpec, NodeKind, OpenFlow, TopologySpec
+from mprun.model.address import mirror_text
+from mprun.model.problem import ValuePath, list_names, name_nearest, tell_unknown
+from mprun.model.spec import (
+    Addressing,
+    Direction,
+    Family,
+    LinkSpec,
+    Middlebox,
+    NodeKind,
+    OpenFlow,
+    TopologySpec,
+    families_of,
+)
 from mprun.model.units import hold_rate, tell_rounding
 
 DEFAULT_ADDRESSING: Addressing = "ipv4"
@@ -134,12 +147,12 @@ def _number_link(link: LinkSpec, file: TopologyFile) -> LinkSpec:
 
 
 def _hold_rate(way: Direction) -> Direction:
-    """A generator of a package may compute a rate that no link can have."""
+    """Round the rate to one that a link can have. A generator of a package may compute any rate."""
     return way if way.rate_bit_per_s is None else replace(way, rate_bit_per_s=hold_rate(way.rate_bit_per_s))
 
 
 def _number_end(texts: tuple[str, ...], wanted: tuple[Family, ...]) -> Iterator[str]:
-    """Leave an address without a counterpart in a family to be derived."""
+    """Yield the addresses of an end in the wanted families. An address without a counterpart is left to be derived."""
     for text in texts:
         if ":" in text or "ipv4" in wanted:
             yield text
@@ -165,15 +178,51 @@ def _spec(
     events: Sequence[ReadEvent],
 ) -> TopologySpec:
     nodes, links = expansion
-    middleboxes = read_middleboxes(file.middleboxes, nodes, links, document)
+    middleboxes = _read_middleboxes(file.middleboxes, nodes, links, document)
     changes = Timeline(nodes, links, document).lay(events)
     addressing = file.addressing or DEFAULT_ADDRESSING
     name = PurePath(document.name).stem
     return TopologySpec(name, file.description, nodes, links, changes, switches, middleboxes, addressing, file.ecmp)
 
 
+def _read_middleboxes(
+    entries: Mapping[str, MiddleboxEntry],
+    nodes: Mapping[str, NodeKind],
+    links: Sequence[LinkSpec],
+    document: Document,
+) -> dict[str, Middlebox]:
+    """Return the middleboxes of a topology in the order of its nodes. Problems go to the document."""
+    for name, entry in entries.items():
+        position = ("middleboxes", name)
+        if name not in nodes:
+            routers = [node for node, kind in nodes.items() if kind == "router"]
+            document.refuse(position, f"no node '{name}'{name_nearest(name, routers, 'routers')}")
+        elif nodes[name] != "router":
+            document.refuse(
+                position, f"'{name}' is a {nodes[name]}, not a router: name a router, which forwards packets"
+            )
+        else:
+            at = [link.name for link in links if name in link.ends]
+            for behaviour, guard in (("nat", entry.nat), ("firewall", entry.firewall)):
+                if guard is not None:
+                    for path, message in _problems_of_inside(name, guard.inside, at):
+                        document.refuse((*position, behaviour, "inside", *path), message)
+    return {name: entries[name].value() for name in nodes if name in entries}
+
+
+def _problems_of_inside(router: str, inside: Sequence[str], links: Sequence[str]) -> Iterator[tuple[ValuePath, str]]:
+    """Return problems of `inside`. inside: names of links in the file. links: the links at the router."""
+    for n, link in enumerate(inside):
+        if link not in links:
+            yield (n,), f"no link '{link}' at '{router}'{name_nearest(link, links, 'links there')}"
+        elif link in inside[:n]:
+            yield (n,), f"names '{link}' twice: keep one"
+    if not set(links) - set(inside):
+        yield (), f"leaves nothing outside{list_names(links, 'links there')}: remove one of these"
+
+
 def _written_nodes(values: Mapping[str, object]) -> dict[str, NodeKind]:
-    """Names and kinds as far as they are well written. A node without a valid kind counts as a host."""
+    """Return names and kinds as far as they are well written. A node without a valid kind counts as a host."""
     nodes = values.get("nodes")
     if not isinstance(nodes, dict):
         return {}

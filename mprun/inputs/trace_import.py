@@ -42,9 +42,10 @@ class Column:
 
 @dataclass(frozen=True)
 class ImportedTrace:
-    """A schedule as text, with what was made of the file.
+    """A schedule as text.
 
-    rows: without the last one, which is the end. raised: values of rates below the smallest rate, which replaced them.
+    rows: the number of rows without the last row, which is the end.
+    raised: the number of rates that were below the smallest rate of a link and were replaced by it.
     """
 
     text: str
@@ -164,19 +165,17 @@ def _spell(key: str, amount: Decimal, line: int) -> str:
     """Return a value as a schedule has it. A rate below the smallest becomes the smallest. Raises TraceError."""
     try:
         if key.startswith("rate"):
-            return _checked(RATE.render(hold_rate(float(amount))), RATE.parse)
-        if key == "loss":
-            return _checked(render_ratio(float(amount) / 100), parse_loss)
-        # rtt and delay in whole microseconds, the step of tc(8)
-        whole = DELAY.render(round(amount / 1000) * 1000)
-        return _checked(whole, DELAY.parse)
+            text = RATE.render(hold_rate(float(amount)))
+            RATE.parse(text)
+        elif key == "loss":
+            text = render_ratio(float(amount) / 100)
+            parse_loss(text)
+        else:
+            # rtt and delay in whole microseconds, the step of tc(8)
+            text = DELAY.render(round(amount / 1000) * 1000)
+            DELAY.parse(text)
     except ValueError as error:
         raise TraceError(line, f"{key}: {error}") from None
-
-
-def _checked(text: str, parse: object) -> str:
-    assert callable(parse)
-    parse(text)
     return text
 
 

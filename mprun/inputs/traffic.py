@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entries of `traffic`: check each against its tool's model, name it, make flows, and check the flows together."""
+"""The entries of `traffic`: check each against its tool's model, name it, make flows, and check the flows together.
+
+A repeated flow is one flow until `expand` makes a flow of each repetition.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from mprun.inputs.document import Document, Spread
 from mprun.inputs.keys.field import MOST_NAME
 from mprun.inputs.keys.file_model import check
 from mprun.inputs.keys.pairing import gather_hosts, pair_hosts
-from mprun.inputs.keys.trace_file import TraceError
 from mprun.inputs.keys.traffic_entry import FlowEntry
-from mprun.inputs.repeated_flow import names_of
 from mprun.machine.plugin import PluginProblem
 from mprun.model.metric import OF_FLOWS, TOTAL, Metrics, group_metrics
-from mprun.model.problem import InputProblem, Notes, ValuePath, name_nearest, tell_unknown
-from mprun.model.spec import Flow
+from mprun.model.problem import Notes, ValuePath, tell_unknown
+from mprun.model.spec import After, Flow
 from mprun.workloads.tool import COLLECTION, load, metrics_of, tool_of
 
 MOST_PORT = 65_535
@@ -49,7 +51,7 @@ def read_traffic(values: object, document: Document, hosts: Sequence[str] | None
         return None
     names = _name(known, document)
     named = enumerate(zip(known, names, strict=True))
-    expanded = [_expand(entry, name, n, document, hosts, seed) for n, (entry, name) in named]
+    expanded = [_pair(entry, name, n, document, hosts, seed) for n, (entry, name) in named]
     if not all(expanded):
         return None
     flows = tuple(flow for some in expanded for flow in some)
@@ -100,19 +102,15 @@ def _read_files(entry: FlowEntry, position: ValuePath, document: Document) -> Fl
 
 def _read_companions(entry: FlowEntry, position: ValuePath, document: Document) -> FlowEntry | None:
     for field, name in entry.companions().items():
-        found = document.companion((*position, field), name)
+        found = document.companion((*position, field), name, partial(entry.with_companion, field))
         if found is None:
             return None
-        try:
-            entry = entry.with_companion(field, found[1])
-        except TraceError as error:
-            document.problems.append(InputProblem(found[0], error.line, (), str(error)))
-            return None
+        entry = found[1]
     return entry
 
 
 def _name(entries: Sequence[FlowEntry], document: Document) -> list[str]:
-    """A name for each entry: its own, or its tool's, numbered from the second on."""
+    """Return a name for each entry: its own, or its tool's, numbered from the second on."""
     first: dict[str, int] = {}
     for n, entry in enumerate(entries):
         if entry.name in first:
@@ -136,7 +134,7 @@ def _name(entries: Sequence[FlowEntry], document: Document) -> list[str]:
     return names
 
 
-def _expand(
+def _pair(
     entry: FlowEntry, name: str, n: int, document: Document, hosts: Sequence[str] | None, seed: int
 ) -> list[Flow]:
     """The flows of an entry, one for each pair of hosts. Empty after a problem."""
@@ -221,8 +219,7 @@ def _check_order(flows: Sequence[Flow], notes: Notes) -> None:
     for n, flow in enumerate(flows):
         if flow.after is not None and flow.after.flow not in known:
             owners = [name for one in flows for name in (one.name, one.group) if name]
-            hint = name_nearest(flow.after.flow, owners, "flows")
-            notes.refuse(("traffic", n, "start", "after"), f"no flow '{flow.after.flow}'{hint}")
+            notes.refuse(("traffic", n, "start", "after"), tell_unknown("flow", flow.after.flow, owners))
     for n, flow in enumerate(flows):
         if circle := _find_circle(flow, known):
             message = f"flows wait for each other, {' after '.join(circle)}: let one start at a time of its own"
@@ -231,7 +228,7 @@ def _check_order(flows: Sequence[Flow], notes: Notes) -> None:
 
 
 def _find_circle(flow: Flow, known: Mapping[str, Sequence[Flow]]) -> list[str]:
-    """The names from a flow back to itself, if its start waits for it."""
+    """The names of flows that wait for each other, from a flow back to itself. Empty without such a circle."""
     ways = [(flow, [flow.name])]
     seen = set()
     while ways:
@@ -263,3 +260,40 @@ def _check_ports(flows: Sequence[Flow], notes: Notes) -> None:
             if holder != flow.name:
                 message = f"{port} on '{flow.destination}' is taken by flow '{holder}': write another, or none"
                 notes.refuse(("traffic", n, "port"), message)
+
+
+def names_of(flow: Flow) -> tuple[str, ...]:
+    """The names of a flow's repetitions: `bulk-1`, `bulk-2`. Its own name if it is not repeated."""
+    if flow.repetition is None:
+        return (flow.name,)
+    return tuple(f"{flow.name}-{k}" for k in range(1, flow.repetition.times + 1))
+
+
+def expand(flows: Sequence[Flow]) -> tuple[Flow, ...]:
+    """Return a flow for each repetition. A flow that waits for a repeated one waits for its first start or its last
+    end.
+    """
+    names = {flow.name: names_of(flow) for flow in flows}
+    return tuple(_refer(one, names) for flow in flows for one in _repeat(flow))
+
+
+def _repeat(flow: Flow) -> Iterator[Flow]:
+    """Yield a flow for each repetition, with a number after its name."""
+    repetition, names = flow.repetition, names_of(flow)
+    if repetition is None:
+        yield flow
+        return
+    for k, name in enumerate(names):
+        one = replace(flow, name=name, repetition=None)
+        if k and repetition.pause_ns is not None:
+            yield replace(one, after=After(names[k - 1], "end"), start_ns=repetition.pause_ns)
+        else:
+            yield replace(one, start_ns=flow.start_ns + k * (repetition.interval_ns or 0))
+
+
+def _refer(flow: Flow, names: dict[str, tuple[str, ...]]) -> Flow:
+    """Return a flow that waits for the repetition that it means. names: of all repetitions by flow."""
+    if flow.after is None or flow.after.flow not in names:
+        return flow
+    found = names[flow.after.flow]
+    return replace(flow, after=replace(flow.after, flow=found[0] if flow.after.of == "start" else found[-1]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Spec as two files with the same meaning. A run keeps them, so that defaults and derived values can be read."""
+"""Write a Spec as two files with the same meaning. A run keeps them, to show all defaults and derived values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from mprun.model.spec import (
     DEFAULT_MTU,
     AddressChange,
     Capture,
-    Chance,
     Direction,
     Expectation,
     ExperimentSpec,
@@ -35,7 +34,6 @@ from mprun.model.spec import (
     Queue,
     Reorder,
     Reseed,
-    SampleKind,
     TopologySpec,
     path_of_attachment,
 )
@@ -53,23 +51,18 @@ _RENDERERS: Mapping[str, Callable[[Any], str]] = {
 
 
 def write_topology(topology: TopologySpec, head: str = RESOLVED) -> str:
-    """Nodes and links, whatever generator they came from. head: the comment before them."""
-    return head + _dump(
-        {
-            "version": 1,
-            **({"description": topology.description} if topology.description else {}),
-            **({"addressing": topology.addressing} if topology.addressing != "ipv4" else {}),
-            **({"ecmp": True} if topology.ecmp else {}),
-            "nodes": {name: _node(name, topology) for name in topology.nodes},
-            "links": [_link(link) for link in topology.links],
-            **({"events": list(_events(topology))} if topology.changes else {}),
-            **({"middleboxes": boxes} if (boxes := _middleboxes(topology)) else {}),
-        }
-    )
-
-
-def _middleboxes(topology: TopologySpec) -> dict[str, Any]:
-    return {name: _plain_box(asdict(box)) for name, box in topology.middleboxes.items()}
+    """Return a topology as nodes and links, whatever generator they came from. head: the comment before them."""
+    entry = {
+        "version": 1,
+        "description": topology.description or None,
+        "addressing": None if topology.addressing == "ipv4" else topology.addressing,
+        "ecmp": topology.ecmp or None,
+        "nodes": {name: _node(name, topology) for name in topology.nodes},
+        "links": [_link(link) for link in topology.links],
+        "events": list(_events(topology)) or None,
+        "middleboxes": {name: _plain_box(asdict(box)) for name, box in topology.middleboxes.items()} or None,
+    }
+    return head + _dump(_without_none(entry))
 
 
 def _plain_box(box: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,31 +75,31 @@ def _plain_box(box: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_experiment(experiment: ExperimentSpec) -> str:
-    """The experiment with parameters and templates filled in."""
+    """Return the text of an experiment with parameters and templates filled in."""
     owned = owned_metrics(experiment.traffic)
-    return RESOLVED + _dump(
-        {
-            "version": 1,
-            "description": experiment.description,
-            "hosts": {name: _host(host) for name, host in experiment.hosts.items()},
-            "traffic": [_flow(flow) for flow in experiment.traffic],
-            "capture": [_capture(capture) for capture in experiment.captures],
-            **({"faults": [_fault(fault) for fault in experiment.faults]} if experiment.faults else {}),
-            "probe": {"pings": experiment.probe_pings},
-            **({"sample": _samples(experiment.samples)} if experiment.samples else {}),
-            **({"tracepoints": list(experiment.tracepoints)} if experiment.tracepoints else {}),
-            "expect": [_expectation(expectation, owned) for expectation in experiment.expectations],
-            **({"calibrate": True} if experiment.calibrate else {}),
-            **({"show": list(experiment.show)} if experiment.show else {}),
-            **({"plots": plots} if (plots := list(_plots(experiment))) else {}),
-            "repeat": {
-                "seed": experiment.seed,
-                **({"vary": list(experiment.vary)} if experiment.vary else {}),
-                **({"reseed": _reseed(experiment.reseed)} if experiment.reseed else {}),
-            },
-            **({"links": dict(experiment.links)} if experiment.links else {}),
-        }
-    )
+    repeat = {
+        "seed": experiment.seed,
+        "vary": list(experiment.vary) or None,
+        "reseed": None if experiment.reseed is None else _reseed(experiment.reseed),
+    }
+    entry = {
+        "version": 1,
+        "description": experiment.description,
+        "hosts": {name: _host(host) for name, host in experiment.hosts.items()},
+        "traffic": [_flow(flow) for flow in experiment.traffic],
+        "capture": [_capture(capture) for capture in experiment.captures],
+        "faults": [_fault(fault) for fault in experiment.faults] or None,
+        "probe": {"pings": experiment.probe_pings},
+        "sample": {series: units.INTERVAL.render(ns) for series, ns in experiment.samples.items()} or None,
+        "tracepoints": list(experiment.tracepoints) or None,
+        "expect": [_expectation(expectation, owned) for expectation in experiment.expectations],
+        "calibrate": experiment.calibrate or None,
+        "show": list(experiment.show) or None,
+        "plots": list(_plots(experiment)) or None,
+        "repeat": _without_none(repeat),
+        "links": dict(experiment.links) or None,
+    }
+    return RESOLVED + _dump(_without_none(entry))
 
 
 def _fault(fault: PacketFault) -> dict[str, Any]:
@@ -128,24 +121,24 @@ def _node(name: str, topology: TopologySpec) -> dict[str, Any]:
 
 
 def _openflow(switch: OpenFlow) -> dict[str, Any]:
-    entry: dict[str, Any] = {"mode": switch.mode}
-    if switch.flows:
-        entry["flows"] = list(switch.flows)
-    if switch.groups:
-        entry["groups"] = list(switch.groups)
-    if switch.mode == "multipath":
-        entry["hash"] = switch.hashed_by
-    if switch.controller is not None:
-        entry["controller"] = {
-            "delay": units.TIME.render(switch.controller.delay_ns),
-            "idle_timeout": units.TIME.render(switch.controller.idle_timeout_s * 10**9),
-            "match": switch.controller.match,
-        }
-    return entry
+    asked = switch.controller
+    controller = asked and {
+        "delay": units.TIME.render(asked.delay_ns),
+        "idle_timeout": units.TIME.render(asked.idle_timeout_s * 10**9),
+        "match": asked.match,
+    }
+    entry = {
+        "mode": switch.mode,
+        "flows": list(switch.flows) or None,
+        "groups": list(switch.groups) or None,
+        "hash": switch.hashed_by if switch.mode == "multipath" else None,
+        "controller": controller,
+    }
+    return _without_none(entry)
 
 
 def _events(topology: TopologySpec) -> Iterator[dict[str, Any]]:
-    """An event for each change, with only the properties that differ from before."""
+    """Yield an event for each change, with only the properties that differ from before."""
     now = {link.name: LinkChange(0, link.name, link.forward, link.reverse) for link in topology.links}
     for change in topology.changes:
         entry: dict[str, Any] = {"at": units.TIME.render(change.at_ns)}
@@ -174,38 +167,44 @@ def _difference(before: LinkChange, after: LinkChange) -> dict[str, Any]:
         if [way.get(name) for way in old] == [way.get(name) for way in new]:
             continue
         nothing = "0ms" if name in ("delay", "jitter") else "0%"
-        forward, reverse = (way.get(name, nothing) for way in new)
-        said[name] = forward if forward == reverse else {"forward": forward, "reverse": reverse}
+        said[name] = _both(*(way.get(name, nothing) for way in new))
     return said
 
 
 def _link(link: LinkSpec) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": link.name, "between": list(link.ends)}
-    entry |= spell_properties((link.forward, link.reverse))
-    entry["mtu"] = link.mtu if link.mtu != DEFAULT_MTU else None
-    entry["backup"] = link.backup or None
-    entry["addressing"] = link.addressing
-    entry["addresses"] = list(map(_addresses, link.addresses)) if any(link.addresses) else None
+    entry = {
+        "name": link.name,
+        "between": list(link.ends),
+        **spell_properties((link.forward, link.reverse)),
+        "mtu": link.mtu if link.mtu != DEFAULT_MTU else None,
+        "backup": link.backup or None,
+        "addressing": link.addressing,
+        "addresses": list(map(_addresses, link.addresses)) if any(link.addresses) else None,
+    }
     return _without_none(entry)
 
 
 def _addresses(end: tuple[str, ...]) -> str | list[str] | None:
-    """A single address as it is, addresses of both families as a list."""
+    """Return a single address as it is, and addresses of both families as a list."""
     return list(end) if len(end) > 1 else next(iter(end), None)
 
 
 def spell_properties(directions: tuple[Direction, Direction]) -> dict[str, Any]:
     """Return the properties of both directions, forward and reverse, as a file spells them."""
-    entry: dict[str, Any] = {}
-    entry["rate"] = _both(directions, lambda d: d.rate_bit_per_s, units.RATE.render)
-    entry["delay"] = _both(directions, lambda d: d.delay_ns or None, units.DELAY.render)
-    entry["jitter"] = _both(directions, lambda d: d.jitter, _jitter)
-    entry["loss"] = _both(directions, lambda d: d.loss, _loss)
-    entry["duplicate"] = _both(directions, lambda d: d.duplicate, _chance)
-    entry["corrupt"] = _both(directions, lambda d: d.corrupt, _chance)
-    entry["reorder"] = _both(directions, lambda d: d.reorder, _reorder)
-    entry["queue"] = _both(directions, lambda d: d.queue, _queue)
-    return _without_none(entry)
+    forward, reverse = (
+        {
+            "rate": way.rate_bit_per_s and units.RATE.render(way.rate_bit_per_s),
+            "delay": units.DELAY.render(way.delay_ns) if way.delay_ns else None,
+            "jitter": way.jitter and _jitter(way.jitter),
+            "loss": way.loss and _loss(way.loss),
+            "duplicate": way.duplicate and units.render_ratio(way.duplicate.probability),
+            "corrupt": way.corrupt and units.render_ratio(way.corrupt.probability),
+            "reorder": way.reorder and _reorder(way.reorder),
+            "queue": way.queue and _queue(way.queue),
+        }
+        for way in directions
+    )
+    return _without_none({name: _both(one, reverse[name]) for name, one in forward.items()})
 
 
 def _jitter(jitter: Jitter) -> Any:
@@ -228,10 +227,6 @@ def _loss(loss: Loss) -> Any:
     return ratio(loss.probability)
 
 
-def _chance(chance: Chance) -> str:
-    return units.render_ratio(chance.probability)
-
-
 def _reorder(reorder: Reorder) -> Any:
     probability = units.render_ratio(reorder.probability)
     return probability if reorder.gap == 1 else {"probability": probability, "gap": reorder.gap}
@@ -245,46 +240,42 @@ def _queue(queue: Queue) -> Any:
     return {"limit": limit, "discipline": queue.discipline, **options}
 
 
-def _both(
-    directions: tuple[Direction, Direction], get: Callable[[Direction], Any], render: Callable[[Any], Any]
-) -> Any:
-    """A single text if both directions agree, else one for each. None if neither has the property."""
-    texts = [None if (value := get(direction)) is None else render(value) for direction in directions]
-    if texts[0] == texts[1]:
-        return texts[0]
-    return _without_none(dict(zip(("forward", "reverse"), texts, strict=True)))
+def _both(forward: Any, reverse: Any) -> Any:
+    """Return a single value if both directions agree, else a value for each. None if neither has the property."""
+    return forward if forward == reverse else _without_none({"forward": forward, "reverse": reverse})
 
 
 def _host(host: HostSpec) -> dict[str, Any]:
     mptcp = host.mptcp
-    limits = _without_none({"subflows": mptcp.subflows, "add_addr_accepted": mptcp.add_addr_accepted})
-    settings: dict[str, Any] = {"path_manager": mptcp.path_manager, "scheduler": mptcp.scheduler}
-    if mptcp.is_in_user_space:
-        settings["subflows_per_pair"] = mptcp.subflows_per_pair
-    if mptcp.endpoints:
-        settings["endpoints"] = [{"link": one.link, "flags": list(one.flags)} for one in mptcp.endpoints]
-    if limits:
-        settings["limits"] = limits
-    congestion = {"congestion": dict(host.congestion)} if host.congestion else {}
-    return {"mptcp": settings, "sysctl": dict(host.sysctl), **congestion}
+    settings = {
+        "path_manager": mptcp.path_manager,
+        "scheduler": mptcp.scheduler,
+        "subflows_per_pair": mptcp.subflows_per_pair if mptcp.is_in_user_space else None,
+        "endpoints": [{"link": one.link, "flags": list(one.flags)} for one in mptcp.endpoints] or None,
+        "limits": _without_none({"subflows": mptcp.subflows, "add_addr_accepted": mptcp.add_addr_accepted}) or None,
+    }
+    entry = {"mptcp": _without_none(settings), "sysctl": dict(host.sysctl), "congestion": dict(host.congestion) or None}
+    return _without_none(entry)
 
 
 def _flow(flow: Flow) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": flow.name, "tool": flow.tool, "from": flow.source, "to": flow.destination}
-    if "protocol" in tool_of(flow).Entry.model_fields:
-        entry["protocol"] = flow.protocol
-    if flow.family is not None:
-        entry["family"] = flow.family
     start = units.TIME.render(flow.start_ns)
-    entry["start"] = {"after": flow.after.flow, "of": flow.after.of, "offset": start} if flow.after else start
-    for name, time_ns in (("duration", flow.duration_ns), ("timeout", flow.timeout_ns)):
-        if time_ns is not None:
-            entry[name] = units.TIME.render(time_ns)
-    entry |= _without_none({"port": flow.port, "congestion": flow.congestion})
-    if flow.background:
-        entry["background"] = True
-    if flow.group is not None:
-        entry["group"] = flow.group
+    has_protocol = "protocol" in tool_of(flow).Entry.model_fields
+    entry = {
+        "name": flow.name,
+        "tool": flow.tool,
+        "from": flow.source,
+        "to": flow.destination,
+        "protocol": flow.protocol if has_protocol else None,
+        "family": flow.family,
+        "start": {"after": flow.after.flow, "of": flow.after.of, "offset": start} if flow.after else start,
+        "duration": None if flow.duration_ns is None else units.TIME.render(flow.duration_ns),
+        "timeout": None if flow.timeout_ns is None else units.TIME.render(flow.timeout_ns),
+        "port": flow.port,
+        "congestion": flow.congestion,
+        "background": flow.background or None,
+        "group": flow.group,
+    }
     options: dict[str, Any] = {**flow.options}
     if attached := options.pop("attachments", None):
         files = [{"name": one["name"], "archive": path_of_attachment(one["sha256"])} for one in attached]
@@ -292,7 +283,7 @@ def _flow(flow: Flow) -> dict[str, Any]:
             options["stack"] = {**stack, "files": files}
         else:
             options["files"] = files
-    return entry | _options(options)
+    return _without_none(entry) | _options(options)
 
 
 def _options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -312,10 +303,6 @@ def _option(value: Any, render: Callable[[Any], str]) -> Any:
     if isinstance(value, (list, tuple)):
         return [_option(item, render) for item in value]
     return value if render is str else render(value)
-
-
-def _samples(samples: Mapping[SampleKind, int]) -> dict[str, Any]:
-    return {series: units.INTERVAL.render(interval_ns) for series, interval_ns in samples.items()}
 
 
 def _capture(capture: Capture) -> dict[str, Any]:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of topologies and experiments, which all later stages share. This room knows no other."""
+"""The values of topologies and experiments, which all later stages share. This room imports only `errors`."""

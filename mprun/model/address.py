@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 
-from mprun.model.spec import FAMILIES, Addressing, Family
+from mprun.model.spec import Family
 
 Address = IPv4Address | IPv6Address
 InterfaceAddress = IPv4Interface | IPv6Interface
@@ -19,11 +19,6 @@ Subnet = IPv4Network | IPv6Network
 # The networks of derived subnets, and the lengths of the subnets' prefixes.
 POOL = IPv4Network("10.0.0.0/8")
 SUBNET_BITS = 24
-
-
-def families_of(addressing: Addressing) -> tuple[Family, ...]:
-    """The address families of an interface, IPv4 first."""
-    return FAMILIES if addressing == "both" else (addressing,)
 
 
 def family_of(address: Address | InterfaceAddress | Subnet) -> Family:

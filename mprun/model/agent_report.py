@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's report, `agent.json`: how processes ended, what captures and counters saw, how the host kept up.
+"""The agent's report, `agent.json`: ends of processes, captures, counters, and the load of the host.
 
 The agent makes these values and writes them. All other rooms read them with `mprun.model.codec`. They are named tuples,
 because the agent also imports this module: a dataclass takes four times as long to create.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records as JSON values, and back. This is the one way to read JSON files of runs, sweeps and plans.
+"""Turn records into JSON values and back. This is the one way to read JSON files of runs, sweeps and plans.
 
 A record is a frozen dataclass or a named tuple. Its annotations say what a file must hold, so that one reader both
 reads a file and checks a stranger's. A file may hold more than its record: unknown keys are ignored. A missing key
@@ -24,7 +24,7 @@ ADDRESSES = (IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface
 
 
 class JsonProblem(ValueError):
-    """A JSON value does not fit its record. path: where in the value, such as `.links[0].ends`."""
+    """A JSON value does not fit its record. path: the place in the value, such as `.links[0].ends`."""
 
     def __init__(self, path: str = "") -> None:
         super().__init__(path or ".")
@@ -38,9 +38,10 @@ class JsonProblem(ValueError):
 class Codec:
     """The spelling of records in one file.
 
-    spelled: by record, what makes the JSON object of the value and of its fields as JSON values.
-    parsed: by record, what makes the fields as JSON values of the JSON object.
-    A record that is in neither has a key for each field.
+    By default, a JSON object has a key for each field of its record. Other spellings are functions by type of record:
+
+    - spelled: takes the record and its fields as JSON values, and returns the JSON object.
+    - parsed: takes the JSON object, and returns the fields as JSON values.
     """
 
     def __init__(
@@ -141,10 +142,7 @@ class Codec:
             found = {}
             for name, read_part, is_optional in parts:
                 if name in value:
-                    try:
-                        found[name] = read_part(value[name])
-                    except JsonProblem as problem:
-                        raise problem.inside(f".{name}") from None
+                    found[name] = _read_inside(f".{name}", read_part, value[name])
                 elif not is_optional:
                     raise JsonProblem(f".{name}")
             return kind(**found)
@@ -211,7 +209,7 @@ def _read_row(readers: Sequence[ReadValue]) -> ReadValue:
     def read(value: Any) -> Any:
         if not isinstance(value, list) or len(value) != len(readers):
             raise JsonProblem
-        return tuple(_read_at(n, readers[n], item) for n, item in enumerate(value))
+        return tuple(_read_inside(f"[{n}]", readers[n], item) for n, item in enumerate(value))
 
     return read
 
@@ -222,16 +220,17 @@ def _read_rows(reader: ReadValue, make: Callable[[Any], Any]) -> ReadValue:
     def read(value: Any) -> Any:
         if not isinstance(value, list):
             raise JsonProblem
-        return make(_read_at(n, reader, item) for n, item in enumerate(value))
+        return make(_read_inside(f"[{n}]", reader, item) for n, item in enumerate(value))
 
     return read
 
 
-def _read_at(n: int, reader: ReadValue, item: Any) -> Any:
+def _read_inside(step: str, reader: ReadValue, item: Any) -> Any:
+    """Read a part of a value. step: the part's place in the value, such as `.ends`."""
     try:
         return reader(item)
     except JsonProblem as problem:
-        raise problem.inside(f"[{n}]") from None
+        raise problem.inside(step) from None
 
 
 def _read_mapping(key: ReadValue, reader: ReadValue) -> ReadValue:
@@ -240,10 +239,7 @@ def _read_mapping(key: ReadValue, reader: ReadValue) -> ReadValue:
             raise JsonProblem
         found = {}
         for name, item in value.items():
-            try:
-                found[key(name)] = reader(item)
-            except JsonProblem as problem:
-                raise problem.inside(f".{name}") from None
+            found[_read_inside(f".{name}", key, name)] = _read_inside(f".{name}", reader, item)
         return found
 
     return read

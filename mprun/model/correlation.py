@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Correlated values: the number of them that tells as much as one independent value."""
+"""The number of correlated values that measure a mean as well as one independent value."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from mprun.model.spec import Chance, FourState, GilbertElliott, Loss
 
 
 def burstiness(loss: Loss) -> float:
-    """Return how many times wider losses in bursts spread than single ones: (1 + l) / (1 - l).
+    """Return the number of packets with losses in bursts that measure a loss as well as one with independent losses.
 
-    l is the part of its state that a model keeps from one packet to the next.
+    This is (1 + l) / (1 - l), where l is the correlation of the state of a packet with that of the previous packet.
     """
     kept = 0.0
     if isinstance(loss, GilbertElliott):
@@ -24,5 +24,8 @@ def burstiness(loss: Loss) -> float:
 
 
 def inflation(correlation: float) -> float:
-    """Return the number of values, each so correlated with the one before, that tell as much as an independent one."""
+    """Return the number of values that measure a mean as well as one independent value.
+
+    correlation: of each value with the previous value.
+    """
     return (1 + correlation) / (1 - correlation) if correlation < 1 else math.inf

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics: their kinds of unit, the form of a bound on each, and the metrics of paths.
 
-The tools define the metrics of flows (`METRICS` of a module in `mprun.tools`).
+The tools define the metrics of flows (`METRICS` of a module in `mprun.workloads`).
 """
 
 from __future__ import annotations
@@ -157,6 +157,10 @@ def delays(name: str, what: str) -> Metrics:
 
 
 _RATE = units.Quantity("rate", units.RATE.units, "36mbit", ("mbit", "kbit"), mistaken=units.RATE.mistaken)
+# The quantity of a bound, and the number of its base units in the base unit of the metric.
+_BOUNDS: Mapping[Unit, tuple[units.Quantity, int]] = {
+    "rate": (_RATE, 1), "time": (units.TIME, NS_PER_S), "size": (units.SIZE, 1),
+}  # fmt: skip
 
 
 def group_metrics(metrics: Metrics) -> Metrics:
@@ -181,28 +185,22 @@ def find_metric(metrics: Metrics, name: str) -> tuple[Metric, str | None] | None
 
 
 def parse_bound(unit: Unit, value: object) -> float:
-    """A bound in the base unit: bit/s, s, 1 or bytes. Raises QuantityError."""
-    if unit == "rate":
-        return float(_RATE.parse(value))
-    if unit == "time":
-        return units.TIME.parse(value) / NS_PER_S
+    """Parse a bound into the base unit: bit/s, s, 1 or bytes. Raises QuantityError."""
     if unit == "ratio":
         return units.parse_ratio(value)
-    if unit == "size":
-        return float(units.SIZE.parse(value))
+    if unit in _BOUNDS:
+        quantity, factor = _BOUNDS[unit]
+        return quantity.parse(value) / factor
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         raise QuantityError("is a count: write a bare number, as in '2'")
     return float(value)
 
 
 def render_bound(unit: Unit, value: float) -> str | float:
-    """The text of a bound given in the base unit, as `parse_bound` reads it."""
-    if unit == "rate":
-        return _RATE.render(round(value))
-    if unit == "time":
-        return units.TIME.render(round(value * NS_PER_S))
+    """Return the text of a bound in the base unit, as `parse_bound` reads it."""
     if unit == "ratio":
         return units.render_ratio(value)
-    if unit == "size":
-        return units.SIZE.render(round(value))
+    if unit in _BOUNDS:
+        quantity, factor = _BOUNDS[unit]
+        return quantity.render(round(value * factor))
     return int(value) if value == int(value) else value

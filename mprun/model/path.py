@@ -12,8 +12,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from mprun.model.address import families_of
-from mprun.model.spec import FAMILIES, Family, Flow, LinkSpec, Mptcp, TopologySpec
+from mprun.model.spec import FAMILIES, ExperimentSpec, Family, Flow, LinkSpec, Mptcp, TopologySpec
+
+NodeT = TypeVar("NodeT", bound=Hashable)
+StepT = TypeVar("StepT")
+# The nodes that `search` reaches: the node before each, and the step from there; None for a start.
+Reached = dict[NodeT, tuple[NodeT, StepT] | None]
 
 HostPair = tuple[str, str]
 # (host, name of its link) identifies an interface, as no link joins a host to itself.
@@ -45,6 +49,39 @@ class Components:
 
     def join(self, a: Hashable, b: Hashable) -> None:
         self._parent[self.find(a)] = self.find(b)
+
+
+def search(starts: Iterable[NodeT], onward: Callable[[NodeT], Iterable[tuple[NodeT, StepT]]]) -> Reached[NodeT, StepT]:
+    """Return every node that can be reached from some nodes, the nearest first (breadth-first search).
+
+    onward: returns the neighbours of a node, each with the step to it. Of each node, the result has the node before it
+    and the step from there; None for a start.
+    """
+    reached: Reached[NodeT, StepT] = dict.fromkeys(starts)
+    waiting = list(reached)
+    for here in waiting:
+        for there, step in onward(here):
+            if there not in reached:
+                reached[there] = (here, step)
+                waiting.append(there)
+    return reached
+
+
+def steps_to(end: NodeT, reached: Reached[NodeT, StepT]) -> list[StepT]:
+    """Return the steps of a shortest way to a node that `search` has reached."""
+    steps = []
+    while (before := reached[end]) is not None:
+        end, step = before
+        steps.append(step)
+    return steps[::-1]
+
+
+def count_steps(reached: Reached[NodeT, StepT]) -> dict[NodeT, int]:
+    """Return the number of steps to each node that `search` has reached."""
+    counts: dict[NodeT, int] = {}
+    for node, before in reached.items():
+        counts[node] = 0 if before is None else counts[before[0]] + 1
+    return counts
 
 
 class _OfFamily(Protocol):
@@ -130,17 +167,15 @@ def find_areas(topology: TopologySpec, family: Family) -> dict[PathEnd, Hashable
 
     An area is a chain of routers and switches, or one link between two hosts. Hosts do not forward.
     """
-    has = {link.name: family in families_of(topology.addressing_of(link)) for link in topology.links}
     forwarding = Components()
     for link in topology.links:
         a, b = link.ends
-        kinds = {topology.nodes[a], topology.nodes[b]}
-        if "host" not in kinds and (has[link.name] or kinds == {"switch"}):
+        if "host" not in (topology.nodes[a], topology.nodes[b]) and topology.carries(link, family):
             forwarding.join(a, b)
     areas: dict[PathEnd, Hashable] = {}
     for link in topology.links:
         for end, other in (link.ends, link.ends[::-1]):
-            if topology.nodes[end] == "host" and has[link.name]:
+            if topology.nodes[end] == "host" and topology.carries(link, family):
                 areas[end, link.name] = (link.name,) if topology.nodes[other] == "host" else forwarding.find(other)
     return areas
 
@@ -198,6 +233,25 @@ def name_paths(topology: TopologySpec, pairs: Iterable[HostPair]) -> Mapping[Hos
                     paths.append(NamedPath(name + suffix, first[1], last[1], family))
         found[source, destination] = tuple(paths)
     return found
+
+
+@dataclass(frozen=True)
+class FlowPaths:
+    """A topology, an experiment on it, and the paths between the hosts of each flow."""
+
+    topology: TopologySpec
+    experiment: ExperimentSpec
+    named: Mapping[HostPair, tuple[NamedPath, ...]]
+
+    def of(self, flow: Flow) -> tuple[NamedPath, ...]:
+        """Return the paths that a flow can use, starting with the path of its first subflow."""
+        return usable_paths(flow, self.named[flow.source, flow.destination])
+
+
+def find_flow_paths(topology: TopologySpec, experiment: ExperimentSpec) -> FlowPaths:
+    """Return the paths of all flows of an experiment."""
+    named = name_paths(topology, [(flow.source, flow.destination) for flow in experiment.traffic])
+    return FlowPaths(topology, experiment, named)
 
 
 def _families_joining(

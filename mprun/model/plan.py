@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan: everything a run will do, decided before anything exists.
+"""The plan: all commands and processes of a run, decided before the network exists.
 
-A plan is data. Its `build` part is the text that a person would type, node by node (iproute2, tc,
-sysctl, ethtool); daemons, probes and flows are argument vectors with the time they start. The
-agent obeys it, `mprun plan` prints it, and tests compare it, all without root.
+A plan is data. Its part `build` has the commands that a person would type on each node (iproute2, tc, sysctl,
+ethtool). Daemons, probes and flows are argument vectors with their start times. The agent carries out a plan, and
+`mprun plan` prints it without root.
 
-`intent` is what the inputs mean, equal on every machine, and alone makes the digest; the commands
-beside it are bound to the machine's capabilities.
+`intent` is the meaning of the inputs. It is equal on every machine, and only the digest of the intent is the digest of
+the plan. The commands depend on the capabilities of a machine too.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ FORMAT = 5
 COMPUTE_S = 10
 # The time after which a process that has not ended is an error, unless its flow has another limit.
 TIMEOUT_NS = 60_000_000_000
-# Of a file that a process needs, a person is shown so many.
+# The number of lines that `render` shows of a file that a process needs.
 MOST_LINES = 40
 
 
 @dataclass(frozen=True)
 class PlannedNode:
-    """A network namespace; that of the wires is mprun's, not the user's.
+    """A network namespace. The user's file has no node of the kind `wires`, which mprun adds for its links.
 
     inside: another node whose namespace this one shares, instead of one of its own.
     """
@@ -50,7 +50,7 @@ class PlannedNode:
 
 @dataclass(frozen=True)
 class Command:
-    """A command that builds or configures, on `node`; the agent stops at the first that fails."""
+    """A command that builds or configures the network on `node`. The agent stops at the first command that fails."""
 
     node: str
     argv: tuple[str, ...]
@@ -76,7 +76,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class File:
-    """A file that a process needs: its text, or size_bytes zeros that take no room."""
+    """A file that a process needs: its text, or else size_bytes zeros as a sparse file."""
 
     path: str
     text: str = ""
@@ -229,7 +229,7 @@ class Plan:
     def from_json(cls, value: object) -> Plan:
         """Return the plan that `to_json` wrote.
 
-        Raises codec.JsonProblem for one of another form, MprunError if it is so because its format is another.
+        Raises MprunError for a plan of another format, codec.JsonProblem for another value that is no plan.
         """
         try:
             return CODEC.decode(cls, value)
@@ -239,12 +239,12 @@ class Plan:
             raise
 
     def commands_of(self, node: str) -> Iterator[str]:
-        """The lines of `build` that a person would type on `node`."""
+        """Return the commands of `build` on a node, as a person would type them."""
         return (shlex.join(command.argv) for command in self.build if command.node == node)
 
 
 def _spell(value: Any, indent: str) -> str:
-    """JSON with a line for each member of an object and each element of a list, which is whole on it."""
+    """Return JSON with a line for each member of an object and each element of a list."""
     if isinstance(value, dict) and value:
         lines = (f"{indent} {_encode(key)}: {_spell(value[key], indent + ' ')}" for key in sorted(value))
         return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
@@ -257,7 +257,7 @@ _encode = json.JSONEncoder(sort_keys=True).encode
 
 
 def render(plan: Plan) -> str:
-    """The plan as a person reads it: per node the commands, then the processes in time."""
+    """Return a plan for people: the commands of each node, then the processes with their times."""
     lines = [f"# digest {plan.digest}", f"# seed {plan.seed}"]
     titles = {node.name: f"{node.name}, inside {node.inside}" if node.inside else node.name for node in plan.nodes}
     for name in (ROOT, *(node.name for node in plan.nodes)):
@@ -326,6 +326,6 @@ def _render_file(file: File) -> list[str]:
 
 
 def format_seconds(ns: int) -> str:
-    """Nanoseconds as seconds without rounding: `0.25s`, `10s`."""
+    """Return nanoseconds as seconds without rounding: `0.25s`, `10s`."""
     whole, rest = divmod(ns, 1_000_000_000)
     return f"{whole}.{rest:09d}".rstrip("0").rstrip(".") + "s"

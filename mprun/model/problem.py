@@ -49,7 +49,7 @@ class Notes(Protocol):
 
 
 def render_path(path: ValuePath) -> str:
-    """`traffic[1].to`."""
+    """Return a path as messages have it: `traffic[1].to`."""
     text = ""
     for element in path:
         text += f"[{element}]" if isinstance(element, int) else f".{element}" if text else element

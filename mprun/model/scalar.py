@@ -47,12 +47,12 @@ def read_scalar(text: str) -> Scalar:
 
 
 def spell_scalar(value: Scalar) -> str:
-    """A value as files and -p spell it: `true`, not `True`."""
+    """Return a value as files and -p spell it: `true`, not `True`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def name_value(value: object) -> str:
-    """A value for a message. A value that is no scalar is described by its kind, as Python's words help nobody."""
+    """Return a value for a message. A value that is no scalar is described by its kind, such as `a list`."""
     if value is None:
         return "an empty value"
     if isinstance(value, Mapping):
@@ -75,7 +75,7 @@ def split_number(value: object) -> tuple[Decimal, str] | None:
 
 
 def round_digits(number: Decimal) -> Decimal:
-    """Return a positive number with the digits of a value between the ends of a range."""
+    """Round a positive number to RANGE_DIGITS digits, as a value between the ends of a range has them."""
     digits = RANGE_DIGITS - 1 - math.floor(number.log10())
     return number.quantize(Decimal(1).scaleb(-digits))
 

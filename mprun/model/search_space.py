@@ -61,10 +61,6 @@ class Choice:
         """Return the value at a share of the axis, 0 to 1."""
         return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
 
-    def share_of(self, number: int) -> float:
-        """Return the middle of the part of the axis that belongs to a value, by its number."""
-        return (number + 0.5) / len(self.values)
-
 
 SearchAxis = NumberAxis | Choice
 

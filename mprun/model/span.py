@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Begin and end of flows, as far as they are known before the run."""
+"""The start and end of flows, as far as they are known before the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mprun.model.spec import Flow
 
 @dataclass(frozen=True)
 class Span:
-    """Begin and end from time zero in ns. None if only the run can tell."""
+    """The start and end of a flow in ns from time zero. None if they depend on the run."""
 
     start_ns: int | None
     end_ns: int | None

@@ -32,6 +32,12 @@ AlteredOption = Literal["mp_capable", "mp_join", "add_addr"]
 FAMILIES: tuple[Family, ...] = ("ipv4", "ipv6")
 TITLES: Mapping[Family, str] = {"ipv4": "IPv4", "ipv6": "IPv6"}
 
+
+def families_of(addressing: Addressing) -> tuple[Family, ...]:
+    """The address families of an addressing, IPv4 first."""
+    return FAMILIES if addressing == "both" else (addressing,)
+
+
 DEFAULT_MTU = 1500
 # RFC 8200 section 5: every link that carries IPv6 has at least this MTU.
 IPV6_LEAST_MTU = 1280
@@ -353,8 +359,17 @@ class TopologySpec:
     addressing: Addressing = "ipv4"
     ecmp: bool = False
 
-    def addressing_of(self, link: LinkSpec) -> Addressing:
-        return link.addressing or self.addressing
+    def families_of(self, link: LinkSpec) -> tuple[Family, ...]:
+        """The address families of a link, IPv4 first."""
+        return families_of(link.addressing or self.addressing)
+
+    def carries(self, link: LinkSpec, family: Family) -> bool:
+        """Return True if packets of a family may cross a link. Between two switches, all packets may."""
+        return family in self.families_of(link) or all(self.nodes[end] == "switch" for end in link.ends)
+
+    def links_at(self, node: str) -> tuple[LinkSpec, ...]:
+        """The links that end at a node."""
+        return tuple(link for link in self.links if node in link.ends)
 
 
 @dataclass(frozen=True)
@@ -440,7 +455,7 @@ class Flow:
     `congestion`: the congestion control of its connections; None for the hosts'.
     `background`: the flow is left out of sums over flows.
     `group`: the name under which the flow is measured together with others; None for no group.
-    `repetition`: set only until `repetition.expand` has made a flow of each.
+    `repetition`: set only until `mprun.inputs.traffic.expand` has made a flow of each repetition.
     """
 
     name: str
@@ -651,6 +666,10 @@ class ExperimentSpec:
     reseed: Reseed | None = None
     tracepoints: tuple[str, ...] = ()
     search: Search | None = None
+
+    def mptcp_of(self, host: str) -> Mptcp:
+        """The MPTCP settings of a host."""
+        return self.hosts.get(host, HostSpec()).mptcp
 
 
 @dataclass(frozen=True)

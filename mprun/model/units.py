@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantities: text in, exact base units out, and back in the style of files, of tc(8) or of people.
+"""Quantities: parse texts into exact base units, and spell them in the style of files, of tc(8) or of people.
 
 Base units: bit/s, ns, bytes, and probabilities 0..1. A quantity that would lose a digit on the way is refused, and so
 is a number without a unit. Measured values, which are floats, have `format_measured`. Where a quantity may stand is
@@ -43,7 +43,7 @@ _QUANTITY = re.compile(r"([+-]?)([0-9]{1,20})(?:\.([0-9]{1,30}))?( *)([A-Za-z%][
 
 
 class QuantityError(ValueError):
-    """A text that is no such quantity. The message says what to write."""
+    """A text that is no quantity of the wanted kind. The message says what to write."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Quantity:
 
 
 def _split(kind: Quantity, value: object) -> tuple[int, int, str]:
-    """Numerator, denominator and unit of a quantity in a text. Raises QuantityError."""
+    """Return numerator, denominator and unit of a quantity in a text. Raises QuantityError."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise QuantityError(_bare(kind, format(value, "f").rstrip("0").rstrip(".") if value % 1 else f"{value:.0f}"))
     if not isinstance(value, str):
@@ -324,7 +324,7 @@ _QUEUES: Mapping[QueueUnit, Quantity] = {
 
 
 def parse_ratio(value: object) -> float:
-    """A percentage as a fraction 0..1, correctly rounded. Raises QuantityError."""
+    """Parse a percentage into a fraction 0..1, correctly rounded. Raises QuantityError."""
     numerator, denominator, _ = _split(_PERCENT, value)
     ratio = numerator / (denominator * 100)
     if ratio > 1:
@@ -333,7 +333,7 @@ def parse_ratio(value: object) -> float:
 
 
 def parse_loss(value: object) -> float:
-    """A loss probability. Raises QuantityError."""
+    """Parse the probability of a loss. Raises QuantityError."""
     ratio = parse_ratio(value)
     if 0 < ratio < _LEAST_LOSS:
         raise QuantityError(f"'{value}' is below netem's smallest step, 2^-32: write '0%' or at least '0.00000003%'")
@@ -354,7 +354,7 @@ def render_ratio(ratio: float, style: Style = "file") -> str:
 
 
 def parse_queue(value: object) -> Queue:
-    """`80packets`, `64kb` (65536 bytes, as tc reads it), `50ms`, `1bdp`. Raises QuantityError."""
+    """Parse `80packets`, `64kb` (65536 bytes, as tc reads it), `50ms`, `1bdp`. Raises QuantityError."""
     numerator, denominator, unit = _split(_QUEUE, value)
     if unit == "bdp":
         amount = numerator / denominator
@@ -387,9 +387,9 @@ def _say(text: str) -> str:
 
 
 def find_prefix(size: float, unit: str) -> tuple[float, str]:
-    """Return the largest of `PREFIXES` that a value of this size has one of, else the least.
+    """Return the factor and name of the largest prefix of a unit that is not above a size, else of the smallest prefix.
 
-    A unit that is not there has no prefix.
+    A unit that is not in `PREFIXES` has no prefix.
     """
     known = PREFIXES.get(unit, ((1, unit),))
     return next((one for one in known if size >= one[0]), known[-1])

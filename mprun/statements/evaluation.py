@@ -85,7 +85,7 @@ def evaluate(expression: Expression, resolve: Resolve) -> Evaluation:
 
 
 def find_margin(expression: Expression, resolve: Resolve) -> float:
-    """Return by how much a statement holds, -1 to 1: negative if it does not. resolve: as for `evaluate`.
+    """Return how clearly a statement holds, from -1 to 1; negative if it does not hold. resolve: as for `evaluate`.
 
     Of a comparison, it is the difference of the sides as a share of the larger one. Of `and` it is the least margin,
     of `or` the largest. An equality holds with margin 0. Raises ExpressionError.
@@ -142,7 +142,7 @@ class _Evaluation:
         raise self._error(node, "is a value, not a comparison: write as in 'a >= b'")
 
     def margin(self, node: SyntaxNode) -> float:
-        """Return by how much a statement holds, as `find_margin` says."""
+        """Return the margin of a statement, as `find_margin` defines it."""
         if isinstance(node, Junction):
             margins = [self.margin(operand) for operand in node.operands]
             return -margins[0] if node.word == "not" else min(margins) if node.word == "and" else max(margins)

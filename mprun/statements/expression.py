@@ -14,7 +14,7 @@ import operator
 import re
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from mprun.model import units
 from mprun.model.metric import Unit
@@ -40,6 +40,12 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 FUNCTIONS: dict[str, Callable[[Sequence[float]], float]] = {
     "min": min, "max": max, "sum": math.fsum, "mean": statistics.fmean, "median": statistics.median,
     "abs": lambda amounts: abs(statistics.fmean(amounts)),
+}  # fmt: skip
+
+
+# The kinds of numbers with a unit, and the number of their base units in the base unit of a value.
+_QUANTITIES: dict[Unit, tuple[units.Quantity, int]] = {
+    "rate": (units.RATE, 1), "time": (units.TIME, units.NS_PER_S), "size": (units.VOLUME, 1),
 }  # fmt: skip
 
 
@@ -125,9 +131,7 @@ def references_of(node: SyntaxNode) -> tuple[Reference, ...]:
 
 def parse(text: str) -> Expression:
     """Parse a statement. Raises ExpressionError."""
-    if len(text) > MOST_CHARACTERS:
-        raise ExpressionError(text[:40], 0, 40, f"has more than {MOST_CHARACTERS} characters: split it")
-    root = _Parser(text).parse()
+    root = _parse(text)
     if isinstance(root, Arithmetic):
         message = "is a value and nothing that may be true or false: compare it, as in 'a >= b'"
         raise ExpressionError(text, root.start, root.end, message)
@@ -136,12 +140,17 @@ def parse(text: str) -> Expression:
 
 def parse_value(text: str) -> Expression:
     """Parse the arithmetic of one value, such as `2gb / xp.bulk.goodput`. Raises ExpressionError."""
-    if len(text) > MOST_CHARACTERS:
-        raise ExpressionError(text[:40], 0, 40, f"has more than {MOST_CHARACTERS} characters: split it")
-    root = _Parser(text).parse()
+    root = _parse(text)
     if not isinstance(root, Arithmetic):
         raise ExpressionError(text, root.start, root.end, "is true or false: write a value, as in 'xp.bulk.goodput'")
     return Expression(text, root)
+
+
+def _parse(text: str) -> SyntaxNode:
+    """Parse a statement or the arithmetic of a value. Raises ExpressionError."""
+    if len(text) > MOST_CHARACTERS:
+        raise ExpressionError(text[:40], 0, 40, f"has more than {MOST_CHARACTERS} characters: split it")
+    return _Parser(text).parse()
 
 
 def parse_amount(text: str) -> Value:
@@ -233,24 +242,20 @@ class Junction(SyntaxNode):
 def _references(node: SyntaxNode) -> list[Reference]:
     if isinstance(node, NameNode):
         return [node.reference]
-    inner: tuple[SyntaxNode, ...] = ()
-    if isinstance(node, Negation):
-        inner = (node.operand,)
-    elif isinstance(node, Operation):
-        inner = (node.left, node.right)
-    elif isinstance(node, Call):
-        inner = node.arguments
-    elif isinstance(node, ComparisonChain | Junction):
-        inner = node.operands
-    return [reference for one in inner for reference in _references(one)]
+    members = [getattr(node, field.name) for field in fields(node)]
+    inner = [one for member in members for one in (member if isinstance(member, tuple) else (member,))]
+    return [reference for one in inner if isinstance(one, SyntaxNode) for reference in _references(one)]
 
 
 @dataclass(frozen=True)
 class _Token:
+    """A number, name or sign, and its place in the text. unit: of a number; empty without one."""
+
     kind: str
     text: str
     start: int
     end: int
+    unit: str
 
 
 class _Parser:
@@ -277,7 +282,7 @@ class _Parser:
                 raise ExpressionError(self._text, start, start + 1, "is unexpected here: remove it")
             return None
         kind = "number" if match["number"] else "name" if match["name"] else "sign"
-        return _Token(kind, match[kind], match.start(kind), match.end(kind))
+        return _Token(kind, match[kind], match.start(kind), match.end(kind), match["unit"] or "")
 
     def _error(self, token: _Token | None, message: str) -> ExpressionError:
         start, end = (len(self._text),) * 2 if token is None else (token.start, token.end)
@@ -297,9 +302,12 @@ class _Parser:
             raise self._error(self.peek(), f"'{text}' is missing {what}")
         return token
 
-    def _junction(self, word: str, level: int) -> SyntaxNode:
+    def _limit(self, level: int) -> None:
         if level > MOST_LEVELS:
             raise self._error(self.peek(), f"is nested more than {MOST_LEVELS} levels deep: split it")
+
+    def _junction(self, word: str, level: int) -> SyntaxNode:
+        self._limit(level)
 
         def inner() -> SyntaxNode:
             return self._junction("and", level) if word == "or" else self._negated(level)
@@ -331,23 +339,22 @@ class _Parser:
         return ComparisonChain(operands[0].start, operands[-1].end, tuple(operands), tuple(operators))
 
     def _sum(self, level: int) -> SyntaxNode:
-        node = self._product(level)
-        while token := self._take("+", "-"):
-            right = self._product(level)
-            node = Operation(node.start, right.end, token.text, node, right)
-        return node
+        return self._chain("+-", self._product, level)
 
     def _product(self, level: int) -> SyntaxNode:
-        node = self.unary(level)
-        while token := self._take("*", "/"):
-            right = self.unary(level)
+        return self._chain("*/", self.unary, level)
+
+    def _chain(self, operators: str, part: Callable[[int], SyntaxNode], level: int) -> SyntaxNode:
+        """Return operations of one precedence, which are carried out from left to right."""
+        node = part(level)
+        while token := self._take(*operators):
+            right = part(level)
             node = Operation(node.start, right.end, token.text, node, right)
         return node
 
     def unary(self, level: int) -> SyntaxNode:
-        """A value with or without a sign."""
-        if level > MOST_LEVELS:
-            raise self._error(self.peek(), f"is nested more than {MOST_LEVELS} levels deep: split it")
+        """Parse a value with or without a sign."""
+        self._limit(level)
         token = self._take("-")
         if token is not None:
             operand = self.unary(level + 1)
@@ -412,21 +419,15 @@ class _Parser:
         return tuple(conditions)
 
     def _literal(self, token: _Token) -> Literal:
-        match = _TOKEN.match(self._text, token.start)
-        assert match is not None
-        unit = match["unit"] or ""
+        unit = token.unit
         number = float(token.text.removesuffix(unit))
         if not unit or unit in ("packets", "packet"):
             return Literal(token.start, token.end, number, "count")
         if unit == "%":
             return Literal(token.start, token.end, number / 100, "ratio")
-        for kind, base, size in (
-            ("rate", units.RATE, 1),
-            ("time", units.TIME, units.NS_PER_S),
-            ("size", units.VOLUME, 1),
-        ):
+        for kind, (base, size) in _QUANTITIES.items():
             if unit in base.units:
-                return Literal(token.start, token.end, number * base.units[unit] / size, kind)  # type: ignore[arg-type]
+                return Literal(token.start, token.end, number * base.units[unit] / size, kind)
             if unit in base.mistaken:
                 raise self._error(token, f"'{unit}' {base.mistaken[unit]}".replace("{number}", f"{number:g}"))
         known = ", ".join([*units.RATE.units, *units.TIME.units, *units.VOLUME.units, "%", "packets"])

@@ -18,6 +18,7 @@ from mprun.kernel.trace_event_format import EventFormat, read_format, read_pages
 from mprun.metrics.sample_source import SampleSource
 from mprun.metrics.trace_event_tables import RecordedEvents, tabulate_trace, warn_of_lost_events
 from mprun.model.network import Interface, Node
+from mprun.model.spec import Plot
 from mprun.model.trace_event_name import event_of, is_recorded, name_table
 from mprun.reports.run_data import RunData
 from mprun.reports.trace_event_figure import draw_event
@@ -202,14 +203,14 @@ def test_a_figure_has_a_line_for_each_connection() -> None:
     tables = tabulate_trace(trace(), [node("client", "10.0.0.1/24"), node("server", "10.1.0.1/24")])
     evidence = RunData({name: table.lazy() for name, table in tables.items()}, [], {})
     chart = draw_event(
-        evidence, PlotEntry.model_validate({"table": "trace-tcp-tcp_probe", "column": "snd_cwnd"}).plot()
+        evidence, PlotEntry.model_validate({"table": "trace-tcp-tcp_probe", "column": "snd_cwnd"}).fill(Plot)
     )
     assert chart is not None
     titles = [series.label for series in chart.panels[0].series]
     assert titles == list(dict.fromkeys(titles))
     assert all(re.fullmatch(r"(client|server) [\d.]+:\d+ > [\d.]+:\d+", title) for title in titles)
     assert (
-        draw_event(evidence, PlotEntry.model_validate({"table": "trace-tcp-tcp_probe", "column": "nothing"}).plot())
+        draw_event(evidence, PlotEntry.model_validate({"table": "trace-tcp-tcp_probe", "column": "nothing"}).fill(Plot))
         is None
     )
 

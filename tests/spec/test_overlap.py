@@ -9,9 +9,8 @@ from random import Random
 
 import pytest
 
-from mprun.compile import allocate
+from mprun.compile import allocate, resolve
 from mprun.compile.change import plan_changes
-from mprun.compile.resolve import resolve
 from mprun.errors import SpecError
 from mprun.inputs import load
 from mprun.inputs.writer import write_topology

@@ -15,13 +15,14 @@ link ap0 or ap1. The other links are `user0-ap0`, `user0-ap1` ..., `single0` ...
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mprun.inputs.generators.end_hosts import MOST_HOSTS, WHY_HOSTS, Access
 from mprun.inputs.keys.field import Whole
-from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.link import LinkProperties
 from mprun.inputs.keys.topology import Expansion, GeneratedTopology
 from mprun.model.spec import LinkSpec, NodeKind
@@ -54,12 +55,10 @@ class Parameters(GeneratedTopology):
         description="The properties of the link between the router and the server. Default: unshaped."
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> Parameters:
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         total = self.multipath_users + self.single_path_users
         if total > MOST_HOSTS:
-            raise refuse({("multipath_users",): f"make {total} users with the single-path ones: {WHY_HOSTS}"}, self)
-        return self
+            yield "multipath_users", f"make {total} users with the single-path ones: {WHY_HOSTS}"
 
 
 def expand(parameters: Parameters) -> Expansion:

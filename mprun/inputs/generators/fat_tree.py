@@ -24,15 +24,16 @@ interface i to interface j sends its data on the route of j, and its acknowledge
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mprun.inputs.generators.end_hosts import Access, Interfaces, join_host
 from mprun.inputs.generators.fabric import Uplink, rates_of
 from mprun.inputs.keys.field import Whole
-from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.link import LinkProperties
 from mprun.inputs.keys.topology import Expansion, GeneratedTopology
 from mprun.model.spec import LinkSpec, NodeKind
@@ -58,23 +59,18 @@ class Parameters(GeneratedTopology):
         description="The links between aggregation and core routers. Default: unshaped."
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> Parameters:
-        problems: dict[tuple[str | int, ...], str] = {}
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.k % 2:
-            problems[("k",)] = f"{self.k} is odd: half of a router's ports lead down, half up"
+            yield "k", f"{self.k} is odd: half of a router's ports lead down, half up"
         below: tuple[str, bool] = ("access", any(rates_of(self.access)))
         for key, layer in (("aggregation", self.aggregation), ("core", self.core)):
             if layer.oversubscription is not None and not below[1]:
-                problems[(key, "oversubscription")] = f"has no rate below to divide: give '{below[0]}' a 'rate'"
+                yield (key, "oversubscription"), f"has no rate below to divide: give '{below[0]}' a 'rate'"
             below = (key, any(rates_of(layer)) or layer.oversubscription is not None)
-        if problems:
-            raise refuse(problems, self)
-        return self
 
     @property
     def layers(self) -> tuple[LinkProperties, LinkProperties]:
-        """Aggregation and core links with their resulting rates."""
+        """The aggregation and core links with their resulting rates."""
         aggregation = self.aggregation.above(self.access, Fraction(self.interfaces))
         return aggregation, self.core.above(aggregation, Fraction(1))
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Network
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mprun.inputs.keys.field import Name, Subnets
-from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.link import LinkProperties
 from mprun.inputs.keys.topology import Expansion, GeneratedTopology
 from mprun.model.spec import LinkSpec
@@ -57,31 +57,26 @@ class Paths(GeneratedTopology):
         description="The network of the server links' subnets. Link j has the j-th subnet. Default: 10.1.0.0/16.",
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> Paths:
-        problems: dict[tuple[str | int, ...], str] = {}
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         taken: dict[str, tuple[str | int, ...]] = {}
         others = self.other_links()
         for key, prefix, entries in (("paths", "path", self.paths), ("server_paths", "server", self.server_links)):
             if len(entries) > MOST_PATHS:
                 reason = "each has a subnet of its own, numbered by one byte of the address"
-                problems[(key,)] = f"{len(entries)} links are more than {MOST_PATHS}: {reason}"
+                yield key, f"{len(entries)} links are more than {MOST_PATHS}: {reason}"
             for n, entry in enumerate(entries):
                 name = entry.name or f"{prefix}{n}"
                 position = (key, n, "name")
                 if name in others:
-                    problems[position] = f"'{name}' is the name of another link of this generator: give it its own"
+                    yield position, f"'{name}' is the name of another link of this generator: give it its own"
                 if name in taken:
                     blamed = position if entry.name else taken[name]
-                    problems[blamed] = f"'{name}' is the name of two links: give each its own"
+                    yield blamed, f"'{name}' is the name of two links: give each its own"
                 taken.setdefault(name, position)
         if self.client_subnets == self.server_subnets:
             blamed_key = next(key for key in ("server_subnets", "client_subnets") if key in self.model_fields_set)
             message = f"{self.client_subnets} is for the other side too: give each side its own, as in '10.2.0.0/16'"
-            problems[(blamed_key,)] = message
-        if problems:
-            raise refuse(problems, self)
-        return self
+            yield blamed_key, message
 
     def other_links(self) -> Sequence[str]:
         """Return the names that the generator gives to other links than these."""

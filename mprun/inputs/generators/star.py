@@ -10,13 +10,14 @@ The nodes are client0, client1 ... and server; all interfaces are on one subnet.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mprun.inputs.generators.end_hosts import Access, Interfaces, join_host
 from mprun.inputs.keys.field import Whole
-from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.link import LinkProperties
 from mprun.inputs.keys.topology import Expansion, GeneratedTopology
 from mprun.model.spec import NodeKind
@@ -41,8 +42,7 @@ class Parameters(GeneratedTopology):
         None, description="The properties of each link of the server. Forward is from the server. Default: as `access`."
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> Parameters:
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         total = self.clients * self.interfaces + self.server_interfaces
         if max(self.interfaces, self.server_interfaces) > 1 and total > MOST_ON_ONE_LAN:
             reason = (
@@ -50,8 +50,7 @@ class Parameters(GeneratedTopology):
                 " neighbours are learnt by ARP, where a host answers for all its addresses on each interface;"
                 " take fewer, or 'two-level-tree'"
             )
-            raise refuse({("clients",): reason}, self)
-        return self
+            yield "clients", reason
 
 
 def expand(parameters: Parameters) -> Expansion:

@@ -20,15 +20,16 @@ interfaces, each interface of a host has a route of its own.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mprun.inputs.generators.end_hosts import MOST_HOSTS, WHY_HOSTS, Access, Interfaces, join_host
 from mprun.inputs.generators.fabric import Uplink, rates_of
 from mprun.inputs.keys.field import Whole
-from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.topology import Expansion, GeneratedTopology
 from mprun.model.spec import LinkSpec, NodeKind
 
@@ -57,30 +58,22 @@ class Parameters(GeneratedTopology):
         description="The links between edge and core routers. Default: unshaped."
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> Parameters:
-        problems: dict[tuple[str | int, ...], str] = {}
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         down, up = self.edge * self.parallel, self.core * self.parallel
         if down > self.ports:
-            problems[("edge",)] = (
-                f"{self.edge} edge routers with {self.parallel} links each need {down} ports of a core router,"
-                f" which has {self.ports}: take fewer, or more 'ports'"
-            )
+            need = f"{self.edge} edge routers with {self.parallel} links each need {down} ports of a core router"
+            yield "edge", f"{need}, which has {self.ports}: take fewer, or more 'ports'"
         free = (self.ports - up) // self.interfaces
         if free < 1:
-            problems[("core",)] = (
-                f"{self.core} core routers with {self.parallel} links each take {up} of an edge router's {self.ports}"
-                f" ports, which leaves no host its {self.interfaces}: take fewer, or more 'ports'"
-            )
+            taken = f"{self.core} core routers with {self.parallel} links each take {up}"
+            left = f"of an edge router's {self.ports} ports, which leaves no host its {self.interfaces}"
+            yield "core", f"{taken} {left}: take fewer, or more 'ports'"
         elif self.hosts_per_edge is not None and self.hosts_per_edge > free:
-            problems[("hosts_per_edge",)] = f"{self.hosts_per_edge} are more than an edge router has ports for, {free}"
+            yield "hosts_per_edge", f"{self.hosts_per_edge} are more than an edge router has ports for, {free}"
         elif self.hosts > MOST_HOSTS:
-            problems[("edge",)] = f"{self.edge} edge routers have {self.hosts} hosts: {WHY_HOSTS}"
+            yield "edge", f"{self.edge} edge routers have {self.hosts} hosts: {WHY_HOSTS}"
         if self.trunk.oversubscription is not None and not any(rates_of(self.access)):
-            problems[("trunk", "oversubscription")] = "has no rate below to divide: give 'access' a 'rate'"
-        if problems:
-            raise refuse(problems, self)
-        return self
+            yield ("trunk", "oversubscription"), "has no rate below to divide: give 'access' a 'rate'"
 
     @property
     def _per_edge(self) -> int:

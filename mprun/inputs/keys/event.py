@@ -7,15 +7,15 @@ over a time, or stand for a whole file (see `trace`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mprun.inputs.keys.field import Name, Time
-from mprun.inputs.keys.file_model import FileModel, refuse
+from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.inputs.keys.link import DirectionProperties
 from mprun.inputs.traces import TRACES
-from mprun.model.problem import ValuePath
 from mprun.model.units import NS_PER_MS
 
 PROPERTIES = tuple(DirectionProperties.model_fields)
@@ -80,46 +80,40 @@ class EventEntry(FileModel):
         """Return True if the trace is a schedule."""
         return self.trace is not None and (self.trace in TRACES or self.format == "schedule")
 
-    @model_validator(mode="after")
-    def _agree(self) -> EventEntry:
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         actions = [name for name in ("set", "state", "schedule", "trace") if getattr(self, name) is not None]
-        problems: dict[ValuePath, str] = {}
         if len(actions) != 1:
             what = "changes nothing" if not actions else f"has {' and '.join(actions)}"
-            problems[()] = f"{what}: write one of 'set', 'state', 'schedule', 'trace'"
+            yield (), f"{what}: write one of 'set', 'state', 'schedule', 'trace'"
         if self.set is not None and not self.set.model_fields_set:
-            problems[("set",)] = "sets nothing: write a property, as in '{loss: 100%}'"
+            yield "set", "sets nothing: write a property, as in '{loss: 100%}'"
         is_address = self.state in ("removed", "added")
         if is_address and (self.host is None or self.address is None):
-            problems[("state",)] = f"an address is {self.state} of a host: write 'host: client, address: path0'"
+            yield "state", f"an address is {self.state} of a host: write 'host: client, address: path0'"
         elif not is_address and self.link is None:
-            problems[("link",)] = "is missing: write 'link: path0'"
+            yield "link", "is missing: write 'link: path0'"
         for name in ("every", "step", "interval"):
             value = getattr(self, name)
             if value is not None and value < NS_PER_MS:
-                problems[(name,)] = "is shorter than 1ms: write a longer time"
+                yield name, "is shorter than 1ms: write a longer time"
         if self.lasts is not None:
             if self.over is not None or self.schedule is not None or self.trace is not None:
-                problems[("for",)] = "is for 'set' at once and 'state': write the later change as an event of its own"
+                yield "for", "is for 'set' at once and 'state': write the later change as an event of its own"
             elif self.lasts == 0:
-                problems[("for",)] = "is zero: write a longer time, as in '200ms'"
+                yield "for", "is zero: write a longer time, as in '200ms'"
             elif self.every is not None and self.lasts >= self.every:
-                problems[("for",)] = "is not shorter than 'every': the change would never be undone"
+                yield "for", "is not shorter than 'every': the change would never be undone"
         if self.trace in TRACES:
             for name in sorted({"format", "interval"} & self.model_fields_set):
-                problems[(name,)] = (
-                    f"has no effect on '{self.trace}', a trace of mprun: remove it, or write './{self.trace}'"
-                )
+                message = f"has no effect on '{self.trace}', a trace of mprun: remove it, or write './{self.trace}'"
+                yield name, message
         if self.every is not None and self.until is None:
-            problems[("until",)] = "is missing: write when repetition ends, as in 'until: 60s'"
+            yield "until", "is missing: write when repetition ends, as in 'until: 60s'"
         if self.until is not None and self.every is None and self.trace is None:
-            problems[("every",)] = "is missing: write the time between repetitions, as in 'every: 10s'"
+            yield "every", "is missing: write the time between repetitions, as in 'every: 10s'"
         if self.until is not None and self.until <= self.at:
-            problems[("until",)] = "is not after 'at': nothing would happen"
+            yield "until", "is not after 'at': nothing would happen"
         if self.over is not None and self.set is None:
-            problems[("over",)] = "needs 'set': write the values to reach"
+            yield "over", "needs 'set': write the values to reach"
         if self.over is not None and self.step and self.over % self.step:
-            problems[("step",)] = "does not divide 'over' into equal steps"
-        if problems:
-            raise refuse(problems, self)
-        return self
+            yield "step", "does not divide 'over' into equal steps"

@@ -4,18 +4,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema
 
-from mprun.inputs.keys.field import DEFAULT_SEED, SEED, CaptureSize, FileVersion, Name, Snaplen, Time, Whole
-from mprun.inputs.keys.file_model import FileModel, refuse
-from mprun.inputs.keys.impairment import text_schema
+from mprun.inputs.keys.field import (
+    DEFAULT_SEED,
+    SEED,
+    CaptureSize,
+    FileVersion,
+    Name,
+    Snaplen,
+    Time,
+    Whole,
+    quantity,
+    text_that,
+)
+from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.inputs.keys.pairing import HostKey
 from mprun.inputs.keys.plot import PlotEntry
 from mprun.inputs.keys.search import SearchEntry
 from mprun.inputs.keys.traffic_entry import CongestionName
-from mprun.model.problem import ValuePath
 from mprun.model.scalar import name_value
 from mprun.model.spec import (
     VARIATIONS,
@@ -69,12 +79,6 @@ def _parse_sysctl_value(value: object) -> str:
     return str(value)
 
 
-def _parse_scheduler(value: object) -> str:
-    if not isinstance(value, str) or not _SCHEDULER.fullmatch(value):
-        raise ValueError(f"{name_value(value)} is no scheduler's name: write one as in 'default'")
-    return value
-
-
 def _parse_filter(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("must be text: write a filter as in 'tcp port 5201', see pcap-filter(7)")
@@ -93,26 +97,13 @@ def name_link(key: str, topology: str, experiment: str) -> str:
     return key.replace("{topology}", topology).replace("{experiment}", experiment)
 
 
-def _parse_link(value: object) -> str:
-    if not isinstance(value, str) or not is_link_name(value):
-        raise ValueError(
-            f"{name_value(value)} cannot be a link's name: write a file's name, as in 'iperf.log' or "
-            "'client-{experiment}.pcap'"
-        )
-    return value
-
-
-def _parse_run_file(value: object) -> str:
-    if not isinstance(value, str) or not _RUN_FILE.fullmatch(value) or ".." in value.split("/"):
-        raise ValueError(
-            f"{name_value(value)} names no file of a run: write as in 'logs/bulk.log' or 'logs/probe.*.out'"
-        )
-    return value
-
-
 Sysctl = Annotated[str, PlainValidator(_parse_sysctl), WithJsonSchema({"type": "string", "pattern": _SYSCTL.pattern})]
 SysctlValue = Annotated[str, PlainValidator(_parse_sysctl_value), WithJsonSchema({"type": ["string", "integer"]})]
-Scheduler = Annotated[str, PlainValidator(_parse_scheduler), WithJsonSchema({"type": "string"})]
+Scheduler = Annotated[
+    str,
+    text_that(_SCHEDULER.fullmatch, "is no scheduler's name: write one as in 'default'"),
+    WithJsonSchema({"type": "string"}),
+]
 
 
 def _parse_confidence(value: object) -> float:
@@ -133,13 +124,23 @@ _PERCENT = {"type": "string", "pattern": PERCENT_PATTERN}
 Confidence = Annotated[float, PlainValidator(_parse_confidence), WithJsonSchema({"enum": ["95%", "99%"]})]
 Within = Annotated[float, PlainValidator(_parse_within), WithJsonSchema(_PERCENT)]
 Filter = Annotated[str, PlainValidator(_parse_filter), WithJsonSchema({"type": "string"})]
-LinkName = Annotated[str, PlainValidator(_parse_link), WithJsonSchema({"type": "string", "pattern": _LINK.pattern})]
-RunFile = Annotated[str, PlainValidator(_parse_run_file), WithJsonSchema({"type": "string"})]
-SampleInterval = Annotated[
-    int,
-    PlainValidator(INTERVAL.parse),
-    WithJsonSchema(text_schema(INTERVAL.pattern, "100ms", "1s")),
+LinkName = Annotated[
+    str,
+    text_that(
+        is_link_name,
+        "cannot be a link's name: write a file's name, as in 'iperf.log' or 'client-{experiment}.pcap'",
+    ),
+    WithJsonSchema({"type": "string", "pattern": _LINK.pattern}),
 ]
+RunFile = Annotated[
+    str,
+    text_that(
+        lambda text: _RUN_FILE.fullmatch(text) and ".." not in text.split("/"),
+        "names no file of a run: write as in 'logs/bulk.log' or 'logs/probe.*.out'",
+    ),
+    WithJsonSchema({"type": "string"}),
+]
+SampleInterval = Annotated[int, *quantity(INTERVAL, "100ms", "1s")]
 Bound = Annotated[
     object,
     PlainValidator(lambda value: value),
@@ -197,28 +198,17 @@ class MptcpEntry(FileModel):
         None, description="The limits on subflows and addresses. Default: the limits that the topology needs."
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> MptcpEntry:
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.endpoints and self.path_manager != "default":
-            raise refuse(
-                {("endpoints",): f"conflict with 'path_manager: {self.path_manager}': remove one of the two"}, self
-            )
+            yield "endpoints", f"conflict with 'path_manager: {self.path_manager}': remove one of the two"
         if self.subflows_per_pair is not None and self.path_manager == "default":
-            message = "is for fullmesh and ndiffports: write 'path_manager: fullmesh', or remove it"
-            raise refuse({("subflows_per_pair",): message}, self)
-        return self
+            yield "subflows_per_pair", "is for fullmesh and ndiffports: write 'path_manager: fullmesh', or remove it"
 
     def settings(self) -> Mptcp:
         per_pair = self.subflows_per_pair or (NDIFFPORTS if self.path_manager == "ndiffports" else 1)
         limits = self.limits or LimitsEntry.model_validate({})
-        return Mptcp(
-            self.path_manager,
-            self.scheduler,
-            limits.subflows,
-            limits.add_addr_accepted,
-            per_pair,
-            tuple(Endpoint(entry.link, tuple(entry.flags)) for entry in self.endpoints),
-        )
+        endpoints = tuple(entry.fill(Endpoint) for entry in self.endpoints)
+        return self.fill(Mptcp, subflows_per_pair=per_pair, endpoints=endpoints, **limits.model_dump())
 
 
 class HostEntry(FileModel):
@@ -253,26 +243,23 @@ class CaptureEntry(FileModel):
     filter: Filter = Field(
         "", description="The packets to capture, as an expression of pcap-filter(7). Default: all packets."
     )
-    size: CaptureSize | None = Field(
-        None, description="The largest size of the file. Default: no limit.", examples=["100mb"]
+    size_bytes: CaptureSize | None = Field(
+        None, alias="size", description="The largest size of the file. Default: no limit.", examples=["100mb"]
     )
     keep: Literal["first", "last"] | None = Field(
         None, description="The packets that a capture with a `size` keeps. Default: first."
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> CaptureEntry:
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         if (self.host is None) == (self.node is None):
-            raise ValueError("must name one node: write 'host: client', or 'node: router'")
-        if self.keep is not None and self.size is None:
-            raise refuse({("keep",): "has no effect without 'size': write 'size: 100mb' too"}, self)
-        if self.keep == "last" and self.size is not None and self.size < SMALLEST_RING_BYTES:
-            raise refuse({("size",): "is too small to keep the last packets: write '3mb' or more"}, self)
-        return self
+            yield (), "must name one node: write 'host: client', or 'node: router'"
+        elif self.keep is not None and self.size_bytes is None:
+            yield "keep", "has no effect without 'size': write 'size: 100mb' too"
+        elif self.keep == "last" and self.size_bytes is not None and self.size_bytes < SMALLEST_RING_BYTES:
+            yield "size", "is too small to keep the last packets: write '3mb' or more"
 
     def capture(self) -> Capture:
-        node = self.host or self.node or ""
-        return Capture(node, self.snaplen, self.filter, self.link, self.size, self.keep or "first")
+        return self.fill(Capture, node=self.host or self.node, keep=self.keep or "first")
 
 
 # The kind of MPTCP's option (RFC 8684).
@@ -294,8 +281,9 @@ class FaultEntry(FileModel):
         description="The kind of the fault. `drop`: the packet is lost. `delay`: it continues later. `duplicate`: a "
         "copy arrives later. `strip`: a TCP option is replaced by NOPs.",
     )
-    by: Time | None = Field(
+    by_ns: Time | None = Field(
         None,
+        alias="by",
         description="With `delay`: the time. With `duplicate`: the time until the copy arrives. Default: 0.",
         examples=["50ms"],
     )
@@ -303,37 +291,26 @@ class FaultEntry(FileModel):
         None, description="With `strip`: the kind of the TCP option. Default: 30, MPTCP (RFC 8684).", examples=[30]
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> FaultEntry:
-        faults: dict[ValuePath, str] = {}
-        if self.action == "delay" and self.by is None:
-            faults[("by",)] = "is missing: write 'by: 50ms'"
-        if self.by is not None and self.action not in ("delay", "duplicate"):
-            faults[("by",)] = f"is for 'delay' and 'duplicate', not for '{self.action}': remove it"
+    def find_conflicts(self) -> Iterator[KeyProblem]:
+        if self.action == "delay" and self.by_ns is None:
+            yield "by", "is missing: write 'by: 50ms'"
+        if self.by_ns is not None and self.action not in ("delay", "duplicate"):
+            yield "by", f"is for 'delay' and 'duplicate', not for '{self.action}': remove it"
         if self.option is not None and self.action != "strip":
-            faults[("option",)] = f"is for 'strip', not for '{self.action}': remove it"
-        if faults:
-            raise refuse(faults, self)
-        return self
+            yield "option", f"is for 'strip', not for '{self.action}': remove it"
 
     def fault(self) -> PacketFault:
         option = (MPTCP_OPTION if self.option is None else self.option) if self.action == "strip" else 0
-        return PacketFault(self.node, self.link, self.packet, self.action, self.by or 0, option)
-
-
-def _parse_tracepoint(value: object) -> str:
-    if not isinstance(value, str) or not re.fullmatch(TRACEPOINT_PATTERN, value):
-        raise ValueError(
-            f"{name_value(value)} is no trace event: write its system and its name, as in 'tcp:tcp_probe', or a "
-            "pattern, as in 'mptcp:*'"
-        )
-    return value
+        return self.fill(PacketFault, by_ns=self.by_ns or 0, option=option)
 
 
 TRACEPOINT_PATTERN = r"[A-Za-z_][A-Za-z0-9_]*:[A-Za-z0-9_*?]+"
 Tracepoint = Annotated[
     str,
-    PlainValidator(_parse_tracepoint),
+    text_that(
+        re.compile(TRACEPOINT_PATTERN).fullmatch,
+        "is no trace event: write its system and its name, as in 'tcp:tcp_probe', or a pattern, as in 'mptcp:*'",
+    ),
     WithJsonSchema({"type": "string", "pattern": f"^{TRACEPOINT_PATTERN}$", "examples": ["tcp:tcp_probe"]}),
 ]
 
@@ -370,11 +347,9 @@ class SampleEntry(FileModel):
         "the real engine. Default: not sampled.",
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> SampleEntry:
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         if not self.intervals():
-            raise ValueError("samples nothing: write an interval, as in 'sockets: 100ms'")
-        return self
+            yield (), "samples nothing: write an interval, as in 'sockets: 100ms'"
 
     def intervals(self) -> dict[SampleKind, int]:
         asked = {"interfaces": self.interfaces, "queues": self.queues, "sockets": self.sockets, "cpu": self.cpu}
@@ -396,28 +371,25 @@ class ExpectEntry(FileModel):
     max: Bound | None = Field(None, description="The largest allowed value, in the metric's unit.")
     equals: Bound | None = Field(None, description="The exact value, in the metric's unit.")
 
-    @model_validator(mode="after")
-    def _agree(self) -> ExpectEntry:
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         bounds = (self.min, self.max, self.equals)
         if self.holds is not None:
             beside = [name for name in ("metric", "min", "max", "equals") if getattr(self, name) is not None]
             if beside:
-                raise refuse({(beside[0],): "conflicts with 'holds': remove one of the two"}, self)
-            return self
-        if self.metric is None:
-            raise refuse({("metric",): "is missing: write 'metric: bulk.goodput'"}, self)
-        if bounds == (None, None, None):
-            raise ValueError("expects nothing: write 'min', 'max' or 'equals'")
-        if self.equals is not None and bounds != (None, None, self.equals):
-            raise refuse({("equals",): "conflicts with 'min' and 'max': keep one kind of bound"}, self)
-        return self
+                yield beside[0], "conflicts with 'holds': remove one of the two"
+        elif self.metric is None:
+            yield "metric", "is missing: write 'metric: bulk.goodput'"
+        elif bounds == (None, None, None):
+            yield (), "expects nothing: write 'min', 'max' or 'equals'"
+        elif self.equals is not None and bounds != (None, None, self.equals):
+            yield "equals", "conflicts with 'min' and 'max': keep one kind of bound"
 
 
 class UntilEntry(FileModel):
     """The condition that ends the repetitions of a cell."""
 
     metric: str = Field(description="The metric whose mean is measured.", examples=["bulk.goodput"])
-    ci: Confidence = Field(0.95, description="The confidence level of the interval.")
+    confidence: Confidence = Field(0.95, alias="ci", description="The confidence level of the interval.")
     within: Within = Field(
         description="The target: half the width of the interval, as a share of the mean.", examples=["2%"]
     )
@@ -426,7 +398,7 @@ class UntilEntry(FileModel):
 class ReseedEntry(FileModel):
     """A change of the kernel's random numbers during a run."""
 
-    at: Time = Field(description="The time after time zero.", examples=["3s"])
+    at_ns: Time = Field(alias="at", description="The time after time zero.", examples=["3s"])
     seed: Annotated[int, SEED] = Field(description="The seed of the random numbers from then on.", examples=[2])
 
 
@@ -458,30 +430,24 @@ class RepeatEntry(FileModel):
         examples=[{"at": "3s", "seed": 2}],
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> RepeatEntry:
-        faults: dict[ValuePath, str] = {}
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.until is not None and self.runs is not None:
-            faults[("runs",)] = "conflicts with 'until', which decides how many: remove one of the two"
+            yield "runs", "conflicts with 'until', which decides how many: remove one of the two"
         for name in ("min", "max"):
             if getattr(self, name) is not None and self.until is None:
-                faults[(name,)] = "needs 'until': write 'runs', or 'until: {metric: bulk.goodput, within: 2%}'"
+                yield name, "needs 'until': write 'runs', or 'until: {metric: bulk.goodput, within: 2%}'"
         if self.until is not None and (self.min or LEAST_RUNS) > (self.max or MOST_RUNS):
-            faults[("max",)] = f"is below 'min', {self.min or LEAST_RUNS}: swap them"
+            yield "max", f"is below 'min', {self.min or LEAST_RUNS}: swap them"
         if self.until is not None and self.min is not None and self.min < 2:
-            faults[("min",)] = "a single run has no interval: write 2 or more"
+            yield "min", "a single run has no interval: write 2 or more"
         if self.vary is not None and len(set(self.vary)) < len(self.vary):
-            faults[("vary",)] = "has an entry twice: remove one"
-        if faults:
-            raise refuse(faults, self)
-        return self
+            yield "vary", "has an entry twice: remove one"
 
     def repeat(self) -> Repeat:
         vary = VARIATIONS if self.vary is None else tuple(self.vary)
         if self.until is None:
             return Repeat(self.runs or 1, self.runs or 1, None, vary)
-        until = Until(self.until.metric, self.until.ci, self.until.within)
-        return Repeat(self.min or LEAST_RUNS, self.max or MOST_RUNS, until, vary)
+        return Repeat(self.min or LEAST_RUNS, self.max or MOST_RUNS, self.until.fill(Until), vary)
 
 
 class ExperimentFile(FileModel):

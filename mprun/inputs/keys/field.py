@@ -1,35 +1,77 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types of fields: names, quantities, and values that may differ by direction.
+"""The types of fields, such as names and quantities.
 
-Each couples a parser of `units` with the JSON Schema that an editor shows.
+Each type has the parser of a value, and the JSON Schema that an editor shows.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from ipaddress import IPv4Network
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, PlainValidator, WithJsonSchema, create_model
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, PlainValidator, WithJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
-from mprun.inputs.keys import impairment
-from mprun.inputs.keys.file_model import FileModel, read_fields
-from mprun.inputs.keys.impairment import SchemaOnDemand, either_schema, text_schema
+from mprun.inputs.keys.file_model import FileModel
 from mprun.model import units
-from mprun.model.problem import ValuePath
 from mprun.model.scalar import PRIVATE, name_value
-from mprun.model.spec import Chance, Jitter, Loss, Queue, Reorder
-
-FieldT = TypeVar("FieldT")
-Both = tuple[FieldT | None, FieldT | None]
 
 NAME_PATTERN = "^[a-zA-Z][a-zA-Z0-9_-]{0,31}$"
 MOST_NAME = 32
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]*")
+
+
+JsonSchema = dict[str, Any]
+
+
+def text_schema(pattern: str, *examples: str) -> JsonSchema:
+    """The JSON Schema of a quantity."""
+    return {"type": "string", "pattern": pattern, "examples": list(examples)}
+
+
+@dataclass(frozen=True)
+class SchemaOnDemand:
+    """Metadata of a type: the function that returns its JSON Schema. Only an editor's schema needs the schema."""
+
+    make: Callable[[], JsonSchema]
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
+        return self.make()
+
+
+def mapping_schema(model: type[FileModel]) -> JsonSchema:
+    """The JSON Schema of a mapping that is one of several forms of a value."""
+    schema = model.model_json_schema()
+    properties = {
+        name: {key: one for key, one in inner.items() if key not in ("title", "default")}
+        for name, inner in schema["properties"].items()
+    }
+    required = schema.get("required", [])
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def either_schema(one: JsonSchema, *models: type[FileModel]) -> JsonSchema:
+    """The JSON Schema of a value, or of a mapping instead of it."""
+    return {"oneOf": [one, *map(mapping_schema, models)]} if models else one
+
+
+def quantity(kind: units.Quantity, *examples: str) -> tuple[PlainValidator, WithJsonSchema]:
+    """The metadata of an int that is written with a unit, in base units."""
+    return PlainValidator(kind.parse), WithJsonSchema(text_schema(kind.pattern, *examples))
+
+
+def text_that(is_right: Callable[[str], object], problem: str) -> PlainValidator:
+    """The validator of a text that passes a test. problem: the end of the message about any other value."""
+
+    def parse(value: object) -> str:
+        if not isinstance(value, str) or not is_right(value):
+            raise ValueError(f"{name_value(value)} {problem}")
+        return value
+
+    return PlainValidator(parse)
 
 
 def parse_name(value: object) -> str:
@@ -68,36 +110,6 @@ class Whole:
         return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
 
 
-def _by_direction(parse: Callable[[object], FieldT]) -> Callable[[object], Both[FieldT]]:
-    """Return a parser of one value for both directions, or of a mapping with `forward`, `reverse` or both."""
-
-    @cache
-    def entry() -> type[FileModel]:
-        """Return the model of the mapping, which few files need."""
-        one: Any = Annotated[Any, PlainValidator(parse)]
-        return create_model("DirectionsEntry", __base__=FileModel, forward=(one, None), reverse=(one, None))
-
-    def read(value: object) -> Both[FieldT]:
-        if not isinstance(value, dict) or (value and not value.keys() & {"forward", "reverse"}):
-            both = parse(value)
-            return both, both
-        parsed = read_fields(entry(), value)
-        if not parsed:
-            raise ValueError("is empty: write 'forward', 'reverse' or both")
-        return parsed.get("forward"), parsed.get("reverse")
-
-    return read
-
-
-def spread_directions(position: ValuePath, value: object) -> Iterator[tuple[ValuePath, object]]:
-    """Yield a written value with its place, or the value of each direction with the place of the direction."""
-    if isinstance(value, Mapping):
-        for key, one in value.items():
-            yield (*position, key), one
-    elif value is not None:
-        yield position, value
-
-
 def _parse_rtt(value: object) -> int:
     rtt_ns = units.RTT.parse(value)
     if rtt_ns % 2:
@@ -105,43 +117,14 @@ def _parse_rtt(value: object) -> int:
     return rtt_ns
 
 
-def _both_schema(one: dict[str, Any]) -> dict[str, Any]:
-    directions = {
-        "forward": {**one, "description": "The direction from the first end to the second."},
-        "reverse": {**one, "description": "The direction from the second end to the first."},
-    }
-    each = {"type": "object", "properties": directions, "additionalProperties": False, "minProperties": 1}
-    return {"oneOf": [one, each]}
-
-
-_RATE = text_schema(units.RATE.pattern, "20mbit", "500kbit", "1gbit")
-_DELAY = text_schema(units.DELAY.pattern, "20ms", "500us")
 TIME_SCHEMA = text_schema(units.TIME.pattern, "10s", "500ms")
 SIZE_SCHEMA = text_schema(units.SIZE.pattern, "1400bytes")
-WIDTH_SCHEMA = text_schema(units.WIDTH.pattern, "85mm", "178mm")
 VOLUME_SCHEMA = text_schema(units.VOLUME.pattern, "10mb", "1400bytes")
 
 Name = Annotated[str, PlainValidator(parse_name), WithJsonSchema({"type": "string", "pattern": NAME_PATTERN})]
 Rtt = Annotated[int, PlainValidator(_parse_rtt), WithJsonSchema(text_schema(units.RTT.pattern, "40ms"))]
-Width = Annotated[int, PlainValidator(units.WIDTH.parse), WithJsonSchema(WIDTH_SCHEMA)]
+Width = Annotated[int, *quantity(units.WIDTH, "85mm", "178mm")]
 Time = Annotated[int, PlainValidator(units.TIME.parse), WithJsonSchema(TIME_SCHEMA)]
-
-
-def _both(
-    parse: Callable[[object], Any], one: dict[str, Any], *models: type[FileModel]
-) -> tuple[PlainValidator, SchemaOnDemand]:
-    return PlainValidator(_by_direction(parse)), SchemaOnDemand(lambda: _both_schema(either_schema(one, *models)))
-
-
-RateBoth = Annotated[Both[int], *_both(units.parse_link_rate, _RATE)]
-DelayBoth = Annotated[Both[int], *_both(units.DELAY.parse, _DELAY)]
-JitterBoth = Annotated[Both[Jitter], *_both(impairment.parse_jitter, impairment.DELAY, impairment.JitterEntry)]
-LossBoth = Annotated[
-    Both[Loss], *_both(impairment.parse_loss_model, impairment.PERCENT, *impairment.LOSS_ENTRIES.values())
-]
-ChanceBoth = Annotated[Both[Chance], *_both(impairment.parse_chance, impairment.PERCENT)]
-ReorderBoth = Annotated[Both[Reorder], *_both(impairment.parse_reorder, impairment.PERCENT, impairment.ReorderEntry)]
-QueueBoth = Annotated[Both[Queue], *_both(impairment.parse_queue, impairment.QUEUE, impairment.QueueEntry)]
 
 
 def _parse_end(value: object) -> tuple[str, ...]:
@@ -178,7 +161,7 @@ FileVersion = Annotated[int, PlainValidator(_parse_version), WithJsonSchema({"co
 
 
 def _snaplen(value: object) -> int:
-    """Bytes: a bare number as for tcpdump -s, or a size."""
+    """Return bytes from a bare number, as for tcpdump -s, or from a size."""
     bytes_ = value if isinstance(value, int) and not isinstance(value, bool) else units.SIZE.parse(value)
     return Whole(0, 262_144, "tcpdump takes no more of a packet, and 0 for all of it").bound(bytes_)
 
@@ -201,7 +184,7 @@ CaptureSize = Annotated[int, PlainValidator(_capture_size), WithJsonSchema(VOLUM
 
 
 def _parse_subnets(value: object) -> IPv4Network:
-    """A network of 256 subnets with 24 bits each."""
+    """Parse a network of 256 subnets with 24 bits each."""
     try:
         network = IPv4Network(value) if isinstance(value, str) else None
     except ValueError:

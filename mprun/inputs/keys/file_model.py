@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from dataclasses import fields
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from mprun.model.problem import Notes, ValuePath, name_nearest
 from mprun.model.scalar import name_value
+
+ValueT = TypeVar("ValueT")
+# A problem of a mapping: the key, or the path below the mapping, and the message.
+KeyProblem = tuple[str | ValuePath, str]
 
 
 class FileModel(BaseModel):
@@ -29,6 +34,31 @@ class FileModel(BaseModel):
 
     # Keys that a person may look for here, and where they belong.
     ELSEWHERE: ClassVar[Mapping[str, str]] = {}
+
+    def find_conflicts(self) -> Iterator[KeyProblem]:
+        """Yield the problems of keys whose values do not fit together."""
+        return iter(())
+
+    @model_validator(mode="after")
+    def _refuse_conflicts(self) -> Self:
+        problems = {(key,) if isinstance(key, str) else key: message for key, message in self.find_conflicts()}
+        if problems:
+            raise refuse(problems, self)
+        return self
+
+    def fill(self, kind: type[ValueT], **others: Any) -> ValueT:
+        """Return a value of a dataclass whose fields have the names of fields of this model.
+
+        A list becomes a tuple, and a mapping becomes a tuple of its items. others: further fields.
+        """
+        own = {one.name for one in fields(kind)} & type(self).model_fields.keys() - others.keys()  # type: ignore[arg-type]
+        return kind(**{name: _freeze(getattr(self, name)) for name in own}, **others)
+
+
+def _freeze(value: object) -> object:
+    if isinstance(value, dict):
+        return tuple(value.items())
+    return tuple(value) if isinstance(value, list) else value
 
 
 Model = TypeVar("Model", bound=FileModel)
@@ -48,14 +78,14 @@ def check(model: type[Model], values: Mapping[str, object], notes: Notes, positi
 
 
 def explain(model: type[FileModel], error: ValidationError) -> Iterator[tuple[ValuePath, str]]:
-    """Each problem that pydantic found in values for a model: its path and our message."""
+    """Yield each problem that pydantic found in values for a model: its path and the message."""
     for detail in error.errors(include_url=False):
         path, owner = _locate(model, detail["loc"])
         yield path, _say(detail, path, owner)
 
 
 def salvage(model: type[Model], values: Mapping[str, object]) -> Model | None:
-    """A model of the values without the faulty ones. None if the rest is not enough."""
+    """Return a model of the values without those that have problems. None if too few values are left."""
     rest = deepcopy(dict(values))
     for _ in range(4):
         try:
@@ -81,7 +111,7 @@ def _remove(values: dict[str, object], path: ValuePath) -> None:
 
 
 def refuse(problems: Mapping[ValuePath, str], value: object) -> ValidationError:
-    """An error with problems below the value of a validator, each at its own path."""
+    """Return an error with several problems of one value, each at its path below the value."""
     return ValidationError.from_exception_data(
         "value",
         [
@@ -107,6 +137,7 @@ def read_fields(model: type[FileModel], value: Mapping[Any, object]) -> dict[str
 
 
 def known_keys(model: type[BaseModel]) -> list[str]:
+    """The keys of a model as a file has them."""
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
@@ -134,7 +165,7 @@ def _locate(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[Va
 
 
 def _bare(kind: Any) -> Any:
-    """A type without its metadata and without None."""
+    """Return a type without its metadata and without None."""
     while True:
         if get_origin(kind) is Annotated:
             kind = get_args(kind)[0]
@@ -152,7 +183,7 @@ def _mapping_of(kind: Any) -> type[FileModel] | None:
 
 
 def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -> str:
-    """A problem in our words."""
+    """Return the message of a problem that pydantic has found."""
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     if kind == "mprun":
         return str(context["text"])
@@ -203,7 +234,7 @@ def _example(owner: type[FileModel] | None, key: str) -> str:
 
 
 def _flow(value: object) -> str:
-    """A value as YAML on one line."""
+    """Return a value as YAML on one line."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list):

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The impairments of a direction of a link besides rate and delay, as in a file (tc-netem(8)).
+"""The properties of a direction of a link, as in a file (tc-netem(8)).
 
-Each kind is one value (`1%`, `5ms`, `80packets`) or a mapping with options. Parsers return values of `spec`. `link`
-checks that they agree.
+Each property is one value (`1%`, `5ms`, `80packets`) or a mapping with options. A mapping with `forward` and `reverse`
+has a value for each direction. Parsers return values of `spec`. `link` checks that they fit together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Any, get_args
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import Field, GetJsonSchemaHandler, PlainValidator, WithJsonSchema, create_model
-from pydantic_core import CoreSchema
+from pydantic import Field, PlainValidator, WithJsonSchema, create_model
 
+from mprun.inputs.keys.field import JsonSchema, SchemaOnDemand, either_schema, mapping_schema, quantity, text_schema
 from mprun.inputs.keys.file_model import FileModel, read_fields, refuse
 from mprun.model import units
 from mprun.model.discipline import DISCIPLINES, LOSS_MODELS, OPTIONS, DisciplineName, Option, OptionKind
@@ -22,38 +21,9 @@ from mprun.model.problem import ValuePath, name_nearest
 from mprun.model.scalar import name_value
 from mprun.model.spec import ONE_BDP, Chance, Distribution, FourState, GilbertElliott, Jitter, Loss, Queue, Reorder
 
-KeySchema = dict[str, Any]
-
-
-def text_schema(pattern: str, *examples: str) -> KeySchema:
-    """The JSON Schema of a quantity."""
-    return {"type": "string", "pattern": pattern, "examples": list(examples)}
-
-
-@dataclass(frozen=True)
-class SchemaOnDemand:
-    """Metadata of a type: the function that returns its JSON Schema. Only an editor's schema needs the schema."""
-
-    make: Callable[[], KeySchema]
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> KeySchema:
-        return self.make()
-
-
-def _mapping_schema(model: type[FileModel]) -> KeySchema:
-    """The JSON Schema of a mapping that is one of several forms of a value."""
-    schema = model.model_json_schema()
-    properties = {
-        name: {key: one for key, one in inner.items() if key not in ("title", "default")}
-        for name, inner in schema["properties"].items()
-    }
-    required = schema.get("required", [])
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
-def either_schema(one: KeySchema, *models: type[FileModel]) -> KeySchema:
-    """The JSON Schema of a value, or of a mapping instead of it."""
-    return {"oneOf": [one, *map(_mapping_schema, models)]} if models else one
+FieldT = TypeVar("FieldT")
+# A value for each direction: forward and reverse.
+Both = tuple[FieldT | None, FieldT | None]
 
 
 def _count(least: int, most: int, reason: str, *examples: int) -> tuple[PlainValidator, WithJsonSchema]:
@@ -64,7 +34,7 @@ def _count(least: int, most: int, reason: str, *examples: int) -> tuple[PlainVal
             raise ValueError(f"{name_value(value)} is not a whole number from {least} to {most}: {reason}")
         return value
 
-    schema: KeySchema = {"type": "integer", "minimum": least, "maximum": most}
+    schema: JsonSchema = {"type": "integer", "minimum": least, "maximum": most}
     return PlainValidator(parse), WithJsonSchema(schema | ({"examples": list(examples)} if examples else {}))
 
 
@@ -79,7 +49,7 @@ PERCENT = text_schema(units.PERCENT_PATTERN, "1%", "25%")
 DELAY = text_schema(units.DELAY.pattern, "5ms")
 QUEUE = text_schema(units.QUEUE_PATTERN, "80packets", "1bdp")
 
-_Delay = Annotated[int, PlainValidator(units.DELAY.parse), WithJsonSchema(DELAY)]
+_Delay = Annotated[int, *quantity(units.DELAY, "5ms")]
 _Share = Annotated[float, PlainValidator(units.parse_ratio), WithJsonSchema(PERCENT)]
 _Chance = Annotated[float, PlainValidator(units.parse_loss), WithJsonSchema(PERCENT)]
 _Correlation = Annotated[float, PlainValidator(_parse_correlation), WithJsonSchema(PERCENT)]
@@ -126,7 +96,7 @@ class ReorderEntry(FileModel):
 
 
 def parse_jitter(value: object) -> Jitter:
-    """`5ms` or `{amount: 5ms, correlation: 25%, distribution: normal}`."""
+    """Parse `5ms` or `{amount: 5ms, correlation: 25%, distribution: normal}`."""
     return Jitter(**read_fields(JitterEntry, value)) if isinstance(value, dict) else Jitter(units.DELAY.parse(value))
 
 
@@ -136,7 +106,7 @@ def parse_chance(value: object) -> Chance:
 
 
 def parse_reorder(value: object) -> Reorder:
-    """`25%` or `{probability: 25%, gap: 5}`."""
+    """Parse `25%` or `{probability: 25%, gap: 5}`."""
     return Reorder(**read_fields(ReorderEntry, value)) if isinstance(value, dict) else Reorder(units.parse_loss(value))
 
 
@@ -159,7 +129,7 @@ def _parse_states(model: str, value: object) -> dict[str, float]:
 
 def _make_loss(model: str, description: str) -> type[FileModel]:
     """Return the model of the mapping that names a loss model."""
-    inner = PlainValidator(partial(_parse_states, model)), SchemaOnDemand(partial(_mapping_schema, _STATES[model]))
+    inner = PlainValidator(partial(_parse_states, model)), SchemaOnDemand(partial(mapping_schema, _STATES[model]))
     fields: dict[str, Any] = {model: (Annotated[dict[str, float], *inner], Field(description=description))}
     return create_model("_Loss", __base__=FileModel, **fields)
 
@@ -172,7 +142,7 @@ LOSS_ENTRIES: Mapping[str, type[FileModel]] = {
 
 
 def parse_loss_model(value: object) -> Loss:
-    """`1%`, `{random: 1%, correlation: 25%}`, `{gemodel: {p: 1%, r: 10%}}` or `{state: {p13: 1%}}`."""
+    """Parse `1%`, `{random: 1%, correlation: 25%}`, `{gemodel: {p: 1%, r: 10%}}` or `{state: {p13: 1%}}`."""
     if not isinstance(value, dict):
         return Chance(units.parse_loss(value))
     models = [name for name in LOSS_ENTRIES if name in value]
@@ -194,7 +164,7 @@ def parse_loss_model(value: object) -> Loss:
 _TYPES: Mapping[OptionKind, Any] = {
     "flag": bool,
     "ns": _Delay,
-    "bytes": Annotated[int, PlainValidator(units.SIZE.parse), WithJsonSchema(text_schema(units.SIZE.pattern, "15kb"))],
+    "bytes": Annotated[int, *quantity(units.SIZE, "15kb")],
     "share": _Share,
 }
 
@@ -220,9 +190,9 @@ QueueEntry = create_model("QueueEntry", __base__=_AnyQueueEntry, **_FIELDS)
 
 
 def parse_queue(value: object) -> Queue:
-    """`80packets` or `{limit: 80packets, discipline: codel, target: 5ms, ecn: true}`.
+    """Parse `80packets` or `{limit: 80packets, discipline: codel, target: 5ms, ecn: true}`.
 
-    Without a limit it is one BDP.
+    Without a limit the queue is one BDP.
     """
     if not isinstance(value, dict):
         return units.parse_queue(value)
@@ -243,3 +213,59 @@ def parse_queue(value: object) -> Queue:
     if problems:
         raise refuse(problems, value)
     return Queue(limit.amount, limit.unit, name, dict(sorted(options.items())))
+
+
+def _by_direction(parse: Callable[[object], FieldT]) -> Callable[[object], Both[FieldT]]:
+    """Return a parser of one value for both directions, or of a mapping with `forward`, `reverse` or both."""
+
+    @cache
+    def entry() -> type[FileModel]:
+        """Return the model of the mapping, which few files need."""
+        one: Any = Annotated[Any, PlainValidator(parse)]
+        return create_model("DirectionsEntry", __base__=FileModel, forward=(one, None), reverse=(one, None))
+
+    def read(value: object) -> Both[FieldT]:
+        if not isinstance(value, dict) or (value and not value.keys() & {"forward", "reverse"}):
+            both = parse(value)
+            return both, both
+        parsed = read_fields(entry(), value)
+        if not parsed:
+            raise ValueError("is empty: write 'forward', 'reverse' or both")
+        return parsed.get("forward"), parsed.get("reverse")
+
+    return read
+
+
+def spread_directions(position: ValuePath, value: object) -> Iterator[tuple[ValuePath, object]]:
+    """Yield a written value with its place, or the value of each direction with the place of the direction."""
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield (*position, key), one
+    elif value is not None:
+        yield position, value
+
+
+def _both_schema(one: dict[str, Any]) -> dict[str, Any]:
+    directions = {
+        "forward": {**one, "description": "The direction from the first end to the second."},
+        "reverse": {**one, "description": "The direction from the second end to the first."},
+    }
+    each = {"type": "object", "properties": directions, "additionalProperties": False, "minProperties": 1}
+    return {"oneOf": [one, each]}
+
+
+def _both(
+    parse: Callable[[object], Any], one: dict[str, Any], *models: type[FileModel]
+) -> tuple[PlainValidator, SchemaOnDemand]:
+    """The metadata of a property: the parser and the schema of its value, and the models of its mappings."""
+    return PlainValidator(_by_direction(parse)), SchemaOnDemand(lambda: _both_schema(either_schema(one, *models)))
+
+
+_RATE = text_schema(units.RATE.pattern, "20mbit", "500kbit", "1gbit")
+RateBoth = Annotated[Both[int], *_both(units.parse_link_rate, _RATE)]
+DelayBoth = Annotated[Both[int], *_both(units.DELAY.parse, text_schema(units.DELAY.pattern, "20ms", "500us"))]
+JitterBoth = Annotated[Both[Jitter], *_both(parse_jitter, DELAY, JitterEntry)]
+LossBoth = Annotated[Both[Loss], *_both(parse_loss_model, PERCENT, *LOSS_ENTRIES.values())]
+ChanceBoth = Annotated[Both[Chance], *_both(parse_chance, PERCENT)]
+ReorderBoth = Annotated[Both[Reorder], *_both(parse_reorder, PERCENT, ReorderEntry)]
+QueueBoth = Annotated[Both[Queue], *_both(parse_queue, QUEUE, QueueEntry)]

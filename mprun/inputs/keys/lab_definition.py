@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema
 
 from mprun.inputs.keys.field import FileVersion, Name, Time
-from mprun.inputs.keys.file_model import FileModel
+from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.statements.expression import Expression, parse, parse_value
 
 LabProfile = Literal["quick", "published"]
@@ -89,13 +90,11 @@ class ValueEntry(FileModel):
         None, description="The measured value, as in a statement.", examples=["xp_tcp.bulk.goodput"]
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> ValueEntry:
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.series is None and self.here is None:
-            raise ValueError("has no value: write 'series' (of published.csv), 'here' (measured) or both")
-        if self.series is None and self.x is not None:
-            raise ValueError("has 'x' and no 'series': write both")
-        return self
+            yield (), "has no value: write 'series' (of published.csv), 'here' (measured) or both"
+        elif self.series is None and self.x is not None:
+            yield (), "has 'x' and no 'series': write both"
 
 
 class CheckEntry(FileModel):
@@ -194,17 +193,15 @@ class FigureEntry(FileModel):
         examples=["MPTCP sends more packets"],
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> FigureEntry:
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         compared = bool(self.checks or self.not_comparable)
         if compared == bool(self.not_measured):
             what = "is both compared and not measured" if compared else "has no verdict"
-            raise ValueError(f"{what}: write 'checks', 'not_comparable' or both, or else 'not_measured'")
-        if self.command and not self.not_measured:
-            raise ValueError("has 'command' and no 'not_measured': remove 'command'")
-        if self.values and not self.quantity:
-            raise ValueError("has values of no quantity: write 'quantity', as in 'quantity: goodput'")
-        return self
+            yield (), f"{what}: write 'checks', 'not_comparable' or both, or else 'not_measured'"
+        elif self.command and not self.not_measured:
+            yield (), "has 'command' and no 'not_measured': remove 'command'"
+        elif self.values and not self.quantity:
+            yield (), "has values of no quantity: write 'quantity', as in 'quantity: goodput'"
 
 
 class QuestionEntry(FileModel):

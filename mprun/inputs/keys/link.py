@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
-from mprun.inputs.keys.field import (
-    MTU,
+from mprun.inputs.keys.field import MTU, Rtt
+from mprun.inputs.keys.file_model import FileModel, refuse
+from mprun.inputs.keys.impairment import (
     ChanceBoth,
     DelayBoth,
     JitterBoth,
@@ -18,9 +19,7 @@ from mprun.inputs.keys.field import (
     QueueBoth,
     RateBoth,
     ReorderBoth,
-    Rtt,
 )
-from mprun.inputs.keys.file_model import FileModel, refuse
 from mprun.inputs.keys.profile import PROFILES
 from mprun.model.distribution import SHAPES, largest_amount_ns, least_delay_ns
 from mprun.model.problem import ValuePath, tell_unknown
@@ -35,6 +34,10 @@ def _parse_profile(value: object) -> str:
 
 
 ProfileName = Annotated[str, PlainValidator(_parse_profile), WithJsonSchema({"enum": list(PROFILES)})]
+
+
+# The keys of the fields of Direction whose names have a unit.
+_KEYS = {"rate_bit_per_s": "rate", "delay_ns": "delay"}
 
 
 class DirectionProperties(FileModel):
@@ -72,17 +75,10 @@ class DirectionProperties(FileModel):
     )
 
     def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Forward and reverse: the values of this entry by field of Direction. A chance or jitter of zero is None."""
-        values: dict[str, tuple[Any, Any] | None] = {
-            "rate_bit_per_s": self.rate,
-            "delay_ns": self.delay if self.rtt is None else (self.rtt // 2, self.rtt // 2),
-            "jitter": self.jitter,
-            "loss": self.loss,
-            "duplicate": self.duplicate,
-            "corrupt": self.corrupt,
-            "reorder": self.reorder,
-            "queue": self.queue,
-        }
+        """Return the values of this entry by field of Direction: forward, reverse. A zero chance or jitter is None."""
+        values = {one.name: getattr(self, _KEYS.get(one.name, one.name)) for one in fields(Direction)}
+        if self.rtt is not None:
+            values["delay_ns"] = (self.rtt // 2, self.rtt // 2)
         forward, reverse = (
             {
                 name: None if _is_nothing(both[n]) else both[n]
@@ -94,7 +90,7 @@ class DirectionProperties(FileModel):
         return forward, reverse
 
     def over(self, base: tuple[Direction, Direction]) -> tuple[Direction, Direction]:
-        """Forward and reverse: the values of this entry over the values of `base`."""
+        """Return `base`, forward and reverse, with the values of this entry."""
         forward, reverse = (replace(way, **values) for way, values in zip(base, self.given(), strict=True))
         return forward, reverse
 
@@ -190,7 +186,7 @@ class LinkProperties(DirectionProperties):
         return find_disagreements(forward, reverse)
 
     def directions(self) -> tuple[Direction, Direction]:
-        """Forward and reverse."""
+        """Return the link forward and reverse, with the values of its profile."""
         return self.over(PROFILES[self.profile].directions if self.profile else (Direction(), Direction()))
 
     def join(

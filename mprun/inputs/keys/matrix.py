@@ -81,7 +81,7 @@ class RangeEntry(FileModel):
                     yield (first + (last - first) * share).quantize(Decimal("1e-9"))
 
     def _read(self, field: str, key: str) -> tuple[Decimal, str]:
-        """A number and its unit."""
+        """Return a number and its unit."""
         value = getattr(self, field)
         found = split_number(value)
         if found is None:

@@ -7,12 +7,13 @@ those that Honda et al. (IMC 2011) found between hosts, and for which RFC 8684 s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mprun.inputs.keys.field import Name, Whole
-from mprun.inputs.keys.file_model import FileModel, refuse
+from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.model.spec import (
     AlteredOption,
     Firewall,
@@ -87,23 +88,23 @@ class MiddleboxEntry(FileModel):
         None, description="A transparent proxy that terminates TCP connections and opens new ones.", examples=[{}]
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> MiddleboxEntry:
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         does = [name for name in _BEHAVIOURS if getattr(self, name) not in (None, [])]
         if not does:
-            raise ValueError(f"does nothing: write {', '.join(repr(name) for name in _BEHAVIOURS[:-1])} or 'proxy'")
+            yield (), f"does nothing: write {', '.join(repr(name) for name in _BEHAVIOURS[:-1])} or 'proxy'"
+            return
         for n, option in enumerate(self.alter):
             if {option, "mptcp"} & set(self.strip):
-                raise refuse({("alter", n): f"'{option}' is removed by 'strip': remove it from one of the two"}, self)
+                yield ("alter", n), f"'{option}' is removed by 'strip': remove it from one of the two"
+                return
         for name, why in (
             ("rewrite_sequence", "connection tracking would see different numbers in each direction"),
             ("proxy", "the proxy's own connections would bypass it"),
         ):
             others = [other for other in does if other not in (name, "strip", "alter")]
             if name in does and others:
-                message = f"conflicts with '{others[0]}', as {why}: give each its own router"
-                raise refuse({(name,): message}, self)
-        return self
+                yield name, f"conflicts with '{others[0]}', as {why}: give each its own router"
+                return
 
     def value(self) -> Middlebox:
         return Middlebox(

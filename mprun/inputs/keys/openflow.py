@@ -37,13 +37,15 @@ IdleTimeout = Annotated[int, PlainValidator(_parse_idle_timeout), WithJsonSchema
 class ControllerEntry(FileModel):
     """The controller of a reactive switch."""
 
-    delay: Time = Field(
+    delay_ns: Time = Field(
         0,
+        alias="delay",
         description="The one-way delay between switch and controller. The first packet of a flow waits twice this "
         "delay.",
     )
-    idle_timeout: IdleTimeout = Field(
+    idle_timeout_s: IdleTimeout = Field(
         10,
+        alias="idle_timeout",
         description="The time after which the switch removes a flow without packets. 0s keeps flows for ever.",
         json_schema_extra={"default": "10s"},
     )
@@ -88,11 +90,10 @@ class OpenFlowEntry(FileModel):
 
     def resolve(self) -> OpenFlow:
         mode: Forwarding = self.mode or ("reactive" if self.controller else "flows" if self.flows else "learning")
-        entry = self.controller or ControllerEntry()  # type: ignore[call-arg]  # pydantic's defaults
-        return OpenFlow(
+        controller = (self.controller or ControllerEntry.model_validate({})).fill(Controller)
+        return self.fill(
+            OpenFlow,
             mode=mode,
-            flows=tuple(self.flows),
-            groups=tuple(self.groups),
             hashed_by=self.hash or "connection",
-            controller=Controller(entry.delay, entry.idle_timeout, entry.match) if mode == "reactive" else None,
+            controller=controller if mode == "reactive" else None,
         )

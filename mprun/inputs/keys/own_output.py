@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema
 
 from mprun.inputs.keys.field import Name
-from mprun.inputs.keys.file_model import FileModel, refuse
+from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.model import units
 from mprun.model.metric import Better, Unit
-from mprun.model.problem import ValuePath
 from mprun.model.spec import Flow
 from mprun.model.table_columns import TABLES
 
@@ -39,7 +38,10 @@ def _parse_unit(value: object) -> str:
 
 
 def _parse_regex(value: object) -> str:
-    """A regular expression that is searched in linear time. It needs no counted repetitions, which may be large."""
+    """Return a regular expression that can be searched in linear time.
+
+    Counted repetitions, which may be large, are refused.
+    """
     if not isinstance(value, str) or not value:
         raise ValueError("is no text: write a regular expression, as in 'latency: ([0-9.]+) ms'")
     if len(value) > MOST_REGEX:
@@ -105,20 +107,15 @@ class MetricEntry(FileModel):
         examples=["lower"],
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> MetricEntry:
-        problems: dict[ValuePath, str] = {}
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         ways = [way for way in (self.regex, self.json_path, self.column) if way is not None]
         if len(ways) != 1:
             what = "finds no value" if not ways else "finds its values in several ways"
-            problems[()] = f"{what}: write one of 'regex', 'json' and 'column'"
+            yield (), f"{what}: write one of 'regex', 'json' and 'column'"
         if self.file is not None and self.of is not None:
-            problems[("of",)] = "conflicts with 'file': remove one of the two"
+            yield "of", "conflicts with 'file': remove one of the two"
         if self.take == "count" and self.unit != "count":
-            problems[("unit",)] = "is not the unit of a number of values: remove it"
-        if problems:
-            raise refuse(problems, self)
-        return self
+            yield "unit", "is not the unit of a number of values: remove it"
 
     def plain(self) -> dict[str, Any]:
         """Return the entry as plain values, without what is missing."""
@@ -146,18 +143,13 @@ class TableEntry(FileModel):
         examples=[{"delay": "ms"}],
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> TableEntry:
-        problems: dict[ValuePath, str] = {}
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.name in TABLES:
-            problems[("name",)] = f"'{self.name}' is a table that mprun makes: write another name"
+            yield "name", f"'{self.name}' is a table that mprun makes: write another name"
         if self.time is None and self.clock != "start":
-            problems[("clock",)] = "needs 'time': name the column with the times"
+            yield "clock", "needs 'time': name the column with the times"
         if self.time is not None and OUTPUT_UNITS[self.units.get(self.time, "s")][0] != "time":
-            problems[("units",)] = f"has no time for '{self.time}': write one, as in '{self.time}: ms'"
-        if problems:
-            raise refuse(problems, self)
-        return self
+            yield "units", f"has no time for '{self.time}': write one, as in '{self.time}: ms'"
 
     def plain(self) -> dict[str, Any]:
         """Return the entry as plain values, without what is missing."""

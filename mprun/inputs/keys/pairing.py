@@ -81,7 +81,7 @@ def find_hosts(wanted: str, hosts: Sequence[str]) -> Several:
 
 
 def gather_hosts(wanted: str | Several, hosts: Sequence[str]) -> Several:
-    """All hosts of a list, each once. Entries without a match are left out, as another check reports them."""
+    """Return all hosts of a list, each once. Entries without a match are left out, as another check reports them."""
     names = (wanted,) if isinstance(wanted, str) else wanted
     return tuple(dict.fromkeys(host for name in names for host in find_hosts(name, hosts)))
 

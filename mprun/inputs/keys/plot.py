@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mprun.inputs.keys.field import Name, Width
-from mprun.inputs.keys.file_model import FileModel, refuse
+from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.model.axis import read_axis
-from mprun.model.problem import ValuePath
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Plot, PlotForm, SampleKind, SeriesName
 
@@ -112,70 +111,44 @@ class PlotEntry(FileModel):
         description="Texts to show in place of names: of paths, flows, metrics, axes or values.",
         examples=[{"path0": "Wi-Fi", "path1": "LTE"}],
     )
-    width: Width | None = Field(
+    width_um: Width | None = Field(
         None,
+        alias="width",
         description="The width of the figure's PDF. Default: 85mm, the width of a paper's column.",
         examples=["178mm"],
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> PlotEntry:
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         kinds = [kind for kind in ("series", "table", "metric") if getattr(self, kind) is not None]
         if len(kinds) != 1:
             what = "shows two things" if kinds else "shows nothing"
-            raise ValueError(
-                f"{what}: write 'series' or 'table' (over a run's time) or 'metric' (over a sweep's cells)"
-            )
-        problems: dict[ValuePath, str] = (
-            {("names",): "has an empty name: write one, as in 'path0: Wi-Fi'"} if ("" in self.names) else {}
-        )
+            yield (), f"{what}: write 'series' or 'table' (over a run's time) or 'metric' (over a sweep's cells)"
+            return
+        if "" in self.names:
+            yield "names", "has an empty name: write one, as in 'path0: Wi-Fi'"
         if (self.column is None) == (self.table is not None):
             missing = "name a column of the CSV file" if self.table else "write 'table' too, or remove it"
-            problems[("column",)] = f"{'is missing' if self.table else 'needs a table'}: {missing}"
+            yield "column", f"{'is missing' if self.table else 'needs a table'}: {missing}"
         if self.metric is None:
             for key in _OF_METRICS:
                 if getattr(self, key):
-                    problems[(key,)] = f"is for 'metric', not for '{kinds[0]}': remove it"
+                    yield key, f"is for 'metric', not for '{kinds[0]}': remove it"
         else:
             if self.flow is not None:
-                problems[("flow",)] = "is not for 'metric', which names its flow: remove it"
+                yield "flow", "is not for 'metric', which names its flow: remove it"
             if self.over is None:
-                problems[("over",)] = "is missing: name an axis of the matrix"
+                yield "over", "is missing: name an axis of the matrix"
             if self.form == "heat" and self.by is None:
-                problems[("by",)] = "is missing: a heat map has two axes of the matrix"
+                yield "by", "is missing: a heat map has two axes of the matrix"
             if self.form == "heat" and self.log:
-                problems[("log",)] = "a heat map has no logarithmic axes: remove it"
+                yield "log", "a heat map has no logarithmic axes: remove it"
             elif self.form in ("bar", "box") and "x" in self.log:
-                problems[("log",)] = (
-                    f"each value has a place of its own along '{self.form}': remove 'x', or write 'line'"
-                )
+                yield "log", f"each value has a place of its own along '{self.form}': remove 'x', or write 'line'"
             elif len(set(self.log)) < len(self.log):
-                problems[("log",)] = "has an entry twice: remove one"
+                yield "log", "has an entry twice: remove one"
         fitting = FORMS[self.series] if self.series else TABLE_FORMS if self.table else METRIC_FORMS
         if self.form is not None and self.form not in fitting:
-            problems[("form",)] = f"'{self.form}' does not fit here: write {' or '.join(fitting)}"
-        if problems:
-            raise refuse(problems, self)
-        return self
-
-    def plot(self) -> Plot:
-        return Plot(
-            self.series,
-            self.flow,
-            self.metric,
-            self.over,
-            self.by,
-            self.facet,
-            self.form,
-            tuple(self.log),
-            self.title,
-            self.table,
-            self.column,
-            self.x_title,
-            self.y_title,
-            tuple(self.names.items()),
-            self.width,
-        )
+            yield "form", f"'{self.form}' does not fit here: write {' or '.join(fitting)}"
 
 
 def choose_form(plot: Plot, values: Sequence[Scalar]) -> PlotForm:

@@ -45,16 +45,20 @@ Controls = Annotated[
 class FloorsEntry(FileModel):
     """Conditions below which no run is made, because a violation there would say nothing."""
 
-    queue: Annotated[int, Whole(1, 1_000_000, "a queue holds one packet at least")] = Field(
-        search_space.LEAST_QUEUE, description="The least queue of a link, in packets."
+    queue_packets: Annotated[int, Whole(1, 1_000_000, "a queue holds one packet at least")] = Field(
+        search_space.LEAST_QUEUE, alias="queue", description="The least queue of a link, in packets."
     )
-    buffer: Bytes = Field(
+    buffer_bytes: Bytes = Field(
         search_space.LEAST_BUFFER,
+        alias="buffer",
         description="The least limit of the send and receive buffers of hosts (`net.ipv4.tcp_wmem`, `tcp_rmem`).",
         examples=["65536bytes"],
     )
-    duration: Time = Field(
-        search_space.LEAST_DURATION_NS, description="The least duration of a flow that has one.", examples=["1s"]
+    duration_ns: Time = Field(
+        search_space.LEAST_DURATION_NS,
+        alias="duration",
+        description="The least duration of a flow that has one.",
+        examples=["1s"],
     )
 
 

@@ -2,7 +2,7 @@
 """The models of the topology file.
 
 A topology is written out (`nodes` and `links`), or made by a generator (`topology` and the keys of that generator, see
-`mprun.topologies`).
+`mprun.inputs.generators`).
 """
 
 from __future__ import annotations

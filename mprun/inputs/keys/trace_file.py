@@ -20,6 +20,10 @@ from mprun.model.units import NS_PER_MS, NS_PER_S, TIME, QuantityError, hold_rat
 MOST_INTERVALS = 1_000_000
 
 
+# The line of a row, its time in ns, and its non-empty cells.
+ReadRow = tuple[int, int, Mapping[str, str | dict[str, str]]]
+
+
 class TraceError(ValueError):
     """A faulty line. line: from 1."""
 
@@ -81,13 +85,12 @@ def read_rates(text: str, interval_ns: int) -> RateTrace:
     return RateTrace(tuple((n * interval_ns, rate) for n, rate in enumerate(rates)), len(rates) * interval_ns)
 
 
-def read_schedule(
-    text: str, properties: tuple[str, ...]
-) -> Iterator[tuple[int, int, Mapping[str, str | dict[str, str]]]]:
-    """Return line, time in ns and the non-empty cells, row by row. A cell for one direction is a mapping.
+def read_schedule(text: str, properties: tuple[str, ...]) -> list[ReadRow]:
+    """Return the rows of a schedule. A cell for one direction is a mapping. Raises TraceError."""
+    return list(_read_rows(text, properties))
 
-    Raises TraceError.
-    """
+
+def _read_rows(text: str, properties: tuple[str, ...]) -> Iterator[ReadRow]:
     rows = csv.reader(text.splitlines())
     header = [cell.strip() for cell in next(rows, [])]
     while header and header[0].startswith("#"):
@@ -143,7 +146,7 @@ def _by_property(names: list[str], cells: list[str]) -> dict[str, str | dict[str
 
 
 def number_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Numbered lines that are not empty. Raises TraceError if there is none."""
+    """Yield the lines that are not empty with their numbers. Raises TraceError if there are none."""
     found = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):

@@ -10,14 +10,13 @@ name.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema
 
-from mprun.inputs.keys.field import TIME_SCHEMA, VOLUME_SCHEMA, Name, Time, Whole
-from mprun.inputs.keys.file_model import FileModel, refuse
-from mprun.inputs.keys.impairment import text_schema
+from mprun.inputs.keys.field import TIME_SCHEMA, VOLUME_SCHEMA, Name, Time, Whole, quantity
+from mprun.inputs.keys.file_model import FileModel, KeyProblem, refuse
 from mprun.inputs.keys.pairing import Hosts, Pairing
 from mprun.model import units
 from mprun.model.problem import ValuePath
@@ -93,9 +92,7 @@ CongestionName = Annotated[
 Size = Annotated[int, PlainValidator(_parse_least_size), WithJsonSchema(VOLUME_SCHEMA)]
 PositiveTime = Annotated[int, PlainValidator(_parse_positive_time), WithJsonSchema(TIME_SCHEMA)]
 # A rate in bits of payload per second.
-FlowRate = Annotated[
-    int, PlainValidator(units.RATE.parse), WithJsonSchema(text_schema(units.RATE.pattern, "10mbit", "500kbit"))
-]
+FlowRate = Annotated[int, *quantity(units.RATE, "10mbit", "500kbit")]
 PORT = Whole(1, 65_535, "a port has 16 bits, and 0 is none")
 
 
@@ -105,20 +102,17 @@ class RepetitionEntry(FileModel):
     times: Annotated[int, Whole(2, MOST_REPETITIONS, "1 is no repetition, and a run shows no more")] = Field(
         description="The total number of flows.", examples=[3]
     )
-    interval: PositiveTime | None = Field(
-        None, description="The time from the start of a flow to the start of the next."
+    interval_ns: PositiveTime | None = Field(
+        None, alias="interval", description="The time from the start of a flow to the start of the next."
     )
-    pause: Time | None = Field(None, description="The time from the end of a flow to the start of the next.")
+    pause_ns: Time | None = Field(
+        None, alias="pause", description="The time from the end of a flow to the start of the next."
+    )
 
-    @model_validator(mode="after")
-    def _agree(self) -> RepetitionEntry:
-        if (self.interval is None) == (self.pause is None):
-            what = "is missing" if self.interval is None else "conflicts with 'pause'"
-            raise refuse({("interval",): f"{what}: write 'interval: 10s' (start to start) or 'pause: 1s'"}, self)
-        return self
-
-    def repetition(self) -> FlowRepetition:
-        return FlowRepetition(self.times, self.interval, self.pause)
+    def find_conflicts(self) -> Iterator[KeyProblem]:
+        if (self.interval_ns is None) == (self.pause_ns is None):
+            what = "is missing" if self.interval_ns is None else "conflicts with 'pause'"
+            yield "interval", f"{what}: write 'interval: 10s' (start to start) or 'pause: 1s'"
 
 
 class FlowEntry(FileModel):
@@ -191,7 +185,7 @@ class FlowEntry(FileModel):
             congestion=getattr(self, "congestion", None),
             background=self.background,
             group=group,
-            repetition=self.repeat.repetition() if self.repeat else None,
+            repetition=self.repeat.fill(FlowRepetition) if self.repeat else None,
         )
 
     def companions(self) -> dict[str, str]:

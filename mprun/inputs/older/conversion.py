@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way from the text of an older file to its tree and its problems."""
+"""Convert the text of an older file into a node tree, and list its problems."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from itertools import chain
 from yaml.nodes import MappingNode, Node
 
 from mprun.inputs.older.lines import OlderEntry
-from mprun.inputs.older.older_file import OlderFile
+from mprun.inputs.older.older_file import NodeValue, OlderFile, with_unit
 from mprun.model.problem import list_names
 
 _ON = {"1": True, "0": False}
@@ -98,7 +98,7 @@ def build(source: OlderFile) -> MappingNode | None:
         source.refuse_file("has no 'xpType': write one, as in 'xpType:iperf'")
     wants_mptcp = _switch(source, "mptcpEnabled", True)
     type_ = kind.value if kind else ""
-    items: dict[str, Node] = {"version": source.plain(1, line)}
+    items: dict[str, NodeValue] = {"version": 1}
     if kind is not None and type_ in _TRAFFIC:
         traffic = _TRAFFIC[type_](source, kind, wants_mptcp)
     else:
@@ -109,14 +109,15 @@ def build(source: OlderFile) -> MappingNode | None:
             source.refuse(kind, f"'{type_}' is not supported: {hint}" if hint else f"'{type_}': {types}")
     hosts = _hosts(source, traffic, wants_mptcp, line)
     if hosts:
-        items["hosts"] = source.mapping(hosts, line)
+        items["hosts"] = source.node(hosts, line)
     if traffic.flows:
-        items["traffic"] = source.sequence(traffic.flows, line)
+        items["traffic"] = source.node(traffic.flows, line)
     captures = _captures(source)
     if captures:
-        items["capture"] = source.sequence(captures, captures[0].start_mark.line + 1)
+        items["capture"] = source.node(captures)
     if traffic.pings:
-        items["probe"] = _probe(source, line)
+        # the older tool pinged each address
+        items["probe"] = source.node({"pings": source.whole_or("pingCount", 5, "one, as in '5'", line)})
     else:
         source.drop(("pingCount",), "this type of experiment sends no pings")
     _refuse_priorities(source)
@@ -133,31 +134,29 @@ def _none(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> _Traffic:
 
 
 def _ping(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> _Traffic:
-    return _Traffic([_flow(source, kind.line, "ping", "ping", _ENDS, {"count": _count(source, "pingCount", 5, kind)})])
+    return _Traffic([_flow(source, kind.line, "ping", "ping", {"count": _count(source, "pingCount", 5, kind)})])
 
 
 def _iperf(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> _Traffic:
-    duration = _seconds(source, "iperfTime", 10, kind)
-    properties = {"protocol": _protocol(source, kind, wants_mptcp), "duration": duration}
+    properties: dict[str, NodeValue] = {"protocol": _protocol(wants_mptcp)}
+    properties["duration"] = _seconds(source, "iperfTime", 10, kind)
     if source.has("iperfParallel"):
         properties["parallel"] = _count(source, "iperfParallel", 1, kind)
-    return _Traffic([_flow(source, kind.line, "iperf", "iperf3", _ENDS, properties)], mptcp=wants_mptcp)
+    return _Traffic([_flow(source, kind.line, "iperf", "iperf3", properties)], mptcp=wants_mptcp)
 
 
 def _msg(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> _Traffic:
     """Requests and answers of one size, with a pause of client and server before each."""
-    size = source.take("msgBytes")
-    line = kind.line if size is None else size.line
-    number = "1200" if size is None else source.whole(size, "bytes, as in '1200'")
-    properties = {
-        "protocol": _protocol(source, kind, wants_mptcp),
+    size = source.whole_or("msgBytes", 1200, "bytes, as in '1200'", kind.line, "bytes")
+    properties: dict[str, NodeValue] = {
+        "protocol": _protocol(wants_mptcp),
         "requests": _count(source, "msgNbRequests", 5, kind),
-        "request": source.quantity(number, "bytes", line),
-        "response": source.quantity(number, "bytes", line),
+        "request": size,
+        "response": size,
         "think": _seconds(source, "msgClientSleep", 5, kind),
         "server_think": _seconds(source, "msgServerSleep", 5, kind),
     }
-    return _Traffic([_flow(source, kind.line, "msg", "reqres", _ENDS, properties)], mptcp=wants_mptcp)
+    return _Traffic([_flow(source, kind.line, "msg", "reqres", properties)], mptcp=wants_mptcp)
 
 
 def _web(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> _Traffic:
@@ -165,34 +164,28 @@ def _web(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> _Traffic:
     file = source.take("file")
     if file is not None and file.value != "random":
         source.warn(file, "has no effect: the file holds zeros here, of the size that 'file_size' says")
-    size = source.take("file_size")
-    line = kind.line if size is None else size.line
-    number = "1024" if size is None else source.whole(size, "KiB, as in '1024'")
-    sizes = source.sequence([source.quantity(number, "kb", line)], line)
-    properties = {"protocol": _protocol(source, kind, wants_mptcp), "sizes": sizes}
-    return _Traffic([_flow(source, kind.line, kind.value, kind.value, _ENDS, properties)], mptcp=wants_mptcp)
+    size = source.whole_or("file_size", 1024, "KiB, as in '1024'", kind.line, "kb")
+    properties: dict[str, NodeValue] = {"protocol": _protocol(wants_mptcp), "sizes": source.node([size])}
+    return _Traffic([_flow(source, kind.line, kind.value, kind.value, properties)], mptcp=wants_mptcp)
 
 
 def _pquic(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> _Traffic:
     """A download of one file over QUIC. In the older program plugins added multipath; in the present one it is a
     property.
     """
-    size = source.take("pquicSize")
-    line = kind.line if size is None else size.line
-    number = "10240000" if size is None else source.whole(size, "bytes, as in '10240000'")
-    properties: dict[str, Node] = {"response": source.quantity(number, "bytes", line)}
+    response = source.whole_or("pquicSize", 10_240_000, "bytes, as in '10240000'", kind.line, "bytes")
+    properties: dict[str, NodeValue] = {"response": response}
     plugins = {end: source.take(f"pquic{end.capitalize()}Plugins") for end in _ENDS}
     common = source.take("pquicPlugins")
     chosen = {end: own or common for end, own in plugins.items()}
     named = {end: entry for end, entry in chosen.items() if entry is not None and entry.value}
     if named:
         schedulers = {end: _pquic_scheduler(source, entry) for end, entry in named.items()}
-        known = {end: source.text(name, named[end].line) for end, name in schedulers.items() if name}
+        known = {end: source.node(name, named[end].line) for end, name in schedulers.items() if name}
         position = next(iter(named.values())).line
-        properties["multipath"] = source.plain(True, position)
-        is_known = len(known) == len(named)
-        properties["scheduler"] = source.mapping(known, position) if is_known else source.refused(position)
-    return _Traffic([_flow(source, kind.line, "pquic", "quic", _ENDS, properties)])
+        properties["multipath"] = source.node(True, position)
+        properties["scheduler"] = source.node(known if len(known) == len(named) else None, position)
+    return _Traffic([_flow(source, kind.line, "pquic", "quic", properties)])
 
 
 def _pquic_scheduler(source: OlderFile, entry: OlderEntry) -> str | None:
@@ -211,13 +204,14 @@ def _pquic_scheduler(source: OlderFile, entry: OlderEntry) -> str | None:
 
 def _scenario(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> _Traffic:
     """An MPTCP connection over both paths, and a TCP connection on each path for some time."""
-    line = kind.line
-    flows: list[Node] = []
+    flows = []
     for n, (ends, start, duration) in enumerate(_SCENARIO):
-        properties: dict[str, Node] = {"protocol": _protocol(source, kind, wants_mptcp and n == 0)}
-        properties["start"] = source.text(f"{start}s", line)
-        properties["duration"] = source.text(f"{duration}s", line)
-        flows.append(_flow(source, line, f"iperf{n}", "iperf3", ends, properties))
+        properties = {
+            "protocol": _protocol(wants_mptcp and n == 0),
+            "start": f"{start}s",
+            "duration": f"{duration}s",
+        }
+        flows.append(_flow(source, kind.line, f"iperf{n}", "iperf3", properties, ends))
     hosts = tuple(host for ends, *_ in _SCENARIO for host in ends)
     return _Traffic(flows, hosts, mptcp=wants_mptcp, per_pair=_per_pair(source))
 
@@ -226,7 +220,7 @@ def _per_pair(source: OlderFile) -> Node | None:
     """Subflows for each pair of addresses. None if the file does not ask for more than one."""
     entry = source.take("iperfScenarioFMSublows")
     number = None if entry is None else source.whole(entry, "subflows for each pair of addresses, as in '1'")
-    return None if entry is None or number in (None, "1") else source.plain(number, entry.line)
+    return None if entry is None or number in (None, 1) else source.node(number, entry.line)
 
 
 _TRAFFIC: Mapping[str, Callable[[OlderFile, OlderEntry, bool], _Traffic]] = {
@@ -242,38 +236,29 @@ _TRAFFIC: Mapping[str, Callable[[OlderFile, OlderEntry, bool], _Traffic]] = {
 
 
 def _flow(
-    source: OlderFile, line: int, name: str, tool: str, ends: tuple[str, str], properties: Mapping[str, Node]
-) -> MappingNode:
-    words = {"name": name, "tool": tool, "from": ends[0], "to": ends[1]}
-    return source.mapping({**{key: source.text(word, line) for key, word in words.items()}, **properties}, line)
+    source: OlderFile,
+    line: int,
+    name: str,
+    tool: str,
+    properties: Mapping[str, NodeValue],
+    ends: tuple[str, str] = _ENDS,
+) -> Node:
+    return source.node({"name": name, "tool": tool, "from": ends[0], "to": ends[1], **properties}, line)
 
 
-def _protocol(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> Node:
-    return source.text("mptcp" if wants_mptcp else "tcp", kind.line)
+def _protocol(wants_mptcp: bool) -> str:
+    return "mptcp" if wants_mptcp else "tcp"
 
 
 def _seconds(source: OlderFile, key: str, default: int, kind: OlderEntry) -> Node:
     entry = source.take(key)
     if entry is None:
-        return source.text(f"{default}s", kind.line)
-    return source.quantity(source.number(entry, entry.value, f"seconds, as in '{default}'"), "s", entry.line)
+        return source.node(f"{default}s", kind.line)
+    return source.node(with_unit(source.number(entry, entry.value, f"seconds, as in '{default}'"), "s"), entry.line)
 
 
 def _count(source: OlderFile, key: str, default: int, kind: OlderEntry) -> Node:
-    entry = source.take(key)
-    if entry is None:
-        return source.plain(default, kind.line)
-    number = source.whole(entry, f"one, as in '{default}'")
-    return source.refused(entry.line) if number is None else source.plain(number, entry.line)
-
-
-def _probe(source: OlderFile, line: int) -> Node:
-    """Pings before the traffic, as the older tool pinged each address."""
-    entry = source.take("pingCount")
-    number = "5" if entry is None else source.whole(entry, "one, as in '5'")
-    position = line if entry is None else entry.line
-    pings = source.refused(position) if number is None else source.plain(number, position)
-    return source.mapping({"pings": pings}, position)
+    return source.whole_or(key, default, f"one, as in '{default}'", kind.line)
 
 
 def _switch(source: OlderFile, key: str, default: bool) -> bool:
@@ -286,7 +271,7 @@ def _switch(source: OlderFile, key: str, default: bool) -> bool:
 
 
 def _hosts(source: OlderFile, traffic: _Traffic, wants_mptcp: bool, line: int) -> dict[str, Node]:
-    """Settings of the hosts that take part, by name."""
+    """Return the settings of the hosts that take part, by name."""
     mptcp: dict[str, Node] = {}
     if traffic.mptcp:
         mptcp = {
@@ -308,9 +293,9 @@ def _hosts(source: OlderFile, traffic: _Traffic, wants_mptcp: bool, line: int) -
             items["mptcp"] = mptcp[host]
         sysctls = _sysctls(source, settings, host in mptcp)
         if sysctls:
-            items["sysctl"] = source.mapping(sysctls, next(iter(sysctls.values())).start_mark.line + 1)
+            items["sysctl"] = source.node(sysctls)
         if items:
-            hosts[host] = source.mapping(items, next(iter(items.values())).start_mark.line + 1)
+            hosts[host] = source.node(items)
     return hosts
 
 
@@ -321,15 +306,14 @@ def _mptcp(source: OlderFile, key: str, line: int, per_pair: Node | None) -> Nod
     """
     own, common = source.take(key), source.take("kpm")
     entry = own or common
-    manager = source.text("fullmesh", line) if entry is None else source.text(entry.value, entry.line)
-    items: dict[str, Node] = {"path_manager": manager}
+    items = {"path_manager": source.node("fullmesh", line) if entry is None else source.node(entry.value, entry.line)}
     scheduler = source.take("sched")
     name = "default" if scheduler is None else scheduler.value
     position = line if scheduler is None else scheduler.line
-    items["scheduler"] = source.text("lowest-rtt" if name == "default" else name, position)
+    items["scheduler"] = source.node("lowest-rtt" if name == "default" else name, position)
     if per_pair is not None:
         items["subflows_per_pair"] = per_pair
-    return source.mapping(items, manager.start_mark.line + 1)
+    return source.node(items)
 
 
 def _settings(source: OlderFile, uses_mptcp: bool) -> dict[str, OlderEntry]:
@@ -376,8 +360,8 @@ def _sysctls(source: OlderFile, settings: Mapping[str, OlderEntry], speaks_mptcp
         value = " ".join(entry.value.split())
         if key == "congctrl" and value in _COUPLED and not speaks_mptcp:
             value = "reno"
-        is_number = key in ("autocork", "bufferAutotuning")
-        found[_SYSCTLS[key]] = source.plain(value, entry.line) if is_number else source.text(value, entry.line)
+        is_switch = key in ("autocork", "bufferAutotuning")
+        found[_SYSCTLS[key]] = source.node(int(value) if is_switch else value, entry.line)
     return found
 
 
@@ -400,11 +384,8 @@ def _captures(source: OlderFile) -> list[Node]:
         entry = source.take(f"{host}Pcap")
         if entry is None or not source.choice(entry, _YES):
             continue
-        items: dict[str, Node] = {"host": source.text(host, entry.line)}
-        if length is not None:
-            refused = source.refused(length.line)
-            items["snaplen"] = refused if number is None else source.plain(number, length.line)
-        captures.append(source.mapping(items, entry.line))
+        snaplen = {} if length is None else {"snaplen": source.node(number, length.line)}
+        captures.append(source.node({"host": host, **snaplen}, entry.line))
     if length is not None and not captures:
         source.warn(length, "has no effect: neither 'clientPcap:yes' nor 'serverPcap:yes' captures anything")
     return captures

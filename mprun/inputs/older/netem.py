@@ -13,6 +13,7 @@ _WHOLE = re.compile(r"([0-9]+)")
 # tc reads a bare number as microseconds.
 _TIME_UNITS = {"": "us", "us": "us", "usec": "us", "usecs": "us", "ms": "ms", "msec": "ms", "msecs": "ms"}
 _TIME_UNITS |= {"s": "s", "sec": "s", "secs": "s"}
+_SYNONYMS = {"latency": "delay", "drop": "loss"}
 _RATE_UNITS = {"": "bit", "bit": "bit", "kbit": "kbit", "mbit": "mbit", "gbit": "gbit"}
 
 
@@ -35,26 +36,23 @@ def parse(command: str) -> Setting:
     ignored: list[str] = []
     while words:
         word = words.pop(0)
-        if word == "limit":
-            ignored.append(f"limit {_operand(words, word, _WHOLE, '1000')[0]}")
-        elif word in ("delay", "latency"):
-            properties["delay"] = _time(words, "delay")
+        name = _SYNONYMS.get(word, word)
+        if name == "limit":
+            ignored.append(f"limit {_operand(words, name, _WHOLE, '1000')[0]}")
+            continue
+        if name == "delay":
+            properties["delay"] = _with_unit(words, "delay", "20ms", _TIME_UNITS)
             if _follows(words):
-                properties["jitter"] = _time(words, "jitter")
-            _end(words, "delay")
-        elif word in ("loss", "drop"):
-            if words[:1] == ["random"]:
+                properties["jitter"] = _with_unit(words, "jitter", "20ms", _TIME_UNITS)
+        elif name in ("loss", "duplicate", "corrupt", "reorder"):
+            if name == "loss" and words[:1] == ["random"]:
                 words.pop(0)
-            properties["loss"] = _percent(words, "loss")
-            _end(words, "loss")
-        elif word in ("duplicate", "corrupt", "reorder"):
-            properties[word] = _percent(words, word)
-            _end(words, word)
-        elif word == "rate":
-            properties["rate"] = _rate(words)
-            _end(words, "rate")
+            properties[name] = f"{_operand(words, name, _PERCENT, '1%')[1]}%"
+        elif name == "rate":
+            properties["rate"] = _with_unit(words, "rate", "20mbit", _RATE_UNITS)
         else:
             raise NetemError(f"'{word}' is not supported: write delay, loss, duplicate, corrupt, reorder or rate")
+        _end(words, name)
     if not properties:
         raise NetemError("changes nothing: write a netem command, as in 'loss 100%'")
     return Setting(properties, tuple(ignored))
@@ -75,18 +73,6 @@ def _with_unit(words: list[str], what: str, example: str, units: dict[str, str])
     if known is None:
         raise NetemError(f"'{number}{unit}' after '{what}' has a unit that is not read here: write '{what} {example}'")
     return f"{number}{known}"
-
-
-def _time(words: list[str], what: str) -> str:
-    return _with_unit(words, what, "20ms", _TIME_UNITS)
-
-
-def _rate(words: list[str]) -> str:
-    return _with_unit(words, "rate", "20mbit", _RATE_UNITS)
-
-
-def _percent(words: list[str], what: str) -> str:
-    return f"{_operand(words, what, _PERCENT, '1%')[1]}%"
 
 
 def _follows(words: list[str]) -> bool:

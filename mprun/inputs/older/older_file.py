@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from yaml.error import Mark
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -20,6 +21,9 @@ from mprun.model.scalar import PLAIN, QUOTED, REFUSED
 
 _NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18}")
 _WHOLE = re.compile(r"[0-9]{1,18}")
+
+# A node, or a value that `OlderFile.node` makes a node of.
+NodeValue = Node | Mapping[str, Any] | list[Any] | str | int | bool | None
 
 
 class OlderFile:
@@ -82,7 +86,7 @@ class OlderFile:
     # values
 
     def number(self, entry: OlderEntry, text: str, what: str) -> str | None:
-        """A number from 0 on in plain decimal form. what: the quantity, with an example."""
+        """Return a number from 0 on in plain decimal form. what: the quantity, with an example."""
         if _NUMBER.fullmatch(text):
             whole, _, decimals = text.partition(".")
             decimals = decimals.rstrip("0")
@@ -91,9 +95,10 @@ class OlderFile:
         self.refuse(entry, f"'{text}' is no number: write {what}{comment}")
         return None
 
-    def whole(self, entry: OlderEntry, what: str) -> str | None:
+    def whole(self, entry: OlderEntry, what: str) -> int | None:
+        """Return the whole number of an entry. what: the quantity, with an example."""
         if _WHOLE.fullmatch(entry.value):
-            return str(int(entry.value))
+            return int(entry.value)
         self.refuse(entry, f"'{entry.value}' is no whole number: write {what}")
         return None
 
@@ -107,35 +112,55 @@ class OlderFile:
 
     # nodes
 
-    def mark(self, line: int) -> Mark:
-        return Mark(self.name, 0, line - 1, 0, None, 0)
+    def node(self, value: NodeValue, line: int | None = None) -> Node:
+        """Return the node of a value on a line; without a line, on that of the first node in it.
 
-    def plain(self, value: str | int | bool, line: int) -> ScalarNode:
-        """A number or truth value."""
-        return self._scalar(PLAIN, str(value).lower() if isinstance(value, bool) else str(value), line)
+        A text is quoted. None stands for a value with a recorded problem. Entries of a mapping or a list are nodes, or
+        get the line of the whole.
+        """
+        if isinstance(value, Node):
+            return value
+        if isinstance(value, Mapping):
+            return self.mapping(value, line)
+        if isinstance(value, list):
+            line = line_of(value[0]) if line is None else line
+            return SequenceNode("", [self.node(one, line) for one in value], *self._marks(line))
+        assert line is not None
+        if value is None:
+            return ScalarNode(REFUSED, "", *self._marks(line))
+        tag, text = (QUOTED, value) if isinstance(value, str) else (PLAIN, str(value).lower())
+        return ScalarNode(tag, text, *self._marks(line))
 
-    def text(self, value: str, line: int) -> ScalarNode:
-        return self._scalar(QUOTED, value, line)
+    def mapping(self, items: Mapping[str, NodeValue], line: int | None = None) -> MappingNode:
+        """Return a mapping in which each key has the place of its value. line: as for `node`."""
+        line = line_of(next(iter(items.values()))) if line is None else line
+        pairs: list[tuple[Node, Node]] = []
+        for key, value in items.items():
+            node = self.node(value, line)
+            pairs.append((ScalarNode(PLAIN, key, node.start_mark, node.end_mark), node))
+        return MappingNode("", pairs, *self._marks(line))
 
-    def quantity(self, number: str | None, unit: str, line: int) -> ScalarNode:
-        return self.refused(line) if number is None else self.text(f"{number}{unit}", line)
+    def whole_or(self, key: str, default: int, what: str, line: int, unit: str = "") -> Node:
+        """Return the node of the whole number of a key, or of a default on `line`. what: as for `whole`."""
+        entry = self.take(key)
+        number = default if entry is None else self.whole(entry, what)
+        value = with_unit(number, unit) if unit else number
+        return self.node(value, line if entry is None else entry.line)
 
-    def refused(self, line: int) -> ScalarNode:
-        """A placeholder for a value with a recorded problem."""
-        return self._scalar(REFUSED, "", line)
+    def _marks(self, line: int) -> tuple[Mark, Mark]:
+        mark = Mark(self.name, 0, line - 1, 0, None, 0)
+        return mark, mark
 
-    def sequence(self, items: list[Node], line: int) -> SequenceNode:
-        return SequenceNode("", items, self.mark(line), self.mark(line))
 
-    def mapping(self, items: Mapping[str, Node], line: int) -> MappingNode:
-        """A mapping in which each key has the place of its value."""
-        pairs: list[tuple[Node, Node]] = [
-            (ScalarNode(PLAIN, key, node.start_mark, node.end_mark), node) for key, node in items.items()
-        ]
-        return MappingNode("", pairs, self.mark(line), self.mark(line))
+def line_of(node: object) -> int:
+    """The line of a node."""
+    assert isinstance(node, Node)
+    return int(node.start_mark.line) + 1
 
-    def _scalar(self, tag: str, value: str, line: int) -> ScalarNode:
-        return ScalarNode(tag, value, self.mark(line), self.mark(line))
+
+def with_unit(number: str | int | None, unit: str) -> str | None:
+    """The text of a quantity. None if its number has a recorded problem."""
+    return None if number is None else f"{number}{unit}"
 
 
 def exact(number: str) -> Fraction:

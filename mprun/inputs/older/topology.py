@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from yaml.nodes import MappingNode, Node
 
 from mprun.inputs.older import netem
 from mprun.inputs.older.lines import OlderEntry
-from mprun.inputs.older.older_file import OlderFile, exact
+from mprun.inputs.older.older_file import NodeValue, OlderFile, exact, with_unit
 
 _GENERATORS = {"MultiIf": "multi-path", "MultiIfMultiClient": "multi-client"}
 _CANNOT = {"ECMPLike": "write its nodes and links as a YAML topology, see 'mprun new --topology graph'"}
@@ -64,19 +65,19 @@ def build(source: OlderFile, legacy_queue: bool) -> MappingNode | None:
         return None
     kind = source.take("topoType")
     line = kind.line if kind else 1
-    items: dict[str, Node] = {"version": source.plain(1, line), "topology": _generator(source, kind)}
+    items: dict[str, NodeValue] = {"version": 1, "topology": _generator(source, kind)}
     links = {side: _links(source, side, legacy_queue) for side in _SIDES}
     for name, side in _SIDES.items():
         network = _subnets(source, side, line)
         if network is not None:
             items[side.subnets] = network
         if links[name]:
-            items[side.links] = source.sequence(list(links[name].values()), line)
+            items[side.links] = list(links[name].values())
     if not links["c2r"]:
-        items["paths"] = source.refused(line)
+        items["paths"] = None
     events = _events(source, links)
     if events:
-        items["events"] = source.sequence(events, events[0].start_mark.line + 1)
+        items["events"] = source.node(events)
     for entry, _ in source.take_all(_LINK_LIKE):
         if not _LINK.fullmatch(entry.key) and not _EVENT.fullmatch(entry.key):
             word = entry.key.split("_")[0]
@@ -89,12 +90,12 @@ def _generator(source: OlderFile, kind: OlderEntry | None) -> Node:
     if kind is None:
         if not source.has("topoType"):
             source.refuse_file("has no 'topoType': write 'topoType:MultiIf'")
-        return source.text("multi-path", 1)
+        return source.node("multi-path", 1)
     if kind.value in _GENERATORS:
-        return source.text(_GENERATORS[kind.value], kind.line)
+        return source.node(_GENERATORS[kind.value], kind.line)
     nearest = _CANNOT.get(kind.value, f"write one of {', '.join(_GENERATORS)}")
     source.refuse(kind, f"'{kind.value}' is not supported: {nearest}")
-    return source.refused(kind.line)
+    return source.node(None, kind.line)
 
 
 def _links(source: OlderFile, side: str, legacy_queue: bool) -> dict[int, Node]:
@@ -115,40 +116,38 @@ def _link(source: OlderFile, entry: OlderEntry, legacy_queue: bool) -> Node:
     if not 2 <= len(values) <= 5:
         count = f"{len(values)} value{'' if len(values) == 1 else 's'}"
         source.refuse(entry, f"has {count}: write 'delay,rate' or 'delay,queue,rate[,loss[,backup]]'")
-        return source.refused(entry.line)
+        return source.node(None, entry.line)
     names = ("delay", "rate") if len(values) == 2 else ("delay", "queue", "rate", "loss")
     given = {name: source.number(entry, text, _WANTED[name]) for name, text in zip(names, values, strict=False)}
-    line = entry.line
-    properties: dict[str, Node] = {
-        "rate": source.quantity(given["rate"], "mbit", line),
-        "delay": source.quantity(given["delay"], "ms", line),
-        "queue": _queue(source, given, legacy_queue, line),
+    properties: dict[str, NodeValue] = {
+        "rate": with_unit(given["rate"], "mbit"),
+        "delay": with_unit(given["delay"], "ms"),
+        "queue": _queue(given, legacy_queue),
     }
     if given.get("loss", "0") != "0":
-        properties["loss"] = source.quantity(given["loss"], "%", line)
+        properties["loss"] = with_unit(given["loss"], "%")
     if len(values) == 5:
         if values[4] not in ("0", "1"):
             source.refuse(entry, f"'{values[4]}' as backup is neither '0' nor '1': write one of the two")
         elif values[4] == "1":
-            properties["backup"] = source.plain(True, line)
-    return source.mapping(properties, line)
+            properties["backup"] = True
+    return source.node(properties, entry.line)
 
 
-def _queue(source: OlderFile, given: dict[str, str | None], legacy_queue: bool, line: int) -> Node:
-    """The queue in the file, or one bandwidth-delay product."""
+def _queue(given: Mapping[str, str | None], legacy_queue: bool) -> str | None:
+    """The queue in the file, or one bandwidth-delay product. None after a problem."""
     rate, delay, asked = given["rate"], given["delay"], given.get("queue")
     if "queue" in given and not legacy_queue:
-        return source.quantity(asked, "packets", line)
+        return with_unit(asked, "packets")
     if rate is None or delay is None or ("queue" in given and asked is None) or exact(rate) == 0:
-        return source.refused(line)
+        return None
     bdp_packets = math.ceil(exact(rate) * 125_000 * 2 * exact(delay) / 1000 / _PACKET_BYTES)
     packets = str(max(1, bdp_packets)) if asked is None else asked
     if not legacy_queue:
-        return source.quantity(packets, "packets", line)
+        return f"{packets}packets"
     # The older tool's tbf has this limit: a BDP, plus the queue as a time at a rate in Mibit/s.
     queue_ms = max(1, int(exact(packets) * 12_000_000 / (exact(rate) * 1024**2)))
-    limit_bytes = bdp_packets * _PACKET_BYTES + int(exact(rate) * 1000 * queue_ms / 8)
-    return source.quantity(str(limit_bytes), "bytes", line)
+    return f"{bdp_packets * _PACKET_BYTES + int(exact(rate) * 1000 * queue_ms / 8)}bytes"
 
 
 def _subnets(source: OlderFile, side: _Side, line: int) -> Node | None:
@@ -159,9 +158,9 @@ def _subnets(source: OlderFile, side: _Side, line: int) -> Node | None:
     if match is None:
         assert entry is not None
         source.refuse(entry, f"'{entry.value}' is no prefix of two numbers, each with its dot: write '10.0.'")
-        return source.refused(position)
+        return source.node(None, position)
     network = f"{match[1]}.0.0/16"
-    return None if network == side.usual else source.text(network, position)
+    return None if network == side.usual else source.node(network, position)
 
 
 def _events(source: OlderFile, links: dict[str, dict[int, Node]]) -> list[Node]:
@@ -218,7 +217,4 @@ def _event(source: OlderFile, entry: OlderEntry, link: str, node: Node | None) -
             f"names no {' and no '.join(kept)}, which stays as it is; the older tool's change took it away:"
             f" add '{zero}' if that is meant",
         )
-    line = entry.line
-    change = {name: source.text(text, line) for name, text in setting.properties.items()}
-    items = {"at": source.text(f"{at}s", line), "link": source.text(link, line), "set": source.mapping(change, line)}
-    return float(exact(at)), source.mapping(items, line)
+    return float(exact(at)), source.node({"at": f"{at}s", "link": link, "set": setting.properties}, entry.line)

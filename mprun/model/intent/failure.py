@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failures of paths: a link loses everything or is down, or an end loses its address.
+"""Failures of paths: a link loses all packets or is down, or an end loses its address.
 
-The intent tells them, so that one rule decides what is watched during a run and what is measured after it.
+Failures follow from the intent. So one rule decides which data is watched during a run and measured after it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from mprun.model.intent.values import AddressedFlow, Intent
 from mprun.model.spec import AddressChange, Chance, Change, LinkChange
 
-# How long after a failure the data of MPTCP connections is watched, in all of a run at most, and how often.
+# The time for which the data of MPTCP connections is watched after a failure, the longest such time in a run, and the
+# interval of the samples.
 WATCHED_NS = 10_000_000_000
 MOST_WATCHED_NS = 60_000_000_000
 WATCH_EVERY_NS = 10_000_000

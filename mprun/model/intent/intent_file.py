@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An intent as JSON: the only writer and the only reader. The reader checks files of strangers too.
 
-What a feature adds is written only where the feature is used, so that digests of other files do not know of it.
+A key that a feature adds is written only where the feature is used. So the digests of other files stay the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mprun.model.spec import Capture, HostSpec, Middlebox, Mptcp, PacketFault, Q
 Plain = dict[str, Any]
 _Pairs = tuple[tuple[str, float], ...]
 
-# Keys that are written only where they say something.
+# Keys that are written only if their value is not the default.
 _OPTIONAL: Mapping[type, tuple[str, ...]] = {
     Intent: ("vary", "samples", "switches", "middleboxes", "faults", "reseed", "tracepoints"),
     AddressedFlow: ("after", "timeout_ns", "port", "congestion", "background", "group", "repetition"),

@@ -23,7 +23,7 @@ from mprun.model.spec import (
 
 @dataclass(frozen=True)
 class FlowEnds:
-    """The addresses that a flow begins on, and the ports of its server.
+    """The addresses between which a flow begins, and the ports of its server.
 
     `port`: the first port; None for a flow without ports.
     `ports`: all of them, where there are several.
@@ -71,7 +71,7 @@ class FlowPath:
 
     @property
     def seen_from(self) -> str:
-        """The address that the destination takes for the source's."""
+        """The source's address as the destination sees it."""
         return self.source_seen or self.source
 
 

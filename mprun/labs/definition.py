@@ -14,7 +14,7 @@ from pathlib import Path
 from mprun.inputs import Loaded, load, load_cells
 from mprun.inputs.document import Document
 from mprun.inputs.keys.file_model import check
-from mprun.inputs.keys.lab_definition import PROFILES, LabFile, LabProfile, StepEntry, SweepEntry
+from mprun.inputs.keys.lab_definition import PROFILES, KernelEntry, LabFile, LabProfile, StepEntry, SweepEntry
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import SUFFIXES, is_outside, read
 from mprun.inputs.traffic import owned_metrics
@@ -83,14 +83,6 @@ def _command(program: str, step: Step | LabSweep, folder: Path) -> str:
 
 
 @dataclass(frozen=True)
-class OwnKernel:
-    """A kernel that the student builds. name: as for --kernel. build: the command that builds the kernel."""
-
-    name: str
-    build: str
-
-
-@dataclass(frozen=True)
 class Question:
     """A question for a student, with a hint where to look."""
 
@@ -117,7 +109,7 @@ class Lab:
     defaults: Mapping[str, str]
     sweeps: tuple[LabSweep, ...] = ()
     figures: tuple[StudyFigure, ...] = ()
-    kernel: OwnKernel | None = None
+    kernel: KernelEntry | None = None
 
     @property
     def name(self) -> str:
@@ -168,18 +160,17 @@ def read_lab(folder: Path, parameters: Mapping[str, str] = {}) -> Lab:
 
 
 def _lab(folder: Path, file: LabFile, defaults: Mapping[str, str], given: Mapping[str, str]) -> Lab:
-    kernel = None if file.kernel is None else OwnKernel(file.kernel.name, file.kernel.build)
     return Lab(
         folder,
         file.title,
         file.aim.strip(),
-        tuple(_step(folder, entry, given, kernel) for entry in file.steps),
+        tuple(_step(folder, entry, given, file.kernel) for entry in file.steps),
         tuple(file.show),
         tuple(Claim(entry.says, entry.holds, entry.why.strip(), entry.tolerance.strip()) for entry in file.claims),
         tuple(Question(entry.ask.strip(), entry.hint.strip()) for entry in file.questions),
         defaults,
         tuple(_sweep(folder, entry, given) for entry in file.sweeps),
-        kernel=kernel,
+        kernel=file.kernel,
     )
 
 
@@ -203,7 +194,7 @@ def _sweep(folder: Path, entry: SweepEntry, given: Mapping[str, str]) -> LabSwee
     return LabSweep(entry.name, folder / entry.topology, folder / entry.experiment, parameters)
 
 
-def _step(folder: Path, entry: StepEntry, given: Mapping[str, str], kernel: OwnKernel | None) -> Step:
+def _step(folder: Path, entry: StepEntry, given: Mapping[str, str], kernel: KernelEntry | None) -> Step:
     parameters = {**given, **{name: spell_scalar(value) for name, value in entry.params.items()}}
     name = entry.name or Path(entry.experiment).stem
     files = (folder / entry.topology, folder / entry.experiment)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from mprun.metrics.observation import Host, PathManagerEvent, SocketState, Tuple4
 from mprun.model.intent import FlowPath
@@ -78,42 +77,32 @@ def find_connections(
     paths: those of the flow, from the intent.
     """
     wanted = set(ports)
-    accepted = {
-        (event["remote"], event["remote_port"], event["local"], event["local_port"])
-        for event in peer.events
-        if event["event"] == "subflow established"
-    }
-    known = {
-        (event["remote"], event["remote_port"], event["local"], event["local_port"])
-        for event in peer.events
-        if event["event"] == "created"
-    }
+    accepted = {event.turned for event in peer.events if event.event == "subflow established"}
+    known = {event.turned for event in peer.events if event.event == "created"}
     names = {path.ends: path.name for path in paths}
     seen = {path.ends: path.seen_from for path in paths}
     totals = observed.sockets
     peers = {(b, q, a, p): state for (a, p, b, q), state in peer.sockets.items()}
-    joined: dict[int, list[PathManagerEvent]] = {}
-    ended: dict[int, int] = {}
+    joined: dict[int | None, list[PathManagerEvent]] = {}
+    ended: dict[int | None, int] = {}
     for event in observed.events:
-        if event["event"] == "subflow established" and _as_seen(_addresses(event), seen) in accepted:
-            joined.setdefault(event["token"], []).append(event)
-        elif event["event"] == "closed":
-            ended.setdefault(event["token"], event["at_ns"])
+        if event.event == "subflow established" and _as_seen(event.addresses, seen) in accepted:
+            joined.setdefault(event.token, []).append(event)
+        elif event.event == "closed":
+            ended.setdefault(event.token, event.at_ns)
     connections = []
     for event in observed.events:
-        if event["event"] == "created" and event["local_port"] in wanted:
-            wanted.discard(event["local_port"])
-            token = event["token"]
+        if event.event == "created" and event.local_port in wanted:
+            wanted.discard(event.local_port)
+            token = event.token
             members = [event, *joined.get(token, ())]
             subflows = tuple(_subflow(member, member is event, totals, peers, names) for member in members)
-            lived_ns = ended[token] - event["at_ns"] if token in ended else None
-            is_known = _as_seen(_addresses(event), seen) in known
+            lived_ns = ended[token] - event.at_ns if token in ended else None
+            is_known = _as_seen(event.addresses, seen) in known
             connections.append(Connection(token, subflows, lived_ns, is_known))
     for addresses in totals:
         if addresses[1] in wanted:
-            local, local_port, remote, remote_port = addresses
-            ends = {"local": local, "local_port": local_port, "remote": remote, "remote_port": remote_port}
-            plain = cast(PathManagerEvent, {"at_ns": 0, "event": "created", **ends})
+            plain = PathManagerEvent(0, "created", None, *addresses)
             connections.append(Connection(None, (_subflow(plain, True, totals, peers, names),)))
             wanted.discard(addresses[1])
     return tuple(connections)
@@ -152,9 +141,9 @@ def find_refused(observed: Host, connections: Iterable[Connection]) -> frozenset
     """Addresses of the server from which a reset answered a SYN that was to join one of them."""
     tokens = {connection.token for connection in connections}
     return frozenset(
-        event["remote"]
+        event.addresses[2]
         for event in observed.events
-        if event["event"] == "subflow closed" and event.get("error") == errno.ECONNREFUSED and event["token"] in tokens
+        if event.event == "subflow closed" and event.error == errno.ECONNREFUSED and event.token in tokens
     )
 
 
@@ -163,8 +152,8 @@ def ports_towards(observed: Host, server_ports: Iterable[int]) -> tuple[int, ...
     towards = set(server_ports)
     # one that was refused is closed without having been established
     joins = ("subflow established", "subflow closed")
-    additional = {_addresses(event) for event in observed.events if event["event"] in joins}
-    created = {_addresses(event) for event in observed.events if event["event"] == "created"}
+    additional = {event.addresses for event in observed.events if event.event in joins}
+    created = {event.addresses for event in observed.events if event.event == "created"}
     initial = created | (set(observed.sockets) - additional)
     return tuple(sorted({local for _, local, _, remote in initial if remote in towards}))
 
@@ -176,16 +165,16 @@ def _subflow(
     peers: Mapping[Tuple4, SocketState],
     names: Mapping[tuple[str, str], str],
 ) -> Subflow:
-    addresses = _addresses(event)
+    addresses = event.addresses
     last, peer = totals.get(addresses), peers.get(addresses)
     # MP_FASTCLOSE clears the counts of the initial subflow before it closes. The client's last sample may then be half
     # a second old, and a short transfer may have none. The server's counts are not cleared. They are taken of every
     # subflow: the initial one would else be ahead of the others by the data whose acknowledgements are under way.
     return Subflow(
         addresses=addresses,
-        path=names.get((event["local"], event["remote"])),
+        path=names.get((addresses[0], addresses[2])),
         is_initial=is_initial,
-        established_ns=event["at_ns"],
+        established_ns=event.at_ns,
         bytes_acked=max(last.get("bytes_acked") if last else 0, peer.get("bytes_received") if peer else 0),
         bytes_received=max(last.get("bytes_received") if last else 0, peer.get("bytes_acked") - _FLAGS if peer else 0),
         client=_sending_end(last),
@@ -197,10 +186,6 @@ def _sending_end(state: SocketState | None) -> SendingEnd:
     if state is None:
         return SendingEnd()
     return SendingEnd(state.get("rtt_us"), state.get("retransmits_packets"), state.get("bytes_retransmitted"))
-
-
-def _addresses(event: PathManagerEvent) -> Tuple4:
-    return event["local"], event["local_port"], event["remote"], event["remote_port"]
 
 
 def _as_seen(addresses: Tuple4, seen: Mapping[tuple[str, str], str]) -> Tuple4:

@@ -62,10 +62,10 @@ class Counters:
 
     def add(self, source: int, facts: SampleSource) -> None:
         """A source of samples: the nodes that share its namespace, and the numbers of its interfaces by name."""
-        for interface, index in facts["indices"].items():
+        for interface, index in (facts.indices or {}).items():
             if interface in self._ways:
                 self._names[source, index] = self._ways[interface]
-            for node in facts["nodes"]:
+            for node in facts.nodes:
                 if (node, interface) in self._links:
                     self._names[source, index] = (node, interface, self._links[node, interface])
 

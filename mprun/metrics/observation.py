@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple, NotRequired, TypedDict, cast
+from typing import NamedTuple, cast
 
 from mprun.agent.message import (
     HEADER,
@@ -47,6 +47,7 @@ from mprun.metrics.processor import Processors
 from mprun.metrics.rows import ColumnKind, Rows
 from mprun.metrics.sample_source import SampleSource
 from mprun.metrics.trace_event_tables import RecordedEvents
+from mprun.model.codec import PLAIN
 from mprun.model.network import Link
 from mprun.workloads.tool import SocketSample
 
@@ -104,20 +105,34 @@ _SNDBUF, _MEMORY = 12, struct.Struct("=I4xI")
 _PORTS = struct.Struct("!HH")
 
 
-class PathManagerEvent(TypedDict):
-    """An event of a path manager (`mprun.agent.mptcp_event`). `at_ns`: from time zero."""
+class PathManagerEvent(NamedTuple):
+    """An event of a path manager (`mprun.agent.mptcp_event`). at_ns: from time zero.
+
+    An event that does not have a value has None.
+    """
 
     at_ns: int
     event: str
-    token: NotRequired[int]
-    local: NotRequired[str]
-    local_port: NotRequired[int]
-    remote: NotRequired[str]
-    remote_port: NotRequired[int]
-    local_id: NotRequired[int]
-    remote_id: NotRequired[int]
-    backup: NotRequired[int]
-    error: NotRequired[int]
+    token: int | None = None
+    local: str | None = None
+    local_port: int | None = None
+    remote: str | None = None
+    remote_port: int | None = None
+    local_id: int | None = None
+    remote_id: int | None = None
+    backup: int | None = None
+    error: int | None = None
+    server_side: bool = False
+
+    @property
+    def addresses(self) -> Tuple4:
+        """The ends of the event's subflow, the host's own end first."""
+        return cast(Tuple4, (self.local, self.local_port, self.remote, self.remote_port))
+
+    @property
+    def turned(self) -> Tuple4:
+        """The ends of the event's subflow as the other host has them."""
+        return cast(Tuple4, (self.remote, self.remote_port, self.local, self.local_port))
 
 
 @dataclass
@@ -195,17 +210,15 @@ def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Link]) -> Obs
     for kind, number, moment_ns, content in read_entries(chunks):
         at_ns = moment_ns - zero_ns
         if kind == SOURCE:
-            sources[number] = json.loads(content)
-            if not isinstance(sources[number], dict):
-                raise ValueError("a source is no mapping")
-            if "host" in sources[number]:
-                found.hosts[sources[number]["host"]] = Host()
-            elif "session" in sources[number]:
-                found.processors.add(sources[number])
-            elif "indices" in sources[number]:
-                found.counters.add(number, sources[number])
-            elif "formats" in sources[number]:
-                found.trace.add(sources[number])
+            source = sources[number] = PLAIN.decode(SampleSource, json.loads(content))
+            if source.host is not None:
+                found.hosts[source.host] = Host()
+            elif source.session is not None:
+                found.processors.add(source)
+            elif source.indices is not None:
+                found.counters.add(number, source)
+            elif source.formats is not None:
+                found.trace.add(source)
         elif kind == INTERFACES:
             found.counters.read_interfaces(content, at_ns, number)
         elif kind == QUEUES:
@@ -215,24 +228,29 @@ def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Link]) -> Obs
         elif kind == TRACE:
             found.trace.read(content, zero_ns)
         elif kind == CPU:
-            found.processors.read(content, at_ns, sources[number]["tick_per_s"])
+            found.processors.read(content, at_ns, sources[number].tick_per_s)
         elif kind == PROGRESS:
             for addresses, state in _read_progress(content, at_ns):
-                found.progress.setdefault((sources[number]["host"], addresses), []).append(state)
+                found.progress.setdefault((_host_of(sources[number]), addresses), []).append(state)
         elif kind == CONNECTIONS:
             for addresses, held in _read_states(content, at_ns):
-                found.states.setdefault((sources[number]["host"], addresses), []).append(held)
+                found.states.setdefault((_host_of(sources[number]), addresses), []).append(held)
         else:
-            _read_host(kind, content, at_ns, sources[number]["host"], found)
+            _read_host(kind, content, at_ns, _host_of(sources[number]), found)
     return found
+
+
+def _host_of(source: SampleSource) -> str:
+    """Return the host of a source of sockets. Raises ValueError for another source."""
+    if source.host is None:
+        raise ValueError("samples of sockets have no host")
+    return source.host
 
 
 def _read_host(kind: int, content: bytes, at_ns: int, host: str, found: Observation) -> None:
     """Take in what was recorded of a host's connections."""
     if kind == EVENTS:
-        found.hosts[host].events += [
-            cast(PathManagerEvent, {"at_ns": at_ns, **event}) for event in read_events(content)
-        ]
+        found.hosts[host].events += [PathManagerEvent(at_ns, **event) for event in read_events(content)]
         return
     if kind == LOST:
         found.hosts[host].has_lost_sockets = True

@@ -40,7 +40,8 @@ class Processors:
 
     def add(self, facts: SampleSource) -> None:
         """A program that was started: its session, its name and the node that it runs on."""
-        self._names[facts["session"]] = (facts["node"], facts["process"])
+        assert facts.session is not None
+        self._names[facts.session] = (facts.node, facts.process)
 
     def read(self, lines: bytes, at_ns: int, tick_per_s: int) -> None:
         """Take in lines of /proc/stat and of /proc/PID/stat."""

@@ -3,25 +3,27 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 
-class SampleSource(TypedDict, total=False):
-    """A source of samples: of a host's sockets, of the interfaces of nodes, or a program that was started,
-    or the kernel's trace events.
+@dataclass(frozen=True)
+class SampleSource:
+    """A source of samples: sockets, interfaces, a program, CPU times, or trace events. It has only the fields of one.
 
-    `host`: whose sockets they are.
-    `nodes`, `indices`: the nodes that share a namespace, and the numbers of its interfaces by name.
-    `formats`, `lost`: of trace events, the format of each by its name, and how many were lost.
-    `session`, `process`, `node`: of a program. `tick_per_s`: the unit of CPU times.
+    - host: the host whose sockets are sampled.
+    - nodes, indices: the nodes that share a namespace, and the numbers of its interfaces by name.
+    - session, process, node: a program that was started, and the node on which it runs.
+    - tick_per_s: the unit of CPU times.
+    - formats, lost: the format of each trace event by its name, and the number of events that were overwritten.
     """
 
-    host: str
-    nodes: list[str]
-    indices: dict[str, int]
-    session: int
-    process: str
-    node: str
-    tick_per_s: int
-    formats: dict[str, str]
-    lost: int
+    host: str | None = None
+    nodes: tuple[str, ...] = ()
+    indices: Mapping[str, int] | None = None
+    session: int | None = None
+    process: str = ""
+    node: str | None = None
+    tick_per_s: int = 0
+    formats: Mapping[str, str] | None = None
+    lost: int = 0

@@ -102,16 +102,15 @@ def _events(hosts: Mapping[str, Host], members: Mapping[_Socket, _Membership]) -
         by_token: dict[int | None, _Membership] = {}
         named = []
         for event in observed.events:
-            ends = (event.get("local"), event.get("local_port"), event.get("remote"), event.get("remote_port"))
-            member = members.get((host, ends), NOBODY)
+            member = members.get((host, event.addresses), NOBODY)
             if member is not NOBODY:
-                by_token.setdefault(event.get("token"), _Membership(member.flow, member.connection))
+                by_token.setdefault(event.token, _Membership(member.flow, member.connection))
             named.append((event, member))
         for event, member in named:
             if member is NOBODY:
-                member = by_token.get(event.get("token"), NOBODY)
-            parts = (event["event"], member.flow, member.connection, member.path)
-            rows.add((event["at_ns"], host, *parts, *(event.get(name) for name in OF_EVENTS)))
+                member = by_token.get(event.token, NOBODY)
+            parts = (event.event, member.flow, member.connection, member.path)
+            rows.add((event.at_ns, host, *parts, *(getattr(event, name) for name in OF_EVENTS)))
     return rows.frame().sort("time_ns", maintain_order=True)
 
 

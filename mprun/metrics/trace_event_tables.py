@@ -40,12 +40,9 @@ class RecordedEvents:
 
     def add(self, source: SampleSource) -> None:
         """Take the formats of events. Raises ValueError if they are damaged."""
-        formats, lost = source.get("formats"), source.get("lost")
-        if not isinstance(formats, dict) or not isinstance(lost, int):
-            raise ValueError("the formats of trace events are damaged")
-        self.lost += lost
-        for event, text in formats.items():
-            found = read_format(event, str(text))
+        self.lost += source.lost
+        for event, text in (source.formats or {}).items():
+            found = read_format(event, text)
             columns: dict[str, ColumnKind] = {TIME: "whole", **found.columns}
             self.formats[found.number], self.rows[found.number] = found, Rows(columns)
 

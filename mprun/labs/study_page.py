@@ -20,13 +20,11 @@ from mprun.labs.study_figure import Finding, JudgedFigure, StudyFigure, spell
 from mprun.machine import invoking_user
 from mprun.model.metric import SYMBOLS
 from mprun.model.units import NS_PER_S
-from mprun.reports.binned import Binning, draw_binned
 from mprun.reports.chart import WIDE, paint
-from mprun.reports.classes import draw_classes
 from mprun.reports.comparison_page import read_subjects
 from mprun.reports.figure import Chart, to_csv
 from mprun.reports.overlay import average_steps, overlay
-from mprun.reports.published_figure import PublishedPair, draw_pairs
+from mprun.reports.published_figure import Binning, PublishedPair, draw_binned, draw_classes, draw_pairs
 from mprun.reports.run_page import charts_of
 from mprun.reports.sweep_page import charts_of as charts_of_sweep
 from mprun.runs.run_directory import PAGE_PREFIX, RunDirectory

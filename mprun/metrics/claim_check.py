@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from mprun.metrics.across import find_in_cells
-from mprun.metrics.cells import CellRun
+from mprun.metrics.cells import CellRun, find_in_cells
 from mprun.metrics.lateness import Allowance
 from mprun.model.metric import UNITS
 from mprun.model.problem import name_nearest

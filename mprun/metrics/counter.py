@@ -7,8 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from mprun.agent.message import find_attribute
-from mprun.metrics.rows import ColumnKind, Rows
-from mprun.metrics.sample_source import SampleSource
+from mprun.metrics.rows import ColumnKind, Rows, SampleSource
 from mprun.model.network import Link
 
 OF_INTERFACES: Mapping[str, ColumnKind] = {

@@ -44,8 +44,7 @@ from mprun.metrics.counter import Counters
 from mprun.metrics.handover import DataProgress
 from mprun.metrics.limitation import ConnectionState
 from mprun.metrics.processor import Processors
-from mprun.metrics.rows import ColumnKind, Rows
-from mprun.metrics.sample_source import SampleSource
+from mprun.metrics.rows import ColumnKind, Rows, SampleSource
 from mprun.metrics.trace_event_tables import RecordedEvents
 from mprun.model.codec import PLAIN
 from mprun.model.network import Link

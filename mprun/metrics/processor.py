@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mprun.metrics.readings import Readings, measured
-from mprun.metrics.rows import ColumnKind, Rows
-from mprun.metrics.sample_source import SampleSource
+from mprun.metrics.rows import ColumnKind, Rows, SampleSource
 from mprun.model.agent_report import Ended
 from mprun.model.metric import OF_FLOWS
 from mprun.model.units import NS_PER_S

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mprun.metrics.outputs import FlowOutputs
+from mprun.metrics.evidence import FlowOutputs
 from mprun.metrics.path_use import Uses, tell_paths
 from mprun.metrics.readings import Readings, join, measured
 from mprun.model.intent import AddressedFlow, Intent

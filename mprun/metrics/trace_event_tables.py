@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mprun.kernel.trace_event_format import HOST, TIME, EventFormat, FieldValue, read_format, read_pages, split_pages
-from mprun.metrics.rows import ColumnKind, Rows
-from mprun.metrics.sample_source import SampleSource
+from mprun.metrics.rows import ColumnKind, Rows, SampleSource
 from mprun.model.network import Node
 from mprun.model.trace_event_name import name_table
 

@@ -20,11 +20,10 @@ from mprun.model.spec import Plot, SeriesName
 from mprun.model.trace_event_name import event_of
 from mprun.reports import qlog_figures
 from mprun.reports.figure import Chart, ChartAxis, ChartForm, Panel, Series, dress
-from mprun.reports.one_way_delay import draw_one_way_delay
 from mprun.reports.palette import FLOW_TONES
 from mprun.reports.playback import draw_buffer, draw_quality
 from mprun.reports.run_data import MOST_LINES, NS, RunData, over_time, say_dropped
-from mprun.reports.time_sequence import draw_sequence
+from mprun.reports.time_sequence import draw_one_way_delay, draw_sequence
 from mprun.reports.trace_event_figure import draw_event
 
 # By default, this number of flows get figures of their own.

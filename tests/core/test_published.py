@@ -22,10 +22,8 @@ from mprun.metrics.cells import CellRun
 from mprun.metrics.claim_check import MeasuredRun, Swept
 from mprun.metrics.readings import SummaryMetrics
 from mprun.model.run_summary import MetricValue, Summary
-from mprun.reports.binned import Binning, draw_binned
-from mprun.reports.classes import draw_classes
 from mprun.reports.figure import to_csv
-from mprun.reports.published_figure import PublishedPair, draw_pairs
+from mprun.reports.published_figure import Binning, PublishedPair, draw_binned, draw_classes, draw_pairs
 from mprun.runs.index.listed import scan
 from mprun.safety.folder import Folder
 from mprun.statements.evaluation import Comparison

@@ -11,19 +11,19 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 
 from mprun.inputs.keys.file_model import refuse
 from mprun.inputs.keys.own_output import MOST_OWN, MetricEntry, TableEntry
-from mprun.inputs.keys.traffic_entry import PositiveTime, ServedEntry
+from mprun.inputs.keys.traffic_entry import PositiveTime
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, Metric
 from mprun.model.plan import COMPUTE_S, TIMEOUT_NS, Ready
 from mprun.model.problem import ValuePath
-from mprun.model.spec import Attachment, Flow
+from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S
 from mprun.workloads import own_program, tool
 from mprun.workloads.own_program import (
@@ -51,7 +51,7 @@ METRICS = {
 KEY_LOG = "keys.log"
 
 
-class Entry(ServedEntry):
+class Entry(own_program.AttachedEntry):
     """Any command, given as a list of words and run without a shell."""
 
     tool: Literal["exec"] = Field(description="The tool.")
@@ -118,8 +118,6 @@ class Entry(ServedEntry):
         [], description="Tables of the run from CSV files that the programs leave in `{files}`."
     )
 
-    _attached: tuple[Attachment, ...] = PrivateAttr(())
-
     @model_validator(mode="after")
     def _agree(self) -> Entry:
         problems: dict[ValuePath, str] = {}
@@ -155,11 +153,6 @@ class Entry(ServedEntry):
     def attachments(self) -> dict[ValuePath, tuple[str, str | None]]:
         return own_program.attachments(self.files)
 
-    def with_attachments(self, attachments: Sequence[Attachment]) -> Self:
-        entry = self.model_copy()
-        entry._attached = tuple(attachments)
-        return entry
-
     def named_words(self) -> dict[ValuePath, str]:
         return own_program.named_words(command=self.command, server=self.server, build=self.build)
 
@@ -168,8 +161,6 @@ class Entry(ServedEntry):
         del options["files"]
         if not self.environment:
             del options["environment"]
-        if self._attached:
-            options["attachments"] = own_program.describe_attachments(self._attached)
         if self.server is None or self.ready is not None:
             del options["listens"]
         for kind in ("metrics", "tables"):

@@ -10,17 +10,17 @@ programs count what each path carried: payload of STREAM frames, including retra
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, PrivateAttr, WithJsonSchema, WrapValidator, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema, WrapValidator, model_validator
 
 from mprun.inputs.keys.field import VOLUME_SCHEMA, Time, Whole
 from mprun.inputs.keys.file_model import refuse
-from mprun.inputs.keys.traffic_entry import ServedEntry, Size
+from mprun.inputs.keys.traffic_entry import Size
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import Metric, delays
 from mprun.model.problem import ValuePath, tell_unknown
-from mprun.model.spec import Attachment, Flow
+from mprun.model.spec import Flow
 from mprun.model.units import VOLUME
 from mprun.workloads import certificate, own_program, quic_connection, quic_stack, tool
 from mprun.workloads.account import tell_requests
@@ -60,7 +60,7 @@ def _parse_stack(value: object, _: object) -> str | StackEntry:
 StackChoice = Annotated[quic_connection.StackName | StackEntry, WrapValidator(_parse_stack)]
 
 
-class Entry(ServedEntry):
+class Entry(own_program.AttachedEntry):
     """Requests and answers over QUIC, one after the other or several at a time, on one connection."""
 
     tool: Literal["quic"] = Field(description="The tool.")
@@ -91,8 +91,6 @@ class Entry(ServedEntry):
         description="Keep the events of client and server as qlog: packets, recovery and congestion control.",
     )
 
-    _attached: tuple[Attachment, ...] = PrivateAttr(())
-
     @model_validator(mode="after")
     def _agree(self) -> Entry:
         if self.scheduler is not None and not self.multipath:
@@ -120,11 +118,6 @@ class Entry(ServedEntry):
         found = self.stack.attachments() if isinstance(self.stack, StackEntry) else {}
         return {("stack", *path): named for path, named in found.items()}
 
-    def with_attachments(self, attachments: Sequence[Attachment]) -> Self:
-        entry = self.model_copy()
-        entry._attached = tuple(attachments)
-        return entry
-
     def named_words(self) -> dict[ValuePath, str]:
         found = self.stack.named_words() if isinstance(self.stack, StackEntry) else {}
         return {("stack", *path): word for path, word in found.items()}
@@ -133,8 +126,6 @@ class Entry(ServedEntry):
         options = super().options()
         if isinstance(self.stack, StackEntry):
             options["stack"] = self.stack.plain()
-        if self._attached:
-            options["attachments"] = own_program.describe_attachments(self._attached)
         return options
 
 

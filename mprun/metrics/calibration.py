@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured links held against the links that were asked for. Pure.
+"""Compare measured links with the requested links. Pure.
 
 Tolerances: rate 1 %; delay 0.01 ms where time is simulated, else 0.1 ms or 1 %; with jitter, also four standard errors
 of the mean; jitter 10 % of its standard deviation; loss its binomial interval of 99.99 %; queue one packet.
@@ -20,11 +20,11 @@ from mprun.model.network import Link, Network
 from mprun.model.plan import Train
 from mprun.model.spec import Direction
 
-# How a person says what a calibration measured in base units.
+# The factor and the unit in which a person reads a value in base units.
 _SPOKEN = {"bit/s": (1e-6, "Mbit/s"), "s": (1e3, "ms"), "share": (100, "%")}
 LEVEL = 0.9999
 RATE_TOLERANCE = 0.01
-# Less than this times the rate cannot see a link that is too fast.
+# A train that offers less than this many times the rate does not show a link that is too fast.
 LEAST_OFFERED = 1.1
 JITTER_TOLERANCE = 0.1
 MOST_REORDERED = 0.4
@@ -72,7 +72,7 @@ class Calibration:
 
 
 def judge(network: Network, trains: Sequence[Train], measured: Sequence[Arrivals], is_simulated: bool) -> Calibration:
-    """Make a row for each quantity that a train shows."""
+    """Return a row for each quantity that a train measures. trains, measured: in the same order."""
     links = {link.name: link for link in network.links}
     rows: list[CalibratedQuantity] = []
     for train, found in zip(trains, measured, strict=True):
@@ -96,7 +96,7 @@ def tell(rows: Sequence[CalibratedQuantity]) -> Readings:
 
 
 def say_row(row: CalibratedQuantity) -> str:
-    """Say a row, such as `rate: asked 20 Mbit/s, got 19.1 (19.8 to 20.2 is allowed)`."""
+    """Return a row as text, such as `rate: asked 20 Mbit/s, got 19.1 (19.8 to 20.2 is allowed)`."""
     factor, unit = _SPOKEN.get(row.unit, (1, row.unit))
     basis = f" ({row.basis})" if row.basis else ""
     asked = f"{row.quantity}{basis}: asked {row.asked * factor:.6g} {unit}"
@@ -107,7 +107,7 @@ def say_row(row: CalibratedQuantity) -> str:
 
 
 class _MakeRow(Protocol):
-    """Make a row of one direction; it holds if the value lies within the bounds."""
+    """Make a row of one direction. The row holds if the value lies within the bounds."""
 
     def __call__(
         self, quantity: str, unit: str, asked: float, got: float | None, low: float, high: float, note: str = ""
@@ -159,8 +159,8 @@ def _rate_row(train: Train, found: Arrivals, way: Direction, row: _MakeRow) -> C
 def _queue_row(train: Train, found: Arrivals, way: Direction, is_simulated: bool, row: _MakeRow) -> CalibratedQuantity:
     """Return the number of frames of a burst that waited.
 
-    All that came waited, but for the first, which was sent at once, and for those that left while others were still
-    being sent. In real time the number of these is not known.
+    All frames that arrived have waited, with two exceptions. The first frame was sent at once. Other frames left while
+    the burst was still being sent; in real time their number is not known.
     """
     assert way.queue is not None
     asked = float(way.queue.size_bytes(train.frame_bytes) // train.frame_bytes)
@@ -186,7 +186,7 @@ def _delay_rows(
     if delays is None:
         yield replace(row("delay", "s", asked_ns / 1e9, None, 0, 0, "nothing arrived"), held=False)
         return
-    # fewer than half of the frames do not wait, or their median would be that of those that do not
+    # the median is that of frames that wait, as long as fewer than half of the frames do not wait
     if way.jitter is None and (way.reorder is None or way.reorder.probability < MOST_REORDERED):
         got_ns = delays.median - sending_ns
         yield row("delay", "s", asked_ns / 1e9, got_ns / 1e9, (asked_ns - slack_ns) / 1e9, (asked_ns + slack_ns) / 1e9)
@@ -213,8 +213,10 @@ def _delay_rows(
 
 
 def binomial_interval(n: int, p: float, level: float) -> tuple[float, float]:
-    """The shares between which that of n trials of probability p lies with probability `level` or more;
-    each tail has half of the rest at most. Exact."""
+    """Return the interval in which the share of successes in n trials lies with probability `level` or more.
+
+    p: the probability of a success. Each tail has at most half of the rest. The interval is exact.
+    """
     if p >= 1:
         return 1.0, 1.0
     tail = (1 - level) / 2

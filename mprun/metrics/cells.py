@@ -32,13 +32,13 @@ from mprun.statements.evaluation import evaluate
 from mprun.statements.expression import ExpressionError, Reference, UnknownName, Value, parse
 from mprun.workloads.tool import percentile
 
-# The status of a sweep that has not all its runs.
+# The status of a sweep that lacks runs.
 INCOMPLETE: Literal["incomplete"] = "incomplete"
 
 
 @dataclass(frozen=True)
 class CellRun:
-    """A run: the number of its cell and of the repetition, and its summary. directory: below that of the sweep."""
+    """A run: the number of its cell and of the repetition, and its summary. directory: its path below the sweep."""
 
     cell: int
     number: int
@@ -51,13 +51,13 @@ class CellRun:
 
 
 def column_of(metric: str, symbol: str) -> str:
-    """`bulk.goodput_bit_per_s`, `bulk.bytes`: a metric as a column, with its unit unless its name ends with that."""
+    """Return a metric's column, such as `bulk.goodput_bit_per_s`. A name that ends in its unit stays: `bulk.bytes`."""
     suffix = SUFFIXES[symbol]
     return metric if re.split(r"[._]", metric)[-1] == suffix[1:] else metric + suffix
 
 
 def tabulate(cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> dict[str, list[Any]]:
-    """Columns: the axes, `run`, `seed`, `status`, `directory`, then the metrics. cells: as in `sweep.json`."""
+    """Return the axes, `run`, `seed`, `status`, `directory` and the metrics as columns. cells: as in `sweep.json`."""
     axes = list(dict.fromkeys(name for cell in cells for name in cell.values))
     columns: dict[str, list[Any]] = {name: [cells[row.cell].values.get(name) for row in rows] for name in axes}
     columns |= {
@@ -73,7 +73,7 @@ def tabulate(cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> dict[str, l
 
 
 def metrics_of(rows: Iterable[CellRun]) -> dict[str, Symbol]:
-    """The symbol of each metric that any run has, in the order of the first that has it."""
+    """Return the symbol of each metric that any run has, in the order in which the metrics first occur."""
     found: dict[str, Symbol] = {}
     for row in rows:
         for name, metric in row.summary.metrics.items():
@@ -121,20 +121,20 @@ def summarize(values: Sequence[float], unit: Symbol) -> Statistic:
 
 
 def _count_texts(rows: Sequence[CellRun], kind: Kind) -> dict[str, int]:
-    """In how many runs each error, failure or warning stands."""
+    """Return the number of runs that have each error, failure or warning."""
     texts = [text for row in rows for text in dict.fromkeys(row.summary.messages(kind))]
     return {text: texts.count(text) for text in dict.fromkeys(texts)}
 
 
 def _count_held(rows: Sequence[CellRun]) -> Iterator[CellVerdict]:
-    """Yield each expectation of a cell, and in how many of its runs it held."""
+    """Yield each expectation of a cell with the number of the cell's runs in which it held."""
     for n, expectation in enumerate(rows[0].summary.expectations if rows else ()):
         verdicts = [row.summary.expectations[n] for row in rows if len(row.summary.expectations) > n]
         yield CellVerdict(**expectation.bounds, held=sum(one.held for one in verdicts), of=len(rows))
 
 
 def doubt(cells: Sequence[CellSummary], repeats: Sequence[CellRepeat]) -> list[str]:
-    """Warn of the intervals. cells: the result of `sum_up`. repeats: of `sweep.json`."""
+    """Return warnings about the intervals of cells. cells: the result of `sum_up`. repeats: of `sweep.json`."""
     warnings = []
     counts = {cell.runs.total for cell in cells if cell.runs.total > 1}
     if counts and min(counts) < LEAST_BOOTSTRAP:
@@ -149,7 +149,7 @@ def doubt(cells: Sequence[CellSummary], repeats: Sequence[CellRepeat]) -> list[s
 
 
 def judge_across(texts: Sequence[str], cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> list[StatementResult]:
-    """Each statement, whether it held (None: that cannot be told), and what was found. cells: as in `sweep.json`."""
+    """Return the verdict on each statement: None if it cannot be judged. cells: as in `sweep.json`."""
     return [_judge(text, cells, rows) for text in texts]
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what the agent observed to the connections of a flow and their subflows.
+"""Find the connections of a flow and their subflows in what the agent observed.
 
-A flow's data connection is known by its client's port; MPTCP events then give the token that its
-subflows share, and sockets give each subflow's bytes.
+The client's port identifies a data connection of the flow. MPTCP events have the token that the subflows of a
+connection share. Sockets have the bytes of each subflow.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from mprun.metrics.observation import Host, PathManagerEvent, SocketState, Tuple4
 from mprun.model.intent import FlowPath
 
-# A further subflow takes the connection's handshake, the first data and its acknowledgement, and a handshake of its
-# own with its last packet (RFC 8684 3.1, 3.2).
+# Before an additional subflow exists, the connection has its handshake, the first data and its acknowledgement, and the
+# subflow has its own handshake (RFC 8684 3.1, 3.2).
 JOIN_ROUND_TRIPS = 4
-# After which what a handshake has lost is sent again, before any round trip is known (RFC 6298 2.1).
+# The time after which a lost packet of a handshake is sent again, before any round trip is known (RFC 6298 2.1).
 FIRST_TIMEOUT_NS = 1_000_000_000
 # tcpi_bytes_acked counts SYN and FIN as a byte each.
 _FLAGS = 2
@@ -27,7 +27,8 @@ _FLAGS = 2
 class SendingEnd:
     """The sending end of a subflow.
 
-    `srtt_us`: the smoothed round-trip time, 0 before any. `resent`: segments sent again. `resent_bytes`: their payload.
+    - srtt_us: the smoothed round-trip time; 0 before the first measurement.
+    - resent, resent_bytes: the number of segments that were sent again, and their payload.
     """
 
     srtt_us: int = 0
@@ -37,10 +38,12 @@ class SendingEnd:
 
 @dataclass(frozen=True)
 class Subflow:
-    """A subflow as its client saw it. `path`: None if no path has its addresses.
+    """A subflow as its client saw it.
 
-    `bytes_acked`, `bytes_received`: payload in the two directions. `client`, `server`: the last report of each end.
-    The server's is empty if the server knows the subflow by other addresses.
+    - path: the name of its path; None if no path has its addresses.
+    - bytes_acked, bytes_received: the payload from the client and to the client.
+    - client, server: the last report of each end. That of the server is empty if the server has other addresses for the
+      subflow.
     """
 
     addresses: Tuple4
@@ -55,9 +58,12 @@ class Subflow:
 
 @dataclass(frozen=True)
 class Connection:
-    """A connection of a flow; `token` None for plain TCP. lived_ns: None where nobody saw it begin and end.
+    """A connection of a flow.
 
-    is_known: whether the server had it as one of MPTCP; for it, one whose handshake lost MP_CAPABLE is plain TCP.
+    - token: None for plain TCP.
+    - lived_ns: the time from its begin to its end; None if one of them was not observed.
+    - is_known: the server also has it as an MPTCP connection. If MP_CAPABLE was lost in the handshake, the server has a
+      connection of plain TCP.
     """
 
     token: int | None
@@ -69,12 +75,13 @@ class Connection:
 def find_connections(
     observed: Host, peer: Host, ports: Iterable[int], paths: Sequence[FlowPath]
 ) -> tuple[Connection, ...]:
-    """The connections whose initial subflow left from one of `ports`.
+    """Return the connections whose initial subflow began at one of `ports`.
 
-    observed, peer: what is known of the client and of the server. A subflow counts when
-    both ends say that it is established: the client says so one packet before a server refuses it. Beyond
-    a NAT it has another address, and keeps its port, as Linux has it wherever that is free.
-    paths: those of the flow, from the intent.
+    A subflow counts if both ends report that it is established, because a server may refuse it after the client's
+    report. Behind a NAT, a subflow has another address. Linux keeps its port if this port is free.
+
+    - observed, peer: the observations of the client and of the server.
+    - paths: the paths of the flow, from the intent.
     """
     wanted = set(ports)
     accepted = {event.turned for event in peer.events if event.event == "subflow established"}
@@ -138,7 +145,7 @@ def find_brief(connections: Sequence[Connection], idle_ns: int, wanted: int) -> 
 
 
 def find_refused(observed: Host, connections: Iterable[Connection]) -> frozenset[str]:
-    """Addresses of the server from which a reset answered a SYN that was to join one of them."""
+    """Return the addresses of the server that answered the SYN of an additional subflow with a reset."""
     tokens = {connection.token for connection in connections}
     return frozenset(
         event.addresses[2]
@@ -148,9 +155,9 @@ def find_refused(observed: Host, connections: Iterable[Connection]) -> frozenset
 
 
 def ports_towards(observed: Host, server_ports: Iterable[int]) -> tuple[int, ...]:
-    """The client's ports of the connections that it opened to some ports of its servers."""
+    """Return the client's ports of the connections that it opened to these ports of servers."""
     towards = set(server_ports)
-    # one that was refused is closed without having been established
+    # a subflow that was refused is closed without being established
     joins = ("subflow established", "subflow closed")
     additional = {event.addresses for event in observed.events if event.event in joins}
     created = {event.addresses for event in observed.events if event.event == "created"}
@@ -168,8 +175,8 @@ def _subflow(
     addresses = event.addresses
     last, peer = totals.get(addresses), peers.get(addresses)
     # MP_FASTCLOSE clears the counts of the initial subflow before it closes. The client's last sample may then be half
-    # a second old, and a short transfer may have none. The server's counts are not cleared. They are taken of every
-    # subflow: the initial one would else be ahead of the others by the data whose acknowledgements are under way.
+    # a second old, and a short transfer may have none. The server's counts are not cleared. They are used for every
+    # subflow, because they also have the data whose acknowledgements are under way.
     return Subflow(
         addresses=addresses,
         path=names.get((addresses[0], addresses[2])),
@@ -189,6 +196,6 @@ def _sending_end(state: SocketState | None) -> SendingEnd:
 
 
 def _as_seen(addresses: Tuple4, seen: Mapping[tuple[str, str], str]) -> Tuple4:
-    """A subflow of the client as its server knows it."""
+    """Return the addresses of a client's subflow as its server has them, which differ behind a NAT."""
     local, local_port, remote, remote_port = addresses
     return seen.get((local, remote), local), local_port, remote, remote_port

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import polars
 
 
-# A sample is taken a little after its moment, in real time by as much as a busy machine is late.
+# A sample is taken a little after the end of its second. On a busy machine in real time, it is later.
 LATE_NS = 20_000_000
 
 
@@ -44,11 +44,10 @@ class Carried:
 def carry(
     samples: Iterable[tuple[int, tuple[int, str | None, tuple[Any, ...]], int]], began_ns: int, ended_ns: int
 ) -> list[Carried]:
-    """Return what each subflow carried in the whole seconds between two moments.
+    """Return what each subflow carried in the whole seconds between two times.
 
     The result is empty if there are fewer than two seconds, or if a second has no sample.
-
-    samples: (moment, (connection, path, addresses) of a subflow, what it had carried so far), in the order of time.
+    samples: (time, (connection, path, addresses) of a subflow, bytes that it had carried until then), in order of time.
     """
     ends = [second * NS_PER_S for second in range(-(-began_ns // NS_PER_S), ended_ns // NS_PER_S + 1)]
     if len(ends) < 3:
@@ -88,7 +87,7 @@ def find_flapping(carried: Sequence[Carried]) -> float | None:
 
 
 def _leaders(subflows: Sequence[Sequence[int]]) -> Iterator[int]:
-    """The number of the one that carried most, of each second in which any carried something."""
+    """Yield the number of the subflow that carried most, for each second in which a subflow carried something."""
     leader = 0
     for second in zip(*subflows, strict=True):
         most = max(second)
@@ -98,8 +97,7 @@ def _leaders(subflows: Sequence[Sequence[int]]) -> Iterator[int]:
 
 
 def share_deviations(carried: Sequence[Carried], paths: Iterable[str]) -> Mapping[str, float]:
-    """The standard deviation, of the sample, of each path's share from second to second, of the seconds in which
-    anything was carried."""
+    """Return the sample standard deviation of each path's share over the seconds in which something was carried."""
     totals = [sum(second) for second in zip(*(one.by_second for one in carried), strict=True)]
     if sum(total > 0 for total in totals) < 2:
         return {}
@@ -112,7 +110,7 @@ def share_deviations(carried: Sequence[Carried], paths: Iterable[str]) -> Mappin
 
 
 def measure_preference(one: FlowConnections, sockets: polars.DataFrame) -> Readings:
-    """Return flapping and share.stdev, of the flow's time without what it omits."""
+    """Return flapping and share.stdev, without the times that the flow omits."""
     flow = one.flow
     began_ns, ended_ns = _find_span(one)
     mine = sockets.filter(flow=flow.name, host=flow.source).sort("time_ns", maintain_order=True)
@@ -151,12 +149,12 @@ def explain_efficiency(
     told = f"{flow.name}: {efficiency.value:.1%} of its best path's rate".replace("%", " %")
     if is_known:
         return Readings(warnings=(f"{told}: {text}",))
-    # notes on the members of a group, of which there may be hundreds, are not read
+    # a group may have hundreds of members, so they get no notes
     return Readings(notes=(f"{told}: {text}",) if flow.group is None else ())
 
 
 def _find_span(one: FlowConnections) -> tuple[int, int]:
-    """Return the begin and end of the part of a flow that counts, from time zero: without what the flow omits."""
+    """Return begin and end of a flow from time zero, without the times that it omits."""
     omit = one.flow.options.get("omit")
     first_ns, last_ns = (omit["start_ns"], omit["end_ns"]) if isinstance(omit, Mapping) else (0, 0)
     began_ns, ended_ns = one.began_ns + first_ns, one.ended_ns - last_ns
@@ -171,7 +169,7 @@ def _is_forward(one: FlowConnections) -> bool:
 
 
 def _find_samples(one: FlowConnections, sockets: polars.DataFrame, observation: Observation) -> Iterator[Sample]:
-    """Yield each moment at which a sending end of the flow's connections and its subflows were sampled."""
+    """Yield each sample of a sending connection of the flow together with its subflows."""
     flow, is_forward = one.flow, _is_forward(one)
     sender = flow.source if is_forward else flow.destination
     began_ns, ended_ns = _find_span(one)
@@ -179,7 +177,7 @@ def _find_samples(one: FlowConnections, sockets: polars.DataFrame, observation: 
     mine = sockets.filter(flow=flow.name, host=sender).sort("time_ns", maintain_order=True)
     moments: dict[tuple[int, int], list[SubflowState]] = {}
     for number, time_ns, path, *values in mine.select("connection", "time_ns", "path", *of_subflow).iter_rows():
-        # older kernels do not tell all of it
+        # older kernels do not report all values
         if None not in values:
             moments.setdefault((number, time_ns), []).append(SubflowState(path, *values))
     for number, connection in enumerate(one.connections):

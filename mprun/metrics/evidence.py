@@ -29,12 +29,14 @@ ReadOutput = Callable[[str, str], bytes | None]
 class Evidence:
     """All that a run left, and what is expected of it.
 
-    `intent`: of the plan. `agent`: the agent's report. `observation`: of its record.
-    `logs`, `files`: outputs of processes, and files of flows.
-    `is_simulated`: the run had simulated time.
-    `warnings`: known before the run.
-    `calibration`: measured before the run; None without one.
-    `captured`: what the capture files hold, by the name of the capture.
+    - intent: of the plan.
+    - agent: the agent's report.
+    - observation: the content of the run's record.
+    - logs, files: the outputs of processes, and the files of flows.
+    - is_simulated: the run had simulated time.
+    - warnings: known before the run.
+    - calibration: measured before the run; None without a calibration.
+    - captured: the content of each capture's file, by the name of the capture.
     """
 
     intent: Intent
@@ -50,7 +52,7 @@ class Evidence:
     captured: Mapping[str, CaptureContent] = field(default_factory=dict)
 
 
-# Errors of a parser that meets values of another kind than its program prints.
+# The errors of a parser that reads values of other types than its program prints.
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
@@ -91,7 +93,7 @@ class FlowOutputs:
 
 
 def parse(tool: Tool, flow: Flow, outputs: FlowOutputs, began_ns: int, ended_ns: int) -> Result:
-    """Return what a flow's outputs say. began_ns, ended_ns: the flow's span, from time zero."""
+    """Return the result of a flow from its outputs. began_ns, ended_ns: the span of the flow, from time zero."""
     try:
         result = _with_portions(tool.parse(flow, outputs), metrics_of(flow), began_ns, ended_ns)
         for name, value in result.values.items():
@@ -111,7 +113,7 @@ def _is_measured(value: object) -> bool:
 
 
 def _with_portions(result: Result, metrics: Metrics, began_ns: int, ended_ns: int) -> Result:
-    """Add a portion for each rate of which the tool does not say when its payload came: constant over the flow."""
+    """Add a portion for each rate without portions. Its payload counts as constant over the flow."""
     length_ns = ended_ns - began_ns
     assumed = {
         name: (Portion(began_ns, ended_ns, value * length_ns / 8e9),)

@@ -17,7 +17,7 @@ from mprun.workloads.tool import Movement
 
 
 def tell_handovers_seen(flow: AddressedFlow, intent: Intent, movement: Movement) -> Readings:
-    """Return the hand-overs that a flow's own program saw."""
+    """Return the hand-overs that a flow's own program recorded."""
     failures = find_failures(flow, intent.changes)
     spans = ((failure, failure.begin_ns, failure.watched_until_ns) for failure in failures)
     known = ((failure, find_handover_of(movement, begin, end)) for failure, begin, end in spans)
@@ -45,9 +45,9 @@ def measure_handover(flow: AddressedFlow, connections: Sequence[Connection], evi
 def _tell_handover(
     flow: AddressedFlow, handovers: Sequence[tuple[PathFailure, Handover]], sender: HostSpec | None
 ) -> Readings:
-    """Return handover.gap and handover.time, the worst of all.
+    """Return handover.gap and handover.time, the largest of all hand-overs.
 
-    sender: the settings of the host that sent the more over MPTCP; None for other transports.
+    sender: the settings of the host that sent more over MPTCP; None for other transports.
     """
     if not handovers:
         return Readings()

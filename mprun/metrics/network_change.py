@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a run -> a table of what changed in the network, and when. Pure."""
+"""Make the table of changes in the network from the steps of a run. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def tabulate_changes(steps: Iterable[StepRecord]) -> polars.DataFrame:
-    """A row for each property that became another; a link has a direction, an address a host.
+    """Return a row for each property that changed. A row of a link has a direction, a row of an address a host.
 
-    value: as JSON, since properties differ in kind; the name of one ends in its unit.
+    The column `value` is JSON, because properties have different types. The name of a property ends in its unit.
     """
     kinds = ("host", "link", "direction", "property", "value")
     rows = Rows({"time_ns": "whole", **dict.fromkeys(kinds, "text")})

@@ -13,7 +13,7 @@ from mprun.model.intent import Intent
 
 
 def tell_real_links(intent: Intent) -> Iterator[str]:
-    """Say which links pass a frame early, and which senders see the queue of their link."""
+    """Yield notes on links that pass a frame early, and on senders that see the queue of their link."""
     limited = [link.name for link in intent.links if link.forward.rate_bit_per_s or link.reverse.rate_bit_per_s]
     if limited:
         yield (
@@ -35,6 +35,6 @@ def tell_real_links(intent: Intent) -> Iterator[str]:
 
 
 def _list(names: list[str]) -> str:
-    """Name at most four of them."""
+    """Return at most four names as text."""
     shown = ", ".join(names[:4])
     return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"

@@ -39,12 +39,12 @@ class SampleSource:
 # `natural`: from 0 to 2**64 - 1.
 ColumnKind = Literal["whole", "natural", "text"]
 
-# So many are packed at a time.
+# The number of rows that are packed at a time.
 _PACK = 1 << 14
 
 
 class Rows:
-    """A table in the making. kinds: of its columns, in order; every value may be None."""
+    """A table to which rows are added. kinds: of its columns, in order. Every value may be None."""
 
     def __init__(self, kinds: Mapping[str, ColumnKind]) -> None:
         import polars
@@ -67,7 +67,7 @@ class Rows:
         self._rows = []
 
     def frame(self) -> polars.DataFrame:
-        """All rows so far."""
+        """Return all rows so far."""
         self._pack()
         self._packed = [self._polars.concat(self._packed)]
         return self._packed[0]

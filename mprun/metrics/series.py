@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observations -> tidy tables: a row for each thing at each moment, named by flow, connection, path and link.
+"""Make tidy tables of observations: a row for each object and time, with the names of flow, path and link.
 
-Times are ns from time zero, and counters count from there. None: not known.
+Times are in ns from time zero. Counters count from time zero on. None means that a value is not known.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ OF_EVENTS: Mapping[str, ColumnKind] = {
 
 @dataclass(frozen=True)
 class FlowConnections:
-    """A flow of the intent and its data connections, in the order in which they were opened; when it began and ended,
-    from time zero."""
+    """A flow of the intent, its data connections in the order of their begin, and its span from time zero."""
 
     flow: AddressedFlow
     connections: Sequence[Connection]
@@ -42,7 +41,7 @@ class FlowConnections:
 
 @dataclass(frozen=True)
 class _Membership:
-    """The flow and the path of a socket. `connection`: its number among those of the flow, from 0."""
+    """The flow and the path of a socket. connection: its number among the connections of the flow, from 0."""
 
     flow: str | None = None
     connection: int | None = None
@@ -55,7 +54,7 @@ NOBODY = _Membership()
 def tabulate(
     agent: AgentReport, observation: Observation, found: Iterable[FlowConnections]
 ) -> dict[str, polars.DataFrame]:
-    """Return the tables of a run beside those of its workloads; empty tables are left out."""
+    """Return the tables of a run apart from those of its workloads. Empty tables are left out."""
     members = _find_members(found)
     tables = {
         "interfaces": observation.counters.interfaces.frame(),
@@ -96,7 +95,7 @@ def _sockets(observation: Observation, members: Mapping[_Socket, _Membership]) -
 
 
 def _events(hosts: Mapping[str, Host], members: Mapping[_Socket, _Membership]) -> polars.DataFrame:
-    """MPTCP events. One that names no subflow is of the connection whose token it has."""
+    """Return the MPTCP events. An event without a subflow belongs to the connection with its token."""
     rows = Rows({"time_ns": "whole", "host": "text", "event": "text", **OF_MEMBERS, **OF_EVENTS})
     for host, observed in hosts.items():
         by_token: dict[int | None, _Membership] = {}

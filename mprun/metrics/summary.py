@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evidence -> the summary of a run, its tables and accounts: each subject's readings, joined in one order. Pure."""
+"""Make the summary, the tables and the accounts of a run: join the readings of all subjects in one order. Pure."""
 
 from __future__ import annotations
 
@@ -47,10 +47,7 @@ Frames = Mapping[str, "polars.DataFrame"]
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of a run.
-
-    `tables`: as columns by name. `accounts`: what its processes saw, as text for people.
-    """
+    """The result of a run. tables: as columns by name. accounts: reports of its processes as text for people."""
 
     summary: Summary
     tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame]
@@ -60,8 +57,8 @@ class Measured:
 def measure(evidence: Evidence) -> Measured:
     """Return the summary and the tables of a run.
 
-    The summary's status is `error` if a step failed. It is `failed` if the run did not do what it was asked for, or if
-    an expectation does not hold. Else it is `passed`.
+    The summary's status is `error` if a step failed. It is `failed` if the run lacks an effect that its files ask for,
+    or if an expectation does not hold. Otherwise it is `passed`.
     """
     intent, agent = evidence.intent, evidence.agent
     readings = {flow.name: read_flow(flow, evidence) for flow in intent.traffic}
@@ -130,7 +127,7 @@ def _tell_groups(flows: Sequence[AddressedFlow], results: Mapping[str, Result], 
 def _use_samples(
     connections: Sequence[FlowConnections], sampled: Frames, metrics: SummaryMetrics, evidence: Evidence
 ) -> list[Readings]:
-    """Return what samples of sockets and programs say."""
+    """Return the readings from samples of sockets and programs."""
     found = []
     for one in connections:
         if one.flow.protocol == "mptcp" and "sockets" in sampled:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from mprun.metrics.connection import find_connections, ports_towards
 from mprun.metrics.diagnosis import explain_refusal
 from mprun.metrics.evidence import Evidence, FlowOutputs, parse
-from mprun.metrics.failover import measure_handover, tell_handovers_seen
 from mprun.metrics.fairness import find_fairness, find_rate
+from mprun.metrics.handover import measure_handover, tell_handovers_seen
 from mprun.metrics.interference import on_paths
 from mprun.metrics.path_use import carried, judge_paths, tell_paths
 from mprun.metrics.qlog_tables import read_qlogs

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Doubts about hosts: a slow machine, an overloaded kernel, and logs that are cut off. Pure."""
+"""Doubts about hosts: a slow machine, an overloaded kernel, logs that are cut off, and links in real time. Pure.
+
+The links of the virtual engine's kernel send bit by bit. `tell_real_links` tells where a run in real time differs: it
+has the host kernel's tbf, whose bucket holds one frame (tc-tbf(8)), and only netem's delay stage takes a packet from
+its socket's account (tc-netem(8), LIMITATIONS).
+"""
 
 from __future__ import annotations
 
@@ -103,3 +108,31 @@ def warn_of_cut_logs(processes: Mapping[str, Ended]) -> Iterator[str]:
     for ended in processes.values():
         for log, printed_bytes in ended.cut.items():
             yield f"logs/{log} is cut off: its program printed {printed_bytes / 1e6:.0f} MB"
+
+
+def tell_real_links(intent: Intent) -> Iterator[str]:
+    """Yield notes on links that pass a frame early, and on senders that see the queue of their link."""
+    limited = [link.name for link in intent.links if link.forward.rate_bit_per_s or link.reverse.rate_bit_per_s]
+    if limited:
+        yield (
+            f"links {_list(limited)} let a frame pass at once where they are idle, up to a full frame's time early; "
+            "the virtual engine sends bit by bit"
+        )
+    hosts = {node.name for node in intent.nodes if node.kind == "host"}
+    seen = [
+        f"'{link.name}' from {sender.node}"
+        for link in intent.links
+        for way, sender in zip((link.forward, link.reverse), link.ends, strict=True)
+        if sender.node in hosts and way.rate_bit_per_s and not (way.delay_ns or way.jitter)
+    ]
+    if seen:
+        yield (
+            f"links {_list(seen)} have a rate and no delay: the sender's sockets see their queue, and may hold "
+            "packets back; write a delay, or run with --engine virtual"
+        )
+
+
+def _list(names: list[str]) -> str:
+    """Return at most four names as text."""
+    shown = ", ".join(names[:4])
+    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"

@@ -41,7 +41,6 @@ from mprun.agent.record import (
 )
 from mprun.kernel.log import KernelMessage, read_records
 from mprun.metrics.counter import Counters
-from mprun.metrics.handover import DataProgress
 from mprun.metrics.limitation import ConnectionState
 from mprun.metrics.processor import Processors
 from mprun.metrics.rows import ColumnKind, Rows, SampleSource
@@ -164,6 +163,19 @@ class SocketState(NamedTuple):
     def volume_bytes(self) -> int:
         """The payload in both directions."""
         return (self.values[_ACKED] or 0) + (self.values[_RECEIVED] or 0)
+
+
+@dataclass(frozen=True)
+class DataProgress:
+    """An end of a connection at a time, in ns from time zero.
+
+    - expected: the data sequence number that it expects next.
+    - is_waiting: the other end lacks a part of its data.
+    """
+
+    at_ns: int
+    expected: int
+    is_waiting: bool
 
 
 @dataclass

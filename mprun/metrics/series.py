@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make tidy tables of observations: a row for each object and time, with the names of flow, path and link.
+"""Make tidy tables of observations, and of the changes that the steps of a run made in the network. Pure.
+
+A row is one object at one time, with the names of flow, path and link.
 
 Times are in ns from time zero. Counters count from time zero on. None means that a value is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +18,11 @@ from mprun.metrics.observation import ENDS, Host, Observation
 from mprun.metrics.rows import ColumnKind, Rows
 from mprun.model.agent_report import AgentReport
 from mprun.model.intent import AddressedFlow
+from mprun.model.run_files import StepRecord
 
 if TYPE_CHECKING:
     import polars
+
 
 # A host and the addresses and ports of a socket there, of which an event may lack some.
 _Socket = tuple[str, tuple[Any, ...]]
@@ -122,3 +127,27 @@ def _counters(agent: AgentReport) -> polars.DataFrame:
             began, grown = before.get(name, 0), growth.get(name, 0)
             rows.add((node, name, grown, began, began + grown))
     return rows.frame()
+
+
+def tabulate_changes(steps: Iterable[StepRecord]) -> polars.DataFrame:
+    """Return a row for each property that changed. A row of a link has a direction, a row of an address a host.
+
+    The column `value` is JSON, because properties have different types. The name of a property ends in its unit.
+    """
+    kinds = ("host", "link", "direction", "property", "value")
+    rows = Rows({"time_ns": "whole", **dict.fromkeys(kinds, "text")})
+    for step in steps:
+        if step.step == "change":
+            host, _, link = (step.name or "").rpartition(".")
+            for direction, name, value in _properties(step.values or {}):
+                rows.add((step.actual_ns, host or None, link, direction, name, json.dumps(value, sort_keys=True)))
+    return rows.frame()
+
+
+def _properties(values: Mapping[str, Any]) -> Iterator[tuple[str | None, str, Any]]:
+    for key, value in values.items():
+        if key in ("forward", "reverse") and isinstance(value, Mapping):
+            for name, one in value.items():
+                yield key, name, one
+        else:
+            yield None, key, value

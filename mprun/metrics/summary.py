@@ -16,6 +16,7 @@ from mprun.metrics.flow import read_flow, sum_up
 from mprun.metrics.flow_group import measure_groups
 from mprun.metrics.host_doubts import (
     doubt_machine,
+    tell_real_links,
     warn_of_counters,
     warn_of_cut_logs,
     warn_of_late_changes,
@@ -30,7 +31,6 @@ from mprun.metrics.loss import account_for_losses
 from mprun.metrics.path_use import read_probes, warn_of_ways
 from mprun.metrics.processor import measure_cpu
 from mprun.metrics.readings import Readings, SummaryMetrics, join, join_tables, measured
-from mprun.metrics.real_link import tell_real_links
 from mprun.metrics.series import FlowConnections, tabulate
 from mprun.metrics.shortfall import explain_shortfall
 from mprun.metrics.trace_event_tables import tabulate_trace, warn_of_lost_events

@@ -70,7 +70,7 @@ def make_comparison(
 
     - pairs: each other side against the first.
     - names: of all sides, the first included. They are the legend of the figures.
-    - faults: what a caller refuses, such as a metric outside of its bound.
+    - reasons: what a caller refuses, such as a metric outside of its bound.
 
     The folder has the names and a digest of the directories, so that the same comparison has the same folder. Raises
     MprunError if a run is incomplete, and SpecError if this mprun cannot read its inputs.

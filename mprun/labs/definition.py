@@ -33,18 +33,24 @@ FILE = "lab.yaml"
 
 
 @dataclass(frozen=True)
-class Step:
-    """A run of a lab.
-
-    - topology, experiment: files as for `load`.
-    - parameters: as for -p.
-    - kernel: the name of the kernel that the student builds; None for the kernel of mprun.
-    """
+class _Files:
+    """The files of a run or a sweep of a lab. topology, experiment: as for `load`. parameters: as for -p."""
 
     name: str
     topology: Path
     experiment: Path
     parameters: Mapping[str, str]
+
+    def _command(self, program: str, folder: Path) -> str:
+        topology, experiment = (file.relative_to(folder) for file in (self.topology, self.experiment))
+        parameters = [f"-p {name}={value}" for name, value in self.parameters.items()]
+        return " ".join([f"{program} -t {topology} -x {experiment}", *parameters])
+
+
+@dataclass(frozen=True)
+class Step(_Files):
+    """A run of a lab. kernel: the name of the kernel that the student builds; None for the kernel of mprun."""
+
     profile: LabProfile | None
     kernel: str | None = None
 
@@ -54,18 +60,13 @@ class Step:
 
     def command(self, folder: Path) -> str:
         """Return the command that a student types in the lab's folder."""
-        command = _command("mprun", self, folder)
+        command = self._command("mprun", folder)
         return f"{command} --kernel {self.kernel}" if self.kernel else command
 
 
 @dataclass(frozen=True)
-class LabSweep:
-    """A sweep of a lab. topology, experiment: files as for `load_cells`. parameters: as for -p."""
-
-    name: str
-    topology: Path
-    experiment: Path
-    parameters: Mapping[str, str]
+class LabSweep(_Files):
+    """A sweep of a lab."""
 
     def load(self, seed: int | None = None) -> tuple[Loaded, ...]:
         """Read and check each cell. seed: instead of the file's. Raises InputError."""
@@ -73,13 +74,7 @@ class LabSweep:
 
     def command(self, folder: Path) -> str:
         """Return the command that runs the sweep in the lab's folder."""
-        return _command("mprun sweep", self, folder)
-
-
-def _command(program: str, step: Step | LabSweep, folder: Path) -> str:
-    topology, experiment = (file.relative_to(folder) for file in (step.topology, step.experiment))
-    parameters = [f"-p {name}={value}" for name, value in step.parameters.items()]
-    return " ".join([f"{program} -t {topology} -x {experiment}", *parameters])
+        return self._command("mprun sweep", folder)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search the conditions for the point at which a statement is violated most, and for the boundary around it.
+"""Search the conditions for the point at which a statement is violated most, and for its boundary on each axis.
 
 All runs of a search are one sweep, to which each batch of points adds cells. The points follow from the files, the seed
 and the outcomes, so the same search finds its runs again.
@@ -70,7 +70,7 @@ class SearchedPoint:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The end of a search. edges: the boundary through the worst point."""
+    """The end of a search. edges: the boundaries around the worst point, for each axis."""
 
     tested: tuple[SearchedPoint, ...]
     edges: tuple[Boundary, ...]

@@ -28,9 +28,9 @@ def read_summary(sweep: SweepDirectory) -> SweepSummary:
 
 
 def read_table(sweep: SweepDirectory) -> polars.DataFrame:
-    """Return a table with a row for each run:
+    """Return the table `tables/cells.parquet`, or else a table of the finished runs. It has a row for each run.
 
-    `tables/cells.parquet`, or else of the finished runs. Raises MprunError.
+    Raises MprunError.
     """
     if sweep.has_summary:
         return sweep.table()

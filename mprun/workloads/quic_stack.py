@@ -3,7 +3,7 @@
 
 Environment variables tell each end its role, addresses, files, keys and folders, as runners of interoperability tests
 do. `mprun.agent.programs.quic_end` makes the folders and runs the command. What the stack has done follows from the
-files that the client has downloaded, and from the client's qlog. So a stack needs no code of mprun.
+files that the client has downloaded, and from the client's qlog. So mprun has no code for a particular stack.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class Entry(ServedEntry):
         return self
 
     def _check_transport(self) -> dict[ValuePath, str]:
-        """Return the problems of the keys that only QUIC has, or that QUIC reads otherwise."""
+        """Return the problems of keys that only QUIC has, and of keys that have another meaning over QUIC."""
         if self.protocol != "quic":
             given = [key for key in ("multipath", "scheduler", "stack", "qlog") if getattr(self, key)]
             return {(key,): "is only for QUIC: write 'protocol: quic'" for key in given}

@@ -204,7 +204,7 @@ def _conclude(
     from mprun.questions import faults
     from mprun.questions.faulted_run import find_outliers, group
     from mprun.reports.chart import WIDE, paint
-    from mprun.reports.fault_figure import FaultyPacket, draw_faults
+    from mprun.reports.question_figures import FaultyPacket, draw_faults
 
     measured: ComparedBy = "completed_ns" if metric is None else "value"
     outliers = find_outliers(faulted, without, measured)

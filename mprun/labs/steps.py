@@ -2,7 +2,7 @@
 """Run the steps and sweeps of labs, concurrently if the engine allows it, and judge the claims and figures.
 
 This module prints nothing. In the virtual engine a step uses one core and cannot disturb other steps. In real time,
-steps run one after the other.
+steps run one after the other. `work_of` counts the runs before they begin.
 """
 
 from __future__ import annotations
@@ -264,16 +264,24 @@ def _end(step: Step, directory: Path, outcome: RunOutcome) -> Done:
 
 def _find_earlier(parent: Path, digest: str, place: Place) -> RunDirectory | None:
     """Return the newest run of a plan that this user's mprun made with the same engine, kernel and code; or None."""
-    for run in reversed(list_runs(parent)):
-        if short_digest_of(run.name) != digest[:8]:
-            continue
+    wanted = place.name, place.kernel.digest if place.kernel else None, code_digest()
+    for run in find_by_digest(parent, digest):
         with contextlib.suppress(MprunError):
             environment = run.environment()
             made = environment.engine, environment.kernel.digest or None, environment.code
-            wanted = place.name, place.kernel.digest if place.kernel else None, code_digest()
-            if run.is_complete and run.digest == digest and made == wanted and signature.is_ours(run.folder):
+            if made == wanted and signature.is_ours(run.folder):
                 return run
     return None
+
+
+def find_by_digest(parent: Path, digest: str) -> Iterator[RunDirectory]:
+    """Yield the complete runs of a plan, newest first. Damaged runs are left out."""
+    for run in reversed(list_runs(parent)):
+        # the name has the beginning of the digest, so that few runs are opened
+        if short_digest_of(run.name) == digest[:8]:
+            with contextlib.suppress(MprunError):
+                if run.is_complete and run.digest == digest:
+                    yield run
 
 
 def run_sweep(
@@ -328,3 +336,25 @@ def measured_by_sweep(sweep: SweepDirectory) -> Swept:
 def wall_s_of(sweep: SweepDirectory) -> float:
     """Return the real time in which the sweep was run, in seconds, with all its sessions."""
     return sum(session.wall_s for session in sweep.sessions())
+
+
+@dataclass(frozen=True)
+class LabWork:
+    """A step or sweep to run: the command that runs it alone in the lab's folder, and its number of runs.
+
+    A cell of a sweep that repeats until an interval is narrow counts as often as it may run at most.
+    """
+
+    name: str
+    command: str
+    runs: int
+
+
+def work_of(lab: Lab, scope: Scope) -> tuple[LabWork, ...]:
+    """Return the steps and sweeps of a lab in their order. Raises InputError for wrong files."""
+    steps = [LabWork(step.name, step.command(lab.folder), 1) for step in scope.steps_of(lab)]
+    sweeps = [
+        LabWork(sweep.name, sweep.command(lab.folder), sum(cell.spec.experiment.repeat.most for cell in sweep.load()))
+        for sweep in scope.sweeps_of(lab)
+    ]
+    return (*steps, *sweeps)

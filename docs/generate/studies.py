@@ -15,10 +15,9 @@ from pathlib import Path
 from mprun.labs.catalog import open_lab
 from mprun.labs.definition import Lab
 from mprun.labs.grade import digests_of, grade
-from mprun.labs.steps import measured_by, wall_s_of_run
+from mprun.labs.steps import find_sweep, measured_by, measured_by_sweep, wall_s_of, wall_s_of_run
 from mprun.labs.study_figure import JudgedFigure, judge_figure
 from mprun.labs.study_page import ResultDirectory, name_folder, table, write_page
-from mprun.labs.sweep_run import find_sweep, measured_by_sweep, wall_s_of
 from mprun.model.permission import NO_COMMANDS
 from mprun.runs.place import choose_place
 

@@ -16,10 +16,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mprun.captures.delay import delay_schema, find_delays, summarize
+from mprun.captures.delay import CapturePair, choose_pairs, delay_schema, find_delays, summarize
 from mprun.captures.identity import Identities, identify, identity_schema, kept_bytes
 from mprun.captures.packet import ObservationPoint, packet_schema, read_packets, shape_packets
-from mprun.captures.pair import CapturePair, choose_pairs
 from mprun.captures.pcapng import Portions
 from mprun.captures.tcp_connection import CONNECTION_COLUMNS, SUBFLOW_COLUMNS, CaptureConnections
 from mprun.errors import MachineError, MprunError

@@ -22,7 +22,7 @@ from mprun.safety.text import plain
 if TYPE_CHECKING:
     from mprun.questions.bisect import Answer, Bisected
     from mprun.questions.built_version import BuildSubject
-    from mprun.questions.revisions import History
+    from mprun.questions.repository import History
     from mprun.statements.expression import Value
 
 # The exit status of each verdict, as `git bisect run` expects it. From 128 on, it ends the search.
@@ -74,9 +74,9 @@ def command(
     """
     from mprun.cli.progress import Bar
     from mprun.questions import bisect as question
+    from mprun.questions.bisect import Experiment, test
     from mprun.questions.built_version import KernelTree, OwnProgram
-    from mprun.questions.revisions import read_history
-    from mprun.questions.version_test import Experiment, test
+    from mprun.questions.repository import read_history
 
     if (good is None) != (bad is None):
         raise click.UsageError("name both --good and --bad, or neither")

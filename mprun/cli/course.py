@@ -22,7 +22,7 @@ def export(target: Path, names: tuple[str, ...]) -> None:
     """Write labs, kernel, schemas and a hand-out of two pages to a new folder or to one archive.
 
     The labs have no answers. The default is all labs. The kernel is an archive as `mprun kernel export` writes it, so
-    students compile nothing. README.md and handout.pdf say what to type.
+    students compile nothing. README.md and handout.html say what to type.
     """
     from mprun.kernel.store import find_kernel
     from mprun.labs.catalog import open_lab
@@ -39,5 +39,5 @@ def export(target: Path, names: tuple[str, ...]) -> None:
     size = f"{course.size_bytes / 1e6:.1f} MB"
     click.echo(f"{target}: {count} lab{'s' * (count != 1)}, {len(course.files)} files, {size}")
     click.echo(f"the kernel's archive has SHA-256 {course.digest}")
-    click.echo("  show the class this digest in the room, or print handout.pdf, which has it")
+    click.echo("  show the class this digest in the room, or print handout.html, which has it")
     click.echo(f"to grade: {GRADE.format(number=labs[0].number)}")

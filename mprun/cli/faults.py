@@ -156,7 +156,7 @@ def _conclude(
     """Write the table and the figure, and print the summary."""
     from mprun.questions import faults
     from mprun.reports.chart import WIDE, paint
-    from mprun.reports.fault_figure import FaultyPacket, draw_faults
+    from mprun.reports.question_figures import FaultyPacket, draw_faults
 
     measured: ComparedBy = "completed_ns" if metric is None else "value"
     outliers = find_outliers(faulted, without, measured)

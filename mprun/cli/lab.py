@@ -217,7 +217,7 @@ def run(
 
 def _show_work(labs: Sequence[Lab], scope: Scope, as_json: bool) -> None:
     """Print the steps and sweeps of labs, with the command and the number of runs of each."""
-    from mprun.labs.work import work_of
+    from mprun.labs.steps import work_of
 
     work = {lab.name: work_of(lab, scope) for lab in labs}
     if as_json:

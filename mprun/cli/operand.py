@@ -82,7 +82,7 @@ def _find(parent: Path, name: str) -> Operand:
 
 def _find_step(parent: Path, name: str) -> tuple[RunDirectory, str] | None:
     # few operands are steps, and reading labs is expensive
-    from mprun.labs.step_run import find_step_run
+    from mprun.labs.grade import find_step_run
 
     return find_step_run(parent, name)
 

@@ -83,7 +83,7 @@ def _write(
     from mprun.questions.minimise import write_files
     from mprun.questions.search import TABLE, read_case, tabulate
     from mprun.reports.chart import WIDE, paint
-    from mprun.reports.search_figure import TestedPoint, draw_search
+    from mprun.reports.question_figures import TestedPoint, draw_search
 
     runs = {kept.cell: kept.run for kept in sweep.runs()}
     paths = {cell: str(run.path.relative_to(sweep.path)) for cell, run in runs.items()}

@@ -97,7 +97,7 @@ def command(name: str, fail_if: str | None, count: int, steps: int, runs: option
 def _write(explained: Explained, sweep: SweepDirectory, failure: str, end_ns: int) -> None:
     from mprun.questions.why import TABLE, tabulate
     from mprun.reports.chart import WIDE, paint
-    from mprun.reports.why_figure import Share, draw_why
+    from mprun.reports.question_figures import Share, draw_why
 
     sweep.write_table(tabulate(explained), TABLE)
     shares = [Share(one.at_ns / 1e9, one.share, *one.interval) for one in explained.moments]

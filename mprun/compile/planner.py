@@ -27,8 +27,7 @@ from mprun.model.span import find_spans
 from mprun.model.spec import Flow, LinkChange, SampleKind, Spec
 from mprun.workloads import tcpdump
 from mprun.workloads.probe import probe
-from mprun.workloads.time_limit import time_limit_of
-from mprun.workloads.tool import Endpoints, Work, tool_of
+from mprun.workloads.tool import Endpoints, Work, time_limit_of, tool_of
 
 FIRST_PORT = 5201
 # The series of the data that receivers of MPTCP connections have. It is sampled while a path does not work.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labs: find them (`catalog`), run their steps (`run`), grade a student's runs (`grade`)."""
+"""Labs: find them (`catalog`), run their steps (`steps`), grade a student's runs (`grade`)."""

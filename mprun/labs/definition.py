@@ -14,7 +14,7 @@ from pathlib import Path
 from mprun.inputs import Loaded, load, load_cells
 from mprun.inputs.document import Document
 from mprun.inputs.keys.file_model import check
-from mprun.inputs.keys.lab_definition import PROFILES, LabFile, LabProfile, StepEntry, SweepEntry
+from mprun.inputs.keys.lab_definition import PROFILES, KernelEntry, LabFile, LabProfile, StepEntry, SweepEntry
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import SUFFIXES, is_outside, read
 from mprun.inputs.traffic import owned_metrics
@@ -33,18 +33,24 @@ FILE = "lab.yaml"
 
 
 @dataclass(frozen=True)
-class Step:
-    """A run of a lab.
-
-    - topology, experiment: files as for `load`.
-    - parameters: as for -p.
-    - kernel: the name of the kernel that the student builds; None for the kernel of mprun.
-    """
+class _Files:
+    """The files of a run or a sweep of a lab. topology, experiment: as for `load`. parameters: as for -p."""
 
     name: str
     topology: Path
     experiment: Path
     parameters: Mapping[str, str]
+
+    def _command(self, program: str, folder: Path) -> str:
+        topology, experiment = (file.relative_to(folder) for file in (self.topology, self.experiment))
+        parameters = [f"-p {name}={value}" for name, value in self.parameters.items()]
+        return " ".join([f"{program} -t {topology} -x {experiment}", *parameters])
+
+
+@dataclass(frozen=True)
+class Step(_Files):
+    """A run of a lab. kernel: the name of the kernel that the student builds; None for the kernel of mprun."""
+
     profile: LabProfile | None
     kernel: str | None = None
 
@@ -54,18 +60,13 @@ class Step:
 
     def command(self, folder: Path) -> str:
         """Return the command that a student types in the lab's folder."""
-        command = _command("mprun", self, folder)
+        command = self._command("mprun", folder)
         return f"{command} --kernel {self.kernel}" if self.kernel else command
 
 
 @dataclass(frozen=True)
-class LabSweep:
-    """A sweep of a lab. topology, experiment: files as for `load_cells`. parameters: as for -p."""
-
-    name: str
-    topology: Path
-    experiment: Path
-    parameters: Mapping[str, str]
+class LabSweep(_Files):
+    """A sweep of a lab."""
 
     def load(self, seed: int | None = None) -> tuple[Loaded, ...]:
         """Read and check each cell. seed: instead of the file's. Raises InputError."""
@@ -73,21 +74,7 @@ class LabSweep:
 
     def command(self, folder: Path) -> str:
         """Return the command that runs the sweep in the lab's folder."""
-        return _command("mprun sweep", self, folder)
-
-
-def _command(program: str, step: Step | LabSweep, folder: Path) -> str:
-    topology, experiment = (file.relative_to(folder) for file in (step.topology, step.experiment))
-    parameters = [f"-p {name}={value}" for name, value in step.parameters.items()]
-    return " ".join([f"{program} -t {topology} -x {experiment}", *parameters])
-
-
-@dataclass(frozen=True)
-class OwnKernel:
-    """A kernel that the student builds. name: as for --kernel. build: the command that builds the kernel."""
-
-    name: str
-    build: str
+        return self._command("mprun sweep", folder)
 
 
 @dataclass(frozen=True)
@@ -117,7 +104,7 @@ class Lab:
     defaults: Mapping[str, str]
     sweeps: tuple[LabSweep, ...] = ()
     figures: tuple[StudyFigure, ...] = ()
-    kernel: OwnKernel | None = None
+    kernel: KernelEntry | None = None
 
     @property
     def name(self) -> str:
@@ -168,18 +155,17 @@ def read_lab(folder: Path, parameters: Mapping[str, str] = {}) -> Lab:
 
 
 def _lab(folder: Path, file: LabFile, defaults: Mapping[str, str], given: Mapping[str, str]) -> Lab:
-    kernel = None if file.kernel is None else OwnKernel(file.kernel.name, file.kernel.build)
     return Lab(
         folder,
         file.title,
         file.aim.strip(),
-        tuple(_step(folder, entry, given, kernel) for entry in file.steps),
+        tuple(_step(folder, entry, given, file.kernel) for entry in file.steps),
         tuple(file.show),
         tuple(Claim(entry.says, entry.holds, entry.why.strip(), entry.tolerance.strip()) for entry in file.claims),
         tuple(Question(entry.ask.strip(), entry.hint.strip()) for entry in file.questions),
         defaults,
         tuple(_sweep(folder, entry, given) for entry in file.sweeps),
-        kernel=kernel,
+        kernel=file.kernel,
     )
 
 
@@ -203,7 +189,7 @@ def _sweep(folder: Path, entry: SweepEntry, given: Mapping[str, str]) -> LabSwee
     return LabSweep(entry.name, folder / entry.topology, folder / entry.experiment, parameters)
 
 
-def _step(folder: Path, entry: StepEntry, given: Mapping[str, str], kernel: OwnKernel | None) -> Step:
+def _step(folder: Path, entry: StepEntry, given: Mapping[str, str], kernel: KernelEntry | None) -> Step:
     parameters = {**given, **{name: spell_scalar(value) for name, value in entry.params.items()}}
     name = entry.name or Path(entry.experiment).stem
     files = (folder / entry.topology, folder / entry.experiment)

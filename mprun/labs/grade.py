@@ -3,6 +3,8 @@
 
 A run counts as a step if its plan has the digest of the lab's own files. A run of changed files is no step. If several
 runs are the same step, the newest counts.
+
+`find_step_run` finds the run of a single step by its name, such as `01/xp_tcp`.
 """
 
 from __future__ import annotations
@@ -14,14 +16,18 @@ from pathlib import Path
 from mprun.compile import allocate, compile_plan
 from mprun.errors import MprunError, SpecError
 from mprun.inputs.keys.lab_definition import LabProfile
-from mprun.labs.definition import Lab, Step
-from mprun.labs.steps import measured_by
+from mprun.labs.catalog import open_lab
+from mprun.labs.definition import FILE, Lab, Step, read_lab
+from mprun.labs.steps import find_by_digest, measured_by
 from mprun.metrics.claim_check import JudgedClaim, judge
+from mprun.model.problem import name_nearest
 from mprun.runs import run_directory
 from mprun.runs.run_directory import RunDirectory
 
 # The reason of a step that nobody tried.
 NOT_RUN = "was not run"
+# Experiments of labs often have this prefix, which may be left out of the name of a step.
+PREFIX = "xp_"
 
 
 @dataclass(frozen=True)
@@ -96,3 +102,48 @@ def _digest_of(run: RunDirectory) -> str | None:
 
 def _say_missing(step: Step, titles: Mapping[str, str]) -> str:
     return titles.get(f"{step.topology.name}-{step.experiment.name}", NOT_RUN)
+
+
+def find_step_run(parent: Path, name: str) -> tuple[RunDirectory, str] | None:
+    """Return the newest run of a step in `parent`, and the name of the step. None if no lab fits the name.
+
+    name: `LAB/STEP`, where LAB is a lab's number, name or folder. In the folder of a lab `STEP` suffices. The run must
+    be complete and made from the files and parameters of the lab. Raises SpecError if the lab has no such step, or the
+    step has no such run.
+    """
+    lab = _open(name)
+    if lab is None:
+        return None
+    wanted = name.rpartition("/")[2]
+    step = next((one for one in lab.steps if wanted in (one.name, one.name.removeprefix(PREFIX))), None)
+    if step is None and "/" not in name:
+        return None
+    if step is None:
+        names = [one.name for one in lab.steps]
+        raise SpecError(f"{name}: lab {lab.name} has no step '{wanted}'{name_nearest(wanted, names, 'steps')}")
+    folder = name.rpartition("/")[0]
+    command = f"mprun lab run {folder}" if folder else step.command(lab.folder)
+    return _find_newest(parent, lab, step, command), step.name
+
+
+def _open(name: str) -> Lab | None:
+    folder, slash, _ = name.rpartition("/")
+    if not slash:
+        return read_lab(Path().resolve()) if Path(FILE).is_file() else None
+    try:
+        return open_lab(folder)
+    except SpecError:
+        if (Path(folder) / FILE).is_file():
+            raise
+        return None
+
+
+def _find_newest(parent: Path, lab: Lab, step: Step, command: str) -> RunDirectory:
+    """Return the newest run of a step. command: makes such a run, for the error."""
+    found = next(find_by_digest(parent, digest_of_step(step)), None)
+    if found is None:
+        raise SpecError(
+            f"{parent} has no run of step '{step.name}' of {lab.name} with the lab's own files: run it with "
+            f"`{command}`, or name another directory with -o"
+        )
+    return found

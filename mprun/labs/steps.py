@@ -2,7 +2,7 @@
 """Run the steps and sweeps of labs, concurrently if the engine allows it, and judge the claims and figures.
 
 This module prints nothing. In the virtual engine a step uses one core and cannot disturb other steps. In real time,
-steps run one after the other.
+steps run one after the other. `work_of` counts the runs before they begin.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from mprun.compile import allocate
 from mprun.engines.registry import ENGINES
 from mprun.errors import Interrupted, MachineError, MprunError, SpecError
+from mprun.inputs import Loaded
 from mprun.inputs.keys.lab_definition import LabProfile
+from mprun.kernel.store import DEFAULT_NAME
 from mprun.labs.definition import Lab, LabSweep, Step
 from mprun.labs.study_figure import JudgedFigure, StudyFigure, judge_figure
-from mprun.labs.sweep_run import measured_by_sweep, run_sweep, wall_s_of
 from mprun.machine.version import code_digest
 from mprun.metrics.claim_check import JudgedClaim, MeasuredRun, Swept, TableColumns, judge
 from mprun.metrics.lateness import find_exchange_allowance
@@ -32,11 +33,12 @@ from mprun.runs import runner
 from mprun.runs.place import Place
 from mprun.runs.run_directory import RunDirectory, list_runs, short_digest_of
 from mprun.statements.claim import Claim
-from mprun.sweeps import signature
+from mprun.sweeps import execution, signature, study
 from mprun.sweeps.execution import TellProgress
 from mprun.sweeps.executor import run_all
 from mprun.sweeps.local import LocalExecutor
 from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.sweeps.sweep_summary import read_rows
 from mprun.sweeps.worker import Job, RunOutcome
 
 # ran: there is a summary. broken: the run ended with an error. impossible: this machine lacks something.
@@ -262,13 +264,97 @@ def _end(step: Step, directory: Path, outcome: RunOutcome) -> Done:
 
 def _find_earlier(parent: Path, digest: str, place: Place) -> RunDirectory | None:
     """Return the newest run of a plan that this user's mprun made with the same engine, kernel and code; or None."""
-    for run in reversed(list_runs(parent)):
-        if short_digest_of(run.name) != digest[:8]:
-            continue
+    wanted = place.name, place.kernel.digest if place.kernel else None, code_digest()
+    for run in find_by_digest(parent, digest):
         with contextlib.suppress(MprunError):
             environment = run.environment()
             made = environment.engine, environment.kernel.digest or None, environment.code
-            wanted = place.name, place.kernel.digest if place.kernel else None, code_digest()
-            if run.is_complete and run.digest == digest and made == wanted and signature.is_ours(run.folder):
+            if made == wanted and signature.is_ours(run.folder):
                 return run
     return None
+
+
+def find_by_digest(parent: Path, digest: str) -> Iterator[RunDirectory]:
+    """Yield the complete runs of a plan, newest first. Damaged runs are left out."""
+    for run in reversed(list_runs(parent)):
+        # the name has the beginning of the digest, so that few runs are opened
+        if short_digest_of(run.name) == digest[:8]:
+            with contextlib.suppress(MprunError):
+                if run.is_complete and run.digest == digest:
+                    yield run
+
+
+def run_sweep(
+    sweep: LabSweep,
+    place: Place,
+    parent: Path,
+    consent: Consent,
+    seed: int | None,
+    keeps: bool,
+    tell: execution.TellProgress,
+    say: Callable[[str], None],
+) -> SweepDirectory:
+    """Return the finished sweep in `parent` that was made of the lab's files, or run or resume it. Keep no captures.
+
+    - seed: of every run, instead of the file's.
+    - keeps: False to start a new sweep in any case.
+    - tell, say: as in `mprun.sweeps.execution.Execution`.
+
+    Raises MprunError.
+    """
+    finished = find_sweep(sweep, place, parent, consent, seed) if keeps else None
+    if finished is not None and not finished.strange():
+        return finished
+    loaded = sweep.load(seed)
+    cells, kernels = _place_cells(loaded, place, consent)
+    slots = execution.slots_for({cell.runs_in for cell in cells}, None, len(os.sched_getaffinity(0)))
+    found, _ = execution.find_or_create(parent, cells, kernels, runner.read_inputs(loaded[0].sources), not keeps)
+    with found.held(), closing(LocalExecutor(slots)) as executor:
+        execution.Execution(found, cells, "none", consent=consent).run(executor, tell, say)
+    return found
+
+
+def find_sweep(
+    sweep: LabSweep, place: Place, parent: Path, consent: Consent, seed: int | None
+) -> SweepDirectory | None:
+    """Return the newest finished sweep in `parent` that was made of the lab's files; None if there is none."""
+    return execution.find_finished(parent, *_place_cells(sweep.load(seed), place, consent))
+
+
+def _place_cells(
+    loaded: Sequence[Loaded], place: Place, consent: Consent
+) -> tuple[tuple[study.Cell, ...], Mapping[str, Any]]:
+    kernel = place.kernel.name if place.kernel else DEFAULT_NAME
+    return execution.place_cells(study.make_cells(loaded, place.name, kernel), place.name, consent)
+
+
+def measured_by_sweep(sweep: SweepDirectory) -> Swept:
+    """Return the metrics of the runs of a sweep, by cell."""
+    return Swept(sweep.record.cells, list(read_rows(sweep)))
+
+
+def wall_s_of(sweep: SweepDirectory) -> float:
+    """Return the real time in which the sweep was run, in seconds, with all its sessions."""
+    return sum(session.wall_s for session in sweep.sessions())
+
+
+@dataclass(frozen=True)
+class LabWork:
+    """A step or sweep to run: the command that runs it alone in the lab's folder, and its number of runs.
+
+    A cell of a sweep that repeats until an interval is narrow counts as often as it may run at most.
+    """
+
+    name: str
+    command: str
+    runs: int
+
+
+def work_of(lab: Lab, scope: Scope) -> tuple[LabWork, ...]:
+    """Return the steps and sweeps of a lab in their order. Raises InputError for wrong files."""
+    steps = [LabWork(step.name, step.command(lab.folder), 1) for step in scope.steps_of(lab)]
+    sweeps = [
+        LabWork(sweep.name, sweep.command(lab.folder), sum(cell.spec.experiment.repeat.most for cell in sweep.load()))
+        for sweep in scope.sweeps_of(lab)
+    ]
+    return (*steps, *sweeps)

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mprun.inputs.keys.lab_definition import BinnedEntry, FigureEntry, TogetherEntry
+from mprun.inputs.keys.lab_definition import CheckEntry, FigureEntry
 from mprun.labs.published_values import PublishedValue, find_rows
 from mprun.metrics.claim_check import MeasuredRun, Swept, find_value
 from mprun.model.metric import SYMBOLS, Unit
 from mprun.model.problem import ValuePath, name_nearest
 from mprun.model.units import format_measured
-from mprun.reports.binned import Binning
 from mprun.statements.evaluation import Comparison, Evaluation, compute, evaluate
 from mprun.statements.evaluation import check as check_units
 from mprun.statements.expression import Expression, ExpressionError, Reference, UnknownName, Value
@@ -38,77 +37,34 @@ class FigureValue:
 
 
 @dataclass(frozen=True)
-class StudyCheck:
-    """A published result in words, and the statement that tests it.
-
-    - why: the reason for the tolerance.
-    - differs: the known reason for a difference; empty if none is known.
-    """
-
-    says: str
-    holds: Expression
-    why: str
-    differs: str
-
-
-@dataclass(frozen=True)
-class Together:
-    """A figure of a comparison.
-
-    - runs: the name and the step of each run.
-    - interval_ns: of the means of curves of steps; None for the intervals of the data.
-    """
-
-    figure: str
-    runs: tuple[tuple[str, str], ...]
-    interval_ns: int | None
-
-
-@dataclass(frozen=True)
-class Binned:
-    """A figure of means in bins. runs: the name and the step of each run."""
-
-    binning: Binning
-    runs: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class Classes:
-    """A figure of the packets of one flow of each class. run: a step."""
-
-    run: str
-    flow: str
-    classes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class StudyFigure:
-    """A published figure or table.
+    """A published figure or table: its entry in the file of the lab, and its values.
 
     - picture: a run or sweep, and the name of a figure in its report.
-    - together: a figure with the curves of several runs.
-    - binned: a figure of means in bins, for several runs.
-    - sequence: a figure of the packets of single flows.
-    - command: measures a figure that is not measured here.
-    - verdict, reason: for numbers that are not comparable, or for a figure that is not measured; None and empty if all
-      published results have checks.
     - says: what was published, without what the checks test.
     """
 
-    name: str
-    published: str
-    title: str
-    quantity: str
+    entry: FigureEntry
     values: tuple[FigureValue, ...]
     picture: tuple[str, str] | None
-    checks: tuple[StudyCheck, ...]
-    verdict: Agreement | None
-    reason: str
     says: str
-    together: Together | None = None
-    binned: Binned | None = None
-    sequence: Classes | None = None
-    command: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def published(self) -> str:
+        return self.entry.published
+
+    @property
+    def title(self) -> str:
+        return self.entry.title
+
+    @property
+    def command(self) -> str:
+        """The command that measures a figure that is not measured here."""
+        return self.entry.command
 
     @property
     def source(self) -> str:
@@ -116,9 +72,16 @@ class StudyFigure:
         return self.title if self.published == "text" else self.published
 
     @property
+    def verdict(self) -> Agreement | None:
+        """The verdict on numbers that are not comparable or not measured; None if all published results have checks."""
+        return (
+            "not comparable" if self.entry.not_comparable else "not measured here" if self.entry.not_measured else None
+        )
+
+    @property
     def steps(self) -> tuple[str, ...]:
         """The names of the runs and sweeps that the figure needs."""
-        expressions = [one.here for one in self.values if one.here] + [one.holds for one in self.checks]
+        expressions = [one.here for one in self.values if one.here] + [one.holds for one in self.entry.checks]
         names = [reference.segments[0].name for one in expressions for reference in one.references()]
         shown = [self.picture[0]] if self.picture else []
         shown += [step for _, step in self.drawn_runs]
@@ -127,11 +90,10 @@ class StudyFigure:
     @property
     def drawn_runs(self) -> tuple[tuple[str, str], ...]:
         """The name in the picture and the step of each run of `together`, `binned` and `sequence`."""
-        return (
-            *(self.together.runs if self.together else ()),
-            *(self.binned.runs if self.binned else ()),
-            *([(self.sequence.flow, self.sequence.run)] if self.sequence else ()),
-        )
+        entry = self.entry
+        runs = [one.runs.items() for one in (entry.together, entry.binned) if one]
+        own = [(entry.sequence.flow, entry.sequence.run)] if entry.sequence else []
+        return (*(pair for pairs in runs for pair in pairs), *own)
 
 
 @dataclass(frozen=True)
@@ -189,30 +151,8 @@ def make_figure(
     step, dot, picture = (entry.picture or "").partition(".")
     if entry.picture and not dot:
         problem(("picture",), "names no figure of a run: write STEP.FIGURE")
-    return StudyFigure(
-        entry.name,
-        entry.published,
-        entry.title,
-        entry.quantity,
-        tuple(values),
-        (step, picture) if dot else None,
-        tuple(StudyCheck(one.says, one.holds, one.why.strip(), one.differs.strip()) for one in entry.checks),
-        "not comparable" if entry.not_comparable else "not measured here" if entry.not_measured else None,
-        (entry.not_comparable or entry.not_measured).strip(),
-        entry.says or "; ".join(_say_published(values, named)),
-        _read_together(entry.together) if entry.together else None,
-        _read_binned(entry.binned) if entry.binned else None,
-        Classes(entry.sequence.run, entry.sequence.flow, tuple(entry.sequence.classes)) if entry.sequence else None,
-        entry.command,
-    )
-
-
-def _read_together(entry: TogetherEntry) -> Together:
-    return Together(entry.figure, tuple(entry.runs.items()), entry.interval)
-
-
-def _read_binned(entry: BinnedEntry) -> Binned:
-    return Binned(Binning(entry.table, entry.over, entry.of, entry.bins), tuple(entry.runs.items()))
+    says = entry.says or "; ".join(_say_published(values, named))
+    return StudyFigure(entry, tuple(values), (step, picture) if dot else None, says)
 
 
 def check_figure(figure: StudyFigure, unit_of: Callable[[Reference], Unit]) -> Iterator[tuple[ValuePath, str]]:
@@ -241,7 +181,7 @@ def check_figure(figure: StudyFigure, unit_of: Callable[[Reference], Unit]) -> I
             raise UnknownName(f"the figure has no value '{reference.name}'{known}")
         return units[reference.name]
 
-    for n, one in enumerate(figure.checks):
+    for n, one in enumerate(figure.entry.checks):
         try:
             check_units(one.holds, unit)
         except ExpressionError as error:
@@ -269,10 +209,11 @@ def judge_figure(
             return known[reference.name]
         return find_value(reference, runs)
 
-    findings = [_judge(check, absent, resolve, _label_of(figure)) for check in figure.checks]
+    findings = [_judge(check, absent, resolve, _label_of(figure)) for check in figure.entry.checks]
     if figure.verdict is not None:
         text = "; ".join(f"{one.label}: {spell(one.here)}" for one in values if one.here)
-        findings.append(Finding(figure.says, text, figure.verdict, figure.reason))
+        reason = (figure.entry.not_comparable or figure.entry.not_measured).strip()
+        findings.append(Finding(figure.says, text, figure.verdict, reason))
     return JudgedFigure(figure, tuple(values), tuple(findings))
 
 
@@ -287,7 +228,7 @@ def _measure(expression: Expression | None, runs: Mapping[str, MeasuredRun | Swe
 
 
 def _judge(
-    check: StudyCheck, absent: Sequence[str], resolve: Callable[[Reference], Value], label_of: Callable[[str], str]
+    check: CheckEntry, absent: Sequence[str], resolve: Callable[[Reference], Value], label_of: Callable[[str], str]
 ) -> Finding:
     if absent:
         return Finding(check.says, "", "not measured here", "; ".join(absent), False)
@@ -297,10 +238,11 @@ def _judge(
         return Finding(check.says, "", "not measured here", str(error), False)
     measured = _say_measured(outcome, label_of)
     if outcome.is_true:
-        return Finding(check.says, measured, "agrees", check.why)
+        return Finding(check.says, measured, "agrees", check.why.strip())
     failed = "; ".join(_spell(one) for one in outcome.comparisons if not one.is_true)
-    reason = check.differs or f"no reason is known: {failed} does not hold"
-    return Finding(check.says, measured, "differs", reason, bool(check.differs))
+    known = check.differs.strip()
+    reason = known or f"no reason is known: {failed} does not hold"
+    return Finding(check.says, measured, "differs", reason, bool(known))
 
 
 def _say_measured(outcome: Evaluation, label_of: Callable[[str], str]) -> str:

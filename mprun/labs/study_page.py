@@ -16,17 +16,15 @@ from textwrap import fill
 from mprun.captures.dissection import dissect
 from mprun.errors import MprunError
 from mprun.labs.definition import Lab
-from mprun.labs.study_figure import Drawn, Finding, JudgedFigure, StudyFigure, spell
+from mprun.labs.study_figure import Finding, JudgedFigure, StudyFigure, spell
 from mprun.machine import invoking_user
 from mprun.model.metric import SYMBOLS
 from mprun.model.units import NS_PER_S
-from mprun.reports.binned import draw_binned
 from mprun.reports.chart import WIDE, paint
-from mprun.reports.classes import draw_classes
 from mprun.reports.comparison_page import read_subjects
 from mprun.reports.figure import Chart, to_csv
 from mprun.reports.overlay import average_steps, overlay
-from mprun.reports.published_figure import PublishedPair, draw_pairs
+from mprun.reports.published_figure import Binning, PublishedPair, draw_binned, draw_classes, draw_pairs
 from mprun.reports.run_page import charts_of
 from mprun.reports.sweep_page import charts_of as charts_of_sweep
 from mprun.runs.run_directory import PAGE_PREFIX, RunDirectory
@@ -84,10 +82,13 @@ def draw(judged: JudgedFigure, results: Mapping[str, ResultDirectory]) -> list[C
     figure = judged.figure
     charts = []
     values = [value for one in judged.values for value in (one.published, one.here) if value]
-    pairs = [_pair(one) for one in judged.values]
+    pairs = [
+        PublishedPair(one.label, *(value.amount if value else None for value in (one.published, one.here)))
+        for one in judged.values
+    ]
     if values:
         symbol = SYMBOLS[values[0].unit]
-        chart = draw_pairs(figure.name, _title(judged), figure.quantity, symbol, pairs)
+        chart = draw_pairs(figure.name, _title(judged), figure.entry.quantity, symbol, pairs)
         charts += [chart] if chart else []
     if figure.picture and figure.picture[0] in results:
         step, picture = figure.picture
@@ -98,7 +99,7 @@ def draw(judged: JudgedFigure, results: Mapping[str, ResultDirectory]) -> list[C
 
 def _draw_classes(judged: JudgedFigure, results: Mapping[str, ResultDirectory]) -> Chart | None:
     """Return the figure of the packets of one flow of each class; None if its run was not made."""
-    wanted = judged.figure.sequence
+    wanted = judged.figure.entry.sequence
     run = results.get(wanted.run) if wanted else None
     if wanted is None or not isinstance(run, RunDirectory):
         return None
@@ -112,37 +113,39 @@ def _draw_classes(judged: JudgedFigure, results: Mapping[str, ResultDirectory]) 
 
 def _draw_binned(judged: JudgedFigure, results: Mapping[str, ResultDirectory]) -> Chart | None:
     """Return the figure of means in bins; None if none of its runs was made."""
-    binned = judged.figure.binned
+    binned = judged.figure.entry.binned
     if binned is None:
         return None
     runs = {}
-    for name, step in binned.runs:
+    for name, step in binned.runs.items():
         run = results.get(step)
         if not isinstance(run, RunDirectory):
             continue
-        table = dict(run.tables()).get(binned.binning.table)
-        columns = (binned.binning.over, binned.binning.of)
+        table = dict(run.tables()).get(binned.table)
+        columns = (binned.over, binned.of)
         if table is None or not set(columns) <= set(table.collect_schema()):
             known = ", ".join(columns)
-            raise MprunError(f"{run.path}: has no table '{binned.binning.table}' with the columns {known}")
+            raise MprunError(f"{run.path}: has no table '{binned.table}' with the columns {known}")
         runs[name] = table.select(columns).collect().to_dict(as_series=False)
-    return draw_binned(f"{judged.figure.name}-bins", _title(judged), binned.binning, runs)
+    binning = Binning(binned.table, binned.over, binned.of, binned.bins)
+    return draw_binned(f"{judged.figure.name}-bins", _title(judged), binning, runs)
 
 
 def _draw_together(figure: StudyFigure, results: Mapping[str, ResultDirectory]) -> list[Chart]:
     """Return the figure with the curves of several runs; none if fewer than two of them were made."""
-    if figure.together is None:
+    together = figure.entry.together
+    if together is None:
         return []
-    found = [(name, results[step]) for name, step in figure.together.runs if step in results]
+    found = [(name, results[step]) for name, step in together.runs.items() if step in results]
     runs = [(name, run) for name, run in found if isinstance(run, RunDirectory)]
     if len(runs) < 2:
         return []
     charts = list(overlay(read_subjects([run for _, run in runs], [name for name, _ in runs])))
-    wanted = [chart for chart in charts if chart.name == figure.together.figure]
+    wanted = [chart for chart in charts if chart.name == together.figure]
     if not wanted:
         known = ", ".join(chart.name for chart in charts)
-        raise MprunError(f"figure {figure.name}: its runs have no figure '{figure.together.figure}'; figures: {known}")
-    interval_ns = figure.together.interval_ns
+        raise MprunError(f"figure {figure.name}: its runs have no figure '{together.figure}'; figures: {known}")
+    interval_ns = together.interval
     return [_average(chart, interval_ns / NS_PER_S) for chart in wanted] if interval_ns else wanted
 
 
@@ -154,14 +157,6 @@ def _average(chart: Chart, interval_s: float) -> Chart:
         replace(panel, series=tuple(average_steps(one, interval_s) for one in panel.series)) for panel in chart.panels
     ]
     return replace(chart, panels=tuple(panels))
-
-
-def _pair(drawn: Drawn) -> PublishedPair:
-    return PublishedPair(
-        drawn.label,
-        drawn.published.amount if drawn.published else None,
-        drawn.here.amount if drawn.here else None,
-    )
 
 
 def _charts(result: ResultDirectory, name: str) -> list[Chart]:

@@ -23,9 +23,11 @@ class LinkCrossing:
 
 @dataclass(frozen=True)
 class Capacity:
-    """Rates on the wire, bit/s: of all paths together, a bottleneck that several share counted once; of the best.
+    """Rates on the wire, in bit/s.
 
-    best_paths: the names of the paths that have the best rate.
+    - total: of all paths together. A bottleneck that several paths share counts once.
+    - best: of the fastest path.
+    - best_paths: the names of the paths with the best rate.
     """
 
     total: float
@@ -34,7 +36,7 @@ class Capacity:
 
 
 def find_capacity(intent: Intent, flow: AddressedFlow, is_forward: bool) -> Capacity | None:
-    """Return what a flow's paths carry in one direction; None where a path has no rate, or one that changes.
+    """Return what a flow's paths carry in one direction; None if a path has no rate, or a rate that changes.
 
     is_forward: from the flow's source to its destination.
     """

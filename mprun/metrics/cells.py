@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runs of a sweep -> a row each, and statistics of each cell. Pure."""
+"""The cells of a sweep: a row for each run, statistics of each cell, and statements across cells. Pure.
+
+A statement is `cells[cc=cubic].bulk.goodput >= 1.1 * cells[cc=reno].bulk.goodput`. A name in it stands for the values
+of all runs of all cells that its conditions choose. Runs that ended with an error do not count.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +14,31 @@ from statistics import fmean, median
 from typing import Any, Literal
 
 from mprun.metrics.statistics import CONFIDENCES, LEAST_BOOTSTRAP, QUANTILES, bootstrap_interval, stdev, t_interval
-from mprun.model.metric import SUFFIXES
+from mprun.model.metric import SUFFIXES, SYMBOLS, UNITS
 from mprun.model.run_summary import KINDS, Kind, Summary, Symbol
-from mprun.model.sweep_files import CellRepeat, CellSummary, CellVerdict, Messages, RunCounts, Statistic, SweepCell
+from mprun.model.scalar import spell_scalar
+from mprun.model.sweep_files import (
+    CellRepeat,
+    CellSummary,
+    CellVerdict,
+    Messages,
+    RunCounts,
+    Sides,
+    StatementResult,
+    Statistic,
+    SweepCell,
+)
+from mprun.statements.evaluation import evaluate
+from mprun.statements.expression import ExpressionError, Reference, UnknownName, Value, parse
 from mprun.workloads.tool import percentile
 
-# The status of a sweep that has not all its runs.
+# The status of a sweep that lacks runs.
 INCOMPLETE: Literal["incomplete"] = "incomplete"
 
 
 @dataclass(frozen=True)
 class CellRun:
-    """A run: the number of its cell and of the repetition, and its summary. directory: below that of the sweep."""
+    """A run: the number of its cell and of the repetition, and its summary. directory: its path below the sweep."""
 
     cell: int
     number: int
@@ -34,13 +51,13 @@ class CellRun:
 
 
 def column_of(metric: str, symbol: str) -> str:
-    """`bulk.goodput_bit_per_s`, `bulk.bytes`: a metric as a column, with its unit unless its name ends with that."""
+    """Return a metric's column, such as `bulk.goodput_bit_per_s`. A name that ends in its unit stays: `bulk.bytes`."""
     suffix = SUFFIXES[symbol]
     return metric if re.split(r"[._]", metric)[-1] == suffix[1:] else metric + suffix
 
 
 def tabulate(cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> dict[str, list[Any]]:
-    """Columns: the axes, `run`, `seed`, `status`, `directory`, then the metrics. cells: as in `sweep.json`."""
+    """Return the axes, `run`, `seed`, `status`, `directory` and the metrics as columns. cells: as in `sweep.json`."""
     axes = list(dict.fromkeys(name for cell in cells for name in cell.values))
     columns: dict[str, list[Any]] = {name: [cells[row.cell].values.get(name) for row in rows] for name in axes}
     columns |= {
@@ -56,7 +73,7 @@ def tabulate(cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> dict[str, l
 
 
 def metrics_of(rows: Iterable[CellRun]) -> dict[str, Symbol]:
-    """The symbol of each metric that any run has, in the order of the first that has it."""
+    """Return the symbol of each metric that any run has, in the order in which the metrics first occur."""
     found: dict[str, Symbol] = {}
     for row in rows:
         for name, metric in row.summary.metrics.items():
@@ -104,20 +121,20 @@ def summarize(values: Sequence[float], unit: Symbol) -> Statistic:
 
 
 def _count_texts(rows: Sequence[CellRun], kind: Kind) -> dict[str, int]:
-    """In how many runs each error, failure or warning stands."""
+    """Return the number of runs that have each error, failure or warning."""
     texts = [text for row in rows for text in dict.fromkeys(row.summary.messages(kind))]
     return {text: texts.count(text) for text in dict.fromkeys(texts)}
 
 
 def _count_held(rows: Sequence[CellRun]) -> Iterator[CellVerdict]:
-    """Yield each expectation of a cell, and in how many of its runs it held."""
+    """Yield each expectation of a cell with the number of the cell's runs in which it held."""
     for n, expectation in enumerate(rows[0].summary.expectations if rows else ()):
         verdicts = [row.summary.expectations[n] for row in rows if len(row.summary.expectations) > n]
         yield CellVerdict(**expectation.bounds, held=sum(one.held for one in verdicts), of=len(rows))
 
 
 def doubt(cells: Sequence[CellSummary], repeats: Sequence[CellRepeat]) -> list[str]:
-    """Warn of the intervals. cells: the result of `sum_up`. repeats: of `sweep.json`."""
+    """Return warnings about the intervals of cells. cells: the result of `sum_up`. repeats: of `sweep.json`."""
     warnings = []
     counts = {cell.runs.total for cell in cells if cell.runs.total > 1}
     if counts and min(counts) < LEAST_BOOTSTRAP:
@@ -129,3 +146,40 @@ def doubt(cells: Sequence[CellSummary], repeats: Sequence[CellRepeat]) -> list[s
         text = "repeated until the interval was narrow: such intervals cover less than stated"
         warnings.append(f"{text} (of 95 %: 92 % at worst from 5 runs on, 90 % from 3)")
     return warnings
+
+
+def judge_across(texts: Sequence[str], cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> list[StatementResult]:
+    """Return the verdict on each statement: None if it cannot be judged. cells: as in `sweep.json`."""
+    return [_judge(text, cells, rows) for text in texts]
+
+
+def _judge(text: str, cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> StatementResult:
+    try:
+        outcome = evaluate(parse(text), lambda reference: find_in_cells(reference, cells, rows))
+    except ExpressionError as error:
+        return StatementResult(text, None, error.reason)
+    comparisons = tuple(
+        Sides(one.left_amount, one.operator, one.right_amount, SYMBOLS[one.unit] if one.unit else "1")
+        for one in outcome.comparisons
+    )
+    found = ", ".join(f"{one.left:.6g} {one.operator} {one.right:.6g}" for one in comparisons)
+    return StatementResult(text, outcome.is_true, found, comparisons)
+
+
+def find_in_cells(reference: Reference, cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> Value:
+    """Return the values of a metric in all runs of the chosen cells. Raises UnknownName."""
+    first, *rest = reference.segments
+    name = ".".join(segment.name for segment in rest)
+    conditions = {condition.key: condition.value for condition in first.conditions}
+    chosen = [
+        n
+        for n, cell in enumerate(cells)
+        if all(spell_scalar(cell.values.get(key)) == value for key, value in conditions.items())
+    ]
+    if not chosen:
+        raise UnknownName("no cell has these values")
+    whole = [row.summary for row in rows if row.cell in chosen and row.summary.status != "error"]
+    found = [summary.metrics[name] for summary in whole if name in summary.metrics]
+    if not found:
+        raise UnknownName("no run of these cells measured it")
+    return Value(tuple(float(one.value) for one in found), UNITS[found[0].unit])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims held against what runs measured. Pure: runs come in as their summaries and tables."""
+"""Judge claims by the measurements of runs. Pure: runs are given as their summaries and tables."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from mprun.metrics.across import find_in_cells
-from mprun.metrics.cells import CellRun
+from mprun.metrics.cells import CellRun, find_in_cells
 from mprun.metrics.lateness import Allowance
 from mprun.model.metric import UNITS
 from mprun.model.problem import name_nearest
@@ -61,9 +60,9 @@ class Swept:
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """A claim, whether it held, and what it came to.
+    """A claim, its verdict, and the values of its statement.
 
-    reason: why nothing can be said of an open claim, or which late timers explain a time above its bound.
+    reason: why an open claim cannot be judged, or which late timers explain a time above its bound.
     """
 
     claim: Claim
@@ -75,9 +74,9 @@ class JudgedClaim:
 def judge(
     claims: Iterable[Claim], runs: Mapping[str, MeasuredRun | Swept], missing: Mapping[str, str]
 ) -> list[JudgedClaim]:
-    """Each claim held against the runs, by name. missing: why there is no run of a name.
+    """Return the verdict on each claim. runs: by name. missing: the reason why a run of a name does not exist.
 
-    What a run did not measure leaves a claim open; a claim that nobody can decide is not held.
+    A claim is open if a run is missing or did not measure a value.
     """
     return [_judge(claim, runs, missing) for claim in claims]
 
@@ -97,9 +96,10 @@ def _judge(claim: Claim, runs: Mapping[str, MeasuredRun | Swept], missing: Mappi
 
 
 def _explain(claim: Claim, evaluation: Evaluation, runs: Mapping[str, MeasuredRun | Swept]) -> list[str]:
-    """Say how late timers explain each comparison that is false; nothing if they do not explain all of them.
+    """Return how late timers explain each false comparison; empty if they do not explain all of them.
 
-    Late timers only lengthen times. They explain a time above a bound that no run measured, and no ratio or share.
+    Late timers only lengthen times. So they explain a time above a fixed bound, but no ratio, no share, and no
+    comparison with another measured time.
     """
     pairs = _find_pairs(claim.holds.root)
     if len(pairs) != len(evaluation.comparisons):
@@ -119,7 +119,7 @@ def _explain(claim: Claim, evaluation: Evaluation, runs: Mapping[str, MeasuredRu
 
 
 def _find_pairs(node: SyntaxNode) -> list[tuple[SyntaxNode, SyntaxNode]]:
-    """The two sides of each comparison that must be true, in order; none if one may be false."""
+    """Return the two sides of each comparison in order; empty if a comparison may be false in a true statement."""
     if isinstance(node, ComparisonChain):
         return list(pairwise(node.operands))
     if isinstance(node, Junction) and node.word == "and":

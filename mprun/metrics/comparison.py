@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two runs, sweeps, or halves of a sweep against each other: what differs, by how much, and how sure that is. Pure.
+"""Compare two runs, two sweeps, or two halves of a sweep: the differences, their sizes and their intervals. Pure.
 
-Runs of two cells with the same number and seed met the same world and are pairs. Where there are two pairs, a
-comparison goes by pairs alone, and says how many runs it leaves out for that (one in error has no partner); else by all
-runs of both sides. One run of a side has no interval: then only the values are told.
+Two runs with the same number and seed had the same conditions and are a pair. With two pairs or more, only pairs are
+compared, and the result has the number of runs without a partner. Otherwise all runs of both sides are compared. With
+one run on a side there is no interval, and the result has only the values.
 """
 
 from __future__ import annotations
@@ -37,27 +37,30 @@ Tendency = Literal["same", "higher", "lower", "unclear", "unknown"]
 
 @dataclass(frozen=True)
 class Side:
-    """A cell of one side: the summaries of its runs by their number. errors: runs beside those that ended with one."""
+    """A cell of one side. runs: the summaries of its runs by their number. errors: the number of runs with an error."""
 
     values: Mapping[str, Scalar]
     runs: Mapping[int, Summary]
     errors: int = 0
 
     def metrics(self) -> dict[str, str]:
-        """The symbol of each metric that any of its runs has."""
+        """Return the symbol of each metric that any of its runs has."""
         return {name: m.unit for run in self.runs.values() for name, m in run.metrics.items()}
 
     def numbers(self, metric: str) -> dict[int, float]:
-        """Its values by the number of the run."""
+        """Return the values of a metric by the number of the run."""
         found = {n: run.metrics.get(metric) for n, run in self.runs.items()}
         return {n: float(one.value) for n, one in found.items() if one is not None}
 
 
 @dataclass(frozen=True)
 class ComparedMetric:
-    """A metric of a cell on both sides: means and counts of the runs that are compared, and what the second has more.
+    """A metric of a cell on both sides.
 
-    left_out: runs of each side that have the metric and no partner, where others do.
+    - first, second: the mean of each side; None if the side does not have the metric.
+    - counts: the number of compared runs of each side.
+    - difference, ratio: of the second side against the first; None without an interval.
+    - left_out: the number of runs of each side with the metric and without a partner, if only pairs are compared.
     """
 
     values: Mapping[str, Scalar]
@@ -72,8 +75,12 @@ class ComparedMetric:
 
     @property
     def tendency(self) -> Tendency:
-        """higher, lower: the interval of the difference leaves zero out; unclear: it does not; unknown: there is no
-        interval."""
+        """The direction of the difference.
+
+        - higher, lower: the interval of the difference does not contain zero.
+        - unclear: the interval contains zero.
+        - unknown: there is no interval.
+        """
         if self.first is None or self.second is None:
             return "unknown"
         if self.difference is None:
@@ -86,7 +93,7 @@ class ComparedMetric:
 
     @property
     def change(self) -> float | None:
-        """The second against the first, less one: 0.02 is 2 % more."""
+        """The relative change: 0.02 if the second value is 2 % more than the first."""
         if self.first is None or self.second is None or not self.first:
             return None
         return self.second / self.first - 1
@@ -118,7 +125,7 @@ class ComparedMetric:
 
 
 def compare(first: Sequence[Side], second: Sequence[Side], confidence: float = CONFIDENCE) -> Iterator[ComparedMetric]:
-    """Each metric of each cell that both sides have, in the order of the first."""
+    """Yield each metric of each cell that both sides have, in the order of the first side."""
     others = {_key(side.values): side for side in second}
     for side in first:
         other = others.get(_key(side.values))
@@ -129,7 +136,7 @@ def compare(first: Sequence[Side], second: Sequence[Side], confidence: float = C
 
 
 def unmatched(first: Sequence[Side], second: Sequence[Side]) -> Iterator[tuple[Mapping[str, Scalar], Literal[1, 2]]]:
-    """The values of cells that one side alone has, and which."""
+    """Yield the values of each cell that only one side has, and the number of the side."""
     keys = [{_key(side.values) for side in sides} for sides in (first, second)]
     yield from ((side.values, 1) for side in first if _key(side.values) not in keys[1])
     yield from ((side.values, 2) for side in second if _key(side.values) not in keys[0])
@@ -161,9 +168,10 @@ def _mean(values: Sequence[float]) -> float | None:
 class Expected:
     """An expectation of a cell on both sides.
 
-    `expectation`: a metric and its bounds, or a statement across cells (`holds`). `RUNS` without bounds expects that a
-    run ended and did what it was asked for.
-    `first`, `second`: in how many runs it held, of how many; 0 of 0 if that is not known yet. None: not expected there.
+    - expectation: a metric and its bounds, or a statement across cells (`holds`). `RUNS` without bounds expects that a
+      run ended and did what its files ask for.
+    - first, second: the number of runs in which the expectation held, and of all runs; 0 and 0 if not known yet. None
+      if the side does not have the expectation.
     """
 
     values: Mapping[str, Scalar]
@@ -187,7 +195,7 @@ def compare_expectations(first: Sequence[Side], second: Sequence[Side]) -> Itera
         if other is None:
             continue
         ours, theirs = _verdicts(side), _verdicts(other)
-        # without a run nothing is known of what would have been expected of it
+        # the expectations of a side without runs are not known
         alone = bool(side.runs and other.runs)
         for key, (expectation, counts) in {**theirs, **ours}.items():
             if alone or (key in ours and key in theirs):
@@ -202,8 +210,10 @@ def compare_expectations(first: Sequence[Side], second: Sequence[Side]) -> Itera
 def compare_statements(
     first: Mapping[str, bool | None], second: Mapping[str, bool | None], may_come: tuple[bool, bool] = (False, False)
 ) -> Iterator[Expected]:
-    """Statements across cells, each with whether it held; None: that cannot be told, which is not to hold, unless what
-    is missing on that side may come (`may_come`)."""
+    """Yield the statements across cells. first, second: by statement, whether it held; None if it cannot be judged.
+
+    A statement that cannot be judged does not hold. It is not known yet if more runs of its side may come (`may_come`).
+    """
 
     def count(side: Mapping[str, bool | None], text: str, is_open: bool) -> tuple[int, int] | None:
         if text not in side:
@@ -259,6 +269,6 @@ def _pair_names(first: Mapping[str, str], second: Mapping[str, str]) -> Iterator
 
 
 def differing_values(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, tuple[object, object]]:
-    """Facts (kernel, versions, engine ...) that are not the same."""
+    """Return both values of each fact (kernel, versions, engine ...) that differs."""
     names = list(dict.fromkeys((*first, *second)))
     return {name: (first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what the agent observed to the connections of a flow and their subflows.
+"""Find the connections of a flow and their subflows in what the agent observed.
 
-A flow's data connection is known by its client's port; MPTCP events then give the token that its
-subflows share, and sockets give each subflow's bytes.
+The client's port identifies a data connection of the flow. MPTCP events have the token that the subflows of a
+connection share. Sockets have the bytes of each subflow.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from mprun.metrics.observation import Host, PathManagerEvent, SocketState, Tuple4
 from mprun.model.intent import FlowPath
 
-# A further subflow takes the connection's handshake, the first data and its acknowledgement, and a handshake of its
-# own with its last packet (RFC 8684 3.1, 3.2).
+# Before an additional subflow exists, the connection has its handshake, the first data and its acknowledgement, and the
+# subflow has its own handshake (RFC 8684 3.1, 3.2).
 JOIN_ROUND_TRIPS = 4
-# After which what a handshake has lost is sent again, before any round trip is known (RFC 6298 2.1).
+# The time after which a lost packet of a handshake is sent again, before any round trip is known (RFC 6298 2.1).
 FIRST_TIMEOUT_NS = 1_000_000_000
 # tcpi_bytes_acked counts SYN and FIN as a byte each.
 _FLAGS = 2
@@ -28,7 +27,8 @@ _FLAGS = 2
 class SendingEnd:
     """The sending end of a subflow.
 
-    `srtt_us`: the smoothed round-trip time, 0 before any. `resent`: segments sent again. `resent_bytes`: their payload.
+    - srtt_us: the smoothed round-trip time; 0 before the first measurement.
+    - resent, resent_bytes: the number of segments that were sent again, and their payload.
     """
 
     srtt_us: int = 0
@@ -38,10 +38,12 @@ class SendingEnd:
 
 @dataclass(frozen=True)
 class Subflow:
-    """A subflow as its client saw it. `path`: None if no path has its addresses.
+    """A subflow as its client saw it.
 
-    `bytes_acked`, `bytes_received`: payload in the two directions. `client`, `server`: the last report of each end.
-    The server's is empty if the server knows the subflow by other addresses.
+    - path: the name of its path; None if no path has its addresses.
+    - bytes_acked, bytes_received: the payload from the client and to the client.
+    - client, server: the last report of each end. That of the server is empty if the server has other addresses for the
+      subflow.
     """
 
     addresses: Tuple4
@@ -56,9 +58,12 @@ class Subflow:
 
 @dataclass(frozen=True)
 class Connection:
-    """A connection of a flow; `token` None for plain TCP. lived_ns: None where nobody saw it begin and end.
+    """A connection of a flow.
 
-    is_known: whether the server had it as one of MPTCP; for it, one whose handshake lost MP_CAPABLE is plain TCP.
+    - token: None for plain TCP.
+    - lived_ns: the time from its begin to its end; None if one of them was not observed.
+    - is_known: the server also has it as an MPTCP connection. If MP_CAPABLE was lost in the handshake, the server has a
+      connection of plain TCP.
     """
 
     token: int | None
@@ -70,50 +75,41 @@ class Connection:
 def find_connections(
     observed: Host, peer: Host, ports: Iterable[int], paths: Sequence[FlowPath]
 ) -> tuple[Connection, ...]:
-    """The connections whose initial subflow left from one of `ports`.
+    """Return the connections whose initial subflow began at one of `ports`.
 
-    observed, peer: what is known of the client and of the server. A subflow counts when
-    both ends say that it is established: the client says so one packet before a server refuses it. Beyond
-    a NAT it has another address, and keeps its port, as Linux has it wherever that is free.
-    paths: those of the flow, from the intent.
+    A subflow counts if both ends report that it is established, because a server may refuse it after the client's
+    report. Behind a NAT, a subflow has another address. Linux keeps its port if this port is free.
+
+    - observed, peer: the observations of the client and of the server.
+    - paths: the paths of the flow, from the intent.
     """
     wanted = set(ports)
-    accepted = {
-        (event["remote"], event["remote_port"], event["local"], event["local_port"])
-        for event in peer.events
-        if event["event"] == "subflow established"
-    }
-    known = {
-        (event["remote"], event["remote_port"], event["local"], event["local_port"])
-        for event in peer.events
-        if event["event"] == "created"
-    }
+    accepted = {event.turned for event in peer.events if event.event == "subflow established"}
+    known = {event.turned for event in peer.events if event.event == "created"}
     names = {path.ends: path.name for path in paths}
     seen = {path.ends: path.seen_from for path in paths}
     totals = observed.sockets
     peers = {(b, q, a, p): state for (a, p, b, q), state in peer.sockets.items()}
-    joined: dict[int, list[PathManagerEvent]] = {}
-    ended: dict[int, int] = {}
+    joined: dict[int | None, list[PathManagerEvent]] = {}
+    ended: dict[int | None, int] = {}
     for event in observed.events:
-        if event["event"] == "subflow established" and _as_seen(_addresses(event), seen) in accepted:
-            joined.setdefault(event["token"], []).append(event)
-        elif event["event"] == "closed":
-            ended.setdefault(event["token"], event["at_ns"])
+        if event.event == "subflow established" and _as_seen(event.addresses, seen) in accepted:
+            joined.setdefault(event.token, []).append(event)
+        elif event.event == "closed":
+            ended.setdefault(event.token, event.at_ns)
     connections = []
     for event in observed.events:
-        if event["event"] == "created" and event["local_port"] in wanted:
-            wanted.discard(event["local_port"])
-            token = event["token"]
+        if event.event == "created" and event.local_port in wanted:
+            wanted.discard(event.local_port)
+            token = event.token
             members = [event, *joined.get(token, ())]
             subflows = tuple(_subflow(member, member is event, totals, peers, names) for member in members)
-            lived_ns = ended[token] - event["at_ns"] if token in ended else None
-            is_known = _as_seen(_addresses(event), seen) in known
+            lived_ns = ended[token] - event.at_ns if token in ended else None
+            is_known = _as_seen(event.addresses, seen) in known
             connections.append(Connection(token, subflows, lived_ns, is_known))
     for addresses in totals:
         if addresses[1] in wanted:
-            local, local_port, remote, remote_port = addresses
-            ends = {"local": local, "local_port": local_port, "remote": remote, "remote_port": remote_port}
-            plain = cast(PathManagerEvent, {"at_ns": 0, "event": "created", **ends})
+            plain = PathManagerEvent(0, "created", None, *addresses)
             connections.append(Connection(None, (_subflow(plain, True, totals, peers, names),)))
             wanted.discard(addresses[1])
     return tuple(connections)
@@ -149,22 +145,22 @@ def find_brief(connections: Sequence[Connection], idle_ns: int, wanted: int) -> 
 
 
 def find_refused(observed: Host, connections: Iterable[Connection]) -> frozenset[str]:
-    """Addresses of the server from which a reset answered a SYN that was to join one of them."""
+    """Return the addresses of the server that answered the SYN of an additional subflow with a reset."""
     tokens = {connection.token for connection in connections}
     return frozenset(
-        event["remote"]
+        event.addresses[2]
         for event in observed.events
-        if event["event"] == "subflow closed" and event.get("error") == errno.ECONNREFUSED and event["token"] in tokens
+        if event.event == "subflow closed" and event.error == errno.ECONNREFUSED and event.token in tokens
     )
 
 
 def ports_towards(observed: Host, server_ports: Iterable[int]) -> tuple[int, ...]:
-    """The client's ports of the connections that it opened to some ports of its servers."""
+    """Return the client's ports of the connections that it opened to these ports of servers."""
     towards = set(server_ports)
-    # one that was refused is closed without having been established
+    # a subflow that was refused is closed without being established
     joins = ("subflow established", "subflow closed")
-    additional = {_addresses(event) for event in observed.events if event["event"] in joins}
-    created = {_addresses(event) for event in observed.events if event["event"] == "created"}
+    additional = {event.addresses for event in observed.events if event.event in joins}
+    created = {event.addresses for event in observed.events if event.event == "created"}
     initial = created | (set(observed.sockets) - additional)
     return tuple(sorted({local for _, local, _, remote in initial if remote in towards}))
 
@@ -176,16 +172,16 @@ def _subflow(
     peers: Mapping[Tuple4, SocketState],
     names: Mapping[tuple[str, str], str],
 ) -> Subflow:
-    addresses = _addresses(event)
+    addresses = event.addresses
     last, peer = totals.get(addresses), peers.get(addresses)
     # MP_FASTCLOSE clears the counts of the initial subflow before it closes. The client's last sample may then be half
-    # a second old, and a short transfer may have none. The server's counts are not cleared. They are taken of every
-    # subflow: the initial one would else be ahead of the others by the data whose acknowledgements are under way.
+    # a second old, and a short transfer may have none. The server's counts are not cleared. They are used for every
+    # subflow, because they also have the data whose acknowledgements are under way.
     return Subflow(
         addresses=addresses,
-        path=names.get((event["local"], event["remote"])),
+        path=names.get((addresses[0], addresses[2])),
         is_initial=is_initial,
-        established_ns=event["at_ns"],
+        established_ns=event.at_ns,
         bytes_acked=max(last.get("bytes_acked") if last else 0, peer.get("bytes_received") if peer else 0),
         bytes_received=max(last.get("bytes_received") if last else 0, peer.get("bytes_acked") - _FLAGS if peer else 0),
         client=_sending_end(last),
@@ -199,11 +195,7 @@ def _sending_end(state: SocketState | None) -> SendingEnd:
     return SendingEnd(state.get("rtt_us"), state.get("retransmits_packets"), state.get("bytes_retransmitted"))
 
 
-def _addresses(event: PathManagerEvent) -> Tuple4:
-    return event["local"], event["local_port"], event["remote"], event["remote_port"]
-
-
 def _as_seen(addresses: Tuple4, seen: Mapping[tuple[str, str], str]) -> Tuple4:
-    """A subflow of the client as its server knows it."""
+    """Return the addresses of a client's subflow as its server has them, which differ behind a NAT."""
     local, local_port, remote, remote_port = addresses
     return seen.get((local, remote), local), local_port, remote, remote_port

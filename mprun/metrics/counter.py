@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of interfaces and queues -> rows, named by node and link; counters from the first sample on. Pure."""
+"""Convert samples of interfaces and queues to rows, named by node and link. Pure.
+
+Counters are counted from the first sample on.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,15 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from mprun.agent.message import find_attribute
-from mprun.metrics.rows import ColumnKind, Rows
-from mprun.metrics.sample_source import SampleSource
+from mprun.metrics.rows import ColumnKind, Rows, SampleSource
 from mprun.model.network import Link
 
 OF_INTERFACES: Mapping[str, ColumnKind] = {
     **{"time_ns": "whole", "node": "text", "interface": "text", "link": "text"},
     **dict.fromkeys(("rx_bytes", "rx_packets", "tx_bytes", "tx_packets", "rx_drops", "tx_drops"), "whole"),
 }
-# backlog: what waits at that moment. drops: what the queue or its discipline dropped. lost: what the stage before it
-# lost because it was asked to.
+# backlog: waits in the queue at this time. drops: dropped by the queue or its discipline. lost: dropped by the loss
+# stage before the queue, as the file asks.
 OF_QUEUES: Mapping[str, ColumnKind] = {
     **{"time_ns": "whole", "link": "text", "direction": "text"},
     **dict.fromkeys(("backlog_bytes", "backlog_packets", "drops_packets", "lost_packets"), "whole"),
@@ -61,17 +63,19 @@ class Counters:
         self._held: dict[tuple[str, ...], int] = {}
 
     def add(self, source: int, facts: SampleSource) -> None:
-        """A source of samples: the nodes that share its namespace, and the numbers of its interfaces by name."""
-        for interface, index in facts["indices"].items():
+        """Add a source of samples: the nodes that share its namespace, and the numbers of its interfaces by name."""
+        for interface, index in (facts.indices or {}).items():
             if interface in self._ways:
                 self._names[source, index] = self._ways[interface]
-            for node in facts["nodes"]:
+            for node in facts.nodes:
                 if (node, interface) in self._links:
                     self._names[source, index] = (node, interface, self._links[node, interface])
 
     def read_interfaces(self, datagrams: bytes, at_ns: int, source: int) -> None:
-        """Take in the answers to a dump of counters; interfaces that are part of no link are left out, and of the
-        ports of wires only what nobody took from them counts."""
+        """Add the answers to a dump of counters.
+
+        Interfaces that are part of no link are left out. A port of a wire has no row; only its untaken packets count.
+        """
         at, end = 0, len(datagrams) - _STATS_MESSAGE.size
         while at <= end:
             length, kind, index = _STATS_MESSAGE.unpack_from(datagrams, at)
@@ -89,7 +93,7 @@ class Counters:
             at += (length + 3) & ~3
 
     def read_queues(self, datagrams: bytes, at_ns: int, source: int) -> None:
-        """Take in the answers to a dump of queueing disciplines; a direction without any has no row."""
+        """Add the answers to a dump of queueing disciplines. A direction without a discipline has no row."""
         stages: dict[tuple[str, ...], dict[int, tuple[int, ...]]] = {}
         at, end = 0, len(datagrams) - _QDISC_MESSAGE.size
         while at <= end:
@@ -113,8 +117,10 @@ class Counters:
                 self.queues.add((at_ns, *names, None, None, None, lost_packets))
 
     def find_untaken(self) -> dict[tuple[str, str], int]:
-        """(link, direction) -> packets that an interface of it sent and the kernel did not take in at its peer: losses
-        that nobody asked for and no queue counts."""
+        """Return the packets, by link and direction, that were sent and that the kernel did not take in at the peer.
+
+        No file asks for these losses, and no queue counts them.
+        """
         found: dict[tuple[str, str], int] = {}
         for names, packets in self._untaken.items():
             link, direction = names if _is_way(names) else (names[2], self._sides[names[0], names[1]])

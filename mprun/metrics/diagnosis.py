@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a flow that asked for MPTCP did not get it, or got fewer subflows than it should have.
+"""Find out why a flow over MPTCP got plain TCP, or fewer subflows than its endpoints allow.
 
-Each cause leaves its trace in the MIB counters of the two ends (nstat(8), MPTcpExt*): which packet
-of the handshakes of RFC 8684 3.1 and 3.2 was the last that was seen. What a middlebox counted is better
-evidence than what did not arrive, and comes first.
+The MIB counters of both ends (nstat(8), MPTcpExt*) show the last packet of a handshake (RFC 8684 3.1 and 3.2) that
+arrived. The counters of a middlebox are better evidence, and come first.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from mprun.model.spec import Mptcp
 STALE_LOSSES = "net.mptcp.stale_loss_cnt"
 DEFAULT_STALE_LOSSES = 4
 MAINLINE_SCHEDULER = "default"
-# Data that waits for longer after a failure is told of, where a smaller count would have been of use.
+# A longer wait after a failure is reported if a smaller stale_loss_cnt would have shortened it.
 LATE_NS = 1_000_000_000
 # An end that falls back once MP_CAPABLE has been exchanged counts one of these for the connection.
 _FALLBACKS = ("MPCapableFallbackACK", "MPCapableDataFallback", "DssFallback")
@@ -28,12 +27,12 @@ def has_fallen_back(client: Mapping[str, int], server: Mapping[str, int]) -> boo
 
 
 def count_fallbacks(client: Mapping[str, int], server: Mapping[str, int]) -> int:
-    """Connections of the two that began as MPTCP and went on as TCP."""
+    """Return the number of connections between the two that began as MPTCP and continued as TCP."""
     return max(sum(_count(end, name) for name in _FALLBACKS) for end in (client, server))
 
 
 def explain_plain_tcp(client: Mapping[str, int], server: Mapping[str, int], interference: Interference = NONE) -> str:
-    """Cause of a connection without MPTCP."""
+    """Return the cause of a connection without MPTCP."""
     if not _count(client, "MPCapableSYNTX"):
         return "the application opened a plain TCP socket: no MP_CAPABLE was sent"
     culprit = interference.blame("proxy.intercepted", "strip.mp_capable", "strip.mptcp")
@@ -52,7 +51,7 @@ def explain_plain_tcp(client: Mapping[str, int], server: Mapping[str, int], inte
 
 
 def explain_settings(client: Mptcp, server: Mptcp, wanted: float) -> str | None:
-    """Why two hosts' MPTCP settings ask for no more subflows than there were; None if they do not limit them.
+    """Return how the MPTCP settings of two hosts limit the number of subflows; None if they do not.
 
     client, server: of the intent. wanted: the number that was expected.
     """
@@ -84,10 +83,10 @@ def explain_missing_subflows(
     interference: Interference = NONE,
     refused: Collection[str] = (),
 ) -> str:
-    """Cause of fewer subflows than the endpoints allow.
+    """Return the cause of fewer subflows than the endpoints allow.
 
-    accepted: the client's `add_addr_accepted` limit, if one was given. refused: addresses of the server from which
-    a reset answered a join's SYN.
+    - accepted: the client's `add_addr_accepted` limit; None without one.
+    - refused: the addresses of the server that answered the SYN of a join with a reset.
     """
     sent, received = _count(client, "MPJoinSynTx"), _count(server, "MPJoinSynRx")
     answered = _count(client, "MPJoinSynAckRx")
@@ -97,7 +96,7 @@ def explain_missing_subflows(
         if culprit := interference.blame(*rules):
             return f"{lost}: {culprit}"
         if refused:
-            # who listens there counts what he refuses among the joins that were received
+            # a listener counts a join that it refuses as received
             return (
                 f"no program listens at {', '.join(sorted(refused))}: the server's program has to take joins there too"
             )
@@ -149,7 +148,7 @@ def explain_missing_subflows(
 
 
 def _blame_routes(client: Mapping[str, int], server: Mapping[str, int]) -> str | None:
-    """Say what an end's routing did to packets (nstat(8): IPReversePathFilter, IpOutNoRoutes); None if nothing."""
+    """Return what the routing of an end did to packets (IPReversePathFilter, IpOutNoRoutes); None if nothing."""
     for name, end in (("client", client), ("server", server)):
         if dropped := end.get("TcpExtIPReversePathFilter"):
             return f"rp_filter of the {name} dropped {dropped} packets, whose way back is another interface"
@@ -166,10 +165,13 @@ def explain_handover(
     stale_losses: str | None = None,
     scheduler: str | None = None,
 ) -> str | None:
-    """Why the data of a connection did not flow for long after a path had failed; None if it did.
+    """Return why the data of a connection waited long after the failure of a path; None if it did not.
 
-    backups: paths that are used when nothing else is left. stale_losses, scheduler: what the sender's host was
-    given; ours leave a subflow at its first time-out, mainline's when it counts as stale. None: it is no MPTCP.
+    A scheduler of mprun leaves a subflow at its first time-out. That of mainline Linux leaves a subflow when it counts
+    as stale.
+
+    - backups: the paths that are used if no other path is left.
+    - stale_losses, scheduler: the settings of the sender's host; None for another transport than MPTCP.
     """
     allowed = int(stale_losses) if stale_losses and stale_losses.isdigit() else DEFAULT_STALE_LOSSES
     is_patient = scheduler == MAINLINE_SCHEDULER and allowed != 1
@@ -233,7 +235,7 @@ def explain_full_sockets(counters: Mapping[str, int]) -> str | None:
 
 
 def explain_refusal(interference: Interference) -> str | None:
-    """Cause of a connection that was not made at all, or carried nothing; None if no middlebox is to blame."""
+    """Return the middlebox because of which a connection was not made or carried nothing; None if there is none."""
     return interference.blame("firewall.refused", "nat.unsolicited", "alter.mp_capable")
 
 

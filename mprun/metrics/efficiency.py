@@ -1,28 +1,116 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Efficiency: how a scheduler used a flow's paths over time, and why a flow got less than its best path gives. Pure."""
+"""Efficiency: how a scheduler used a flow's paths over time, and why a flow got less than its best path gives. Pure.
+
+A preferred subflow carried most of its connection in a second. Seconds are whole seconds from time zero. The last
+sample before the end of a second counts for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 from mprun.metrics.capacity import find_capacity
 from mprun.metrics.connection import addresses_at, goes_forward
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.limitation import GOOD, LimitedFlow, Sample, SubflowState, explain_rate
 from mprun.metrics.observation import ENDS, Observation
-from mprun.metrics.preference import carry, find_flapping, share_deviations
 from mprun.metrics.readings import Readings, measured
 from mprun.metrics.series import FlowConnections
 from mprun.model.metric import OF_CONNECTIONS
 from mprun.model.run_summary import MetricValue
+from mprun.model.units import NS_PER_S
 
 if TYPE_CHECKING:
     import polars
 
 
+# A sample is taken a little after the end of its second. On a busy machine in real time, it is later.
+LATE_NS = 20_000_000
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Payload bytes of a subflow in each second."""
+
+    connection: int
+    path: str | None
+    by_second: Sequence[int]
+
+
+def carry(
+    samples: Iterable[tuple[int, tuple[int, str | None, tuple[Any, ...]], int]], began_ns: int, ended_ns: int
+) -> list[Carried]:
+    """Return what each subflow carried in the whole seconds between two times.
+
+    The result is empty if there are fewer than two seconds, or if a second has no sample.
+    samples: (time, (connection, path, addresses) of a subflow, bytes that it had carried until then), in order of time.
+    """
+    ends = [second * NS_PER_S for second in range(-(-began_ns // NS_PER_S), ended_ns // NS_PER_S + 1)]
+    if len(ends) < 3:
+        return []
+    last: dict[tuple[int, str | None, tuple[Any, ...]], int] = {}
+    reached: list[dict[tuple[int, str | None, tuple[Any, ...]], int]] = []
+    sampled_ns = ends[0] - NS_PER_S
+    for moment, subflow, size_bytes in samples:
+        while len(reached) < len(ends) and moment > ends[len(reached)] + LATE_NS:
+            if sampled_ns + NS_PER_S < ends[len(reached)]:
+                return []
+            reached.append(dict(last))
+        sampled_ns = moment
+        last[subflow] = size_bytes
+    while len(reached) < len(ends):
+        reached.append(dict(last))
+    return [
+        Carried(key[0], key[1], [after.get(key, 0) - before.get(key, 0) for before, after in pairwise(reached)])
+        for key in last
+    ]
+
+
+def find_flapping(carried: Sequence[Carried]) -> float | None:
+    """Return how often per second another subflow carries most of its connection.
+
+    None without two seconds in which a connection carried something. Of equal subflows, the previous one counts.
+    """
+    changes = chances = 0
+    connections: dict[int, list[Sequence[int]]] = {}
+    for one in carried:
+        connections.setdefault(one.connection, []).append(one.by_second)
+    for subflows in connections.values():
+        leaders = list(_leaders(subflows))
+        changes += sum(before != after for before, after in pairwise(leaders))
+        chances += max(0, len(leaders) - 1)
+    return changes / chances if chances else None
+
+
+def _leaders(subflows: Sequence[Sequence[int]]) -> Iterator[int]:
+    """Yield the number of the subflow that carried most, for each second in which a subflow carried something."""
+    leader = 0
+    for second in zip(*subflows, strict=True):
+        most = max(second)
+        if most > 0:
+            leader = leader if second[leader] == most else second.index(most)
+            yield leader
+
+
+def share_deviations(carried: Sequence[Carried], paths: Iterable[str]) -> Mapping[str, float]:
+    """Return the sample standard deviation of each path's share over the seconds in which something was carried."""
+    totals = [sum(second) for second in zip(*(one.by_second for one in carried), strict=True)]
+    if sum(total > 0 for total in totals) < 2:
+        return {}
+    found = {}
+    for path in paths:
+        mine = [one.by_second for one in carried if one.path == path]
+        sums = [sum(second) for second in zip(*mine, strict=True)] if mine else [0] * len(totals)
+        found[path] = statistics.stdev(part / total for part, total in zip(sums, totals, strict=True) if total > 0)
+    return found
+
+
 def measure_preference(one: FlowConnections, sockets: polars.DataFrame) -> Readings:
-    """Return flapping and share.stdev, of the flow's time without what it omits."""
+    """Return flapping and share.stdev, without the times that the flow omits."""
     flow = one.flow
     began_ns, ended_ns = _find_span(one)
     mine = sockets.filter(flow=flow.name, host=flow.source).sort("time_ns", maintain_order=True)
@@ -61,12 +149,12 @@ def explain_efficiency(
     told = f"{flow.name}: {efficiency.value:.1%} of its best path's rate".replace("%", " %")
     if is_known:
         return Readings(warnings=(f"{told}: {text}",))
-    # notes on the members of a group, of which there may be hundreds, are not read
+    # a group may have hundreds of members, so they get no notes
     return Readings(notes=(f"{told}: {text}",) if flow.group is None else ())
 
 
 def _find_span(one: FlowConnections) -> tuple[int, int]:
-    """Return the begin and end of the part of a flow that counts, from time zero: without what the flow omits."""
+    """Return begin and end of a flow from time zero, without the times that it omits."""
     omit = one.flow.options.get("omit")
     first_ns, last_ns = (omit["start_ns"], omit["end_ns"]) if isinstance(omit, Mapping) else (0, 0)
     began_ns, ended_ns = one.began_ns + first_ns, one.ended_ns - last_ns
@@ -81,7 +169,7 @@ def _is_forward(one: FlowConnections) -> bool:
 
 
 def _find_samples(one: FlowConnections, sockets: polars.DataFrame, observation: Observation) -> Iterator[Sample]:
-    """Yield each moment at which a sending end of the flow's connections and its subflows were sampled."""
+    """Yield each sample of a sending connection of the flow together with its subflows."""
     flow, is_forward = one.flow, _is_forward(one)
     sender = flow.source if is_forward else flow.destination
     began_ns, ended_ns = _find_span(one)
@@ -89,7 +177,7 @@ def _find_samples(one: FlowConnections, sockets: polars.DataFrame, observation: 
     mine = sockets.filter(flow=flow.name, host=sender).sort("time_ns", maintain_order=True)
     moments: dict[tuple[int, int], list[SubflowState]] = {}
     for number, time_ns, path, *values in mine.select("connection", "time_ns", "path", *of_subflow).iter_rows():
-        # older kernels do not tell all of it
+        # older kernels do not report all values
         if None not in values:
             moments.setdefault((number, time_ns), []).append(SubflowState(path, *values))
     for number, connection in enumerate(one.connections):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verdicts: expectations held against metrics, and why a number of subflows could not be met. Pure."""
+"""Judge expectations by metrics, and explain expected numbers of subflows that the settings do not allow. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mprun.model.spec import Expectation
 def judge(
     expectation: Expectation, metrics: SummaryMetrics, allowance: Allowance | None
 ) -> tuple[ExpectationVerdict, str | None]:
-    """Hold an expectation against what was measured; return a warning too if late timers decided.
+    """Return the verdict on an expectation, and a warning if late timers explain a value above its bound.
 
-    allowance: by how much late timers may lengthen this metric.
+    allowance: the time by which late timers may lengthen this metric.
     """
     value = metrics[expectation.metric].value if expectation.metric in metrics else None
     held, warning = value is not None, None
@@ -45,13 +45,13 @@ def judge(
 def judge_all(
     expectations: Sequence[Expectation], metrics: SummaryMetrics, allowances: Mapping[str, Allowance]
 ) -> tuple[tuple[ExpectationVerdict, ...], list[str]]:
-    """Return the verdict on each expectation, and warnings of late timers that decided."""
+    """Return the verdict on each expectation, and warnings about late timers that explain values above bounds."""
     judged = [judge(one, metrics, allowances.get(one.metric)) for one in expectations]
     return tuple(verdict for verdict, _ in judged), [warning for _, warning in judged if warning is not None]
 
 
 def explain_expected(verdicts: Sequence[ExpectationVerdict], intent: Intent) -> Iterator[str]:
-    """Say why a flow has fewer subflows than expected, where it has all that its hosts were set to open."""
+    """Yield why a flow has fewer subflows than expected, if it has all subflows that its hosts' settings allow."""
     for flow in intent.traffic:
         for verdict in verdicts:
             bounds = [bound for bound in (verdict.equals, verdict.minimum) if bound is not None]

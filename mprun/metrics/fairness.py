@@ -13,13 +13,15 @@ from collections.abc import Iterator, Sequence
 from mprun.metrics.statistics import jain
 from mprun.workloads.tool import Portion
 
-# From and until, ns from time zero.
+# The begin and the end, in ns from time zero.
 TimeInterval = tuple[int, int]
 
 
 def find_rate(flows: Sequence[Sequence[Portion]]) -> float | None:
-    """The payload of all flows over the time in which at least one of them ran, bit/s; None where no two of them ran
-    at one time. A flow runs during its portions."""
+    """Return the payload of all flows, divided by the time in which at least one of them ran, in bit/s.
+
+    A flow runs during its portions. None if no two flows ran at the same time.
+    """
     ran = [_join(_intervals(portions)) for portions in flows]
     together = _join([interval for intervals in ran for interval in intervals])
     if _length(together) == sum(map(_length, ran)):
@@ -28,10 +30,12 @@ def find_rate(flows: Sequence[Sequence[Portion]]) -> float | None:
 
 
 def find_fairness(flows: Sequence[Sequence[Portion]]) -> float | None:
-    """Jain's index of what the flows got while the same flows ran, mean over all times with two flows or more, weighted
-    by their lengths; None where there is no such time, or no flow got anything in it."""
+    """Return the mean of Jain's index over the times with two flows or more, weighted by their lengths.
+
+    Each time lasts while the same flows run. None if there is no such time, or if no flow got payload in one.
+    """
     moments = sorted({at for portions in flows for ends in _join(_intervals(portions)) for at in ends})
-    # of each time between two moments what each of the flows that ran got
+    # for each time between two moments, the payload of each flow that ran
     got: list[dict[int, float]] = [{} for _ in moments]
     for flow, portions in enumerate(flows):
         for portion in portions:
@@ -47,7 +51,7 @@ def find_fairness(flows: Sequence[Sequence[Portion]]) -> float | None:
 
 
 def _divide(portion: Portion, moments: Sequence[int]) -> Iterator[tuple[int, float]]:
-    """The places of the times between moments that a portion lies in, and its bytes there: constant over its time."""
+    """Yield the numbers of the times between moments in which a portion lies, each with the portion's bytes in it."""
     number = bisect_right(moments, portion.begin_ns) - 1
     begin_ns = portion.begin_ns
     while begin_ns < portion.end_ns:
@@ -61,7 +65,7 @@ def _intervals(portions: Sequence[Portion]) -> list[TimeInterval]:
 
 
 def _join(intervals: Sequence[TimeInterval]) -> list[TimeInterval]:
-    """The same time in as few intervals as possible, in order."""
+    """Return the same time as few intervals in order."""
     joined: list[TimeInterval] = []
     for begin_ns, end_ns in sorted(intervals):
         if joined and begin_ns <= joined[-1][1]:

@@ -20,7 +20,7 @@ _NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True)
 class _Series:
-    """The values of a column in the order of the times, in ns, from which on they are known."""
+    """The values of a column. times_ns: the time from which on each value is known, in rising order."""
 
     times_ns: tuple[int, ...]
     amounts: tuple[float, ...]

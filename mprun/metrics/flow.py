@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A flow: its errors, the metrics and tables of its tool, its connections, and what these say of its paths. Pure."""
+"""A flow: its errors, the metrics and tables of its tool, its connections, and its paths. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 
 from mprun.metrics.connection import find_connections, ports_towards
 from mprun.metrics.diagnosis import explain_refusal
-from mprun.metrics.evidence import Evidence
-from mprun.metrics.failover import measure_handover, tell_handovers_seen
+from mprun.metrics.evidence import Evidence, FlowOutputs, parse
 from mprun.metrics.fairness import find_fairness, find_rate
+from mprun.metrics.handover import measure_handover, tell_handovers_seen
 from mprun.metrics.interference import on_paths
-from mprun.metrics.outputs import FlowOutputs, parse
 from mprun.metrics.path_use import carried, judge_paths, tell_paths
 from mprun.metrics.qlog_tables import read_qlogs
 from mprun.metrics.readings import Readings, join, measured
@@ -26,10 +25,10 @@ from mprun.workloads.tool import Result, Tool, metrics_of, summarize_delays, too
 
 @dataclass(frozen=True)
 class FlowReading:
-    """A flow as its outputs and the kernel tell it.
+    """A flow as its outputs and the kernel report it.
 
-    `result`: of its tool; None if the flow never ran.
-    `connections`: its data connections; None if the kernel observed none of its hosts.
+    - result: of its tool; None if the flow never ran.
+    - connections: its data connections; None if its hosts were not observed.
     """
 
     readings: Readings
@@ -38,7 +37,7 @@ class FlowReading:
 
 
 def read_flow(flow: AddressedFlow, evidence: Evidence) -> FlowReading:
-    """Return what is known of a flow, and what is wrong with it."""
+    """Return the metrics, tables, errors and warnings of a flow."""
     processes = evidence.agent.ended("flow", flow.name)
     if not processes:
         is_told = bool(evidence.agent.error)
@@ -69,7 +68,7 @@ def read_flow(flow: AddressedFlow, evidence: Evidence) -> FlowReading:
 def _find_errors(
     flow: AddressedFlow, processes: Mapping[str, Ended], result: Result, outputs: FlowOutputs, because: str
 ) -> Iterator[str]:
-    """Say why a flow's processes failed, if one did. because: the middlebox that may have caused it."""
+    """Yield why a process of the flow failed, if one did. because: the middlebox that may be the cause."""
     failed = next((name for name, ended in processes.items() if ended.status), None)
     if any(ended.timed_out for ended in processes.values()):
         yield f"{flow.name}: did not end in time and was stopped{because}"
@@ -96,7 +95,7 @@ def _tell_result(flow: AddressedFlow, result: Result) -> Readings:
 def _tell_paths_and_handovers(
     flow: AddressedFlow, tool: Tool, result: Result, because: str, evidence: Evidence
 ) -> Iterator[Readings]:
-    """Tell what a tool itself knows of its paths and of their failures."""
+    """Yield what a tool itself reports about its paths and their failures."""
     if result.paths:
         yield judge_paths(flow, result.paths, because)
         uses = {(use.source, use.destination): use for use in result.paths}
@@ -106,7 +105,7 @@ def _tell_paths_and_handovers(
 
 
 def _read_connections(one: FlowConnections, tool: Tool, result: Result, evidence: Evidence) -> Iterator[Readings]:
-    """Tell what the kernel knows of a flow's connections."""
+    """Yield what the kernel reports about a flow's connections."""
     flow, connections = one.flow, one.connections
     if result.server_ports and connections:
         lost = sum(subflow.client.resent for connection in connections for subflow in connection.subflows)
@@ -116,7 +115,7 @@ def _read_connections(one: FlowConnections, tool: Tool, result: Result, evidence
         uses = carried(flow, connections, one.began_ns)
         resent = [use.resent for use in uses.values() if use.resent is not None]
         if resent and "retransmits" in tool.METRICS:
-            # what the tool asks of its socket is told of the first subflow alone
+            # the count that a tool reads from its socket is that of the first subflow
             yield Readings({f"{flow.name}.retransmits": measured(sum(resent), "count")})
         yield tell_paths(flow, evidence.intent, uses, tool.METRICS, result.values.get("goodput"))
         yield count_reinjected(flow, evidence)
@@ -124,7 +123,7 @@ def _read_connections(one: FlowConnections, tool: Tool, result: Result, evidence
 
 
 def sum_up(flows: Sequence[AddressedFlow], results: Mapping[str, Result]) -> Readings:
-    """Return goodput and fairness of the flows that are not in the background, where two of them ran at one time."""
+    """Return goodput and fairness of the flows outside the background, if two of them ran at the same time."""
     names = [flow.name for flow in flows if not flow.background and flow.name in results]
     portions = [results[name].portions["goodput"] for name in names if "goodput" in results[name].values]
     together = {"goodput": find_rate(portions), "fairness": find_fairness(portions)}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups: the metrics of several flows together.
 
-`mprun.model.metric.Metric.over` says how a metric of a group follows from those of its flows, or the tool's own `pool`.
+The field `over` of a metric determines how its value for a group follows from the values of the flows. A tool may
+compute further metrics by its function `pool`.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ GroupValues = dict[str, tuple[float, Unit]]
 def measure_groups(
     flows: Sequence[Flow], results: Mapping[str, Result], measured: SummaryMetrics
 ) -> Iterator[tuple[str, GroupValues, Mapping[str, Table]]]:
-    """(group, values by the names of metrics, tables) of each group, all of whose flows have a result.
+    """Yield each group whose flows all have a result: its name, its values by the names of metrics, and its tables.
 
-    results: by flow. measured: the metrics of flows, by their whole names.
+    results: by flow. measured: the metrics of flows by their whole names.
     """
     members: dict[str, list[Flow]] = {}
     for flow in flows:
@@ -43,13 +44,13 @@ def measure_groups(
 
 
 def _pool_delays(flows: Sequence[Flow], results: Sequence[Result]) -> Result:
-    """The delays of all."""
+    """Return the delays of all flows together."""
     names = dict.fromkeys(name for result in results for name in result.delays_ns)
     return Result(delays_ns={n: [ns for r in results for ns in r.delays_ns.get(n, ())] for n in names})
 
 
 def _over(flows: Sequence[Flow], results: Mapping[str, Result], measured: SummaryMetrics) -> GroupValues:
-    """Sums and leasts of what all flows have, and their rates together (`mprun.metrics.fairness`)."""
+    """Return the sum or the smallest value of each metric that all flows have, and the rate and fairness of all."""
     values: GroupValues = {}
     for name, metric in group_metrics(metrics_of(flows[0])).items():
         found = [measured[key].value for flow in flows if (key := f"{flow.name}.{name}") in measured]

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hand-overs: how long a connection's data stood still after the failure of a path, and when it flowed again. Pure.
 
-MPTCP: both ends are sampled every 10 ms after a failure. The figures are how far an end has the data in order, and
-whether the other end lacks data (mptcpi_rcv_nxt, mptcpi_write_seq, mptcpi_snd_una of linux/mptcp.h).
-Other transports: the flow's own program records standstills of 10 ms and more.
-A sender that is not sure of a path sends one chunk and waits for its timer. It repeats that until it counts the path as
-lost. The longest standstill alone therefore does not tell when data flows again.
+For MPTCP, both ends are sampled every 10 ms after a failure. A sample shows how much in-order data an end has, and if
+the other end lacks data (mptcpi_rcv_nxt, mptcpi_write_seq, mptcpi_snd_una of linux/mptcp.h).
+
+For other transports, the flow's own program records standstills of 10 ms and more.
+
+After a failure, a sender may send one chunk at a time and wait for a timer after each, until it considers the path
+lost. So the longest standstill alone does not show when the data flows again.
+
+`measure_handover` finds the hand-overs of a flow's connections after each failure of its paths.
 """
 
 from __future__ import annotations
@@ -13,29 +17,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from mprun.metrics.connection import Connection, addresses_at, goes_forward
+from mprun.metrics.diagnosis import STALE_LOSSES, explain_handover
+from mprun.metrics.evidence import Evidence
+from mprun.metrics.observation import DataProgress
+from mprun.metrics.readings import Readings, measured
+from mprun.model.intent import AddressedFlow, Intent
+from mprun.model.intent.failure import PathFailure, find_failures
+from mprun.model.spec import HostSpec
 from mprun.workloads.tool import Movement
 
-# The least time-out of a retransmission (TCP_RTO_MIN of linux/tcp.h): who stands still for so long waits for a timer.
+# The shortest retransmission timeout (TCP_RTO_MIN of linux/tcp.h). A longer standstill is a wait for a timer.
 TIMEOUT_NS = 200_000_000
 
 
 @dataclass(frozen=True)
-class DataProgress:
-    """An end of a connection at a moment from time zero. expected: the data sequence number that it expects next.
-
-    is_waiting: whether the other end lacks some of its data.
-    """
-
-    at_ns: int
-    expected: int
-    is_waiting: bool
-
-
-@dataclass(frozen=True)
 class Handover:
-    """gap_ns: the longest standstill. time_ns: from the failure until the data flowed without waiting for timers.
+    """The course of a connection after a failure.
 
-    is_over: it did before the connection was last looked at, which ends both otherwise.
+    - gap_ns: the longest standstill.
+    - time_ns: from the failure until the data no longer waited for timers.
+    - is_over: the data flowed again before the last sample. If not, both times end with the last sample.
     """
 
     gap_ns: int
@@ -46,7 +48,7 @@ class Handover:
 def find_handover(
     one: Sequence[DataProgress], other: Sequence[DataProgress], begin_ns: int, end_ns: int
 ) -> Handover | None:
-    """Return the hand-over between the two ends in the span from a failure on; None without two samples."""
+    """Return the hand-over between two ends in a span that begins with a failure; None without two samples."""
     inside: dict[int, list[DataProgress]] = {}
     for state in (*one, *other):
         if begin_ns <= state.at_ns <= end_ns:
@@ -57,7 +59,7 @@ def find_handover(
 
 
 def find_handover_of(movement: Movement, begin_ns: int, end_ns: int) -> Handover | None:
-    """Return the hand-over of data whose standstills are known; None if no data was under way in the span."""
+    """Return the hand-over of data whose standstills are known; None if no data was in transit in the span."""
     end_ns = min(end_ns, movement.ended_ns)
     if end_ns <= max(begin_ns, movement.began_ns):
         return None
@@ -66,7 +68,7 @@ def find_handover_of(movement: Movement, begin_ns: int, end_ns: int) -> Handover
 
 
 def _judge(stood: Sequence[tuple[int, int]], begin_ns: int, looked_until_ns: int) -> Handover:
-    """stood: from when to when, one after the other."""
+    """Return the hand-over with these standstills. stood: begin and end of each, in order."""
     resumed_ns = None
     for began_ns, ended_ns in stood:
         if ended_ns - began_ns < TIMEOUT_NS:
@@ -79,7 +81,7 @@ def _judge(stood: Sequence[tuple[int, int]], begin_ns: int, looked_until_ns: int
 
 
 def _standstills(inside: Mapping[int, Sequence[DataProgress]], begin_ns: int) -> Iterator[tuple[int, int]]:
-    """From when to when nothing arrived while an end waited; the last may have no end but that of the samples."""
+    """Yield each time in which an end waited and nothing arrived. The last may end with the samples."""
     since_ns, last, is_waiting = begin_ns, None, False
     for at_ns, states in sorted(inside.items()):
         expected = [state.expected for state in states]
@@ -90,3 +92,53 @@ def _standstills(inside: Mapping[int, Sequence[DataProgress]], begin_ns: int) ->
         last, is_waiting = expected, any(state.is_waiting for state in states)
     if is_waiting:
         yield since_ns, max(inside)
+
+
+def tell_handovers_seen(flow: AddressedFlow, intent: Intent, movement: Movement) -> Readings:
+    """Return the hand-overs that a flow's own program recorded."""
+    failures = find_failures(flow, intent.changes)
+    spans = ((failure, failure.begin_ns, failure.watched_until_ns) for failure in failures)
+    known = ((failure, find_handover_of(movement, begin, end)) for failure, begin, end in spans)
+    return _tell_handover(flow, [(failure, handover) for failure, handover in known if handover], None)
+
+
+def measure_handover(flow: AddressedFlow, connections: Sequence[Connection], evidence: Evidence) -> Readings:
+    """Return the hand-overs of all connections of an MPTCP flow after all failures of its paths."""
+    failures = find_failures(flow, evidence.intent.changes)
+    handovers: list[tuple[PathFailure, Handover]] = []
+    for connection in connections:
+        at_client, at_server = (
+            evidence.observation.progress.get((host, addresses_at(connection, flow.paths, host == flow.source)), [])
+            for host in (flow.source, flow.destination)
+        )
+        for failure in failures:
+            handover = find_handover(at_client, at_server, failure.begin_ns, failure.watched_until_ns)
+            if handover is not None:
+                handovers.append((failure, handover))
+    every = [subflow for connection in connections for subflow in connection.subflows]
+    sender = evidence.intent.host(flow.source if goes_forward(every) else flow.destination)
+    return _tell_handover(flow, handovers, sender)
+
+
+def _tell_handover(
+    flow: AddressedFlow, handovers: Sequence[tuple[PathFailure, Handover]], sender: HostSpec | None
+) -> Readings:
+    """Return handover.gap and handover.time, the largest of all hand-overs.
+
+    sender: the settings of the host that sent more over MPTCP; None for other transports.
+    """
+    if not handovers:
+        return Readings()
+    failure, worst = max(handovers, key=lambda one: one[1].time_ns)
+    given: tuple[str | None, ...] = ()
+    if sender is not None:
+        given = (dict(sender.sysctl).get(STALE_LOSSES), sender.mptcp.scheduler)
+    backups = [path.name for path in flow.paths if path.backup]
+    text = explain_handover(failure.path, worst.time_ns, worst.is_over, backups, *given)
+    return Readings(
+        metrics={
+            f"{flow.name}.handover.gap": measured(max(one.gap_ns for _, one in handovers) / 1e9, "time"),
+            f"{flow.name}.handover.time": measured(worst.time_ns / 1e9, "time"),
+        },
+        warnings=(f"{flow.name}: {text}",) if text else (),
+    )

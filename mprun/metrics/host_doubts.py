@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Doubts about hosts: a slow machine, an overloaded kernel, and logs that are cut off. Pure."""
+"""Doubts about hosts: a slow machine, an overloaded kernel, logs that are cut off, and links in real time. Pure.
+
+The links of the virtual engine's kernel send bit by bit. `tell_real_links` tells where a run in real time differs: it
+has the host kernel's tbf, whose bucket holds one frame (tc-tbf(8)), and only netem's delay stage takes a packet from
+its socket's account (tc-netem(8), LIMITATIONS).
+"""
 
 from __future__ import annotations
 
@@ -14,15 +19,15 @@ from mprun.model.span import find_spans
 from mprun.model.spec import LinkChange
 from mprun.model.units import TIME
 
-# Beyond these a run in real time is marked: a timer this late holds back what a link at 10 Mbit/s sends in it,
-# and a program that waits for a CPU may be the one that sends or receives.
+# Above these values, a run in real time gets a warning. A timer that is 10 ms late delays what a link sends in this
+# time. A program that waits for a CPU may be one that sends or receives.
 LATE_NS = 10_000_000
 MOST_STEAL = 0.02
 MOST_PRESSURE = 0.3
 
 
 def doubt_machine(load: MachineLoad | None) -> Iterator[str]:
-    """Say why a run in real time may show its machine rather than its network."""
+    """Yield why the machine may have limited a run in real time more than the network."""
     if load is None:
         return
     reasons = []
@@ -37,7 +42,7 @@ def doubt_machine(load: MachineLoad | None) -> Iterator[str]:
 
 
 def warn_of_untaken(intent: Intent, observation: Observation) -> Iterator[str]:
-    """Warn of losses that no queue counts and no file asks for. A link that goes down is asked to lose."""
+    """Warn of losses that no queue counts and no file asks for. A link that goes down loses packets as asked."""
     cut = {change.link for change in intent.changes if isinstance(change, LinkChange) and not change.is_up}
     for (link, direction), packets in sorted(observation.counters.find_untaken().items()):
         if link not in cut:
@@ -48,7 +53,7 @@ def warn_of_untaken(intent: Intent, observation: Observation) -> Iterator[str]:
 
 
 def warn_of_missing_packets(intent: Intent, agent: AgentReport) -> Iterator[str]:
-    """Warn of faults whose packet never came."""
+    """Warn of faults whose packet never arrived."""
     if not agent.complete:
         return
     for node, link in dict.fromkeys((fault.node, fault.link) for fault in intent.faults):
@@ -61,7 +66,7 @@ def warn_of_missing_packets(intent: Intent, agent: AgentReport) -> Iterator[str]
 
 
 def warn_of_late_changes(intent: Intent, agent: AgentReport) -> Iterator[str]:
-    """Warn of links and addresses whose changes all came after the last flow, where only the run can tell its end."""
+    """Warn of links and addresses whose changes all came after the last flow, if the files do not tell its end."""
     ends = [one.ended_ns for one in agent.processes.values() if one.role == "flow"]
     is_known = all(span.end_ns is not None for span in find_spans(intent.traffic).values())
     if is_known or not ends or not agent.complete or agent.zero_ns is None:
@@ -80,7 +85,7 @@ def warn_of_late_changes(intent: Intent, agent: AgentReport) -> Iterator[str]:
 
 
 def warn_of_lost_sockets(hosts: Mapping[str, Host]) -> Iterator[str]:
-    """Warn of hosts where the kernel could not tell of all sockets that closed."""
+    """Warn of hosts whose kernel could not report all sockets that closed."""
     for name, host in hosts.items():
         if host.has_lost_sockets:
             yield f"{name}: more sockets closed at once than the kernel could report: some counts are missing"
@@ -99,7 +104,35 @@ def warn_of_counters(agent: AgentReport) -> Iterator[str]:
 
 
 def warn_of_cut_logs(processes: Mapping[str, Ended]) -> Iterator[str]:
-    """Warn of logs that do not hold all that their program printed."""
+    """Warn of logs that lack a part of what their program printed."""
     for ended in processes.values():
         for log, printed_bytes in ended.cut.items():
             yield f"logs/{log} is cut off: its program printed {printed_bytes / 1e6:.0f} MB"
+
+
+def tell_real_links(intent: Intent) -> Iterator[str]:
+    """Yield notes on links that pass a frame early, and on senders that see the queue of their link."""
+    limited = [link.name for link in intent.links if link.forward.rate_bit_per_s or link.reverse.rate_bit_per_s]
+    if limited:
+        yield (
+            f"links {_list(limited)} let a frame pass at once where they are idle, up to a full frame's time early; "
+            "the virtual engine sends bit by bit"
+        )
+    hosts = {node.name for node in intent.nodes if node.kind == "host"}
+    seen = [
+        f"'{link.name}' from {sender.node}"
+        for link in intent.links
+        for way, sender in zip((link.forward, link.reverse), link.ends, strict=True)
+        if sender.node in hosts and way.rate_bit_per_s and not (way.delay_ns or way.jitter)
+    ]
+    if seen:
+        yield (
+            f"links {_list(seen)} have a rate and no delay: the sender's sockets see their queue, and may hold "
+            "packets back; write a delay, or run with --engine virtual"
+        )
+
+
+def _list(names: list[str]) -> str:
+    """Return at most four names as text."""
+    shown = ", ".join(names[:4])
+    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"

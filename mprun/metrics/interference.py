@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interference: what the middleboxes on a flow's paths took from it, by the counters of their rules."""
+"""Interference: the packets of a flow that middleboxes on its paths changed or dropped, by the counters of rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mprun.model.intent import AddressedFlow
 
-# What a rule of a middlebox did to each packet that it counted; the words stand after the box's name.
+# The effect of each rule on the packets that it counts. The words follow the name of the middlebox.
 _WORDS = {
     "strip.mptcp": "removed the option of MPTCP from {packets}",
     "strip.mp_capable": "removed MP_CAPABLE from {packets}",
@@ -33,7 +33,7 @@ class Interference:
     counts: Mapping[str, Mapping[str, int]]
 
     def blame(self, *rules: str) -> str | None:
-        """Name the middlebox that did one of these things, and how often; None if none did."""
+        """Return the first middlebox whose rule counted packets, with the number; None if no rule counted any."""
         for name, counted in self.counts.items():
             for rule in rules:
                 if counted.get(rule):
@@ -41,7 +41,7 @@ class Interference:
         return None
 
     def tell(self) -> Iterator[str]:
-        """Everything that was done, a sentence each."""
+        """Yield a sentence for each rule that counted packets."""
         for name, counted in self.counts.items():
             for rule in _WORDS:
                 if counted.get(rule):
@@ -52,7 +52,7 @@ NONE = Interference({})
 
 
 def on_paths(flow: AddressedFlow, filtered: Mapping[str, Mapping[str, int]]) -> Interference:
-    """Return what the middleboxes on a flow's paths did. filtered: the counts of all, as the agent reports them."""
+    """Return the counts of the middleboxes on a flow's paths. filtered: those of all, as the agent reports them."""
     names = {name for path in flow.paths for name in path.middleboxes}
     return Interference({name: counted for name, counted in filtered.items() if name in names})
 

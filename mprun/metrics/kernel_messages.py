@@ -38,7 +38,7 @@ def judge_log(messages: Sequence[KernelMessage], zero_ns: int | None) -> Reading
 
 
 def _tell_reports(messages: Sequence[KernelMessage], zero_ns: int | None) -> Iterator[str]:
-    """Say which bugs the kernel reported.
+    """Yield the bugs that the kernel reported.
 
     Programs can write to the console too. So its lines count only if the kernel overwrote a part of its log.
     """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Late timers in real time, and the times that they explain. Pure.
 
-A path's delay stages hold a packet until a timer comes. On a slow or loaded machine timers come late, and an idle round
-trip is longer by that. The agent measures how late its own timers are while it measures the idle paths, and again while
-there is traffic.
+The delay stages of a path hold a packet until a timer expires. On a slow or loaded machine, timers expire late and
+lengthen an idle round trip. The agent measures the lateness of its own timers while it measures the idle paths, and
+again while there is traffic.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from mprun.model.units import NS_PER_S
 
 # The metric that `spec.metric.OF_PATH` names.
 ROUND_TRIP = "rtt"
-# The two ends of an exchange. Each waits for its processor as the agent does when its timer has come.
+# The two ends of an exchange. Each waits for a processor, as the agent does when its timer has expired.
 ENDS = 2
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """By how much late timers may lengthen a mean of round trips.
+    """The time by which late timers may lengthen a mean of round trips.
 
-    timers: those that one round trip waits for, one after the other. round_trips: the number that was measured.
-    late_ns: how late the agent's timers came at worst, the latest first.
+    - timers: the number of timers that one round trip waits for, one after the other.
+    - round_trips: the number of measured round trips.
+    - late_ns: the lateness of the agent's latest timers, the latest first.
     """
 
     timers: int
@@ -36,9 +37,9 @@ class Allowance:
 
     @property
     def most_s(self) -> float:
-        """The mean if the worst timers that were seen had all been those of the round trips.
+        """The allowance in s: the mean if the latest timers had all been those of the round trips.
 
-        No other timer was later than the last of the worst.
+        All other timers were at most as late as the last one in `late_ns`.
         """
         waited = self.timers * self.round_trips
         worst = self.late_ns[:waited]
@@ -46,7 +47,7 @@ class Allowance:
         return (sum(worst) + rest) / self.round_trips / NS_PER_S
 
     def explain(self, metric: str, value_s: float, maximum_s: float) -> str:
-        """Say why a value above its bound holds."""
+        """Return why a value above its bound holds."""
         return (
             f"{metric} is {value_s * 1e3:.3f} ms, above {maximum_s * 1e3:g} ms: each of its packets waits for "
             f"{self.timers} timers, and this machine's came late by up to {self.late_ns[0] / 1e6:.1f} ms, "

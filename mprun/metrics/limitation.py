@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Causes that hold MPTCP below the rate of its best path: a buffer, a window, the scheduler, its program. Pure.
 
-A sample is one moment of the sending end: what the connection holds and has under way (struct mptcp_info, and the
-memory of its socket), and how full the window of each subflow is (struct tcp_info). While the best path's congestion
-window is full, the path gets what it can take. While the window has room, something else holds the data back, and the
-sample tells what. In such a time all of the path's rate may be missing, and no more. A cause is therefore named only if
-the share of samples that show it is at least half of the missing share.
+A sample describes the sending end at one time: the data that the connection holds and has in transit (struct
+mptcp_info, and the memory of its socket), and how full the window of each subflow is (struct tcp_info). While the
+congestion window of the best path is full, the path gets as much as it can carry. While this window has room, something
+else holds the data back, and the sample shows the cause. At most the whole rate of the path is missing at this time. So
+a cause is named only if its share of the samples is at least half of the missing share of the rate.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-# From here on a connection used its best path as one of TCP would.
+# With this efficiency, a connection used its best path as well as TCP does.
 GOOD = 0.9
-# Fewer samples tell nothing.
+# Fewer samples do not show a cause.
 LEAST_SAMPLES = 5
-# Of the missing share a cause must account for so much.
+# A cause must account for at least this part of the missing share.
 LEAST_PART = 0.5
-# A full packet, which a window must still take; less than that waits in a subflow for the rest of its packet.
+# A full packet. Less unsent data waits in a subflow for the rest of its packet.
 PACKET_BYTES = 1500
 
 Cause = Literal["program", "congestion", "buffer", "window", "scheduler", "unknown"]
@@ -30,10 +30,12 @@ CAUSES: tuple[Cause, ...] = ("buffer", "window", "scheduler")
 
 @dataclass(frozen=True)
 class ConnectionState:
-    """The data that the sending end of a connection held at a moment from time zero.
+    """The data that the sending end of a connection held at a time, in ns from time zero.
 
-    buffer_bytes: the send buffer. held_bytes: its memory in use. flying_bytes: given to subflows and not acknowledged
-    by DATA_ACK. unsent_bytes: written by the program, and given to no subflow.
+    - buffer_bytes: the size of the send buffer.
+    - held_bytes: the part of the buffer that is in use.
+    - flying_bytes: given to subflows, and not acknowledged by DATA_ACK.
+    - unsent_bytes: written by the program, and given to no subflow.
     """
 
     at_ns: int
@@ -50,11 +52,13 @@ class ConnectionState:
 
 @dataclass(frozen=True)
 class SubflowState:
-    """The state of the sending end of a subflow at the same moment.
+    """The state of the sending end of a subflow at the same time.
 
-    window_packets: the congestion window; flying_packets: of it in use. unsent_bytes: waits in this subflow.
-    peer_window_bytes: as its peer announced last, which was acknowledged_ms before. All subflows share one window, so
-    that the newest announcement holds.
+    - window_packets, flying_packets: the congestion window, and the part of it that is in use.
+    - unsent_bytes: waits in this subflow.
+    - peer_window_bytes: the last announcement of the receive window. All subflows share one window, so the newest
+      announcement counts.
+    - acknowledged_ms: the age of this announcement.
     """
 
     path: str | None
@@ -85,8 +89,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class LimitedFlow:
-    """The names that the sentence needs of a flow: its sender, its receiver, the sender's scheduler; how often TCP
-    came under memory pressure at either."""
+    """The facts of a flow for the explanation. pressures: the number of times that TCP came under memory pressure."""
 
     sender: str
     receiver: str
@@ -95,31 +98,31 @@ class LimitedFlow:
 
 
 def find_cause(sample: Sample, best: Collection[str]) -> Cause | None:
-    """Return the cause that a moment shows; None where no subflow is on a best path yet. best: the fastest paths."""
+    """Return the cause that a sample shows; None if no subflow is on a best path yet. best: the fastest paths."""
     state = sample.connection
     mine = [one for one in sample.subflows if one.path in best]
     if not mine:
         return None
     newest_ms = min(one.acknowledged_ms for one in sample.subflows)
     windows = [one.peer_window_bytes for one in sample.subflows if one.acknowledged_ms == newest_ms]
-    # all that these subflows were given is under way, so that the window alone decides on more
+    # these subflows have sent all their data, so only the receive window can hold back more
     if state.unsent_bytes and all(one.is_idle for one in mine) and state.flying_bytes + PACKET_BYTES > max(windows):
         return "window"
     if not any(one.has_room for one in mine):
         return "congestion"
     if not state.unsent_bytes:
         return "buffer" if state.flying_bytes and state.is_full else "program"
-    # of windows announced at one time the connection's may be the smallest
+    # if several windows were announced at the same time, the smallest may be the valid one
     return "scheduler" if state.flying_bytes + PACKET_BYTES <= min(windows) else "unknown"
 
 
 def explain_rate(
     efficiency: float, samples: Sequence[Sample], best: Sequence[str], limits: LimitedFlow
 ) -> tuple[str, bool]:
-    """Why a connection got so little, as a sentence, and whether one of the four causes was found.
+    """Return why a connection got less than its best path, as a sentence, and True if a cause was found.
 
-    The causes are a send buffer, the receive window, memory and the scheduler. efficiency: the connection's rate
-    against that of the best path. best: the paths with the highest rate.
+    The causes are a send buffer, the receive window, memory and the scheduler.
+    efficiency: the connection's rate, divided by that of the best path. best: the paths with the highest rate.
     """
     found = [(find_cause(sample, best), sample.connection) for sample in samples]
     known = [(cause, state) for cause, state in found if cause is not None]

@@ -27,10 +27,10 @@ HOST_LOSSES = {
 def account_for_losses(
     results: Mapping[str, Result], intent: Intent, agent: AgentReport, observation: Observation
 ) -> Iterator[str]:
-    """Say where packets of flows are that did not arrive and that no link dropped or lost.
+    """Yield where the packets of flows were lost that did not arrive and that no link dropped.
 
-    The counts of links and hosts include other flows, so they can be larger than the losses of these flows. Where a
-    link corrupts packets, nothing is said: no counter has a packet whose Ethernet address was hit.
+    The counts of links and hosts include other flows, so they can be larger than the losses of these flows. If a link
+    corrupts packets, nothing is reported, because no counter has a packet with a corrupt Ethernet address.
     """
     missing = {name: result.lost_packets for name, result in results.items() if result.lost_packets}
     counters = observation.counters

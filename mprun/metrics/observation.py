@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of a run -> what it says: of each host its MPTCP events and sockets, and all samples as rows. Pure.
+"""Read the record of a run: the MPTCP events and sockets of each host, and all samples as rows. Pure.
 
-Names of flows and links are not known here: `series` puts them in.
+The names of flows and links are not known here. `mprun.metrics.series` adds them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple, NotRequired, TypedDict, cast
+from typing import NamedTuple, cast
 
 from mprun.agent.message import (
     HEADER,
@@ -41,12 +41,11 @@ from mprun.agent.record import (
 )
 from mprun.kernel.log import KernelMessage, read_records
 from mprun.metrics.counter import Counters
-from mprun.metrics.handover import DataProgress
 from mprun.metrics.limitation import ConnectionState
 from mprun.metrics.processor import Processors
-from mprun.metrics.rows import ColumnKind, Rows
-from mprun.metrics.sample_source import SampleSource
+from mprun.metrics.rows import ColumnKind, Rows, SampleSource
 from mprun.metrics.trace_event_tables import RecordedEvents
+from mprun.model.codec import PLAIN
 from mprun.model.network import Link
 from mprun.workloads.tool import SocketSample
 
@@ -69,7 +68,7 @@ TCP_INFO = (
     ("bytes_acked", 120, "Q"),
     ("bytes_received", 128, "Q"),
     ("notsent_bytes", 144, "I"),
-    # how long ago it sent and received payload last
+    # the time since payload was last sent and received
     ("last_sent_ms", 44, "I"),
     ("last_received_ms", 52, "I"),
     ("snd_wnd_bytes", 228, "I"),
@@ -80,7 +79,7 @@ TCP_INFO = (
 )
 NAMES = tuple(name for name, _, _ in TCP_INFO)
 _ACKED, _RECEIVED = NAMES.index("bytes_acked"), NAMES.index("bytes_received")
-# What the kernel says of what there is not yet (TCP_INFINITE_SSTHRESH, ~0).
+# The kernel's values for a quantity that is not known yet (TCP_INFINITE_SSTHRESH, ~0).
 UNSET = {
     "rtt_us": 0,
     "min_rtt_us": (1 << 32) - 1,
@@ -104,28 +103,43 @@ _SNDBUF, _MEMORY = 12, struct.Struct("=I4xI")
 _PORTS = struct.Struct("!HH")
 
 
-class PathManagerEvent(TypedDict):
-    """An event of a path manager (`mprun.agent.mptcp_event`). `at_ns`: from time zero."""
+class PathManagerEvent(NamedTuple):
+    """An event of a path manager (`mprun.agent.mptcp_event`). at_ns: from time zero.
+
+    An event that does not have a value has None.
+    """
 
     at_ns: int
     event: str
-    token: NotRequired[int]
-    local: NotRequired[str]
-    local_port: NotRequired[int]
-    remote: NotRequired[str]
-    remote_port: NotRequired[int]
-    local_id: NotRequired[int]
-    remote_id: NotRequired[int]
-    backup: NotRequired[int]
-    error: NotRequired[int]
+    token: int | None = None
+    local: str | None = None
+    local_port: int | None = None
+    remote: str | None = None
+    remote_port: int | None = None
+    local_id: int | None = None
+    remote_id: int | None = None
+    backup: int | None = None
+    error: int | None = None
+    server_side: bool = False
+
+    @property
+    def addresses(self) -> Tuple4:
+        """The ends of the event's subflow, the host's own end first."""
+        return cast(Tuple4, (self.local, self.local_port, self.remote, self.remote_port))
+
+    @property
+    def turned(self) -> Tuple4:
+        """The ends of the event's subflow as the other host has them."""
+        return cast(Tuple4, (self.remote, self.remote_port, self.local, self.local_port))
 
 
 @dataclass
 class Host:
     """The observed connections of a host.
 
-    `events`: of its path manager. `sockets`: by their addresses, the last state of each.
-    `has_lost_sockets`: more sockets closed at once than the kernel could report.
+    - events: of its path manager.
+    - sockets: the last state of each socket, by its addresses.
+    - has_lost_sockets: more sockets closed at once than the kernel could report.
     """
 
     events: list[PathManagerEvent] = field(default_factory=list)
@@ -134,7 +148,7 @@ class Host:
 
 
 class SocketState(NamedTuple):
-    """The state of a TCP socket at a moment from time zero. `values`: of TCP_INFO, None if the kernel has none."""
+    """The state of a TCP socket at a time, in ns from time zero. values: of TCP_INFO; None if the kernel has none."""
 
     at_ns: int
     host: str
@@ -142,23 +156,37 @@ class SocketState(NamedTuple):
     values: tuple[int | None, ...]
 
     def get(self, name: str) -> int:
-        """A value of TCP_INFO; 0 where there is none."""
+        """Return a value of TCP_INFO; 0 if it is missing."""
         return self.values[NAMES.index(name)] or 0
 
     @property
     def volume_bytes(self) -> int:
-        """Payload in both directions."""
+        """The payload in both directions."""
         return (self.values[_ACKED] or 0) + (self.values[_RECEIVED] or 0)
+
+
+@dataclass(frozen=True)
+class DataProgress:
+    """An end of a connection at a time, in ns from time zero.
+
+    - expected: the data sequence number that it expects next.
+    - is_waiting: the other end lacks a part of its data.
+    """
+
+    at_ns: int
+    expected: int
+    is_waiting: bool
 
 
 @dataclass
 class Observation:
     """The content of a record.
 
-    `sockets`: each sampled state, and the last state of closed sockets.
-    `trace`: the trace events of an experiment kernel.
-    `kernel_log`: the log of an experiment kernel; empty for another kernel.
-    `progress`: by host and addresses of an MPTCP connection, how far its data was. `states`: what it had sent and held.
+    - sockets: each sampled state, and the last state of closed sockets.
+    - progress: how far the data of an MPTCP connection was, by host and addresses.
+    - states: the data that an MPTCP connection had sent and held, by host and addresses.
+    - kernel_log: the log of an experiment kernel; empty for another kernel.
+    - trace: the trace events of an experiment kernel.
     """
 
     hosts: dict[str, Host] = field(default_factory=dict)
@@ -171,7 +199,7 @@ class Observation:
     trace: RecordedEvents = field(default_factory=RecordedEvents)
 
     def sample_sockets(self, host: str, port: int) -> Iterator[tuple[int, list[SocketSample]]]:
-        """The samples of a host's sockets with this port at either end, by their moments (`Outputs.sockets`)."""
+        """Yield the samples of a host's sockets with this port at either end, by time (`Outputs.sockets`)."""
         import polars
 
         mine = self.sockets.frame().filter(
@@ -189,23 +217,21 @@ class Observation:
 
 
 def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Link]) -> Observation:
-    """Read a record. zero_ns: time zero on its clock; links: those of the intent."""
+    """Read a record. zero_ns: time zero on its clock. links: of the intent. Raises ValueError if it is damaged."""
     found = Observation(counters=Counters(links))
     sources: dict[int, SampleSource] = {}
     for kind, number, moment_ns, content in read_entries(chunks):
         at_ns = moment_ns - zero_ns
         if kind == SOURCE:
-            sources[number] = json.loads(content)
-            if not isinstance(sources[number], dict):
-                raise ValueError("a source is no mapping")
-            if "host" in sources[number]:
-                found.hosts[sources[number]["host"]] = Host()
-            elif "session" in sources[number]:
-                found.processors.add(sources[number])
-            elif "indices" in sources[number]:
-                found.counters.add(number, sources[number])
-            elif "formats" in sources[number]:
-                found.trace.add(sources[number])
+            source = sources[number] = PLAIN.decode(SampleSource, json.loads(content))
+            if source.host is not None:
+                found.hosts[source.host] = Host()
+            elif source.session is not None:
+                found.processors.add(source)
+            elif source.indices is not None:
+                found.counters.add(number, source)
+            elif source.formats is not None:
+                found.trace.add(source)
         elif kind == INTERFACES:
             found.counters.read_interfaces(content, at_ns, number)
         elif kind == QUEUES:
@@ -215,38 +241,43 @@ def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Link]) -> Obs
         elif kind == TRACE:
             found.trace.read(content, zero_ns)
         elif kind == CPU:
-            found.processors.read(content, at_ns, sources[number]["tick_per_s"])
+            found.processors.read(content, at_ns, sources[number].tick_per_s)
         elif kind == PROGRESS:
             for addresses, state in _read_progress(content, at_ns):
-                found.progress.setdefault((sources[number]["host"], addresses), []).append(state)
+                found.progress.setdefault((_host_of(sources[number]), addresses), []).append(state)
         elif kind == CONNECTIONS:
             for addresses, held in _read_states(content, at_ns):
-                found.states.setdefault((sources[number]["host"], addresses), []).append(held)
+                found.states.setdefault((_host_of(sources[number]), addresses), []).append(held)
         else:
-            _read_host(kind, content, at_ns, sources[number]["host"], found)
+            _read_host(kind, content, at_ns, _host_of(sources[number]), found)
     return found
 
 
+def _host_of(source: SampleSource) -> str:
+    """Return the host of a source of sockets. Raises ValueError for another source."""
+    if source.host is None:
+        raise ValueError("samples of sockets have no host")
+    return source.host
+
+
 def _read_host(kind: int, content: bytes, at_ns: int, host: str, found: Observation) -> None:
-    """Take in what was recorded of a host's connections."""
+    """Add what was recorded of a host's connections."""
     if kind == EVENTS:
-        found.hosts[host].events += [
-            cast(PathManagerEvent, {"at_ns": at_ns, **event}) for event in read_events(content)
-        ]
+        found.hosts[host].events += [PathManagerEvent(at_ns, **event) for event in read_events(content)]
         return
     if kind == LOST:
         found.hosts[host].has_lost_sockets = True
         return
     last = found.hosts[host].sockets
     for state in _sockets(content, at_ns, host):
-        # one that was disconnected closes with its counts cleared
+        # a socket that was disconnected closes with its counts cleared
         if state.addresses not in last or state.volume_bytes >= last[state.addresses].volume_bytes:
             last[state.addresses] = state
             found.sockets.add((at_ns, host, *state.addresses, *state.values))
 
 
 def _read_connections(datagrams: bytes) -> Iterator[tuple[Tuple4, Mapping[int, bytes], bytes]]:
-    """Addresses, attributes and struct mptcp_info of each MPTCP connection."""
+    """Yield addresses, attributes and struct mptcp_info of each MPTCP connection."""
     for kind, _, body in split_messages(datagrams):
         if kind != SOCK_DIAG_BY_FAMILY:
             continue
@@ -257,14 +288,14 @@ def _read_connections(datagrams: bytes) -> Iterator[tuple[Tuple4, Mapping[int, b
 
 
 def _read_progress(datagrams: bytes, at_ns: int) -> Iterator[tuple[Tuple4, DataProgress]]:
-    """Addresses of each MPTCP connection, and how far its data is."""
+    """Yield the addresses of each MPTCP connection, and how far its data is."""
     for addresses, _, info in _read_connections(datagrams):
         written, acknowledged, expected = _SEQUENCES.unpack_from(info, _WRITE_SEQ)
         yield addresses, DataProgress(at_ns, expected, written != acknowledged)
 
 
 def _read_states(datagrams: bytes, at_ns: int) -> Iterator[tuple[Tuple4, ConnectionState]]:
-    """Addresses of each MPTCP connection, and what it has sent and holds; nothing of a kernel that does not say."""
+    """Yield the addresses of each MPTCP connection with its data; nothing if the kernel does not report it."""
     for addresses, found, info in _read_connections(datagrams):
         memory = found.get(INET_DIAG_SKMEMINFO, b"")
         if len(info) >= _SENT + _COUNTS.size and len(memory) >= _SNDBUF + _MEMORY.size:
@@ -276,7 +307,7 @@ def _read_states(datagrams: bytes, at_ns: int) -> Iterator[tuple[Tuple4, Connect
 
 
 def _sockets(datagrams: bytes, at_ns: int, host: str) -> Iterator[SocketState]:
-    """The sockets in answers to a dump, or in broadcasts (struct inet_diag_msg and its attributes)."""
+    """Yield the sockets in answers to a dump, or in broadcasts (struct inet_diag_msg and its attributes)."""
     at = 0
     while at + HEADER.size + _DIAG_BYTES <= len(datagrams):
         length, kind, *_ = HEADER.unpack_from(datagrams, at)
@@ -292,12 +323,12 @@ def _sockets(datagrams: bytes, at_ns: int, host: str) -> Iterator[SocketState]:
         except KeyError:
             continue
         if addresses[3]:
-            # without a port at the other end it is a listening one that closes
+            # a socket without a port at the other end is a listening socket that closes
             yield SocketState(at_ns, host, addresses, _read_tcp_info(datagrams[begins:ends]))
 
 
 def _whole() -> tuple[struct.Struct, list[int]]:
-    """All of TCP_INFO in one go: a struct of its fields in the order of their places, and how to put them back."""
+    """Return a struct that reads all fields of TCP_INFO at once, and the place of each field in what it reads."""
     ordered = sorted(TCP_INFO, key=lambda entry: entry[1])
     form, end = "=", 0
     for _, offset, one in ordered:
@@ -329,7 +360,7 @@ def _read_tcp_info(info: bytes) -> tuple[int | None, ...]:
 
 @lru_cache(maxsize=1 << 16)
 def _read_ends(head: bytes) -> Tuple4:
-    """The addresses and ports at the beginning of a struct inet_diag_msg; a run has few, and many samples."""
+    """Return the addresses and ports at the beginning of a struct inet_diag_msg. Many samples have the same ones."""
     local_port, remote_port = _PORTS.unpack_from(head, 4)
     length = 4 if head[0] == AF_INET else 16
     return spell_address(head[8 : 8 + length]), local_port, spell_address(head[24 : 24 + length]), remote_port

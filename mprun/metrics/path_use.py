@@ -31,7 +31,7 @@ def read_probes(processes: Mapping[str, Ended], logs: Logs) -> Readings:
 
 
 def carried(flow: AddressedFlow, connections: Sequence[Connection], began_ns: int) -> Uses:
-    """Return what each path carried: the payload of its subflows. began_ns: when the flow did, from time zero."""
+    """Return what each path carried: the payload of its subflows. began_ns: the flow's begin, from time zero."""
     every = [subflow for connection in connections for subflow in connection.subflows]
     is_forward = goes_forward(every)
     uses = {}
@@ -62,10 +62,10 @@ def judge_paths(flow: AddressedFlow, uses: Sequence[PathUse], because: str) -> R
 
 
 def tell_paths(flow: AddressedFlow, intent: Intent, uses: Uses, metrics: Metrics, goodput: float | None) -> Readings:
-    """Return the metrics of each path, and how much of the paths' rates the flow used.
+    """Return the metrics of each path, and the part of the paths' rates that the flow used.
 
-    share.<path> is of the payload bytes of all paths, in the direction that carried more; of each direction, if the
-    tool has it. goodput: the flow's; None if its tool measures none.
+    `share` is a path's part of the payload of all paths, in the direction with more payload. A tool may have a share
+    for each direction. goodput: of the flow; None if its tool does not measure it.
     """
     forward, reverse = (sum(getattr(use, way) for use in uses.values()) for way in ("forward_bytes", "reverse_bytes"))
     named = [(path.name, uses.get(path.ends)) for path in flow.paths]
@@ -84,7 +84,7 @@ def tell_paths(flow: AddressedFlow, intent: Intent, uses: Uses, metrics: Metrics
 
 
 def _facts(use: PathUse, forward: int, reverse: int) -> dict[str, float | None]:
-    """Return what is known of a path, by the names of metrics. forward, reverse: bytes that all paths carried."""
+    """Return the values of a path by the names of metrics. forward, reverse: the bytes that all paths carried."""
     shares = {"share.forward": (use.forward_bytes, forward), "share.reverse": (use.reverse_bytes, reverse)}
     shares["share"] = shares["share.forward" if forward >= reverse else "share.reverse"]
     return {
@@ -98,7 +98,7 @@ def _facts(use: PathUse, forward: int, reverse: int) -> dict[str, float | None]:
 
 
 def warn_of_ways(intent: Intent) -> Iterator[str]:
-    """Warn of each path whose flows may differ in delay, by the way that a hash chose for each."""
+    """Warn of each path whose flows may differ in delay, because a hash chooses the links for each flow."""
     paths = {path.name: path for flow in intent.traffic for path in flow.paths}
     for name, path in paths.items():
         if path.least_rtt_ns is not None and path.least_rtt_ns != path.rtt_ns:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of CPU time -> rows: of the machine's CPUs from the first sample on, of programs from their start. Pure."""
+"""Convert samples of CPU time to rows: of CPUs from the first sample on, of programs from their start. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mprun.metrics.readings import Readings, measured
-from mprun.metrics.rows import ColumnKind, Rows
-from mprun.metrics.sample_source import SampleSource
+from mprun.metrics.rows import ColumnKind, Rows, SampleSource
 from mprun.model.agent_report import Ended
 from mprun.model.metric import OF_FLOWS
 from mprun.model.units import NS_PER_S
@@ -20,17 +19,17 @@ OF_CPU: Mapping[str, ColumnKind] = {
     **{"time_ns": "whole", "host": "text", "process": "text"},
     **dict.fromkeys(("user_ns", "system_ns"), "whole"),
 }
-# Columns of a line of /proc/stat (proc(5)): user with what is nice, idle with what waits for disks.
+# Columns of a line of /proc/stat (proc(5)). user_ns includes nice, and idle_ns includes the wait for disks.
 STATES = {"user_ns": (1, 2), "system_ns": (3,), "idle_ns": (4, 5), "irq_ns": (6,), "softirq_ns": (7,), "steal_ns": (8,)}
 OF_PROCESSORS: Mapping[str, ColumnKind] = {"time_ns": "whole", "cpu": "text", **dict.fromkeys(STATES, "whole")}
 # Fields of /proc/PID/stat that follow the program's name in parentheses (proc(5)).
 SESSION, USER, SYSTEM, CHILDREN_USER, CHILDREN_SYSTEM = 3, 11, 12, 13, 14
-# The session of the agent is that of who started it, outside of the run's process namespace.
+# The agent's session is the one of its parent, outside of the run's process namespace.
 AGENT_SESSION = 0
 
 
 class Processors:
-    """Rows of CPU time. Those of a program are of all processes of its session, and of those that they waited for."""
+    """Rows of CPU time. A program has the time of all processes of its session, and of their children."""
 
     def __init__(self) -> None:
         self.programs = Rows(OF_CPU)
@@ -39,11 +38,12 @@ class Processors:
         self._first: dict[str, list[int]] = {}
 
     def add(self, facts: SampleSource) -> None:
-        """A program that was started: its session, its name and the node that it runs on."""
-        self._names[facts["session"]] = (facts["node"], facts["process"])
+        """Add a program that was started: its session, its name and its node."""
+        assert facts.session is not None
+        self._names[facts.session] = (facts.node, facts.process)
 
     def read(self, lines: bytes, at_ns: int, tick_per_s: int) -> None:
-        """Take in lines of /proc/stat and of /proc/PID/stat."""
+        """Add the lines of /proc/stat and of /proc/PID/stat."""
         tick_ns = NS_PER_S // tick_per_s
         used: dict[int, list[int]] = {}
         for line in lines.decode(errors="replace").splitlines():

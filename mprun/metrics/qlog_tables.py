@@ -12,15 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mprun.metrics.outputs import FlowOutputs
+from mprun.metrics.evidence import FlowOutputs
 from mprun.metrics.path_use import Uses, tell_paths
 from mprun.metrics.readings import Readings, join, measured
 from mprun.model.intent import AddressedFlow, Intent
 from mprun.workloads import quic, quic_connection, quic_stack
 from mprun.workloads.qlog import ONE_RTT, QlogError, QlogEvent, QlogTrace, length_of, offset_of, read, to_ns
-from mprun.workloads.tool import PathUse, Table
+from mprun.workloads.tool import PathUse, tabulate
 
-ENDS = ("client", "server")
 _PACKETS = {"packet_sent": "sent", "packet_received": "received", "packet_lost": "lost"}
 _OF_PACKET = ("time_ns", "end", "event", "path", "type", "packet")
 PACKETS = (*_OF_PACKET, "size_bytes", "payload_bytes", "frames")
@@ -66,7 +65,7 @@ def read_qlogs(flow: AddressedFlow, outputs: FlowOutputs, intent: Intent) -> Rea
         return Readings()
     traces: dict[str, QlogTrace] = {}
     warnings = []
-    for end, name in zip(ENDS, (quic_connection.CLIENT_QLOG, quic_connection.SERVER_QLOG), strict=True):
+    for end, name in quic_connection.QLOGS.items():
         content = outputs.file(name)
         try:
             if content is None:
@@ -78,9 +77,9 @@ def read_qlogs(flow: AddressedFlow, outputs: FlowOutputs, intent: Intent) -> Rea
     tables = [
         (title, flow.name, table)
         for title, table in (
-            ("qlog_packets", _tabulate(PACKETS, (row for end in ends for row in _packets(end)))),
-            ("qlog_frames", _tabulate(FRAMES, (row for end in ends for row in _frames(end)))),
-            ("qlog_recovery", _tabulate(RECOVERY, (row for end in ends for row in _recovery(end)))),
+            ("qlog_packets", tabulate(PACKETS, (row for end in ends for row in _packets(end)))),
+            ("qlog_frames", tabulate(FRAMES, (row for end in ends for row in _frames(end)))),
+            ("qlog_recovery", tabulate(RECOVERY, (row for end in ends for row in _recovery(end)))),
         )
         if table["time_ns"]
     ]
@@ -161,11 +160,6 @@ def _find_path(flow: AddressedFlow, ends: tuple[str | None, str | None], number:
     if len(known) == 1 or (known and number == 0):
         return known[0].name
     return flow.paths[number].name if number < len(flow.paths) else None
-
-
-def _tabulate(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> Table:
-    listed = list(rows)
-    return {name: [row[n] for row in listed] for n, name in enumerate(columns)}
 
 
 def _head(end: QlogEnd, event: QlogEvent, path: str | None) -> tuple[Any, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readings: what one subject has to say of a run. Those of all subjects are joined into the summary. Pure."""
+"""Readings: the metrics, tables and messages of one subject of a run. The summary joins those of all subjects. Pure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ SummaryMetrics = Mapping[str, MetricValue]
 class Readings:
     """The readings of one subject.
 
-    `metrics`: by their whole names.
-    `errors`: a step failed. `failures`: the run did not do what it was asked for.
-    `warnings`: what a reader must know. `notes`: what a reader may want to know.
-    `tables`: rows of a table, each part with its title and the name of its flow.
-    `accounts`: what processes saw, as text for people.
+    - metrics: by their whole names.
+    - errors: steps that failed.
+    - failures: effects that the files ask for and that the run did not have.
+    - warnings: facts that a reader must know.
+    - notes: facts that a reader may want to know.
+    - tables: parts of tables, each with the title of the table and the name of its flow.
+    - accounts: reports of processes as text for people.
     """
 
     metrics: SummaryMetrics = field(default_factory=dict)
@@ -35,7 +37,7 @@ class Readings:
 
 
 def join(parts: Iterable[Readings]) -> Readings:
-    """Return all readings in their order. A metric that is found again takes the later value and keeps its place."""
+    """Return all readings in their order. If a metric occurs twice, it keeps its place and has the later value."""
     parts = tuple(parts)
     return Readings(
         metrics={name: metric for part in parts for name, metric in part.metrics.items()},
@@ -49,13 +51,13 @@ def join(parts: Iterable[Readings]) -> Readings:
 
 
 def measured(value: float, unit: Unit) -> MetricValue:
-    """Return a value as a metric; counts and sizes without a fraction are whole numbers."""
+    """Return a value as a metric. Counts and sizes without a fraction become whole numbers."""
     is_whole = unit in ("count", "size") and value == int(value)
     return MetricValue(int(value) if is_whole else value, SYMBOLS[unit])
 
 
 def join_tables(parts: Iterable[tuple[str, str, Table]]) -> dict[str, dict[str, list[Any]]]:
-    """Return each table with the rows of all its flows; a column that a flow does not have is empty there."""
+    """Return each table with the rows of all its flows. A column that a flow does not have is empty in its rows."""
     tables: dict[str, dict[str, list[Any]]] = {}
     for title, flow, table in parts:
         joined = tables.setdefault(title, {"flow": []})

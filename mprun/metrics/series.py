@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observations -> tidy tables: a row for each thing at each moment, named by flow, connection, path and link.
+"""Make tidy tables of observations, and of the changes that the steps of a run made in the network. Pure.
 
-Times are ns from time zero, and counters count from there. None: not known.
+A row is one object at one time, with the names of flow, path and link.
+
+Times are in ns from time zero. Counters count from time zero on. None means that a value is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +18,11 @@ from mprun.metrics.observation import ENDS, Host, Observation
 from mprun.metrics.rows import ColumnKind, Rows
 from mprun.model.agent_report import AgentReport
 from mprun.model.intent import AddressedFlow
+from mprun.model.run_files import StepRecord
 
 if TYPE_CHECKING:
     import polars
+
 
 # A host and the addresses and ports of a socket there, of which an event may lack some.
 _Socket = tuple[str, tuple[Any, ...]]
@@ -31,8 +36,7 @@ OF_EVENTS: Mapping[str, ColumnKind] = {
 
 @dataclass(frozen=True)
 class FlowConnections:
-    """A flow of the intent and its data connections, in the order in which they were opened; when it began and ended,
-    from time zero."""
+    """A flow of the intent, its data connections in the order of their begin, and its span from time zero."""
 
     flow: AddressedFlow
     connections: Sequence[Connection]
@@ -42,7 +46,7 @@ class FlowConnections:
 
 @dataclass(frozen=True)
 class _Membership:
-    """The flow and the path of a socket. `connection`: its number among those of the flow, from 0."""
+    """The flow and the path of a socket. connection: its number among the connections of the flow, from 0."""
 
     flow: str | None = None
     connection: int | None = None
@@ -55,7 +59,7 @@ NOBODY = _Membership()
 def tabulate(
     agent: AgentReport, observation: Observation, found: Iterable[FlowConnections]
 ) -> dict[str, polars.DataFrame]:
-    """Return the tables of a run beside those of its workloads; empty tables are left out."""
+    """Return the tables of a run apart from those of its workloads. Empty tables are left out."""
     members = _find_members(found)
     tables = {
         "interfaces": observation.counters.interfaces.frame(),
@@ -96,22 +100,21 @@ def _sockets(observation: Observation, members: Mapping[_Socket, _Membership]) -
 
 
 def _events(hosts: Mapping[str, Host], members: Mapping[_Socket, _Membership]) -> polars.DataFrame:
-    """MPTCP events. One that names no subflow is of the connection whose token it has."""
+    """Return the MPTCP events. An event without a subflow belongs to the connection with its token."""
     rows = Rows({"time_ns": "whole", "host": "text", "event": "text", **OF_MEMBERS, **OF_EVENTS})
     for host, observed in hosts.items():
         by_token: dict[int | None, _Membership] = {}
         named = []
         for event in observed.events:
-            ends = (event.get("local"), event.get("local_port"), event.get("remote"), event.get("remote_port"))
-            member = members.get((host, ends), NOBODY)
+            member = members.get((host, event.addresses), NOBODY)
             if member is not NOBODY:
-                by_token.setdefault(event.get("token"), _Membership(member.flow, member.connection))
+                by_token.setdefault(event.token, _Membership(member.flow, member.connection))
             named.append((event, member))
         for event, member in named:
             if member is NOBODY:
-                member = by_token.get(event.get("token"), NOBODY)
-            parts = (event["event"], member.flow, member.connection, member.path)
-            rows.add((event["at_ns"], host, *parts, *(event.get(name) for name in OF_EVENTS)))
+                member = by_token.get(event.token, NOBODY)
+            parts = (event.event, member.flow, member.connection, member.path)
+            rows.add((event.at_ns, host, *parts, *(getattr(event, name) for name in OF_EVENTS)))
     return rows.frame().sort("time_ns", maintain_order=True)
 
 
@@ -124,3 +127,27 @@ def _counters(agent: AgentReport) -> polars.DataFrame:
             began, grown = before.get(name, 0), growth.get(name, 0)
             rows.add((node, name, grown, began, began + grown))
     return rows.frame()
+
+
+def tabulate_changes(steps: Iterable[StepRecord]) -> polars.DataFrame:
+    """Return a row for each property that changed. A row of a link has a direction, a row of an address a host.
+
+    The column `value` is JSON, because properties have different types. The name of a property ends in its unit.
+    """
+    kinds = ("host", "link", "direction", "property", "value")
+    rows = Rows({"time_ns": "whole", **dict.fromkeys(kinds, "text")})
+    for step in steps:
+        if step.step == "change":
+            host, _, link = (step.name or "").rpartition(".")
+            for direction, name, value in _properties(step.values or {}):
+                rows.add((step.actual_ns, host or None, link, direction, name, json.dumps(value, sort_keys=True)))
+    return rows.frame()
+
+
+def _properties(values: Mapping[str, Any]) -> Iterator[tuple[str | None, str, Any]]:
+    for key, value in values.items():
+        if key in ("forward", "reverse") and isinstance(value, Mapping):
+            for name, one in value.items():
+                yield key, name, one
+        else:
+            yield None, key, value

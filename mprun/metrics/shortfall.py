@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a flow over one path got less than the path carries: a short queue, a buffer or a receive window. Pure.
+"""Find out why a flow over one path got less than the path carries: a short queue, a buffer or a window. Pure.
 
 Only the last third of a flow counts, and only if slow start is over by then. The flow must send as fast as it can, and
 no change, middlebox or choice of ways may be on its path. A queue that dropped packets is the cause if it is shorter
@@ -34,13 +34,13 @@ GROWTH, FIRST_BYTES = 1.5, 4380
 SHORT_QUEUE = 0.5
 # A window that grows by less than this share in a third of a flow does not grow.
 GROWN = 0.01
-# From here on a window is full.
+# A window counts as full if this share of it is in use.
 FULL = 0.95
 # The default buffers of usrsctp.
 _LIBRARY_BYTES = {"send_buffer_bytes": 1 << 18, "receive_buffer_bytes": 1 << 17}
 # A way back with this share of the rate carries all acknowledgements.
 LEAST_REVERSE = 1 / 20
-# Flows of these tools take nearly nothing from others.
+# Flows of these tools leave nearly the whole rate to other flows.
 _LIGHT = ("ping",)
 _OF_SOCKETS = (
     *("snd_cwnd_packets", "unacked_packets", "notsent_bytes", "snd_wnd_bytes"),
@@ -50,12 +50,12 @@ _OF_SOCKETS = (
 
 @dataclass(frozen=True)
 class _Scene:
-    """A flow that fell short on its path.
+    """A flow that got less than its path carries.
 
-    `rate`: of the path, bit/s.
-    `got`, `before`: payload in the last and in the second third, bit/s.
-    `there`, `back`: the crossings of data and of acknowledgements.
-    `begin_ns`, `end_ns`: the last third, from time zero.
+    - rate: of the path, in bit/s.
+    - got, before: the payload in the last and in the second third, in bit/s.
+    - there, back: the links that data crosses, and those that acknowledgements cross.
+    - begin_ns, end_ns: the last third, from time zero.
     """
 
     flow: AddressedFlow
@@ -118,7 +118,7 @@ def explain_shortfall(
         if expired or not _has_grown(scene):
             return Readings(warnings=(told + _explain_buffers(scene, "its buffers were full, as no packet was lost"),))
     if flow.group is not None or scene.is_disturbed:
-        # losses are asked for, and notes on the members of a group, of which there may be hundreds, are not read
+        # a file that asks for losses explains itself; a group may have hundreds of members, so they get no notes
         return Readings()
     few = len(samples) < LEAST_SAMPLES and flow.protocol in ("tcp", "mptcp")
     more = "; write 'sample: {sockets: 10ms}'" if few else f"; queues on its path dropped {_sum(drops, scene)} packets"
@@ -168,7 +168,7 @@ def _rate_of(portions: Sequence[Portion], begin_ns: float, end_ns: float) -> flo
 
 
 def _rate_of_others(scene: _Scene, results: Mapping[str, Result], evidence: Evidence) -> float:
-    """Return the payload of other flows on links of the path, bit/s; infinite where nothing tells it."""
+    """Return the payload of other flows on links of the path, in bit/s; infinite if it is not known."""
     links, total = set(scene.path.links), 0.0
     for other in evidence.intent.traffic:
         if other.name == scene.flow.name or other.tool in _LIGHT or other.name not in results:
@@ -226,7 +226,7 @@ def _find_samples(scene: _Scene, tables: Mapping[str, polars.DataFrame]) -> Iter
     if "sockets" in tables:
         mine = tables["sockets"].filter(flow=scene.flow.name, host=scene.sender)
         for at_ns, *values in mine.select("time_ns", *_OF_SOCKETS).iter_rows():
-            # older kernels do not tell all of it
+            # older kernels do not report all values
             if scene.begin_ns <= at_ns < scene.end_ns and None not in values:
                 yield tuple(values)
 

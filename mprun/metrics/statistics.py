@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics of repeated runs: locations, spreads, intervals, differences, ratios. Pure.
 
-An interval is of the mean, and its method is stated: `t` (Student) takes the mean to be normally distributed;
-`bootstrap` (percentile) takes nothing and covers less than it says with few runs. What each truly covers, by
-simulation, is in docs/measured/intervals.md (`benchmarks/coverage.py`).
+An interval is that of the mean, and names its method. `t` (Student) assumes a normally distributed mean. `bootstrap`
+(percentile) assumes nothing, but covers less than its confidence with few runs. docs/measured/intervals.md has the
+coverage of each method by simulation (`benchmarks/coverage.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing
 
 CONFIDENCES = (0.95, 0.99)
-# Where nobody says.
+# The default.
 CONFIDENCE = 0.95
 QUANTILES = (0.05, 0.25, 0.75, 0.95)
 RESAMPLES = 2000
@@ -32,7 +32,7 @@ Method = Literal["t", "welch", "bootstrap"]
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval of the mean, or of another named value. `confidence`: 0.95 is 95 %."""
+    """A confidence interval of the mean, or of another named value. confidence: 0.95 for 95 %."""
 
     low: float
     high: float
@@ -48,7 +48,7 @@ class Interval:
 
 
 def t_interval(values: Sequence[float], confidence: float) -> Interval:
-    """Student's interval of the mean; exact where the values are normally distributed. Two values at least."""
+    """Return Student's interval of the mean, which is exact for normally distributed values. It needs two values."""
     mean, error = statistics.fmean(values), standard_error(values)
     half = t_quantile(confidence, len(values) - 1) * error
     return Interval(mean - half, mean + half, confidence, "t")
@@ -59,7 +59,7 @@ def standard_error(values: Sequence[float]) -> float:
     return stdev(tuple(values)) / math.sqrt(len(values))
 
 
-# of one sample several intervals are wanted, one after the other, and its exact sum of squares is dear
+# several intervals of one sample are computed in a row, and its exact sum of squares is expensive
 @functools.lru_cache(maxsize=4)
 def stdev(values: tuple[float, ...]) -> float:
     """Return the standard deviation of a sample (n - 1)."""
@@ -75,7 +75,7 @@ def t_quantile(confidence: float, degrees: float) -> float:
 
 
 def bootstrap_interval(values: Sequence[float], confidence: float, resamples: int = RESAMPLES) -> Interval:
-    """The percentile bootstrap of the mean. The same values give the same interval."""
+    """Return the percentile bootstrap of the mean. The same values give the same interval."""
     import numpy
 
     means = _resample(tuple(values), resamples)
@@ -85,7 +85,7 @@ def bootstrap_interval(values: Sequence[float], confidence: float, resamples: in
 
 @functools.lru_cache(maxsize=4)
 def _resample(values: tuple[float, ...], resamples: int) -> numpy.typing.NDArray[numpy.float64]:
-    """The means of resamples."""
+    """Return the means of resamples."""
     import numpy
 
     means: numpy.typing.NDArray[numpy.float64] = numpy.asarray(values, dtype=float)[_draw(len(values), resamples)].mean(
@@ -114,16 +114,16 @@ def is_narrow(values: Sequence[float], confidence: float, within: float) -> bool
 
 
 def jain(values: Sequence[float]) -> float:
-    """Jain's fairness index: 1 where all have the same, 1/n where one has all (RFC 5166 section 2.3.3)."""
+    """Return Jain's fairness index: 1 if all are equal, 1/n if one of n has all (RFC 5166 section 2.3.3)."""
     squares = math.fsum(value * value for value in values)
     return math.fsum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
 
 @dataclass(frozen=True)
 class MeanDifference:
-    """The second mean less the first.
+    """The second mean minus the first.
 
-    `effect`: in standard deviations, of the differences if runs are paired (d_z), else of both together (Hedges' g).
+    effect: in standard deviations, of the differences for paired runs (d_z), else of both sides together (Hedges' g).
     None if nothing varies.
     """
 
@@ -134,7 +134,7 @@ class MeanDifference:
 
     @property
     def is_clear(self) -> bool:
-        """The interval excludes no difference."""
+        """True if the interval does not contain zero."""
         return 0 not in self.interval
 
 
@@ -166,7 +166,7 @@ def difference(first: Sequence[float], second: Sequence[float], confidence: floa
 
 @dataclass(frozen=True)
 class MeanRatio:
-    """Mean of the second over mean of the first."""
+    """The mean of the second side, divided by the mean of the first."""
 
     value: float
     interval: Interval
@@ -202,7 +202,10 @@ def paired_ratio(first: Sequence[float], second: Sequence[float], confidence: fl
 
 
 def _welch(parts: Sequence[tuple[float, int]], confidence: float) -> float:
-    """Half the interval of a sum of independent parts, each a squared standard error and its degrees of freedom."""
+    """Return half the interval of a sum of independent parts.
+
+    parts: the squared standard error and the degrees of freedom of each.
+    """
     total = sum(square for square, _ in parts)
     if not total:
         return 0.0

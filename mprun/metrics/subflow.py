@@ -14,7 +14,7 @@ from mprun.model.intent import AddressedFlow
 
 
 def count_subflows(flow: AddressedFlow, connections: Sequence[Connection], evidence: Evidence) -> Readings:
-    """Return the subflows of the data connection with the fewest; fewer than the endpoints allow is a failure."""
+    """Return the subflows of the data connection with the fewest. Fewer than the endpoints allow are a failure."""
     if not connections:
         texts = (f"{flow.name}: the kernel reported nothing about its connection",)
         return Readings(failures=texts) if flow.protocol == "mptcp" else Readings(warnings=texts)
@@ -90,9 +90,9 @@ def _warn_of_astray(flow: AddressedFlow, connections: Sequence[Connection]) -> R
 
 
 def count_reinjected(flow: AddressedFlow, evidence: Evidence) -> Readings:
-    """Return what was sent again over another path.
+    """Return the count of data that was sent again over another path.
 
-    The kernel counts it for a host, so that it is a flow's only where no other flow of MPTCP uses its hosts.
+    The kernel counts for a whole host. So the count is that of a flow only if no other MPTCP flow uses its hosts.
     """
     ends = {flow.source, flow.destination}
     flows = [one for one in evidence.intent.traffic if one.protocol == "mptcp"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evidence -> the summary of a run, its tables and accounts: each subject's readings, joined in one order. Pure."""
+"""Make the summary, the tables and the accounts of a run: join the readings of all subjects in one order. Pure."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from mprun.metrics.flow import read_flow, sum_up
 from mprun.metrics.flow_group import measure_groups
 from mprun.metrics.host_doubts import (
     doubt_machine,
+    tell_real_links,
     warn_of_counters,
     warn_of_cut_logs,
     warn_of_late_changes,
@@ -30,7 +31,6 @@ from mprun.metrics.loss import account_for_losses
 from mprun.metrics.path_use import read_probes, warn_of_ways
 from mprun.metrics.processor import measure_cpu
 from mprun.metrics.readings import Readings, SummaryMetrics, join, join_tables, measured
-from mprun.metrics.real_link import tell_real_links
 from mprun.metrics.series import FlowConnections, tabulate
 from mprun.metrics.shortfall import explain_shortfall
 from mprun.metrics.trace_event_tables import tabulate_trace, warn_of_lost_events
@@ -47,10 +47,7 @@ Frames = Mapping[str, "polars.DataFrame"]
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of a run.
-
-    `tables`: as columns by name. `accounts`: what its processes saw, as text for people.
-    """
+    """The result of a run. tables: as columns by name. accounts: reports of its processes as text for people."""
 
     summary: Summary
     tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame]
@@ -60,8 +57,8 @@ class Measured:
 def measure(evidence: Evidence) -> Measured:
     """Return the summary and the tables of a run.
 
-    The summary's status is `error` if a step failed. It is `failed` if the run did not do what it was asked for, or if
-    an expectation does not hold. Else it is `passed`.
+    The summary's status is `error` if a step failed. It is `failed` if the run lacks an effect that its files ask for,
+    or if an expectation does not hold. Otherwise it is `passed`.
     """
     intent, agent = evidence.intent, evidence.agent
     readings = {flow.name: read_flow(flow, evidence) for flow in intent.traffic}
@@ -130,7 +127,7 @@ def _tell_groups(flows: Sequence[AddressedFlow], results: Mapping[str, Result], 
 def _use_samples(
     connections: Sequence[FlowConnections], sampled: Frames, metrics: SummaryMetrics, evidence: Evidence
 ) -> list[Readings]:
-    """Return what samples of sockets and programs say."""
+    """Return the readings from samples of sockets and programs."""
     found = []
     for one in connections:
         if one.flow.protocol == "mptcp" and "sockets" in sampled:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mprun.kernel.trace_event_format import HOST, TIME, EventFormat, FieldValue, read_format, read_pages, split_pages
-from mprun.metrics.rows import ColumnKind, Rows
-from mprun.metrics.sample_source import SampleSource
+from mprun.metrics.rows import ColumnKind, Rows, SampleSource
 from mprun.model.network import Node
 from mprun.model.trace_event_name import name_table
 
@@ -40,12 +39,9 @@ class RecordedEvents:
 
     def add(self, source: SampleSource) -> None:
         """Take the formats of events. Raises ValueError if they are damaged."""
-        formats, lost = source.get("formats"), source.get("lost")
-        if not isinstance(formats, dict) or not isinstance(lost, int):
-            raise ValueError("the formats of trace events are damaged")
-        self.lost += lost
-        for event, text in formats.items():
-            found = read_format(event, str(text))
+        self.lost += source.lost
+        for event, text in (source.formats or {}).items():
+            found = read_format(event, text)
             columns: dict[str, ColumnKind] = {TIME: "whole", **found.columns}
             self.formats[found.number], self.rows[found.number] = found, Rows(columns)
 

@@ -114,7 +114,7 @@ def compare(base: Mapping[str, str], now: Mapping[str, str]) -> list[BaselineDif
 
 
 def explain(differences: Sequence[BaselineDifference]) -> list[str]:
-    """Return what is another than for the baseline, apart from the values: such as `other kernel`."""
+    """Return what differs from the baseline apart from the values, such as `other kernel`."""
     told = []
     for one in differences:
         if one.kind == "plan":

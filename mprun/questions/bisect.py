@@ -2,26 +2,95 @@
 """Find the commit that changed the result of an experiment.
 
 A commit is tested by a build and one run. In simulated time a run repeats exactly, so one run decides, whatever the
-size of the change.
+size of the change. Each test halves the commits that can be told apart. git-bisect(1) counts all commits, also those
+that cannot be tested, so it may need more builds if there are any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
+from mprun.engines.agent_process import RunProgress
 from mprun.errors import RunError, SpecError
+from mprun.inputs import load
 from mprun.kernel.patch import UnfitTree
 from mprun.labs.steps import measured_by
 from mprun.metrics.claim_check import find_value
+from mprun.model.engine_name import EngineChoice
 from mprun.model.metric import UNITS
+from mprun.model.permission import Consent, Permissions
 from mprun.model.run_summary import Summary
-from mprun.questions.commits import BisectTerm, CommitSearch, search
-from mprun.questions.revisions import History
+from mprun.questions.built_version import BuildSubject
+from mprun.questions.repository import History
+from mprun.runs import runner
+from mprun.runs.place import choose_place_of
 from mprun.runs.run_directory import RunDirectory
 from mprun.statements.evaluation import evaluate
 from mprun.statements.expression import Expression, ExpressionError, Reference, Segment, Value, parse
+
+BisectTerm = Literal["good", "bad", "skip"]
+
+
+@dataclass(frozen=True)
+class CommitSearch:
+    """The end of a search.
+
+    - suspects: the commits of which one is the first bad commit, oldest first. The last one is bad.
+    - tested: the verdicts in the order of the tests.
+    """
+
+    suspects: tuple[str, ...]
+    tested: tuple[tuple[str, BisectTerm], ...]
+
+
+def search(
+    history: Sequence[str], parents: Mapping[str, Sequence[str]], test: Callable[[str], BisectTerm]
+) -> CommitSearch:
+    """Find the first bad commit of a history whose last commit is bad.
+
+    history: the commits after the good one, each after its parents. parents: of each commit; a parent outside of the
+    history is good. test: builds and judges a commit.
+    """
+    order = {commit: number for number, commit in enumerate(history)}
+    # for each commit the set of itself and its ancestors in the history, as bits
+    with_ancestors: list[int] = []
+    for number, commit in enumerate(history):
+        bits = 1 << number
+        for parent in parents[commit]:
+            bits |= with_ancestors[order[parent]] if parent in order else 0
+        with_ancestors.append(bits)
+    suspects, skipped = with_ancestors[-1], 0
+    known_bad = len(history) - 1
+    tested: list[tuple[str, BisectTerm]] = []
+    while True:
+        open_to_test = [n for n in _bits(suspects & ~skipped) if n != known_bad]
+        if not open_to_test:
+            return CommitSearch(tuple(history[n] for n in _bits(suspects)), tuple(tested))
+        distinct = suspects & ~skipped
+        total = distinct.bit_count()
+
+        def least_left(number: int, distinct: int = distinct, total: int = total) -> int:
+            below = (with_ancestors[number] & distinct).bit_count()
+            return min(below, total - below)
+
+        chosen = max(open_to_test, key=least_left)
+        term = test(history[chosen])
+        tested.append((history[chosen], term))
+        if term == "bad":
+            suspects &= with_ancestors[chosen]
+            known_bad = chosen
+        elif term == "good":
+            suspects &= ~with_ancestors[chosen]
+        else:
+            skipped |= 1 << chosen
+
+
+def _bits(bits: int) -> list[int]:
+    return [number for number in range(bits.bit_length()) if bits >> number & 1]
+
 
 # The name of the run in a statement about a single run, which does not write it.
 _RUN = "run"
@@ -170,3 +239,40 @@ def attempt(build: Callable[[], None], run: Callable[[], Answer], fail_if: Expre
 
 def _first_line(error: Exception) -> str:
     return str(error).split("\n", 1)[0]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The files of an experiment, and how each version runs it. parent: the folder of the runs."""
+
+    topology: str
+    experiment: str
+    parameters: Mapping[str, str]
+    seed: int | None
+    engine: EngineChoice
+    parent: Path
+    consent: Consent
+    allow_outside: bool
+
+
+def test(
+    asked: Experiment, subject: BuildSubject, tree: Path, fail_if: Expression | None, progress: RunProgress
+) -> Answer:
+    """Build the version in `tree` and run the experiment on it. Return the answer.
+
+    Raises SpecError or MachineError for a problem that each version would have.
+    """
+
+    def run() -> Answer:
+        allowed = Permissions(asked.consent.commands, asked.allow_outside)
+        parameters = {**asked.parameters, **subject.parameters}
+        loaded = load(asked.topology, asked.experiment, parameters, asked.seed, allowed=allowed)
+        place = choose_place_of(loaded.values, asked.engine, subject.kernel)
+        inputs = runner.read_inputs(loaded.sources)
+        request = runner.RunRequest(
+            loaded.spec, place, loaded.warnings, inputs, consent=asked.consent, parameters=loaded.parameters
+        )
+        directory, summary = runner.run_request(request, asked.parent, progress)
+        return judge_run(directory, summary, fail_if)
+
+    return attempt(lambda: subject.build(tree, lambda text, done: progress(text, done, "")), run, fail_if)

@@ -55,7 +55,7 @@ class KernelTree:
     made: set[str] = field(default_factory=set)
 
     def build(self, tree: Path, progress: Progress) -> None:
-        """Build a kernel incrementally. It is booted by its digest, which no other search can take over."""
+        """Build a kernel incrementally. It is booted by its digest, so no other search can replace it."""
         before = {kernel.directory for kernel in list_kernels()}
         kernel, _ = build_kernel(tree, KERNEL, self.jobs, progress)
         self.kernel = kernel.directory.name

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,13 +18,14 @@ from mprun.engines.agent_process import RunProgress
 from mprun.errors import RunError, SpecError
 from mprun.model.permission import Consent
 from mprun.model.run_summary import Summary
-from mprun.model.spec import ExperimentSpec, PacketFault, Repeat
+from mprun.model.spec import PacketFault
 from mprun.questions.faulted_run import FaultedRun, find_end, read_causes
 from mprun.questions.packet_choice import Fault, Packet, find_headings, list_packets, watch
 from mprun.runs import runner
 from mprun.runs.place import Place
 from mprun.runs.run_directory import RunDirectory, read_table
-from mprun.sweeps.study import Cell, name_folder
+from mprun.sweeps import study
+from mprun.sweeps.study import Cell, as_case
 from mprun.sweeps.sweep_directory import SweepDirectory
 
 if TYPE_CHECKING:
@@ -61,15 +62,15 @@ class Base:
         return sum(self.run.folder.size(name) for name in self.run.folder.find("**/*") if name not in left_out)
 
 
-def watched(loaded: Loaded, faults: Sequence[PacketFault] = ()) -> ExperimentSpec:
-    """Return the experiment of a run of the study. Raises SpecError if no packet can be counted."""
+def watched(loaded: Loaded, packet: str, faults: Sequence[PacketFault] = ()) -> Loaded:
+    """Return what a run of the study reads. packet: the name of its packet. Raises SpecError if none can be counted."""
     network = allocate(loaded.spec)
     headings = find_headings(compile_plan(loaded.spec, network).intent)
     if not headings:
         raise SpecError(f"{loaded.spec.experiment.name}: no flow between hosts, so no packet can have a fault")
     experiment = watch(loaded.spec.experiment, (one.arrival for one in headings.values()))
     faults = (*experiment.faults, *faults)
-    return replace(experiment, faults=faults, repeat=Repeat(vary=experiment.vary), across=(), search=None)
+    return as_case(loaded, ((AXIS, packet),), captures=experiment.captures, faults=faults)
 
 
 def run_base(loaded: Loaded, place: Place, parent: Path, consent: Consent, progress: RunProgress) -> Base:
@@ -78,7 +79,7 @@ def run_base(loaded: Loaded, place: Place, parent: Path, consent: Consent, progr
         raise SpecError(
             "faults needs simulated time, in which runs are equal until a packet has a fault: leave out --engine"
         )
-    spec = replace(loaded.spec, experiment=watched(loaded))
+    spec = watched(loaded, NONE).spec
     inputs = runner.read_inputs(loaded.sources)
     request = runner.RunRequest(spec, place, loaded.warnings, inputs, consent=consent, parameters=loaded.parameters)
     began = time.monotonic()
@@ -94,18 +95,8 @@ def run_base(loaded: Loaded, place: Place, parent: Path, consent: Consent, progr
 
 def make_cells(loaded: Loaded, packets: Sequence[Packet], fault: Fault, place: Place, kernel: str) -> tuple[Cell, ...]:
     """Return a cell without faults, and a cell for each packet."""
-    cells = []
-    for packet in (None, *packets):
-        experiment = watched(loaded, fault.of(packet) if packet else ())
-        spec = replace(loaded.spec, experiment=experiment)
-        values = ((AXIS, packet.name if packet else NONE),)
-
-        def reseed(seed: int, spec: Any = spec) -> Any:
-            return replace(spec, experiment=replace(spec.experiment, seed=seed))
-
-        folder = name_folder(values)
-        cells.append(Cell(values, folder, spec, loaded.warnings, place.name, kernel, reseed, loaded.parameters))
-    return tuple(cells)
+    with_fault = (watched(loaded, packet.name, fault.of(packet)) for packet in packets)
+    return study.make_cells([watched(loaded, NONE), *with_fault], place.name, kernel)
 
 
 def read_faulted(

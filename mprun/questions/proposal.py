@@ -2,8 +2,9 @@
 """The points that a search tests, as shares of the axes, 0 to 1. Pure, and repeatable for the same answers.
 
 Half of the budget is a Sobol sequence, which covers the conditions evenly. A quarter goes to CMA-ES (Hansen and
-Ostermeier, 2001), which begins at the worst point. The rest finds the boundary along each axis through the worst point
-by bisection. Batches have fixed sizes, so the points do not depend on the number of CPUs.
+Ostermeier, 2001), which begins at the worst point. The rest bisects: it starts at the worst point, changes the value of
+one axis only, and finds the value from which on the statement holds. This is done for each axis in both directions.
+Batches have fixed sizes, so the points do not depend on the number of CPUs.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ HALVINGS = 5
 
 @dataclass(frozen=True)
 class Boundary:
-    """The boundary along an axis, in the direction of one of its ends.
+    """The place where the statement begins to hold, if only one axis changes from the worst point towards an end.
 
-    - holds: the nearest share of the axis that holds; None if the statement is violated to the end.
-    - violated: the farthest share that is violated.
+    - holds: the nearest share of the axis at which it holds; None if it is violated up to the end of the axis.
+    - violated: the farthest share at which it is violated.
     """
 
     axis: int
@@ -56,7 +57,7 @@ def load_optimiser() -> Any:
 
 
 def explore(axes: Sequence[SearchAxis], budget: int, seed: int, test: MeasurePoints) -> list[Boundary]:
-    """Test at most `budget` points. Return the boundary through the worst point; empty if no point is violated."""
+    """Test at most `budget` points. Return the boundaries around the worst point; none if nothing is violated."""
     search = _Search(axes, budget, seed, test)
     search.sample()
     search.improve()

@@ -206,5 +206,5 @@ def round_off(value: Any) -> Iterator[object]:
 
 
 def _spell(number: float, unit: str) -> str | None:
-    """Return a quantity as a file spells it; None for zero, which is another thing than a small number."""
+    """Return a quantity as a file spells it; None for zero, which means something else than a small number."""
     return f"{number:.10g}{unit}" if number else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search the conditions for the point at which a statement is violated most, and for the boundary around it.
+"""Search the conditions for the point at which a statement is violated most, and for its boundary on each axis.
 
 All runs of a search are one sweep, to which each batch of points adds cells. The points follow from the files, the seed
 and the outcomes, so the same search finds its runs again.
@@ -21,14 +21,14 @@ from mprun.metrics.claim_check import MeasuredRun, find_value
 from mprun.model.permission import Consent
 from mprun.model.scalar import Scalar, spell_values
 from mprun.model.search_space import Floors, Search
-from mprun.model.spec import Repeat, Spec
+from mprun.model.spec import Spec
 from mprun.questions.minimise import read_files
 from mprun.questions.proposal import Boundary, Point, Stage, explore
 from mprun.questions.reduction import ValueTree
 from mprun.runs.run_directory import RunDirectory
 from mprun.statements.evaluation import evaluate, find_margin
 from mprun.statements.expression import ExpressionError, Reference, Segment, Value, parse
-from mprun.sweeps.study import Cell, make_cells
+from mprun.sweeps.study import Cell, as_case, make_cells
 from mprun.sweeps.sweep_directory import Kept
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class SearchedPoint:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The end of a search. edges: the boundary through the worst point."""
+    """The end of a search. edges: the boundaries around the worst point, for each axis."""
 
     tested: tuple[SearchedPoint, ...]
     edges: tuple[Boundary, ...]
@@ -117,16 +117,14 @@ class _Tester:
             if low is not None:
                 self.tested[key] = SearchedPoint(stage, values, "floor", 0.0, reason=low)
                 continue
-            cases[key, MAIN] = self._as_case(loaded, values, MAIN)
+            cases[key, MAIN] = as_case(loaded, (*values.items(), (CASE, MAIN)))
             if self._names_controls:
                 cases |= {(key, name): self._control(values, name) for name in self._search.controls}
         runs = self._run(cases)
         pending: dict[str, SearchedPoint] = {}
         for key, values in new.items():
             if (key, MAIN) in runs:
-                pending[key] = self._judge(
-                    stage, values, {name: run for (one, name), run in runs.items() if one == key}
-                )
+                pending[key] = self._judge(stage, values, _of_point(key, runs))
         if not self._names_controls:
             needed = {
                 (key, name): self._control(new[key], name)
@@ -135,26 +133,13 @@ class _Tester:
                 for name in self._search.controls
             }
             controls = self._run(needed)
-            for key, one in pending.items():
-                mine = {name: run for (other, name), run in controls.items() if other == key}
-                pending[key] = self._hold_against(one, mine)
+            pending = {key: self._hold_against(one, _of_point(key, controls)) for key, one in pending.items()}
         self.tested |= pending
         return [self.tested[spell_values(values)].rank for values in all_values]
 
     def _control(self, values: Mapping[str, Scalar], name: str) -> Loaded:
-        return self._as_case(self._load_at(control_values(self._search, name, values)), values, name)
-
-    def _as_case(self, loaded: Loaded, values: Mapping[str, Scalar], case: str) -> Loaded:
-        """Return what a cell runs, with the values of its point and the name of its case."""
-        experiment = replace(
-            loaded.spec.experiment, repeat=Repeat(vary=loaded.spec.experiment.vary), across=(), search=None
-        )
-        spec = replace(loaded.spec, experiment=experiment)
-
-        def reseed(seed: int) -> Spec:
-            return replace(spec, experiment=replace(experiment, seed=seed))
-
-        return replace(loaded, spec=spec, values=(*values.items(), (CASE, case)), reseed=reseed)
+        loaded = self._load_at(control_values(self._search, name, values))
+        return as_case(loaded, (*values.items(), (CASE, name)))
 
     def _run(self, cases: Mapping[tuple[str, str], Loaded]) -> dict[tuple[str, str], Kept]:
         if not cases:
@@ -200,6 +185,11 @@ class _Tester:
             return find_margin(self._statement, find), figures
         except ExpressionError as error:
             raise SpecError(f"search.violate: {error}") from None
+
+
+def _of_point(point: str, runs: Mapping[tuple[str, str], Kept]) -> dict[str, Kept]:
+    """Return the runs of a point by the name of their case."""
+    return {name: run for (one, name), run in runs.items() if one == point}
 
 
 def find_trouble(kept: Kept) -> str:

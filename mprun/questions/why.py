@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from mprun.model.run_summary import MetricValue
-from mprun.model.spec import Repeat, Reseed, Spec
+from mprun.model.spec import Reseed
 from mprun.questions.bisect import judge_run
 from mprun.questions.minimise import RunFailure, has_failed
 from mprun.statements.expression import Expression
+from mprun.sweeps.study import as_case
 from mprun.sweeps.sweep_directory import Kept
 
 if TYPE_CHECKING:
@@ -175,20 +176,7 @@ class _Asked:
 
 def with_seed(loaded: Loaded, at_ns: int, seed: int) -> Loaded:
     """Return what a cell runs: the files with other random numbers from a time on."""
-    experiment = loaded.spec.experiment
-    changed = replace(
-        experiment,
-        repeat=Repeat(vary=experiment.vary),
-        across=(),
-        search=None,
-        reseed=Reseed(at_ns, seed),
-    )
-    spec = replace(loaded.spec, experiment=changed)
-
-    def reseed(base: int) -> Spec:
-        return replace(spec, experiment=replace(changed, seed=base))
-
-    return replace(loaded, spec=spec, values=((FROM, f"{at_ns}ns"), (SEED, seed)), reseed=reseed)
+    return as_case(loaded, ((FROM, f"{at_ns}ns"), (SEED, seed)), reseed=Reseed(at_ns, seed))
 
 
 def tabulate(explained: Explained) -> dict[str, list[Any]]:

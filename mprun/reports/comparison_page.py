@@ -12,7 +12,6 @@ from hashlib import sha256
 from pathlib import Path
 
 from mprun.errors import MprunError
-from mprun.inputs import load
 from mprun.machine import invoking_user
 from mprun.metrics.comparison import ComparedMetric, Expected, compare, compare_expectations, compare_statements
 from mprun.metrics.statistics import CONFIDENCE
@@ -32,10 +31,10 @@ from mprun.reports.effect import (
     say_interval,
 )
 from mprun.reports.effect_figure import draw_effects
-from mprun.reports.gallery import Gallery
+from mprun.reports.gallery import Gallery, PageProgress
 from mprun.reports.overlay import OverlaidRun, overlay
 from mprun.reports.page import ComparisonPage, EffectRow, ExpectationRow, SideRow, SideValue, Tile, render
-from mprun.reports.run_page import WORDS, PageProgress, gather
+from mprun.reports.run_page import WORDS, read_data
 from mprun.runs.run_directory import RunDirectory, write_page
 from mprun.safety.folder import Folder
 from mprun.safety.text import slug
@@ -71,7 +70,7 @@ def make_comparison(
 
     - pairs: each other side against the first.
     - names: of all sides, the first included. They are the legend of the figures.
-    - faults: what a caller refuses, such as a metric outside of its bound.
+    - reasons: what a caller refuses, such as a metric outside of its bound.
 
     The folder has the names and a digest of the directories, so that the same comparison has the same folder. Raises
     MprunError if a run is incomplete, and SpecError if this mprun cannot read its inputs.
@@ -84,9 +83,7 @@ def make_comparison(
     charts = [*over_time, *draw_effects(effects, names[0], metrics)]
     notes = [] if runs else ["A sweep has no figures over time. Name two of its runs for these figures."]
     gallery = Gallery()
-    for number, chart in enumerate(charts):
-        progress(f"drawing {chart.title}", (number + 1) / (len(charts) + 1))
-        gallery.add(chart)
+    gallery.add_all(charts, progress)
     rows = list(_rows(pairs, metrics))
     differing, alike, alone = ([row for kind, row in rows if kind == wanted] for wanted in ("differs", "same", "alone"))
     page = ComparisonPage(
@@ -94,7 +91,7 @@ def make_comparison(
         description=_describe(pairs),
         status=_status(pairs, reasons),
         verdict="; ".join(reasons) or _say_incomplete(pairs),
-        tiles=list(_tiles(pairs[0], names, metrics)) if len(pairs) == 1 else [],
+        tiles=list(_tiles(pairs[0], metrics)) if len(pairs) == 1 else [],
         problems=list(_problems(runs, names)),
         pictures=gallery.pictures,
         notes=notes,
@@ -122,11 +119,7 @@ def _list_runs(pairs: Sequence[SidePair]) -> list[RunDirectory]:
 
 def read_subjects(runs: Sequence[RunDirectory], names: Sequence[str]) -> list[OverlaidRun]:
     """Return the data of runs for figures with the curves of all. names: of the runs. Raises MprunError."""
-    found = []
-    for run, name in zip(runs, names if runs else (), strict=True):
-        spec = load(*run.resolved_inputs).spec
-        found.append(OverlaidRun(name, gather(run, spec, run.plan().intent, run.summary())))
-    return found
+    return [OverlaidRun(name, read_data(run)[1]) for run, name in zip(runs, names if runs else (), strict=True)]
 
 
 def _name_folder(pairs: Sequence[SidePair], names: Sequence[str]) -> str:
@@ -151,7 +144,7 @@ def _say_incomplete(pairs: Sequence[SidePair]) -> str:
     return "; ".join(f"{text}: the existing runs were compared" for text in told)
 
 
-def _tiles(pair: SidePair, names: Sequence[str], metrics: Mapping[str, Metric]) -> Iterator[Tile]:
+def _tiles(pair: SidePair, metrics: Mapping[str, Metric]) -> Iterator[Tile]:
     """Yield the main differences of two sides."""
     for metric, changes, total in choose_changed(pair.compared):
         ordered = sorted(changes, key=lambda one: effect_of(one) or 0.0)

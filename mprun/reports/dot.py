@@ -2,7 +2,7 @@
 """Write a Drawing in the DOT language (graphviz.org/doc/info/lang.html), for graphviz' `dot`.
 
 A label is a node in the middle of its link: a table through which the line passes. So it is never beside the wrong one
-of two parallel lines, and `dot` keeps it clear of everything else. If the links of a tree need no labels, `tree`
+of two parallel lines, and `dot` keeps it clear of everything else. If the links of a tree need no labels, `layout`
 computes the places of its nodes.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mprun.reports import palette, tree_layout
+from mprun.reports import layout, palette
 from mprun.reports.drawing import Drawing, Edge, Vertex, node_width
 from mprun.reports.palette import GREY, INK, LineStyle
 
@@ -73,7 +73,7 @@ def _positions(drawing: Drawing) -> dict[str, str]:
     across = drawing.reading == "right"
     heights = {vertex.name: NODE_HEIGHT + LINE_HEIGHT * len(vertex.lines) for vertex in drawing.vertices}
     sizes = heights if across else {vertex.name: node_width(vertex) for vertex in drawing.vertices}
-    centres = tree_layout.lay_out(drawing.layers, [edge.ends for edge in drawing.edges], sizes)
+    centres = layout.lay_out_tree(drawing.layers, [edge.ends for edge in drawing.edges], sizes)
     depth = 0.0
     positions = {}
     for layer in drawing.layers:

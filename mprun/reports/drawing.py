@@ -12,10 +12,65 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Literal
 
-from mprun.model.spec import Addressing, Flow, Forwarding, LinkSpec, NodeKind, TopologySpec
+from mprun.model.spec import Addressing, Direction, Flow, Forwarding, LinkSpec, Middlebox, NodeKind, TopologySpec
 from mprun.model.units import TIME
 from mprun.model.wording import describe, say_changes
-from mprun.reports import layout, legend, middlebox_label, tree_layout
+from mprun.reports import layout
+from mprun.reports.layout import Layout
+
+# If more links than this have the same values, they share an entry. There are as many entries as line styles.
+MOST_LABELS = 4
+STYLES = 5
+
+
+@dataclass(frozen=True)
+class CommonValues:
+    """The common values of links. `ahead` is the direction from the first to the second end as drawn.
+
+    is_sideways: the directions differ, and the arrows of other links do not fit. addressing: None if it is the
+    topology's.
+    """
+
+    ahead: Direction
+    back: Direction
+    is_backup: bool
+    is_sideways: bool
+    addressing: Addressing | None
+
+    @property
+    def is_shaped(self) -> bool:
+        return self.ahead.is_shaped or self.back.is_shaped
+
+
+@dataclass(frozen=True)
+class LegendEntry:
+    """An entry of the key: `links` links have these values and are drawn in this style."""
+
+    style: int
+    values: CommonValues
+    links: int
+
+
+def values_of(link: LinkSpec, layout: Layout) -> CommonValues:
+    ahead, back = (link.reverse, link.forward) if link.name in layout.turned else (link.forward, link.reverse)
+    is_sideways = link.name in layout.level and ahead != back
+    return CommonValues(ahead, back, link.backup, is_sideways, link.addressing)
+
+
+def make_legend(topology: TopologySpec, layout: Layout) -> Mapping[CommonValues, LegendEntry]:
+    """Return the values that many shaped links share, in the order of the file."""
+    counts: dict[CommonValues, int] = {}
+    for link in topology.links:
+        values = values_of(link, layout)
+        if values.is_shaped and not values.is_sideways:
+            counts[values] = counts.get(values, 0) + 1
+    common = [values for values, count in counts.items() if count > MOST_LABELS]
+    chosen = sorted(common, key=lambda values: -counts[values])[:STYLES]
+    return {
+        values: LegendEntry(style, values, counts[values])
+        for style, values in enumerate(filter(chosen.__contains__, common))
+    }
+
 
 Reading = Literal["right", "down"]
 VertexKind = NodeKind | Literal["middlebox", "openflow"]
@@ -121,7 +176,7 @@ class _Sketch:
         self._topology = topology
         self._with_addresses = with_addresses
         self._layout = layout.lay_out(topology)
-        self._key = legend.make_legend(topology, self._layout)
+        self._key = make_legend(topology, self._layout)
         runs = [] if with_addresses or self.is_tree else layout.find_runs(topology, self._layout, self._are_alike)
         self._runs = {f"{run[0]} … {run[-1]}": run for run in runs}
         self._stand_ins = {node: name for name, run in self._runs.items() for node in run}
@@ -134,7 +189,7 @@ class _Sketch:
         """Return True if the picture is narrow enough: the longest way to the right, or the widest layer of a tree."""
         widths = {vertex.name: node_width(vertex) for vertex in self.vertices()}
         if self.is_tree:
-            return max(sum(widths[node] + tree_layout.GAP for node in layer) for layer in self.layers()) <= PAGE_WIDTH
+            return max(sum(widths[node] + layout.GAP for node in layer) for layer in self.layers()) <= PAGE_WIDTH
         edges = [edge for edge in self.edges(reading) if not edge.is_level]
         lengths = [(edge.ends, _label_width(edge) + widths[edge.ends[1]]) for edge in edges]
         return layout.longest_way(lengths) <= PAGE_WIDTH
@@ -145,7 +200,7 @@ class _Sketch:
             box = self._topology.middleboxes.get(name)
             switch = self._topology.switches.get(name)
             if box is not None:
-                yield Vertex(name, "middlebox", (*middlebox_label.describe(box), *self._addresses_of(name)))
+                yield Vertex(name, "middlebox", (*_describe_middlebox(box), *self._addresses_of(name)))
             elif switch is not None and stand_in is None:
                 yield Vertex(name, "openflow", (_MODES[switch.mode],))
             elif stand_in is None:
@@ -173,7 +228,7 @@ class _Sketch:
             yield KeyLine(entry.style, values.is_backup, f"{who}: {', '.join([*texts, *_remarks(values)])}")
 
     def _edge(self, link: LinkSpec, ends: layout.EdgeEnds, reading: Reading) -> Edge:
-        values = legend.values_of(link, self._layout)
+        values = values_of(link, self._layout)
         entry = self._key.get(values)
         is_level = link.name in self._layout.level
         signs = (f"{ends[0]} →", f"{ends[1]} →") if values.is_sideways else ARROWS[reading]
@@ -210,16 +265,16 @@ class _Sketch:
         """Return the addresses of a node that no link shows."""
         if self._with_addresses:
             for link in self._topology.links:
-                carried = all(link.addresses) and legend.values_of(link, self._layout) not in self._key
+                carried = all(link.addresses) and values_of(link, self._layout) not in self._key
                 for end, addresses in zip(link.ends, link.addresses, strict=True):
                     if end == node and not carried:
                         yield from addresses
 
     def _are_alike(self, one: LinkSpec, other: LinkSpec) -> bool:
-        return legend.values_of(one, self._layout) == legend.values_of(other, self._layout)
+        return values_of(one, self._layout) == values_of(other, self._layout)
 
 
-def _remarks(values: legend.CommonValues) -> Iterator[str]:
+def _remarks(values: CommonValues) -> Iterator[str]:
     """Yield the remarks about links that do not depend on the direction."""
     if values.addressing is not None:
         yield FAMILIES[values.addressing]
@@ -256,3 +311,28 @@ def _say(flow: Flow) -> str:
     length = "" if flow.duration_ns is None else f" for {TIME.render(flow.duration_ns, 'people')}"
     family = "" if flow.family is None else f" over {FAMILIES[flow.family]}"
     return f"{flow.name}: {tool}, {flow.source} → {flow.destination}{family}, from {start}{length}"
+
+
+MOST_INSIDE = 3
+
+
+def _describe_middlebox(box: Middlebox) -> Iterator[str]:
+    """Yield a line for each behaviour of a middlebox, for the text below its name."""
+    if box.nat:
+        yield f"NAT, {_inside(box.nat.inside)}"
+    if box.firewall:
+        yield f"firewall, {_inside(box.firewall.inside)}"
+    if box.strip:
+        yield f"strips {', '.join(option.upper() for option in box.strip)}"
+    if box.alter:
+        yield f"alters {', '.join(option.upper() for option in box.alter)}"
+    if box.rewrite_sequence:
+        yield "rewrites sequence numbers" + ("" if box.rewrite_sequence.sack else ", not SACK")
+    if box.proxy:
+        ports = ", ".join(map(str, box.proxy.ports))
+        yield f"TCP proxy, port {ports}" if ports else "TCP proxy"
+
+
+def _inside(links: Sequence[str]) -> str:
+    more = f" and {len(links) - MOST_INSIDE} more" if len(links) > MOST_INSIDE else ""
+    return f"inside: {', '.join(links[:MOST_INSIDE])}{more}"

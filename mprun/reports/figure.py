@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The content of a figure as values in base units. `chart` paints it.
 
-`run_figures`, `sequence`, `playback` and `sweep_figures` decide what a figure shows. The CSV of a figure comes from
-here and has all of its values, also those that painting leaves out.
+`run_figures`, `time_sequence`, `playback` and `sweep_figures` decide what a figure shows. The CSV of a figure comes
+from here and has all of its values, also those that painting leaves out.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mprun.errors import MachineError
@@ -17,6 +17,8 @@ from mprun.reports.page import Picture
 from mprun.runs.run_directory import FIGURES
 from mprun.safety.cell import write_rows
 from mprun.safety.text import untaken
+
+PageProgress = Callable[[str, float], None]
 
 
 class Gallery:
@@ -35,6 +37,12 @@ class Gallery:
         marks = tuple(f"{mark.at:g} s: {mark.text}" for mark in chart.marks)
         words = (chart.name, chart.title, chart.caption)
         self._hang(Picture(*words, wide["svg"].decode(), column["svg"].decode(), marks), files)
+
+    def add_all(self, charts: Sequence[Chart], progress: PageProgress) -> None:
+        """Paint figures. progress: gets the title of each, and the share of the page that is done before it."""
+        for number, chart in enumerate(charts):
+            progress(f"drawing {chart.title}", (number + 1) / (len(charts) + 1))
+            self.add(chart)
 
     def add_drawing(self, name: str, title: str, caption: str, files: Mapping[str, bytes]) -> None:
         self._hang(Picture(name, title, caption, files["svg"].decode(), is_broad=True), files)

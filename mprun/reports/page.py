@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar, Protocol
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -99,6 +100,7 @@ class Page:
     - files: the files that the run left, and the number of those that are not listed.
     """
 
+    TEMPLATE: ClassVar[str] = "report.html"
     title: str
     description: str
     status: str
@@ -146,6 +148,7 @@ class ListingPage:
     - most: the number of rows that are shown at first.
     """
 
+    TEMPLATE: ClassVar[str] = "listing.html"
     title: str
     description: str
     head: tuple[str, ...]
@@ -205,6 +208,7 @@ class ComparisonPage:
     - inputs: (title, lines) of what differs in inputs and versions.
     """
 
+    TEMPLATE: ClassVar[str] = "comparison.html"
     title: str
     description: str
     status: str
@@ -238,6 +242,7 @@ class HistoryRow:
 class HistoryPage:
     """The values of baselines over commits. rows: the changes, newest first."""
 
+    TEMPLATE: ClassVar[str] = "history.html"
     title: str
     description: str
     pictures: Sequence[Picture]
@@ -245,17 +250,15 @@ class HistoryPage:
     rows: Sequence[HistoryRow]
 
 
-_TEMPLATES: Mapping[type, str] = {
-    Page: "report.html",
-    ComparisonPage: "comparison.html",
-    HistoryPage: "history.html",
-    ListingPage: "listing.html",
-}
+class TemplatePage(Protocol):
+    """The content of a page, and the name of the template that shows the content."""
+
+    TEMPLATE: ClassVar[str]
 
 
-def render(page: Page | ComparisonPage | HistoryPage | ListingPage) -> str:
+def render(page: TemplatePage) -> str:
     """Return the whole page. Equal pages give equal text."""
-    name = _TEMPLATES[type(page)]
+    name = page.TEMPLATE
     colours = {"light": Markup(palette.variables(False)), "dark": Markup(palette.variables(True))}
     return _environment().get_template(name).render(page=page, policy=_policy(name), **colours)
 

@@ -29,11 +29,8 @@ def draw_buffer(evidence: RunData, flow: str | None, form: ChartForm) -> Chart |
         ]
         x, y = _trace(part["start_ns"][0] / NS, arrivals)
         series.append(Series(str(name), evidence.tones[str(name)], x, y))
-    shown = series[:MOST_LINES]
     caption = "Video that has been fetched and not yet played. At zero it stalls."
-    title = f"Playback buffer of {flow}" if flow else "Playback buffer"
-    stem = f"buffer-{flow}" if flow else "buffer"
-    return over_time(evidence, stem, title, caption + say_dropped(shown, series), "buffer", "s", shown, form)
+    return _draw(evidence, flow, ("Playback buffer", "buffer", "s"), caption, series, form)
 
 
 def _trace(begin_s: float, arrivals: Sequence[tuple[float, float, float]]) -> tuple[list[float], list[float]]:
@@ -61,8 +58,20 @@ def draw_quality(evidence: RunData, flow: str | None, form: ChartForm) -> Chart 
         moments = [*part["start_ns"], last["start_ns"] + last["delay_ns"]]
         values = [float(value) for value in (*part["quality_bit_per_s"], last["quality_bit_per_s"])]
         series.append(Series(str(name), evidence.tones[str(name)], [at / NS for at in moments], values))
-    shown = series[:MOST_LINES]
     caption = "Bit rate of the video in each chunk, from the moment when it was asked for."
-    title = f"Video quality of {flow}" if flow else "Video quality"
-    stem = f"quality-{flow}" if flow else "quality"
-    return over_time(evidence, stem, title, caption + say_dropped(shown, series), "quality", "bit/s", shown, form)
+    return _draw(evidence, flow, ("Video quality", "quality", "bit/s"), caption, series, form)
+
+
+def _draw(
+    evidence: RunData,
+    flow: str | None,
+    words: tuple[str, str, str],
+    caption: str,
+    series: Sequence[Series],
+    form: ChartForm,
+) -> Chart | None:
+    """Return a figure over time. words: its title, its quantity, and the unit of the quantity."""
+    title, quantity, unit = words
+    name, title = (f"{quantity}-{flow}", f"{title} of {flow}") if flow else (quantity, title)
+    shown = series[:MOST_LINES]
+    return over_time(evidence, name, title, caption + say_dropped(shown, series), quantity, unit, shown, form)

@@ -6,7 +6,7 @@ A report is made only from the files of the run, so it can be made again. Equal 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from urllib.parse import quote
@@ -21,7 +21,7 @@ from mprun.model.spec import LinkChange, Spec, TopologySpec
 from mprun.model.units import format_measured
 from mprun.model.wording import say_change
 from mprun.reports.figure import Chart, Mark
-from mprun.reports.gallery import Gallery, draw_topology
+from mprun.reports.gallery import Gallery, PageProgress, draw_topology
 from mprun.reports.metrics import find_repeated, format_bound, order_metrics
 from mprun.reports.page import ExpectationRow, Grid, LeftFile, Page, PageRow, Tile, render
 from mprun.reports.run_data import AssociationFlow, RunData
@@ -29,8 +29,6 @@ from mprun.reports.run_figures import draw_run, lacking
 from mprun.runs.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.safety.text import printable
 from mprun.sweeps.sweep_directory import title_of
-
-PageProgress = Callable[[str, float], None]
 
 # The main metrics of a report, in this order, each with a second metric for the note below it.
 MAIN = (
@@ -62,10 +60,8 @@ def make_report(run: RunDirectory, progress: PageProgress) -> Path:
     Raises MprunError if the run is incomplete, SpecError if this mprun cannot read its inputs.
     """
     progress("reading the run", 0.0)
-    spec = load(*run.resolved_inputs).spec
-    summary = run.summary()
-    plan = run.plan()
-    evidence = gather(run, spec, plan.intent, summary)
+    spec, evidence = read_data(run)
+    summary, plan = run.summary(), run.plan()
     gallery = Gallery()
     charts = list(draw_run(evidence, spec.experiment.plots))
     progress("drawing the network", 0.05)
@@ -73,14 +69,11 @@ def make_report(run: RunDirectory, progress: PageProgress) -> Path:
         *draw_topology(spec, gallery, "The links and their properties in the topology."),
         *lacking(evidence, spec.experiment.plots),
     ]
-    for number, chart in enumerate(charts):
-        progress(f"drawing {chart.title}", (number + 1) / (len(charts) + 1))
-        gallery.add(chart)
-    experiment, topology = spec.experiment, spec.topology
+    gallery.add_all(charts, progress)
     left = run.left_files()
     page = Page(
         title=title_of(run),
-        description=" · ".join(text for text in (experiment.description, topology.description) if text),
+        description=describe(spec),
         status=summary.status,
         verdict=_verdict(summary),
         verdicts=list(_verdicts(summary)),
@@ -98,11 +91,21 @@ def make_report(run: RunDirectory, progress: PageProgress) -> Path:
     return run.write_report(render(page), gallery.files)
 
 
+def describe(spec: Spec) -> str:
+    """Return the descriptions of the experiment and of the topology, as far as the files have them."""
+    return " · ".join(filter(None, (spec.experiment.description, spec.topology.description)))
+
+
 def charts_of(run: RunDirectory) -> list[Chart]:
     """Return the figures of the report, not yet painted. Raises the same errors as `make_report`."""
-    spec = load(*run.resolved_inputs).spec
-    evidence = gather(run, spec, run.plan().intent, run.summary())
+    spec, evidence = read_data(run)
     return list(draw_run(evidence, spec.experiment.plots))
+
+
+def read_data(run: RunDirectory) -> tuple[Spec, RunData]:
+    """Return the inputs of a run, and its data for figures. Raises MprunError."""
+    spec = load(*run.resolved_inputs).spec
+    return spec, gather(run, spec, run.plan().intent, run.summary())
 
 
 def gather(run: RunDirectory, spec: Spec, intent: Intent, summary: Summary) -> RunData:

@@ -121,7 +121,7 @@ def draw(study: Study, plot: Plot, number: int) -> Chart | None:
         plot.title or _title(plot, others),
     )
     if form == "heat":
-        return _heat(words, caption, (along, up), panels, study, plot)
+        return _heat(words, caption, (along, up), panels, plot)
     return Chart(*words, caption, form, along, up, tuple(panels))
 
 
@@ -151,7 +151,6 @@ def _heat(
     caption: str,
     axes: tuple[ChartAxis, ChartAxis],
     panels: Sequence[Panel],
-    study: Study,
     plot: Plot,
 ) -> Chart:
     """Return a heat map: a row for each series, a column for each value of `over`. A missing cell is empty."""

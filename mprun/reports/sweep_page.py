@@ -15,11 +15,11 @@ from mprun.model.scalar import spell_scalar, spell_values
 from mprun.model.sweep_files import CellRepeat, CellSummary, SweepRecord, SweepSummary
 from mprun.model.units import format_measured
 from mprun.reports.figure import Chart
-from mprun.reports.gallery import Gallery, draw_topology
+from mprun.reports.gallery import Gallery, PageProgress, draw_topology
 from mprun.reports.messages import join_messages
 from mprun.reports.metrics import choose_metrics, format_mean, list_expectations
 from mprun.reports.page import ExpectationRow, Grid, Page, PageRow, Tile, render
-from mprun.reports.run_page import WORDS, PageProgress
+from mprun.reports.run_page import WORDS, describe
 from mprun.reports.sweep_figures import Study, draw_sweep, lacking
 from mprun.sweeps.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
@@ -47,9 +47,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: PageProgress, confidence:
     notes = list(lacking(study, plots))
     progress("drawing the network", 0.05)
     description, drawn = _describe(sweep, gallery)
-    for number, chart in enumerate(charts):
-        progress(f"drawing {chart.title}", (number + 1) / (len(charts) + 1))
-        gallery.add(chart)
+    gallery.add_all(charts, progress)
     page = Page(
         title=record.title,
         description=description,
@@ -104,7 +102,7 @@ def _describe(sweep: SweepDirectory, gallery: Gallery) -> tuple[str, list[str]]:
         return "", ["The network is not drawn: no run has kept its inputs."]
     spec = load(*first.run.resolved_inputs).spec
     notes = list(draw_topology(spec, gallery, "The links and their properties in the first cell."))
-    return " · ".join(text for text in (spec.experiment.description, spec.topology.description) if text), notes
+    return describe(spec), notes
 
 
 def _verdict(summary: SweepSummary) -> str:

@@ -29,8 +29,8 @@ from mprun.machine.scratch import scratch
 from mprun.machine.version import code_digest
 from mprun.metrics.calibration import Calibration, judge
 from mprun.metrics.evidence import Evidence
-from mprun.metrics.network_change import tabulate_changes
 from mprun.metrics.observation import observe
+from mprun.metrics.series import tabulate_changes
 from mprun.metrics.summary import Measured, measure
 from mprun.model.agent_report import AgentReport
 from mprun.model.capabilities import Capabilities

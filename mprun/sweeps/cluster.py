@@ -24,10 +24,10 @@ from mprun.safety.folder import Folder, UnsafeError
 from mprun.sweeps.worker import Job, RunOutcome, perform
 from mprun.workloads.tool import Program
 
-# Of a file that a worker sends back: a capture.
+# The largest file that a worker sends back, which is a capture.
 MOST_FILE_BYTES = 4 << 30
 
-# The largest file that a worker sends back: a capture.
+# How long the scheduler may take to answer.
 ANSWER_S = 30
 
 

@@ -10,7 +10,7 @@ import contextlib
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -119,13 +119,20 @@ def find_finished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Bui
 
 
 def _find(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Build], finished: bool) -> SweepDirectory | None:
-    digest = identify_placed(cells, kernels)
-    for sweep in reversed(list_sweeps(parent)):
-        # a sweep of another format, or a damaged one, cannot be resumed
+    for sweep in find_by_digest(parent, identify_placed(cells, kernels)):
+        # a sweep with a damaged summary cannot be resumed
         with contextlib.suppress(MprunError):
-            if sweep.record.digest == digest and is_finished(sweep) == finished:
+            if is_finished(sweep) == finished:
                 return sweep
     return None
+
+
+def find_by_digest(parent: Path, digest: str) -> Iterator[SweepDirectory]:
+    """Yield the sweeps under `parent` with a digest, newest first. Damaged sweeps are left out."""
+    for sweep in reversed(list_sweeps(parent)):
+        with contextlib.suppress(MprunError):
+            if sweep.record.digest == digest:
+                yield sweep
 
 
 def identify_placed(cells: Sequence[Cell], kernels: Mapping[str, Build]) -> str:

@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from mprun.errors import MprunError
 from mprun.model.permission import Consent
 from mprun.model.run_files import Build
 from mprun.model.sweep_files import SweepRecord
-from mprun.sweeps.execution import Execution, Say, TellProgress, describe, identify_placed
+from mprun.sweeps.execution import Execution, Say, TellProgress, describe, find_by_digest, identify_placed
 from mprun.sweeps.executor import Executor
 from mprun.sweeps.study import Cell
-from mprun.sweeps.sweep_directory import Kept, SweepDirectory, list_sweeps
+from mprun.sweeps.sweep_directory import Kept, SweepDirectory
 from mprun.sweeps.worker import Keep
 
 
@@ -69,7 +67,8 @@ class GrowingSweep:
         if self._directory is None:
             own = identify_placed(self._cells, self._kernels)
             self._digest = hashlib.sha256(f"{own} {self._asked}".encode()).hexdigest()
-            self._directory = self._find() or SweepDirectory.create(self._parent, self._record(), self._inputs)
+            found = next(find_by_digest(self._parent, self._digest), None)
+            self._directory = found or SweepDirectory.create(self._parent, self._record(), self._inputs)
             self._directory.become_latest()
             self._hold(self._directory)
         # also for a sweep that is continued: its further cells are added again
@@ -80,11 +79,3 @@ class GrowingSweep:
 
     def _record(self) -> SweepRecord:
         return describe(self._cells, self._kernels, self._digest)
-
-    def _find(self) -> SweepDirectory | None:
-        for sweep in reversed(list_sweeps(self._parent)):
-            # a damaged sweep, or one of another format, cannot be continued
-            with contextlib.suppress(MprunError):
-                if sweep.record.digest == self._digest:
-                    return sweep
-        return None

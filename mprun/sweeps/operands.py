@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mprun.errors import MprunError, SpecError
 from mprun.inputs import load
 from mprun.inputs.traffic import owned_metrics
-from mprun.metrics.across import judge_across
-from mprun.metrics.cells import CellRun
+from mprun.metrics.cells import CellRun, judge_across
 from mprun.metrics.comparison import Side, differing_lines, differing_values, unmatched
 from mprun.model.metric import Metric, find_metric, metrics_of
 from mprun.model.problem import name_nearest

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mprun.compile.variation import derive_seed, draw
 from mprun.inputs.matrix_cells import PLACES, CellValues
@@ -19,7 +19,7 @@ from mprun.inputs.writer import write_experiment, write_topology
 from mprun.model.codec import PLAIN, canonical_json
 from mprun.model.engine_name import EngineChoice, EngineName
 from mprun.model.scalar import Scalar, spell_scalar, spell_values
-from mprun.model.spec import Spec
+from mprun.model.spec import Repeat, Spec
 from mprun.safety.text import slug
 from mprun.sweeps.cell_progress import describe_repeat
 
@@ -77,6 +77,21 @@ class Task:
     @property
     def seed(self) -> int:
         return self.spec.experiment.seed
+
+
+def as_case(loaded: Loaded, values: CellValues, **changes: Any) -> Loaded:
+    """Return what one run of a question reads: the files with these values of axes, and changes of the experiment.
+
+    The run is not repeated, and is no search itself.
+    """
+    own = loaded.spec.experiment
+    experiment = replace(own, repeat=Repeat(vary=own.vary), across=(), search=None, **changes)
+    spec = replace(loaded.spec, experiment=experiment)
+
+    def reseed(seed: int) -> Spec:
+        return replace(spec, experiment=replace(experiment, seed=seed))
+
+    return replace(loaded, spec=spec, values=values, reseed=reseed)
 
 
 def make_cells(inputs: Iterable[Loaded], engine: EngineChoice, kernel: str) -> tuple[Cell, ...]:

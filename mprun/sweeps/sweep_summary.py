@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mprun.metrics.across import judge_across
-from mprun.metrics.cells import INCOMPLETE, CellRun, doubt, sum_up, tabulate
+from mprun.metrics.cells import INCOMPLETE, CellRun, doubt, judge_across, sum_up, tabulate
 from mprun.model.sweep_files import RunCounts, SweepRecord, SweepStatus, SweepSummary
 from mprun.runs.run_directory import make_frame
 from mprun.sweeps.cell_progress import CellProgress, say_progress, spell_progress
@@ -29,9 +28,9 @@ def read_summary(sweep: SweepDirectory) -> SweepSummary:
 
 
 def read_table(sweep: SweepDirectory) -> polars.DataFrame:
-    """Return a table with a row for each run:
+    """Return the table `tables/cells.parquet`, or else a table of the finished runs. It has a row for each run.
 
-    `tables/cells.parquet`, or else of the finished runs. Raises MprunError.
+    Raises MprunError.
     """
     if sweep.has_summary:
         return sweep.table()

@@ -11,21 +11,21 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 
 from mprun.inputs.keys.file_model import refuse
 from mprun.inputs.keys.own_output import MOST_OWN, MetricEntry, TableEntry
-from mprun.inputs.keys.traffic_entry import PositiveTime, ServedEntry
+from mprun.inputs.keys.traffic_entry import PositiveTime
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, Metric
-from mprun.model.plan import COMPUTE_S, TIMEOUT_NS, Process, Ready
+from mprun.model.plan import COMPUTE_S, TIMEOUT_NS, Ready
 from mprun.model.problem import ValuePath
-from mprun.model.spec import Attachment, Flow
+from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S
-from mprun.workloads import own_program
+from mprun.workloads import own_program, tool
 from mprun.workloads.own_program import (
     MOST_LOG_BYTES,
     CommandWords,
@@ -37,23 +37,21 @@ from mprun.workloads.own_program import (
 )
 from mprun.workloads.own_result import NotFound, read_tables, read_values
 from mprun.workloads.own_result import own_metrics as own_metrics
-from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Work, kept, mptcp_environment
+from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Work
 
 PROGRAMS: dict[str, Program] = {}
 PROGRAM = f"{engine_paths.PROGRAMS}/until.py"
 PORTS = 1
 METRICS = {
     "time": Metric("time", "time from the start of the command to its end", better="lower"),
-    "retransmits": Metric(
-        "count", "segments sent again by the client, on all subflows", ("mptcp",), over="sum", better="lower"
-    ),
+    "retransmits": tool.total("count", "segments sent again by the client, on all subflows", ("mptcp",), "lower"),
     **OF_CONNECTIONS,
 }
 
 KEY_LOG = "keys.log"
 
 
-class Entry(ServedEntry):
+class Entry(own_program.AttachedEntry):
     """Any command, given as a list of words and run without a shell."""
 
     tool: Literal["exec"] = Field(description="The tool.")
@@ -120,8 +118,6 @@ class Entry(ServedEntry):
         [], description="Tables of the run from CSV files that the programs leave in `{files}`."
     )
 
-    _attached: tuple[Attachment, ...] = PrivateAttr(())
-
     @model_validator(mode="after")
     def _agree(self) -> Entry:
         problems: dict[ValuePath, str] = {}
@@ -157,11 +153,6 @@ class Entry(ServedEntry):
     def attachments(self) -> dict[ValuePath, tuple[str, str | None]]:
         return own_program.attachments(self.files)
 
-    def with_attachments(self, attachments: Sequence[Attachment]) -> Self:
-        entry = self.model_copy()
-        entry._attached = tuple(attachments)
-        return entry
-
     def named_words(self) -> dict[ValuePath, str]:
         return own_program.named_words(command=self.command, server=self.server, build=self.build)
 
@@ -170,8 +161,6 @@ class Entry(ServedEntry):
         del options["files"]
         if not self.environment:
             del options["environment"]
-        if self._attached:
-            options["attachments"] = own_program.describe_attachments(self._attached)
         if self.server is None or self.ready is not None:
             del options["listens"]
         for kind in ("metrics", "tables"):
@@ -187,44 +176,28 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     known = known_values(flow, ends)
     own: Any = flow.options.get("environment", {})
     ours = own_environment(flow, known, KEY_LOG)
-    environment = {**ours, **own, **mptcp_environment(flow, capabilities)}
+    environment = {**ours, **own, **tool.mptcp_environment(flow, capabilities)}
     folder = known.get("inputs")
-    keeps = (kept(flow, KEY_LOG),)
-    compute_ns: Any = flow.options.get("compute_ns", COMPUTE_S * NS_PER_S)
-    client = Process(
-        name=flow.name,
-        node=_node(flow),
-        argv=(*_watcher(flow), *started_in(folder, fill(_words(flow, "command"), known))),
-        role="flow",
-        env=environment,
-        is_endless=flow.duration_ns is not None,
-        keeps=keeps,
-        most_log_bytes=MOST_LOG_BYTES,
-        compute_s=compute_ns // NS_PER_S,
-        is_foreign=True,
-    )
+    both = {
+        "env": environment,
+        "keeps": (tool.kept(flow, KEY_LOG),),
+        "most_log_bytes": MOST_LOG_BYTES,
+        "compute_s": tool.options_of(flow).get("compute_ns", COMPUTE_S * NS_PER_S) // NS_PER_S,
+        "is_foreign": True,
+    }
+    argv = (*_watcher(flow), *started_in(folder, fill(_words(flow, "command"), known)))
+    client = tool.make_client(flow, argv, is_endless=flow.duration_ns is not None, **both)
+    client = replace(client, node=_node(flow))
     preparations = tuple(prepare(flow, _words(flow, "build"), known, {**ours, **own}))
     if "server" not in flow.options:
         return Work(clients=(client,), preparations=preparations)
-    kind: Literal["udp", "port"] = "udp" if flow.protocol == "udp" else "port"
     ready = None
     if "ready" in flow.options:
         ready = Ready("output", str(flow.options["ready"]))
     elif flow.options["listens"] and flow.protocol != "sctp":
-        ready = Ready(kind, str(ends.port))
-    server = Process(
-        name=f"{flow.name}.server",
-        node=flow.destination,
-        argv=started_in(folder, fill(_words(flow, "server"), known)),
-        role="server",
-        env=environment,
-        ready=ready,
-        keeps=keeps,
-        most_log_bytes=MOST_LOG_BYTES,
-        compute_s=compute_ns // NS_PER_S,
-        is_foreign=True,
-    )
-    return Work(clients=(client,), servers=(server,), preparations=preparations)
+        ready = Ready("udp" if flow.protocol == "udp" else "port", str(ends.port))
+    server = tool.make_server(flow, started_in(folder, fill(_words(flow, "server"), known)), ready, **both)
+    return Work((client,), (server,), preparations)
 
 
 def commands(flow: Flow) -> tuple[str, ...]:
@@ -245,8 +218,7 @@ def _node(flow: Flow) -> str:
 
 
 def _words(flow: Flow, which: str) -> Sequence[str]:
-    words: Any = flow.options.get(which, ())
-    return tuple(words)
+    return tuple(tool.options_of(flow).get(which, ()))
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:

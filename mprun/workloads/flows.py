@@ -32,20 +32,8 @@ from mprun.model.plan import File, Process, Ready
 from mprun.model.problem import ValuePath, tell_unknown
 from mprun.model.spec import Flow
 from mprun.model.units import PERCENT_PATTERN, TIME, VOLUME, parse_ratio
-from mprun.workloads.time_limit import TimeLimit
-from mprun.workloads.tool import (
-    PYTHON,
-    Endpoints,
-    Outputs,
-    Program,
-    Result,
-    Table,
-    Work,
-    kept,
-    percentile,
-    read_records,
-    temporary,
-)
+from mprun.workloads import tool
+from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Table, TimeLimit, Work
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 1
@@ -60,14 +48,14 @@ CLASSES = {
 COUNTED = ("retransmits", "losses", "timeouts", "handshake_losses")
 METRICS = {
     **delays("completion", "time from the beginning of a flow until its receiver has read all of it"),
-    "flows": Metric("count", "flows that began", over="sum"),
-    "bytes": Metric("size", "payload of the flows that were completed", over="sum"),
-    "retransmits": Metric("count", "segments that the initial subflows sent again", over="sum", better="lower"),
-    "losses": Metric(
-        "count", "segments sent again that the receiver did not have already (RFC 2883)", over="sum", better="lower"
+    "flows": tool.total("count", "flows that began"),
+    "bytes": tool.total("size", "payload of the flows that were completed"),
+    "retransmits": tool.total("count", "segments that the initial subflows sent again", better="lower"),
+    "losses": tool.total(
+        "count", "segments sent again that the receiver did not have already (RFC 2883)", better="lower"
     ),
-    "timeouts": Metric("count", "retransmission timeouts of established connections", over="sum", better="lower"),
-    "handshake_losses": Metric("count", "handshakes that were lost in either direction", over="sum", better="lower"),
+    "timeouts": tool.total("count", "retransmission timeouts of established connections", better="lower"),
+    "handshake_losses": tool.total("count", "handshakes that were lost in either direction", better="lower"),
     "missed": Metric(
         "ratio",
         "share of the flows that were completed after the deadline, if there is one",
@@ -152,41 +140,20 @@ def check_distribution(sizes: Sequence[int], shares: Sequence[float]) -> None:
         raise ValueError("is no distribution: sizes and shares rise from row to row, shares from 0% to 100%")
 
 
-_RANGE_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "min": {
-            **VOLUME_SCHEMA,
-            "description": "The smallest size. All sizes between `min` and `max` are equally likely.",
-        },
-        "max": {**VOLUME_SCHEMA, "description": "The largest size."},
-    },
-    "required": ["min", "max"],
-    "additionalProperties": False,
-}
-_POINTS_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "sizes": {
-            "type": "array",
-            "items": VOLUME_SCHEMA,
-            "description": "The sizes of the distribution in rising order.",
-        },
-        "shares": {
-            "type": "array",
-            "items": {"type": "string", "pattern": PERCENT_PATTERN},
-            "description": "For each size, the share of flows that are not larger.",
-        },
-    },
-    "required": ["sizes", "shares"],
-    "additionalProperties": False,
-}
-_FILE_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"file": {"type": "string", "description": "A CSV file with the header 'size,share'."}},
-    "required": ["file"],
-    "additionalProperties": False,
-}
+def _key(description: str, **schema: Any) -> dict[str, Any]:
+    return {**schema, "description": description}
+
+
+_RANGE_SCHEMA = tool.mapping_schema(
+    min=_key("The smallest size. All sizes between `min` and `max` are equally likely.", **VOLUME_SCHEMA),
+    max=_key("The largest size.", **VOLUME_SCHEMA),
+)
+_FILE_SCHEMA = tool.mapping_schema(file=_key("A CSV file with the header 'size,share'.", type="string"))
+_SHARE_SCHEMA = {"type": "string", "pattern": PERCENT_PATTERN}
+_POINTS_SCHEMA = tool.mapping_schema(
+    sizes=_key("The sizes of the distribution in rising order.", type="array", items=VOLUME_SCHEMA),
+    shares=_key("For each size, the share of flows that are not larger.", type="array", items=_SHARE_SCHEMA),
+)
 _SIZE_SCHEMA: dict[str, Any] = {
     "oneOf": [VOLUME_SCHEMA, {"enum": list(DISTRIBUTIONS)}, _RANGE_SCHEMA, _FILE_SCHEMA, _POINTS_SCHEMA]
 }
@@ -337,8 +304,7 @@ def _read_rows(
 
 
 def _last_ns(flow: Flow) -> int:
-    starts_ns: Any = flow.options.get("starts_ns", [0])
-    return flow.duration_ns or max(starts_ns)
+    return flow.duration_ns or max(tool.options_of(flow).get("starts_ns", [0]))
 
 
 TIME_LIMIT = TimeLimit(60, _last_ns)
@@ -346,34 +312,19 @@ TIME_LIMIT = TimeLimit(60, _last_ns)
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return the receiver, which listens until the end of the run, and the sender with its schedule."""
-    options: Mapping[str, Any] = flow.options
     shared = {
         "address": ends.destination_address,
         "port": ends.port,
         "protocol": flow.protocol,
         "congestion": flow.congestion or "",
-        "request_bytes": options.get("request_bytes"),
+        "request_bytes": flow.options.get("request_bytes"),
     }
-    file = kept(flow, RECEIVED)
-    taking = File(temporary(flow, "receive.json"), json.dumps({**shared, "record": file}))
-    receiver = Process(
-        name=f"{flow.name}.server",
-        node=flow.destination,
-        argv=(*PYTHON, PROGRAM, "receive", taking.path),
-        role="server",
-        ready=Ready("port", str(ends.port)),
-        files=(taking,),
-        keeps=(file,),
-    )
-    sending = File(temporary(flow, "send.json"), json.dumps({**shared, "name": flow.name, **_schedule(flow)}))
-    sender = Process(
-        name=flow.name,
-        node=flow.source,
-        argv=(*PYTHON, PROGRAM, "send", sending.path),
-        role="flow",
-        files=(sending,),
-    )
-    return Work(clients=(sender,), servers=(receiver,))
+    file, ready = tool.kept(flow, RECEIVED), Ready("port", str(ends.port))
+    taking = File(tool.temporary(flow, "receive.json"), json.dumps({**shared, "record": file}))
+    receiving = (*PYTHON, PROGRAM, "receive", taking.path)
+    receiver = tool.make_server(flow, receiving, ready, files=(taking,), keeps=(file,))
+    sending = File(tool.temporary(flow, "send.json"), json.dumps({**shared, "name": flow.name, **_schedule(flow)}))
+    return Work((tool.make_client(flow, (*PYTHON, PROGRAM, "send", sending.path), files=(sending,)),), (receiver,))
 
 
 def join(processes: Sequence[Process]) -> Process:
@@ -387,7 +338,7 @@ def join(processes: Sequence[Process]) -> Process:
 
 def _schedule(flow: Flow) -> dict[str, Any]:
     """Return the start times and sizes of a flow in the format of `mprun.agent.programs.flows`."""
-    options: Mapping[str, Any] = flow.options
+    options = tool.options_of(flow)
     if "starts_ns" in options:
         return {name: options[name] for name in ("starts_ns", "sizes_bytes")}
     drawn = {name: options[name] for name in ("arrivals", "interval_ns")} | {"duration_ns": flow.duration_ns}
@@ -439,7 +390,7 @@ class Received:
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
     """Return each flow's start at its sender and end at its receiver. A flow without an end is an error."""
-    records = read_records(outputs, RECEIVED, _RECORD)
+    records = tool.read_records(outputs, RECEIVED, _RECORD)
     if records is None:
         return Result(error="the receiver's record is missing or not whole")
     received = {one.number: one for one in (Received(*record) for record in records)}
@@ -500,18 +451,14 @@ def _gather_queries(flows: Sequence[Flow], results: Sequence[Result]) -> Table:
         table: Table = result.tables.get("flows", {"sequence": [], "start_ns": [], "completion_ns": []})
         for sequence, *times in zip(table["sequence"], table["start_ns"], table["completion_ns"], strict=True):
             parts.setdefault((flow.source, sequence), []).append((*times, flow.destination))
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("host", "sequence", "start_ns", "parts", "completion_ns", "last")
-    }
+    rows = []
     for (host, sequence), some in sorted(parts.items()):
         first_ns = min(start_ns for start_ns, _, _ in some)
         ends = [(start_ns + delay_ns, name) for start_ns, delay_ns, name in some if delay_ns is not None]
         is_whole = len(ends) == len(some)
         end_ns, last = max(ends) if is_whole else (None, None)
-        row = (host, sequence, first_ns, len(some), None if end_ns is None else end_ns - first_ns, last)
-        for column, value in zip(columns.values(), row, strict=True):
-            column.append(value)
-    return columns
+        rows.append((host, sequence, first_ns, len(some), None if end_ns is None else end_ns - first_ns, last))
+    return tool.tabulate(("host", "sequence", "start_ns", "parts", "completion_ns", "last"), rows)
 
 
 def _classify(classes: Sequence[str | None]) -> dict[str, float]:
@@ -533,18 +480,18 @@ def _distribute(delays_ns: Sequence[int]) -> dict[str, Table]:
     if not delays_ns:
         return {}
     ordered, shares = sorted(delays_ns), [percent / 100 for percent in range(101)]
-    return {"completions": {"share": shares, "completion_ns": [round(percentile(ordered, share)) for share in shares]}}
+    return {
+        "completions": {"share": shares, "completion_ns": [round(tool.percentile(ordered, share)) for share in shares]}
+    }
 
 
 def _table(flow: Flow, sent: Sequence[Sent], received: Mapping[int, Received], zero_ns: int) -> dict[str, list[Any]]:
     """Return a row for each flow by number. An incomplete flow has neither completion nor class."""
-    columns: dict[str, list[Any]] = {
-        name: []
-        for name in (
-            *("sequence", "start_ns", "size_bytes", "connect_ns", "completion_ns", "retransmits"),
-            *("losses", "timeouts", "handshake_losses", "class", "local_port"),
-        )
-    }
+    names = (
+        *("sequence", "start_ns", "size_bytes", "connect_ns", "completion_ns", "retransmits"),
+        *("losses", "timeouts", "handshake_losses", "class", "local_port"),
+    )
+    rows = []
     asks = "request_bytes" in flow.options
     for one in sent:
         other = received.get(one.number, Received(one.number, 0, 0, 0, 0, 0))
@@ -556,13 +503,9 @@ def _table(flow: Flow, sent: Sequence[Sent], received: Mapping[int, Received], z
         timeouts = max(0, one.timeouts + other.timeouts - one.refused)
         connect_ns = one.connected_ns - one.start_ns if one.connected_ns else None
         kind = None if completion_ns is None else _class_of(losses, timeouts, one.refused)
-        row = (
-            *(one.number + 1, one.start_ns - zero_ns, one.size, connect_ns, completion_ns, retransmits),
-            *(losses, timeouts, one.refused, kind, one.port),
-        )
-        for column, value in zip(columns.values(), row, strict=True):
-            column.append(value)
-    return columns
+        times = (one.start_ns - zero_ns, one.size, connect_ns, completion_ns)
+        rows.append((one.number + 1, *times, retransmits, losses, timeouts, one.refused, kind, one.port))
+    return tool.tabulate(names, rows)
 
 
 def _class_of(losses: int, timeouts: int, refused: int) -> str:

@@ -25,30 +25,22 @@ from mprun.model.plan import Process, Ready
 from mprun.model.problem import ValuePath
 from mprun.model.spec import Flow, Protocol
 from mprun.model.units import NS_PER_S, SIZE, TIME
+from mprun.workloads import tool
 from mprun.workloads.account import tell_iperf3
-from mprun.workloads.time_limit import TimeLimit, transfer_ns
-from mprun.workloads.tool import LENGTH, Endpoints, Outputs, Portion, Program, Result, Table, Work, mptcp_environment
+from mprun.workloads.tool import LENGTH, Endpoints, Outputs, Portion, Program, Result, Table, TimeLimit, Work
 
 PROGRAMS = {"iperf3": Program("iperf3", "--version")}
 PORTS = 1
 TCP: tuple[Protocol, ...] = ("tcp", "mptcp")
 METRICS = {
-    "goodput": Metric(
-        "rate", "payload that the receiver's program got, divided by the flow's time", over="sum", better="higher"
-    ),
-    "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
-    "retransmits": Metric("count", "segments that all subflows sent again", TCP, over="sum", better="lower"),
+    "goodput": tool.goodput("payload that the receiver's program got, divided by the flow's time"),
+    "bytes": tool.total("size", "payload that the receiver's program got"),
+    "retransmits": tool.total("count", "segments that all subflows sent again", TCP, "lower"),
     "loss": Metric("ratio", "share of the packets that did not arrive", ("udp",), better="lower"),
-    "goodput.back": Metric(
-        "rate", "for a bidirectional flow, the goodput from its destination to its source", over="sum", better="higher"
-    ),
-    "bytes.back": Metric("size", "for a bidirectional flow, the payload that its source got", over="sum"),
-    "retransmits.back": Metric(
-        "count",
-        "for a bidirectional flow, the segments that its destination sent again",
-        TCP,
-        over="sum",
-        better="lower",
+    "goodput.back": tool.goodput("for a bidirectional flow, the goodput from its destination to its source"),
+    "bytes.back": tool.total("size", "for a bidirectional flow, the payload that its source got"),
+    "retransmits.back": tool.total(
+        "count", "for a bidirectional flow, the segments that its destination sent again", TCP, "lower"
     ),
     "loss.back": Metric(
         "ratio", "for a bidirectional flow, the loss in the direction to its source", ("udp",), better="lower"
@@ -71,13 +63,6 @@ MOST_UDP_BYTES = 65_507
 MOST_BLOCK_BYTES = 1 << 20
 
 
-def _parse_whole_seconds(value: object) -> int:
-    duration_ns = TIME.parse(value)
-    if duration_ns == 0 or duration_ns % NS_PER_S:
-        raise ValueError(f"iperf3 counts whole seconds from 1s on, not {TIME.render(duration_ns)}: write '10s'")
-    return duration_ns
-
-
 def _parse_omitted(value: object) -> int:
     omitted_ns = TIME.parse(value)
     if omitted_ns % NS_PER_S:
@@ -92,7 +77,7 @@ def _parse_block(value: object) -> int:
     return block_bytes
 
 
-WholeSeconds = Annotated[int, PlainValidator(_parse_whole_seconds), WithJsonSchema(TIME_SCHEMA)]
+WholeSeconds = Annotated[int, PlainValidator(tool.parse_whole_seconds("iperf3")), WithJsonSchema(TIME_SCHEMA)]
 Omitted = Annotated[int, PlainValidator(_parse_omitted), WithJsonSchema(TIME_SCHEMA)]
 Block = Annotated[int, PlainValidator(_parse_block), WithJsonSchema(SIZE_SCHEMA)]
 
@@ -154,9 +139,7 @@ class Entry(ServedEntry):
                 problems[("rate",)] = "is missing: write 'rate: 10mbit', as UDP has no rate of its own"
             if self.length_bytes is not None and self.length_bytes > MOST_UDP_BYTES:
                 problems[("length",)] = f"is more than fits into a UDP packet: write '{MOST_UDP_BYTES}bytes' or less"
-            if self.congestion is not None:
-                problems[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
-        if self.protocol == "sctp" and self.congestion is not None:
+        if self.protocol in ("udp", "sctp") and self.congestion is not None:
             problems[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
         if self.duration is None and self.size_bytes is None:
             problems[("duration",)] = "is missing: write 'duration: 10s', or how much, as in 'size: 100mb'"
@@ -176,14 +159,13 @@ class Entry(ServedEntry):
         return self
 
     def options(self) -> dict[str, object]:
-        omit = {} if self.omit is None else {"omit": {"start_ns": self.omit.start_ns, "end_ns": self.omit.end_ns}}
-        options = super().options() | omit
+        options = super().options() | ({} if self.omit is None else {"omit": self.omit.model_dump()})
         # left out if false: digests of files without this key do not contain it
         return options if self.bidirectional else {n: value for n, value in options.items() if n != "bidirectional"}
 
 
 def _work_ns(flow: Flow) -> int:
-    return transfer_ns(int(str(flow.options["size_bytes"]))) if flow.duration_ns is None else flow.duration_ns
+    return tool.transfer_ns(tool.options_of(flow)["size_bytes"]) if flow.duration_ns is None else flow.duration_ns
 
 
 # A client also connects, drains queues and exchanges results.
@@ -197,26 +179,19 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 def _server(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
     argv = ("iperf3", "--server", "--one-off", "--json", "--port", str(ends.port), *_mptcp_flag(flow, capabilities))
-    return Process(
-        name=f"{flow.name}.server",
-        node=flow.destination,
-        argv=argv,
-        env=_preload(flow, capabilities, receives=not flow.options.get("reverse")),
-        role="server",
-        ready=Ready("port", str(ends.port)),
-        needs=_needs(flow),
-    )
+    environment = _preload(flow, capabilities, receives=not flow.options.get("reverse"))
+    return tool.make_server(flow, argv, Ready("port", str(ends.port)), env=environment, needs=_needs(flow))
 
 
 def _client(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
-    options: Mapping[str, Any] = flow.options
+    options = tool.options_of(flow)
     argv = ["iperf3", "--client", ends.destination_address, "--port", str(ends.port)]
     if flow.duration_ns is None:
         argv += ["--bytes", str(options["size_bytes"])]
     else:
         argv += ["--time", f"{flow.duration_ns / 1e9:g}"]
     argv += ["--json", "--get-server-output"]
-    argv += [f"--{name}" for name in ("reverse",) if options.get(name)]
+    argv += ["--reverse"] if options.get("reverse") else []
     argv += ["--bidir"] if options.get("bidirectional") else []
     if flow.protocol == "udp":
         argv += ["--udp", "--pacing-timer", str(_pacing_us(options))]
@@ -232,14 +207,9 @@ def _client(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
         argv += ["--congestion", flow.congestion]
     if options.get("parallel", 1) != 1:
         argv += ["--parallel", str(options["parallel"])]
-    return Process(
-        name=flow.name,
-        node=flow.source,
-        argv=(*argv, *_mptcp_flag(flow, capabilities)),
-        env=_preload(flow, capabilities, receives=bool(options.get("reverse") or options.get("bidirectional"))),
-        role="flow",
-        needs=_needs(flow),
-    )
+    receives = bool(options.get("reverse") or options.get("bidirectional"))
+    argv += _mptcp_flag(flow, capabilities)
+    return tool.make_client(flow, argv, env=_preload(flow, capabilities, receives), needs=_needs(flow))
 
 
 def _needs(flow: Flow) -> tuple[str, ...]:
@@ -260,7 +230,7 @@ def _mptcp_flag(flow: Flow, capabilities: Capabilities) -> tuple[str, ...]:
 
 
 def _preload(flow: Flow, capabilities: Capabilities, receives: bool) -> dict[str, str]:
-    wrapped = {} if capabilities.iperf3_speaks_mptcp else mptcp_environment(flow, capabilities)
+    wrapped = {} if capabilities.iperf3_speaks_mptcp else tool.mptcp_environment(flow, capabilities)
     libraries = list(wrapped.values())
     if receives and capabilities.bulk_library:
         libraries.append(capabilities.bulk_library)
@@ -285,7 +255,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         ways = list(_ways(flow, report, outputs))
         values = {f"{name}{way.suffix}": value for way in ways for name, value in _values(flow, report, way).items()}
         portions = {
-            f"goodput{way.suffix}": [_portion(i, way.begin_ns) for i in _steady(flow, way.intervals)] for way in ways
+            f"goodput{way.suffix}": [Portion.of_interval(i, way.begin_ns) for i in _steady(flow, way.intervals)]
+            for way in ways
         }
         protocol = report["start"]["test_start"]["protocol"]
         ports = tuple(int(c["local_port"]) for c in report["start"]["connected"]) if protocol == "TCP" else ()
@@ -321,13 +292,14 @@ _Moments = Iterable[Iterable[tuple[int, int]]]
 class _Way:
     """A direction of a test.
 
+    - is_back: the data goes to the flow's source.
     - suffix: of its metrics.
     - key: the suffix of the names in the report's end.
     - intervals: the receiver's counts.
     - begin_ns: the time zero of the intervals, from time zero of the run.
     """
 
-    name: str
+    is_back: bool
     suffix: str
     key: str
     intervals: Sequence[Mapping[str, Any]]
@@ -345,15 +317,16 @@ def _ways(flow: Flow, report: Mapping[str, Any], outputs: Outputs) -> Iterator[_
     span = outputs.span(flow.name)
     ended_ns = span[1] - outputs.zero_ns if span else None
 
-    def way(name: str, suffix: str, key: str, intervals: Sequence[Mapping[str, Any]], moments: _Moments) -> _Way:
-        return _Way(name, suffix, key, intervals, _find_begin(moments, intervals, ended_ns))
+    def way(is_back: bool, suffix: str, key: str, intervals: Sequence[Mapping[str, Any]]) -> _Way:
+        begin_ns = _find_begin(received if is_back else sent, intervals, ended_ns)
+        return _Way(is_back, suffix, key, intervals, begin_ns)
 
     if report["start"]["test_start"]["reverse"]:
-        yield way("back", "", "", [i["sum"] for i in report["intervals"]], received)
+        yield way(True, "", "", [i["sum"] for i in report["intervals"]])
         return
-    yield way("forth", "", "", [i["sum"] for i in report["server_output_json"]["intervals"]], sent)
+    yield way(False, "", "", [i["sum"] for i in report["server_output_json"]["intervals"]])
     if any(BACK in i for i in report["intervals"]):
-        yield way("back", ".back", "_bidir_reverse", [i[BACK] for i in report["intervals"]], received)
+        yield way(True, ".back", "_bidir_reverse", [i[BACK] for i in report["intervals"]])
 
 
 def _find_begin(moments: _Moments, intervals: Sequence[Mapping[str, Any]], ended_ns: int | None) -> int:
@@ -388,11 +361,6 @@ def _find_last_state(moments: _Moments) -> int | None:
     return None
 
 
-def _portion(interval: Mapping[str, Any], begin_ns: int) -> Portion:
-    started_ns, ended_ns = (begin_ns + round(interval[end] * 1e9) for end in ("start", "end"))
-    return Portion(started_ns, ended_ns, interval["bytes"])
-
-
 def _values(flow: Flow, report: Mapping[str, Any], way: _Way) -> dict[str, float]:
     """Return the metrics of one direction. loss: the share of the sent packets that did not arrive."""
     counted = _steady(flow, way.intervals)
@@ -415,8 +383,7 @@ def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> list[Mapping[
     """
     if flow.duration_ns is None:
         return list(intervals)
-    omit: Any = flow.options.get("omit", {"start_ns": 0, "end_ns": 0})
-    first_s, last_s = omit["start_ns"] / 1e9, (flow.duration_ns - omit["end_ns"]) / 1e9
+    first_s, last_s = (at_ns / 1e9 for at_ns in tool.steady_span(flow))
     # intervals end when iperf3's timer expires, some time after the whole second
     return [
         i for i in intervals if i["start"] > first_s - MINIMUM_INTERVAL_S and i["end"] < last_s + MINIMUM_INTERVAL_S
@@ -425,10 +392,4 @@ def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> list[Mapping[
 
 def _goodput_table(ways: Sequence[_Way]) -> Table:
     """Return a row for each interval of each direction, with times from time zero."""
-    rows = [(way, i) for way in ways for i in way.intervals]
-    return {
-        "direction": [way.name for way, _ in rows],
-        "start_s": [round(way.begin_ns / 1e9 + i["start"], 9) for way, i in rows],
-        "end_s": [round(way.begin_ns / 1e9 + i["end"], 9) for way, i in rows],
-        "goodput_bit_per_s": [float(i["bits_per_second"]) for _, i in rows],
-    }
+    return tool.tabulate_goodput((way.is_back, i, way.begin_ns) for way in ways for i in way.intervals)

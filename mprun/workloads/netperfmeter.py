@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
@@ -24,36 +24,19 @@ from mprun.inputs.keys.file_model import refuse
 from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, ServedEntry, Size
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, Metric
-from mprun.model.plan import Process, Ready
+from mprun.model.plan import Ready
 from mprun.model.spec import Flow
-from mprun.model.units import NS_PER_S, SIZE, TIME
-from mprun.workloads.time_limit import TimeLimit
-from mprun.workloads.tool import (
-    Endpoints,
-    Movement,
-    Outputs,
-    Portion,
-    Program,
-    Result,
-    Table,
-    Work,
-    kept,
-    mptcp_environment,
-)
+from mprun.workloads import tool
+from mprun.workloads.tool import Endpoints, Movement, Outputs, Portion, Program, Result, Table, TimeLimit, Work
 
 PROGRAMS = {"netperfmeter": Program("netperfmeter")}
 PORTS = 3
 METRICS = {
-    "goodput": Metric(
-        "rate",
-        "payload that the receiver's program got, divided by the time from its first message to its last",
-        over="sum",
-        better="higher",
+    "goodput": tool.goodput(
+        "payload that the receiver's program got, divided by the time from its first message to its last"
     ),
-    "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
-    "retransmits": Metric(
-        "count", "segments that all subflows sent again", ("tcp", "mptcp"), over="sum", better="lower"
-    ),
+    "bytes": tool.total("size", "payload that the receiver's program got"),
+    "retransmits": tool.total("count", "segments that all subflows sent again", ("tcp", "mptcp"), "lower"),
     "loss": Metric("ratio", "share of the messages that did not arrive", ("udp",), better="lower"),
     **OF_CONNECTIONS,
     # of MPTCP by the kernel, of SCTP by the arrival times of messages
@@ -65,7 +48,6 @@ TIME_LIMIT = TimeLimit(120)
 # The payload that fits into a packet of 1500 bytes over SCTP, and nearly so over TCP and UDP. The passive side's socket
 # is always IPv6, and its SCTP leaves room for the longer header.
 DEFAULT_MESSAGE_BYTES, DEFAULT_REVERSE_BYTES = 1452, 1432
-MOST_MESSAGE_BYTES = 65_535
 # The shortest time without arrivals that is reported, in ns.
 STANDSTILL_NS = 10_000_000
 # By default netperfmeter sends larger messages in parts.
@@ -81,18 +63,10 @@ _ARRIVAL = re.compile(r"^\d+ (\d+) [\d.]+ \d+\t\d+ \d+ \d+\t\d+ \d+ \d+\t([\d.-]
 _MESSAGE = re.compile(r"^\d+ (\d+) [\d.]+ (\d+)\t\d+ \d+ \d+\t(\d+) \d+ \d+\t([\d.-]+) [\d.-]+ ([\d.]+)$", re.MULTILINE)
 
 
-def _parse_message(value: object) -> int:
-    size_bytes = SIZE.parse(value)
-    if not 0 < size_bytes <= MOST_MESSAGE_BYTES:
-        raise ValueError(f"{size_bytes} bytes are no message: write '1452bytes', or up to '{MOST_MESSAGE_BYTES}bytes'")
-    return size_bytes
+_parse_seconds = tool.parse_whole_seconds("netperfmeter")
 
 
-def _parse_whole_seconds(value: object) -> int:
-    duration_ns = TIME.parse(value)
-    if duration_ns == 0 or duration_ns % NS_PER_S:
-        raise ValueError(f"netperfmeter counts whole seconds from 1s on, not {TIME.render(duration_ns)}: write '10s'")
-    return duration_ns
+_Message = Annotated[int, PlainValidator(tool.parse_message("1452bytes")), WithJsonSchema(SIZE_SCHEMA)]
 
 
 class Entry(ServedEntry):
@@ -102,7 +76,7 @@ class Entry(ServedEntry):
     protocol: Literal["tcp", "mptcp", "sctp", "udp"] = Field(
         "tcp", description="The transport protocol. `sctp` is the kernel's SCTP."
     )
-    duration: Annotated[int, PlainValidator(_parse_whole_seconds), WithJsonSchema(TIME_SCHEMA)] = Field(
+    duration: Annotated[int, PlainValidator(_parse_seconds), WithJsonSchema(TIME_SCHEMA)] = Field(
         description="The time to send, in whole seconds.", examples=["10s"]
     )
     rate_bit_per_s: FlowRate | None = Field(
@@ -110,7 +84,7 @@ class Entry(ServedEntry):
         alias="rate",
         description="The rate of payload of each connection. `udp` needs it. Default: as fast as possible.",
     )
-    message_bytes: Annotated[int, PlainValidator(_parse_message), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
+    message_bytes: _Message | None = Field(
         None, alias="message", description="The size of a message. Default: 1452bytes, or 1432bytes from the server."
     )
     reverse: bool = Field(False, description="Let the server send and the client receive.")
@@ -150,42 +124,35 @@ class Entry(ServedEntry):
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return the passive side and the active side. The active side leaves the measurements of both."""
-    environment = mptcp_environment(flow, capabilities)
+    environment = tool.mptcp_environment(flow, capabilities)
     port = str(ends.ports[1])
-    server = Process(
-        name=f"{flow.name}.server",
-        node=flow.destination,
-        argv=("netperfmeter", port, "-quiet", "-quiet"),
-        env=environment,
-        role="server",
-        ready=Ready("port", port),
-        needs=("sctp",),
-    )
+    both = {"env": environment, "needs": ("sctp",)}
+    server = tool.make_server(flow, ("netperfmeter", port, "-quiet", "-quiet"), Ready("port", port), **both)
     assert flow.duration_ns is not None
     files = {"-scalar": SCALARS, "-vector": VECTORS, "-config": CONFIGURATION}
-    argv = ["netperfmeter", f"{_bracket(ends.destination_address)}:{port}", "-quiet", "-quiet"]
-    argv += [f"{option}={kept(flow, name)}" for option, name in files.items()]
-    for _ in range(int(str(flow.options.get("parallel", 1)))):
+    argv = ["netperfmeter", f"{tool.bracket(ends.destination_address)}:{port}", "-quiet", "-quiet"]
+    argv += [f"{option}={tool.kept(flow, name)}" for option, name in files.items()]
+    for _ in _streams(flow):
         argv += [f"-{'tcp' if flow.protocol == 'mptcp' else flow.protocol}", _flow_words(flow)]
-    client = Process(
-        name=flow.name,
-        node=flow.source,
-        argv=(*argv, f"-runtime={flow.duration_ns / 1e9:g}"),
-        env=environment,
-        role="flow",
-        keeps=tuple(kept(flow, name) for name in _left(flow)),
-        needs=("sctp",),
-    )
-    return Work(clients=(client,), servers=(server,))
+    argv.append(f"-runtime={flow.duration_ns / 1e9:g}")
+    client = tool.make_client(flow, argv, keeps=tuple(tool.kept(flow, name) for name in _left(flow)), **both)
+    return Work((client,), (server,))
 
 
-def _bracket(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
+def _streams(flow: Flow) -> range:
+    """Return the numbers of the parallel connections of a flow."""
+    return range(tool.options_of(flow).get("parallel", 1))
+
+
+def _name(file: str, side: str, stream: int | None = None) -> str:
+    """Return the name under which netperfmeter writes a file of a side, or of one of its streams."""
+    of_stream = "" if stream is None else f"-{stream:08d}-0000"
+    return file.replace(".", f"-{side}{of_stream}.", 1)
 
 
 def _flow_words(flow: Flow) -> str:
     """Return FLOWSPEC of netperfmeter(1): messages per second and their size, out and in, then options."""
-    options: Mapping[str, Any] = flow.options
+    options = tool.options_of(flow)
     size = options["message_bytes"]
     rate = options["rate_bit_per_s"] / 8 / size if "rate_bit_per_s" in options else 0
     sends, silent = [f"const{rate:.9g}", f"const{size}"], ["const0", "const0"]
@@ -207,10 +174,9 @@ def _left(flow: Flow) -> Iterator[str]:
     """Yield the names of the files that netperfmeter writes. It derives them from the names that it was given."""
     yield CONFIGURATION
     for side in ("active", "passive"):
-        yield SCALARS.replace(".", f"-{side}.", 1)
-        yield VECTORS.replace(".", f"-{side}.", 1)
-        for number in range(int(str(flow.options.get("parallel", 1)))):
-            yield VECTORS.replace(".", f"-{side}-{number:08d}-0000.", 1)
+        yield _name(SCALARS, side)
+        yield _name(VECTORS, side)
+        yield from (_name(VECTORS, side, stream) for stream in _streams(flow))
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
@@ -226,27 +192,28 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     bytes_ = sum(values["Received Bytes"] for values in received)
     length_us = max(v["Last Reception"] for v in received) - min(v["First Reception"] for v in received)
     values = {"bytes": bytes_} | ({"goodput": bytes_ * 8e6 / length_us} if length_us else {})
+    sent = [values for name, values in sender.items() if name.startswith("flow[")]
+    sent_packets = sum(one["Transmitted Packets"] for one in sent)
     arrived_packets = sum(one["Received Packets"] for one in received)
-    sent_packets = sum(v["Transmitted Packets"] for name, v in sender.items() if name.startswith("flow["))
-    if flow.protocol == "udp":
+    is_udp = flow.protocol == "udp"
+    if is_udp:
         values["loss"] = 1 - arrived_packets / sent_packets
-    sent = sum(values["Transmitted Bytes"] for name, values in sender.items() if name.startswith("flow["))
-    ports = _data_ports(flow, outputs) if flow.protocol in ("tcp", "mptcp") else ()
+    side = sides[0]
     return Result(
         values,
-        tables=_read_tables(flow, outputs, sides[0]),
-        server_ports=ports,
-        warnings=tuple(_doubt(flow, sent)),
-        movement=_find_movement(flow, outputs, sides[0], arrived_packets >= sent_packets)
+        tables=_read_tables(flow, outputs, side),
+        server_ports=_data_ports(flow, outputs) if flow.protocol in ("tcp", "mptcp") else (),
+        warnings=tuple(_doubt(flow, sum(one["Transmitted Bytes"] for one in sent))),
+        movement=_find_movement(flow, outputs, side, arrived_packets >= sent_packets)
         if flow.protocol == "sctp"
         else None,
-        portions={"goodput": _find_portions(flow, outputs, sides[0], receiver)} if length_us else {},
-        lost_packets=round(sent_packets - arrived_packets) if flow.protocol == "udp" else 0,
+        portions={"goodput": _find_portions(flow, outputs, side, receiver)} if length_us else {},
+        lost_packets=round(sent_packets - arrived_packets) if is_udp else 0,
     )
 
 
 def _doubt(flow: Flow, sent_bytes: float) -> Iterator[str]:
-    options: Mapping[str, Any] = flow.options
+    options = tool.options_of(flow)
     if "rate_bit_per_s" not in options or not flow.duration_ns:
         return
     asked_mbit = options["rate_bit_per_s"] * options.get("parallel", 1) / 1e6
@@ -260,7 +227,7 @@ def _doubt(flow: Flow, sent_bytes: float) -> Iterator[str]:
 
 def _read_scalars(outputs: Outputs, side: str) -> dict[str, dict[str, float]] | None:
     """Return object (`flow[0]`, `total`) -> name -> value; None if the file is missing."""
-    text = outputs.file(SCALARS.replace(".", f"-{side}.", 1))
+    text = outputs.file(_name(SCALARS, side))
     if text is None:
         return None
     found: dict[str, dict[str, float]] = {}
@@ -276,21 +243,15 @@ def _data_ports(flow: Flow, outputs: Outputs) -> tuple[int, ...]:
 
 def _read_tables(flow: Flow, outputs: Outputs, side: str) -> dict[str, Table]:
     """Return the tables. goodput: a row for each second and stream. messages: a row for each message, if requested."""
-    intervals = _INTERVAL.findall(_read_vector(outputs, VECTORS.replace(".", f"-{side}.", 1)))
+    direction = "back" if flow.options.get("reverse") else "forth"
     rows = [
-        (_from_zero_s(outputs, end_us), float(length), int(stream), int(bytes_))
-        for end_us, length, stream, _, bytes_ in intervals
+        (direction, int(stream), round(end_s - length_s, 9), end_s, int(bytes_) * 8 / length_s)
+        for end_us, length, stream, _, bytes_ in _INTERVAL.findall(_read_vector(outputs, _name(VECTORS, side)))
+        if (length_s := float(length)) > 0
+        for end_s in [_from_zero_s(outputs, end_us)]
     ]
-    rows = [row for row in rows if row[1] > 0]
-    tables: dict[str, Table] = {
-        "goodput": {
-            "direction": ["back" if flow.options.get("reverse") else "forth"] * len(rows),
-            "stream": [stream for _, _, stream, _ in rows],
-            "start_s": [round(end - length, 9) for end, length, _, _ in rows],
-            "end_s": [end for end, _, _, _ in rows],
-            "goodput_bit_per_s": [bytes_ * 8 / length for _, length, _, bytes_ in rows],
-        }
-    }
+    names = ("direction", "stream", "start_s", "end_s", "goodput_bit_per_s")
+    tables: dict[str, Table] = {"goodput": tool.tabulate(names, rows)}
     if flow.options.get("messages"):
         tables["messages"] = _read_messages(flow, outputs, side)
     return tables
@@ -309,9 +270,9 @@ def _find_portions(
     The first portion begins with the stream's first message, and the last one ends with its last message. receiver: the
     scalars of this side.
     """
-    intervals = _INTERVAL.findall(_read_vector(outputs, VECTORS.replace(".", f"-{side}.", 1)))
+    intervals = _INTERVAL.findall(_read_vector(outputs, _name(VECTORS, side)))
     portions = []
-    for stream in range(int(str(flow.options.get("parallel", 1)))):
+    for stream in _streams(flow):
         scalars = receiver.get(f"flow[{stream}]", {})
         if not scalars.get("Received Packets"):
             continue
@@ -331,21 +292,14 @@ def _read_messages(flow: Flow, outputs: Outputs, side: str) -> Table:
 
     netperfmeter leaves out messages that arrive before both sides have begun to measure.
     """
-    table: dict[str, list[float]] = {
-        "stream": [],
-        "time_s": [],
-        "sequence": [],
-        "bytes": [],
-        "delay_ms": [],
-        "jitter_ms": [],
-    }
-    for stream in range(int(str(flow.options.get("parallel", 1)))):
-        text = _read_vector(outputs, VECTORS.replace(".", f"-{side}-{stream:08d}-0000.", 1))
-        for at_us, sequence, bytes_, delay_ms, jitter_ms in _MESSAGE.findall(text):
-            row = (stream, _from_zero_s(outputs, at_us), int(sequence), int(bytes_), float(delay_ms), float(jitter_ms))
-            for column, value in zip(table.values(), row, strict=True):
-                column.append(value)
-    return table
+    rows = (
+        (stream, _from_zero_s(outputs, at_us), int(sequence), int(bytes_), float(delay_ms), float(jitter_ms))
+        for stream in _streams(flow)
+        for at_us, sequence, bytes_, delay_ms, jitter_ms in _MESSAGE.findall(
+            _read_vector(outputs, _name(VECTORS, side, stream))
+        )
+    )
+    return tool.tabulate(("stream", "time_s", "sequence", "bytes", "delay_ms", "jitter_ms"), rows)
 
 
 def _find_movement(flow: Flow, outputs: Outputs, side: str, is_whole: bool) -> Movement | None:
@@ -354,10 +308,8 @@ def _find_movement(flow: Flow, outputs: Outputs, side: str, is_whole: bool) -> M
     is_whole: all messages arrived. If not, the missing messages count as in transit until the end of the flow's time.
     """
     arrivals = []
-    for stream in range(int(str(flow.options.get("parallel", 1)))):
-        for at_us, delay_ms in _ARRIVAL.findall(
-            _read_vector(outputs, VECTORS.replace(".", f"-{side}-{stream:08d}-0000.", 1))
-        ):
+    for stream in _streams(flow):
+        for at_us, delay_ms in _ARRIVAL.findall(_read_vector(outputs, _name(VECTORS, side, stream))):
             at_ns = int(at_us) * 1_000 - outputs.epoch_ns
             arrivals.append((at_ns, at_ns - round(float(delay_ms) * 1e6)))
     if not arrivals:

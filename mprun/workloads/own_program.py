@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from mprun.inputs.keys.file_model import FileModel
+from mprun.inputs.keys.traffic_entry import ServedEntry
 from mprun.model import engine_paths
 from mprun.model.plan import Process
 from mprun.model.problem import ValuePath
@@ -47,6 +48,21 @@ BUILD: Any = Field(
 ENVIRONMENT: Any = Field({}, description="Environment variables of the programs.", examples=[{"LOG_LEVEL": "debug"}])
 
 
+class AttachedEntry(ServedEntry):
+    """An entry whose files go into the run."""
+
+    _attached: tuple[Attachment, ...] = PrivateAttr(())
+
+    def with_attachments(self, attachments: Sequence[Attachment]) -> Self:
+        entry = self.model_copy()
+        entry._attached = tuple(attachments)
+        return entry
+
+    def options(self) -> dict[str, object]:
+        attached = [{"name": one.name, "sha256": one.sha256, "size_bytes": one.size_bytes} for one in self._attached]
+        return super().options() | ({"attachments": attached} if attached else {})
+
+
 def find_problems(
     files: Sequence[ProgramFile],
     build: Sequence[str] | None,
@@ -81,11 +97,6 @@ def attachments(files: Sequence[ProgramFile]) -> dict[ValuePath, tuple[str, str 
         ("files", n): (file, None) if isinstance(file, str) else (file.archive, file.name)
         for n, file in enumerate(files)
     }
-
-
-def describe_attachments(attached: Sequence[Attachment]) -> list[dict[str, object]]:
-    """Return the option `attachments` of a flow."""
-    return [{"name": one.name, "sha256": one.sha256, "size_bytes": one.size_bytes} for one in attached]
 
 
 def _name_of(file: ProgramFile) -> str:

@@ -8,8 +8,7 @@ iputils' ping: `probe`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
@@ -19,12 +18,11 @@ from mprun.inputs.keys.traffic_entry import FlowEntry
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import Metric
-from mprun.model.plan import Process
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_MS, SIZE, TIME
+from mprun.workloads import tool
 from mprun.workloads.probe import read_statistics
-from mprun.workloads.time_limit import TimeLimit
-from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Table, Work
+from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, TimeLimit, Work
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 0
@@ -91,27 +89,20 @@ class Entry(FlowEntry):
 
 
 def _count(flow: Flow) -> int:
-    options: Mapping[str, Any] = flow.options
+    options = tool.options_of(flow)
     return int(options.get("count") or max(1, (flow.duration_ns or 0) // options["interval_ns"]))
 
 
 # In addition to its last interval, a ping starts, and waits 10 s for an answer.
-TIME_LIMIT = TimeLimit(20, lambda flow: _count(flow) * int(str(flow.options["interval_ns"])))
+TIME_LIMIT = TimeLimit(20, lambda flow: _count(flow) * int(tool.options_of(flow)["interval_ns"]))
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return one ping, which the kernel answers. Without a count, it sends as many requests as fit in its duration."""
-    options: Mapping[str, Any] = flow.options
-    interval_ns = options["interval_ns"]
+    options = tool.options_of(flow)
     address = (ends.source_address, ends.destination_address)
-    facts = (f"count={_count(flow)}", f"interval_ns={interval_ns}", f"size={options['size_bytes']}")
-    client = Process(
-        name=flow.name,
-        node=flow.source,
-        argv=(*PYTHON, PROGRAM, *address, *facts),
-        role="flow",
-    )
-    return Work(clients=(client,))
+    facts = (f"count={_count(flow)}", f"interval_ns={options['interval_ns']}", f"size={options['size_bytes']}")
+    return Work((tool.make_client(flow, (*PYTHON, PROGRAM, *address, *facts)),))
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
@@ -121,13 +112,9 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     """
     log = outputs.log(flow.name)
     replies = _REPLY.findall(log)
-    table: Table = {
-        "sequence": [int(number) for _, number, _ in replies],
-        "start_ns": [int(sent_ns) - outputs.zero_ns for sent_ns, _, _ in replies],
-        "rtt_ms": [float(ms) for _, _, ms in replies],
-    }
+    rows = [(int(number), int(sent_ns) - outputs.zero_ns, float(ms)) for sent_ns, number, ms in replies]
     values = read_statistics(log)
-    tables = {"pings": table} if replies else {}
+    tables = {"pings": tool.tabulate(("sequence", "start_ns", "rtt_ms"), rows)} if replies else {}
     said = outputs.log(flow.name, "err").strip().splitlines()
     why = f": {said[-1]}" if said else ""
     if "loss" not in values:

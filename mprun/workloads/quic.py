@@ -10,37 +10,33 @@ programs count what each path carried: payload of STREAM frames, including retra
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, PrivateAttr, WithJsonSchema, WrapValidator, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema, WrapValidator, model_validator
 
 from mprun.inputs.keys.field import VOLUME_SCHEMA, Time, Whole
 from mprun.inputs.keys.file_model import refuse
-from mprun.inputs.keys.traffic_entry import ServedEntry, Size
+from mprun.inputs.keys.traffic_entry import Size
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import Metric, delays
 from mprun.model.problem import ValuePath, tell_unknown
-from mprun.model.spec import Attachment, Flow
+from mprun.model.spec import Flow
 from mprun.model.units import VOLUME
-from mprun.workloads import certificate, own_program, quic_connection, quic_stack
+from mprun.workloads import certificate, own_program, quic_connection, quic_stack, tool
 from mprun.workloads.account import tell_requests
 from mprun.workloads.quic_connection import check_paths as check_paths
 from mprun.workloads.quic_stack import StackEntry
 from mprun.workloads.quic_stack import commands as commands
-from mprun.workloads.time_limit import TimeLimit
-from mprun.workloads.tool import Endpoints, Outputs, Portion, Program, Result, Table, Work
+from mprun.workloads.tool import Endpoints, Outputs, Portion, Program, Result, Table, TimeLimit, Work
 
 PORTS = 1
 PROGRAMS: Mapping[str, Program] = {}
 METRICS = {
-    "goodput": Metric(
-        "rate",
-        "bytes of all answers, divided by the time from the first request to the end of the last answer",
-        over="sum",
-        better="higher",
+    "goodput": tool.goodput(
+        "bytes of all answers, divided by the time from the first request to the end of the last answer"
     ),
-    "requests": Metric("count", "requests that were answered", over="sum"),
-    "bytes": Metric("size", "bytes of all answers", over="sum"),
+    "requests": tool.total("count", "requests that were answered"),
+    "bytes": tool.total("size", "bytes of all answers"),
     "completion": Metric(
         "time", "time from the first packet to the end of the last answer, including the handshake", better="lower"
     ),
@@ -64,7 +60,7 @@ def _parse_stack(value: object, _: object) -> str | StackEntry:
 StackChoice = Annotated[quic_connection.StackName | StackEntry, WrapValidator(_parse_stack)]
 
 
-class Entry(ServedEntry):
+class Entry(own_program.AttachedEntry):
     """Requests and answers over QUIC, one after the other or several at a time, on one connection."""
 
     tool: Literal["quic"] = Field(description="The tool.")
@@ -95,8 +91,6 @@ class Entry(ServedEntry):
         description="Keep the events of client and server as qlog: packets, recovery and congestion control.",
     )
 
-    _attached: tuple[Attachment, ...] = PrivateAttr(())
-
     @model_validator(mode="after")
     def _agree(self) -> Entry:
         if self.scheduler is not None and not self.multipath:
@@ -112,8 +106,8 @@ class Entry(ServedEntry):
     def _find_own_problems(self) -> dict[ValuePath, str]:
         """Return the problems of keys that a stack of the user does not have."""
         problems: dict[ValuePath, str] = {}
-        for name in ("request", "think"):
-            if getattr(self, f"{name}_bytes" if name == "request" else f"{name}_ns"):
+        for name, value in (("request", self.request_bytes), ("think", self.think_ns)):
+            if value:
                 problems[(name,)] = "is not known to a stack of your own, which fetches files: remove it"
         if self.requests > quic_stack.MOST_REQUESTS:
             most = quic_stack.MOST_REQUESTS
@@ -124,11 +118,6 @@ class Entry(ServedEntry):
         found = self.stack.attachments() if isinstance(self.stack, StackEntry) else {}
         return {("stack", *path): named for path, named in found.items()}
 
-    def with_attachments(self, attachments: Sequence[Attachment]) -> Self:
-        entry = self.model_copy()
-        entry._attached = tuple(attachments)
-        return entry
-
     def named_words(self) -> dict[ValuePath, str]:
         found = self.stack.named_words() if isinstance(self.stack, StackEntry) else {}
         return {("stack", *path): word for path, word in found.items()}
@@ -137,8 +126,6 @@ class Entry(ServedEntry):
         options = super().options()
         if isinstance(self.stack, StackEntry):
             options["stack"] = self.stack.plain()
-        if self._attached:
-            options["attachments"] = own_program.describe_attachments(self._attached)
         return options
 
 
@@ -151,7 +138,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return a preparation for the certificate, the server (bound to each of its addresses), and the client."""
     if quic_stack.own_stack(flow):
         return quic_stack.work(flow, ends)
-    options: Mapping[str, Any] = flow.options
+    options = tool.options_of(flow)
     asked = {"requests": "requests", "response": "response_bytes", "request": "request_bytes", "think-ns": "think_ns"}
     if options["streams"] > 1:
         asked["streams"] = "streams"
@@ -198,9 +185,5 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
 
 def _requests_table(requests: Sequence[Mapping[str, Any]], offset_ns: int) -> Table:
     """Return a row for each request. Start times count from time zero, which is offset_ns before the client's start."""
-    return {
-        "sequence": [request["number"] + 1 for request in requests],
-        "start_ns": [offset_ns + request["at_ns"] for request in requests],
-        "delay_ns": [request["delay_ns"] for request in requests],
-        "received_bytes": [request["bytes"] for request in requests],
-    }
+    rows = ((one["number"] + 1, offset_ns + one["at_ns"], one["delay_ns"]) for one in requests)
+    return {**tool.tabulate_requests(rows), "received_bytes": [one["bytes"] for one in requests]}

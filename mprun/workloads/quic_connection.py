@@ -21,9 +21,8 @@ from mprun.model.plan import Process, Ready
 from mprun.model.problem import tell_unknown
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_MS
-from mprun.workloads import certificate
-from mprun.workloads.time_limit import time_limit_of
-from mprun.workloads.tool import Endpoints, Movement, PathUse, Program, Table, Work, kept
+from mprun.workloads import certificate, tool
+from mprun.workloads.tool import Endpoints, Movement, PathUse, Program, Table, Work
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ METRICS: Metrics = {
 }
 KEY_LOG = "tls-keys.log"
 # The events of each end as JSON text sequences (draft-ietf-quic-qlog-main-schema).
-CLIENT_QLOG, SERVER_QLOG = "client.sqlog", "server.sqlog"
+QLOGS = {"client": "client.sqlog", "server": "server.sqlog"}
 # Each library keeps connection identifiers for this many paths.
 MOST_PATHS = 8
 # An end that receives nothing for this time gives up.
@@ -102,48 +101,20 @@ def _parse_schedulers(value: object) -> Mapping[str, Policy]:
     return {"client": policy, "server": policy}
 
 
+_PREFERRED = "The number of the preferred path, from 0 on. Other paths are used if it fails."
+_DECLARED = "The number of the path that the client declares a backup, from 0 on."
 _POLICY_SCHEMA: dict[str, Any] = {
     "oneOf": [
         {"enum": list(SCHEDULERS)},
-        {
-            "type": "object",
-            "properties": {
-                "prefer": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "description": "The number of the preferred path, from 0 on. Other paths are used if it fails.",
-                }
-            },
-            "required": ["prefer"],
-            "additionalProperties": False,
-        },
-        {
-            "type": "object",
-            "properties": {
-                "backup": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "description": "The number of the path that the client declares a backup, from 0 on.",
-                }
-            },
-            "required": ["backup"],
-            "additionalProperties": False,
-        },
+        tool.mapping_schema(prefer={"type": "integer", "minimum": 0, "description": _PREFERRED}),
+        tool.mapping_schema(backup={"type": "integer", "minimum": 0, "description": _DECLARED}),
     ]
 }
 _ENDS_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "client": {
-            **_POLICY_SCHEMA,
-            "description": "The scheduler for packets from the client.",
-            "default": "lowest-rtt",
-        },
-        "server": {
-            **_POLICY_SCHEMA,
-            "description": "The scheduler for packets from the server.",
-            "default": "lowest-rtt",
-        },
+        end: {**_POLICY_SCHEMA, "description": f"The scheduler for packets from the {end}.", "default": "lowest-rtt"}
+        for end in ("client", "server")
     },
     "minProperties": 1,
     "additionalProperties": False,
@@ -259,15 +230,10 @@ def _client(flow: Flow, port: int, pairs: Sequence[tuple[str, str]], requests: S
     number = _number(_schedulers(flow).get("client"), "backup")
     if number is not None:
         argv += ["--backup", ",".join(pairs[number])]
-    argv += [*requests, "--timeout-ms", str(time_limit_of(flow) // NS_PER_MS), "--keylog", kept(flow, KEY_LOG)]
-    return Process(
-        name=flow.name,
-        node=flow.source,
-        argv=(*argv, *_shared(flow, "client", pairs, pause_ns)),
-        env=certificate.DETERMINISTIC,
-        role="flow",
-        keeps=(kept(flow, KEY_LOG), *((kept(flow, CLIENT_QLOG),) if flow.options.get("qlog") else ())),
-    )
+    keys = tool.kept(flow, KEY_LOG)
+    argv += [*requests, "--timeout-ms", str(tool.time_limit_of(flow) // NS_PER_MS), "--keylog", keys]
+    argv += _shared(flow, "client", pairs, pause_ns)
+    return tool.make_client(flow, argv, env=certificate.DETERMINISTIC, keeps=(keys, *_qlog_of(flow, "client")))
 
 
 def _server(flow: Flow, port: int, pairs: Sequence[tuple[str, str]], pause_ns: int) -> Process:
@@ -275,15 +241,14 @@ def _server(flow: Flow, port: int, pairs: Sequence[tuple[str, str]], pause_ns: i
     for address in dict.fromkeys(destination for _, destination in pairs):
         argv += ["--listen", _socket(address, port)]
     argv += ["--certificate", certificate.certificate_of(flow), "--key", certificate.key_of(flow)]
-    return Process(
-        name=f"{flow.name}.server",
-        node=flow.destination,
-        argv=(*argv, *_shared(flow, "server", [(destination, source) for source, destination in pairs], pause_ns)),
-        env=certificate.DETERMINISTIC,
-        role="server",
-        ready=Ready("output", "listening"),
-        keeps=(kept(flow, SERVER_QLOG),) if flow.options.get("qlog") else (),
-    )
+    argv += _shared(flow, "server", [(destination, source) for source, destination in pairs], pause_ns)
+    ready, keeps = Ready("output", "listening"), _qlog_of(flow, "server")
+    return tool.make_server(flow, argv, ready, env=certificate.DETERMINISTIC, keeps=keeps)
+
+
+def _qlog_of(flow: Flow, end: str) -> tuple[str, ...]:
+    """Return the file with the events of an end; none if the flow keeps none."""
+    return (tool.kept(flow, QLOGS[end]),) if flow.options.get("qlog") else ()
 
 
 def _shared(flow: Flow, end: str, pairs: Sequence[tuple[str, str]], pause_ns: int) -> list[str]:
@@ -296,13 +261,11 @@ def _shared(flow: Flow, end: str, pairs: Sequence[tuple[str, str]], pause_ns: in
         argv += ["--scheduler", f"prefer={','.join(pairs[number])}"]
     elif policy is not None:
         argv += ["--scheduler", policy if isinstance(policy, str) else "backup"]
-    if flow.options.get("qlog"):
-        argv += ["--qlog", kept(flow, CLIENT_QLOG if end == "client" else SERVER_QLOG)]
-    return argv
+    return [*argv, *(word for file in _qlog_of(flow, end) for word in ("--qlog", file))]
 
 
 def _socket(address: str, port: int) -> str:
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    return f"{tool.bracket(address)}:{port}"
 
 
 class ReportError(ValueError):
@@ -381,13 +344,10 @@ def measure_paths(flow: Flow, report: ClientReport, server_log: str) -> tuple[Pa
     # the handshake validates the first path (RFC 9000 8.1)
     for first in paths[:1]:
         validated.setdefault((first["local"], first["remote"]), report.handshake_s)
-    is_forward = _sums(paths, "sent_stream_bytes") > _sums(paths, "received_stream_bytes")
+    sent, received = (sum(path[f"{way}_stream_bytes"] for path in paths) for way in ("sent", "received"))
+    is_forward = sent > received
     senders = _senders(report.end if is_forward else _closed(server_log), is_forward)
     return tuple(_use(flow, report.end, path, validated, senders) for path in paths)
-
-
-def _sums(paths: Sequence[Mapping[str, Any]], counted: str) -> int:
-    return sum(path[counted] for path in paths)
 
 
 def _closed(log: str) -> Mapping[str, Any]:
@@ -462,14 +422,9 @@ def _explain_invalid(path: Mapping[str, Any]) -> str:
 
 def tell_paths(paths: Sequence[Mapping[str, Any]]) -> Table:
     """Return a row for each path, with the counts of the client's library. sent: to the server."""
-    counted = (
+    names = (
         *("sent_bytes", "received_bytes", "sent_packets", "received_packets", "lost_packets"),
-        *("sent_stream_bytes", "received_stream_bytes"),
+        *("sent_stream_bytes", "received_stream_bytes", "smoothed_rtt_ns", "least_rtt_ns"),
     )
-    return {
-        "source": [path["local"] for path in paths],
-        "destination": [path["remote"] for path in paths],
-        **{name: [path[name] for path in paths] for name in counted},
-        "smoothed_rtt_ns": [path["smoothed_rtt_ns"] for path in paths],
-        "least_rtt_ns": [path["least_rtt_ns"] for path in paths],
-    }
+    rows = ((path["local"], path["remote"], *(path[name] for name in names)) for path in paths)
+    return tool.tabulate(("source", "destination", *names), rows)

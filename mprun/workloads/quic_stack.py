@@ -3,7 +3,7 @@
 
 Environment variables tell each end its role, addresses, files, keys and folders, as runners of interoperability tests
 do. `mprun.agent.programs.quic_end` makes the folders and runs the command. What the stack has done follows from the
-files that the client has downloaded, and from the client's qlog. So a stack needs no code of mprun.
+files that the client has downloaded, and from the client's qlog. So mprun has no code for a particular stack.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mprun.model.plan import Process, Ready
 from mprun.model.problem import ValuePath
 from mprun.model.spec import Flow
 from mprun.safety.folder import parse_json
-from mprun.workloads import certificate, own_program, qlog, quic_connection
+from mprun.workloads import certificate, own_program, qlog, quic_connection, tool
 from mprun.workloads.account import tell_requests
 from mprun.workloads.own_program import (
     MOST_LOG_BYTES,
@@ -32,14 +32,12 @@ from mprun.workloads.own_program import (
     prepare,
     started_in,
 )
-from mprun.workloads.time_limit import time_limit_of
-from mprun.workloads.tool import PYTHON, Endpoints, Movement, Outputs, Portion, Result, Table, Work, kept, temporary
+from mprun.workloads.tool import PYTHON, Endpoints, Movement, Outputs, Portion, Result, Work
 
 PROGRAM = f"{engine_paths.PROGRAMS}/quic_end.py"
 # The report of each end (`mprun.agent.programs.quic_end`), and its session secrets.
 REPORTS = {"client": "client.json", "server": "server.json"}
 KEY_LOGS = {"client": quic_connection.KEY_LOG, "server": "server-tls-keys.log"}
-QLOGS = {"client": quic_connection.CLIENT_QLOG, "server": quic_connection.SERVER_QLOG}
 # Each request is a word of a variable, which the kernel limits to 128 KiB.
 MOST_REQUESTS = 1000
 # A time of this length without data is a standstill.
@@ -116,8 +114,7 @@ def _end(
     own: Mapping[str, str],
 ) -> Process:
     """Return the process of one end."""
-    is_client = role == "client"
-    options: Mapping[str, Any] = flow.options
+    options = tool.options_of(flow)
     words = [role, f"{known['files']}/{REPORTS[role]}", certificate.certificate_of(flow), certificate.key_of(flow)]
     words += [str(options["requests"]), str(options["response_bytes"])]
     inner = started_in(known.get("inputs"), fill(command, known))
@@ -127,29 +124,28 @@ def _end(
         **_tell(flow, ends, role),
         **own,
     }
-    keeps = [REPORTS[role], KEY_LOGS[role], *([QLOGS[role]] if options["qlog"] else [])]
-    return Process(
-        name=flow.name if is_client else f"{flow.name}.server",
-        node=flow.source if is_client else flow.destination,
-        argv=(*PYTHON, PROGRAM, *words, *inner),
-        role="flow" if is_client else "server",
-        env=environment,
-        timeout_ns=time_limit_of(flow),
-        ready=None if is_client else Ready("udp", str(ends.port)),
-        keeps=tuple(kept(flow, name) for name in keeps),
-        most_log_bytes=MOST_LOG_BYTES,
-        is_foreign=True,
-    )
+    keeps = [REPORTS[role], KEY_LOGS[role], *([quic_connection.QLOGS[role]] if options["qlog"] else [])]
+    argv = (*PYTHON, PROGRAM, *words, *inner)
+    more: dict[str, Any] = {
+        "env": environment,
+        "timeout_ns": tool.time_limit_of(flow),
+        "keeps": tuple(tool.kept(flow, name) for name in keeps),
+        "most_log_bytes": MOST_LOG_BYTES,
+        "is_foreign": True,
+    }
+    if role == "client":
+        return tool.make_client(flow, argv, **more)
+    return tool.make_server(flow, argv, Ready("udp", str(ends.port)), **more)
 
 
 def _tell(flow: Flow, ends: Endpoints, role: str) -> dict[str, str]:
     """Return the variables of one end beyond those of each program; docs/quic.md has the list."""
-    options: Mapping[str, Any] = flow.options
+    options = tool.options_of(flow)
     pairs = ends.pairs if options["multipath"] else ends.pairs[:1]
     told = {
         "ROLE": role,
         "TESTCASE": "multipath" if options["multipath"] else "transfer",
-        "CERTS": temporary(flow, f"{role}/certs"),
+        "CERTS": tool.temporary(flow, f"{role}/certs"),
         "MPRUN_PATHS": " ".join(",".join(pair) for pair in pairs),
         "MPRUN_CONGESTION": flow.congestion or "cubic",
         "MPRUN_STREAMS": str(options["streams"]),
@@ -157,18 +153,17 @@ def _tell(flow: Flow, ends: Endpoints, role: str) -> dict[str, str]:
     if scheduler := quic_connection.scheduler_of(flow, role):
         told["MPRUN_SCHEDULER"] = scheduler
     if options["qlog"]:
-        told["QLOGDIR"] = temporary(flow, f"{role}/qlog")
+        told["QLOGDIR"] = tool.temporary(flow, f"{role}/qlog")
     if role == "server":
-        return {**told, "WWW": temporary(flow, "server/www")}
-    address = ends.destination_address
-    host = f"[{address}]" if ":" in address else address
-    urls = (f"https://{host}:{ends.port}/{number}" for number in range(1, options["requests"] + 1))
-    return {**told, "DOWNLOADS": temporary(flow, "client/downloads"), "REQUESTS": " ".join(urls)}
+        return {**told, "WWW": tool.temporary(flow, "server/www")}
+    host = f"{tool.bracket(ends.destination_address)}:{ends.port}"
+    urls = (f"https://{host}/{number}" for number in range(1, options["requests"] + 1))
+    return {**told, "DOWNLOADS": tool.temporary(flow, "client/downloads"), "REQUESTS": " ".join(urls)}
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
     """Return what the downloads and the client's qlog tell."""
-    options: Mapping[str, Any] = flow.options
+    options = tool.options_of(flow)
     content = outputs.file(REPORTS["client"])
     printed = outputs.log(flow.name, "err").strip()[-500:]
     said = f"; it printed: {printed}" if printed else ""
@@ -201,7 +196,7 @@ _UNKNOWN = "goodput, delays and handshake are not known: write 'qlog: true', and
 
 def _with_qlog(flow: Flow, outputs: Outputs, values: Mapping[str, float], error: str | None) -> Result:
     """Return a result with the times of the client's qlog. Raises QlogError."""
-    content = outputs.file(QLOGS["client"])
+    content = outputs.file(quic_connection.QLOGS["client"])
     if content is None:
         raise qlog.QlogError("is missing: it wrote no file to QLOGDIR")
     trace = qlog.read(content)
@@ -217,12 +212,11 @@ def _with_qlog(flow: Flow, outputs: Outputs, values: Mapping[str, float], error:
     began_ns, ended_ns = (qlog.to_ns(at_ms) + zero_ns for at_ms in (begin_ms, end_ms))
     found["completion"] = (end_ms - next(event.at_ms for event in trace.events if event.name == "packet_sent")) / 1e3
     found["goodput"] = found["bytes"] * 8e9 / (ended_ns - began_ns)
-    table: Table = {
-        "sequence": list(range(1, len(exchanges) + 1)),
-        "start_ns": [qlog.to_ns(one.begin_ms) + zero_ns for one in exchanges],
-        "delay_ns": [round((one.end_ms - one.begin_ms) * 1e6) for one in exchanges],
-        "received_bytes": [flow.options["response_bytes"]] * len(exchanges),
-    }
+    rows = (
+        (number, qlog.to_ns(one.begin_ms) + zero_ns, round((one.end_ms - one.begin_ms) * 1e6))
+        for number, one in enumerate(exchanges, 1)
+    )
+    table = tool.tabulate_requests(rows) | {"received_bytes": [flow.options["response_bytes"]] * len(exchanges)}
     return Result(
         found,
         tables={"requests": table},
@@ -235,10 +229,7 @@ def _with_qlog(flow: Flow, outputs: Outputs, values: Mapping[str, float], error:
 
 def find_zero(flow: Flow, trace: qlog.QlogTrace, outputs: Outputs) -> int:
     """Return the origin of a client's trace, in ns from time zero: that of its clock, or the start of the client."""
-    if trace.is_unix:
-        return -outputs.epoch_ns
-    span = outputs.span(flow.name)
-    return span[0] - outputs.zero_ns if span else 0
+    return -outputs.epoch_ns if trace.is_unix else tool.start_of(flow, outputs)
 
 
 def _find_standstills(trace: qlog.QlogTrace, begin_ms: float, end_ms: float, zero_ns: int) -> list[tuple[int, int]]:

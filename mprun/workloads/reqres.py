@@ -7,8 +7,7 @@ server's think time. Client and server are `mprun.agent.programs.reqres`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -16,18 +15,18 @@ from mprun.inputs.keys.field import Time, Whole
 from mprun.inputs.keys.traffic_entry import CongestionName, ConnectionEntry, Size
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
-from mprun.model.metric import OF_CONNECTIONS, Metric, delays
-from mprun.model.plan import Process, Ready
+from mprun.model.metric import OF_CONNECTIONS, delays
+from mprun.model.plan import Ready
 from mprun.model.spec import Flow
+from mprun.workloads import tool
 from mprun.workloads.account import tell_requests
-from mprun.workloads.time_limit import TimeLimit
-from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Table, Work
+from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, TimeLimit, Work
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 1
 METRICS = {
     **delays("delay", "time from a request to its whole answer"),
-    "requests": Metric("count", "requests that were answered", over="sum"),
+    "requests": tool.total("count", "requests that were answered"),
     **OF_CONNECTIONS,
 }
 
@@ -57,7 +56,7 @@ class Entry(ConnectionEntry):
 
 
 def _work_ns(flow: Flow) -> int:
-    options: Mapping[str, Any] = flow.options
+    options = tool.options_of(flow)
     return int(options["requests"] * (options["think_ns"] + options["server_think_ns"] + REQUEST_NS))
 
 
@@ -66,29 +65,13 @@ TIME_LIMIT = TimeLimit(60, _work_ns)
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return a server for one connection, and the client."""
-    options: Mapping[str, Any] = flow.options
-    shared = [
-        f"protocol={flow.protocol}",
-        f"congestion={flow.congestion or ''}",
-        f"request={options['request_bytes']}",
-        f"response={options['response_bytes']}",
-    ]
-    address = (ends.destination_address, str(ends.port))
-    server = Process(
-        name=f"{flow.name}.server",
-        node=flow.destination,
-        argv=(*PYTHON, PROGRAM, "server", *address, *shared, f"think_ns={options['server_think_ns']}"),
-        role="server",
-        ready=Ready("port", str(ends.port)),
-    )
+    options, port = tool.options_of(flow), str(ends.port)
+    both = [ends.destination_address, port, f"protocol={flow.protocol}", f"congestion={flow.congestion or ''}"]
+    both += [f"request={options['request_bytes']}", f"response={options['response_bytes']}"]
+    of_server = (*PYTHON, PROGRAM, "server", *both, f"think_ns={options['server_think_ns']}")
     own = (f"requests={options['requests']}", f"think_ns={options['think_ns']}")
-    client = Process(
-        name=flow.name,
-        node=flow.source,
-        argv=(*PYTHON, PROGRAM, "client", *address, *shared, *own),
-        role="flow",
-    )
-    return Work(clients=(client,), servers=(server,))
+    client = tool.make_client(flow, (*PYTHON, PROGRAM, "client", *both, *own))
+    return Work((client,), (tool.make_server(flow, of_server, Ready("port", port)),))
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
@@ -103,16 +86,13 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
                 times.append((int(start), int(end)))
             case _:
                 return Result(error=f"a line that it never prints: {line[:200]}")
-    delays_ns = [end - start for start, end in times]
-    table: Table = {
-        "sequence": list(range(1, len(times) + 1)),
-        "start_ns": [start - outputs.zero_ns for start, _ in times],
-        "delay_ns": delays_ns,
-    }
-    values = {"requests": len(times)}
-    asked = flow.options["requests"]
-    said = outputs.log(flow.name, "err").strip()[-200:] or "it said nothing"
-    error = None if len(times) == asked else f"{len(times)} of {asked} requests were answered: {said}"
-    tables = {"requests": table} if times else {}
-    accounts = {flow.name: tell_requests(table)}
-    return Result(values, tuple(ports), error, tables, delays_ns={"delay": delays_ns}, accounts=accounts)
+    table = tool.tabulate_requests((n, start - outputs.zero_ns, end - start) for n, (start, end) in enumerate(times, 1))
+    asked, count = flow.options["requests"], len(times)
+    return Result(
+        {"requests": count},
+        tuple(ports),
+        None if count == asked else f"{count} of {asked} requests were answered: {tool.said_by(flow, outputs)}",
+        {"requests": table} if times else {},
+        delays_ns={"delay": table["delay_ns"]},
+        accounts={flow.name: tell_requests(table)},
+    )

@@ -23,24 +23,21 @@ from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric
 from mprun.model.path import NamedPath
-from mprun.model.plan import Process, Ready
+from mprun.model.plan import Ready
 from mprun.model.spec import Flow
-from mprun.model.units import NS_PER_MS, SIZE, TIME
-from mprun.workloads.time_limit import TimeLimit
-from mprun.workloads.tool import Endpoints, Movement, Outputs, PathUse, Portion, Program, Result, Table, Work
+from mprun.model.units import NS_PER_MS, TIME
+from mprun.workloads import tool
+from mprun.workloads.tool import Endpoints, Movement, Outputs, PathUse, Portion, Program, Result, Table, TimeLimit, Work
 
 PROGRAMS = {"cmtsctp": Program("", "--version", "mprun tools install cmtsctp")}
 PORTS = 1
 METRICS = {
-    "goodput": Metric(
-        "rate",
-        "payload that the receiver's program got, divided by the flow's time, without omitted times",
-        over="sum",
-        better="higher",
+    "goodput": tool.goodput(
+        "payload that the receiver's program got, divided by the flow's time, without omitted times"
     ),
-    "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
-    "retransmits": Metric("count", "DATA chunks that were sent again", over="sum", better="lower"),
-    "timeouts": Metric("count", "retransmission timers (T3-rtx) that expired", over="sum", better="lower"),
+    "bytes": tool.total("size", "payload that the receiver's program got"),
+    "retransmits": tool.total("count", "DATA chunks that were sent again", better="lower"),
+    "timeouts": tool.total("count", "retransmission timers (T3-rtx) that expired", better="lower"),
     **OF_PATHS,
     **OF_HANDOVER,
     # the library does not count payload by path
@@ -55,17 +52,12 @@ UDP_PORT = 9899
 FIRST_PORT = 5201
 # An association may take a minute to come up, and some seconds to end.
 TIME_LIMIT = TimeLimit(70)
-MOST_MESSAGE_BYTES = 65_535
 DEFAULT_INTERVAL_NS = 100_000_000
 # RTO.Max (RFC 9260, section 16).
 MOST_RTO_MIN_NS = 60_000_000_000
 
 
-def _parse_message(value: object) -> int:
-    size_bytes = SIZE.parse(value)
-    if not 0 < size_bytes <= MOST_MESSAGE_BYTES:
-        raise ValueError(f"{size_bytes} bytes are no message: write '1444bytes', or up to '{MOST_MESSAGE_BYTES}bytes'")
-    return size_bytes
+MessageSize = Annotated[int, PlainValidator(tool.parse_message("1444bytes")), WithJsonSchema(SIZE_SCHEMA)]
 
 
 def _parse_rto_min(value: object) -> int:
@@ -101,7 +93,7 @@ class Entry(ServedEntry):
         "off", description="Divide the send buffer, the peer's receive window, or both among the paths."
     )
     unordered: bool = Field(False, description="Deliver messages in the order of arrival.")
-    message_bytes: Annotated[int, PlainValidator(_parse_message), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
+    message_bytes: MessageSize | None = Field(
         None,
         alias="message",
         description="The payload of a message. Default: the largest payload for a packet of 1500 bytes.",
@@ -137,8 +129,7 @@ class Entry(ServedEntry):
         return self
 
     def options(self) -> dict[str, object]:
-        omit = {} if self.omit is None else {"omit": {"start_ns": self.omit.start_ns, "end_ns": self.omit.end_ns}}
-        return super().options() | omit
+        return super().options() | ({} if self.omit is None else {"omit": self.omit.model_dump()})
 
 
 def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:
@@ -157,20 +148,9 @@ def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, s
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return a program for each end. One sends and one receives; each prints its report."""
     pairs = choose_pairs(ends.pairs, bool(flow.options.get("reverse")))
-    server = Process(
-        name=f"{flow.name}.server",
-        node=flow.destination,
-        argv=_argv(flow, ends, "--listen", [(destination, source) for source, destination in pairs]),
-        role="server",
-        ready=Ready("output", "listening"),
-    )
-    client = Process(
-        name=flow.name,
-        node=flow.source,
-        argv=_argv(flow, ends, "--connect", pairs),
-        role="flow",
-    )
-    return Work(clients=(client,), servers=(server,))
+    listening = _argv(flow, ends, "--listen", [(destination, source) for source, destination in pairs])
+    server = tool.make_server(flow, listening, Ready("output", "listening"))
+    return Work((tool.make_client(flow, _argv(flow, ends, "--connect", pairs)),), (server,))
 
 
 def choose_pairs(pairs: Sequence[tuple[str, str]], is_reverse: bool) -> list[tuple[str, str]]:
@@ -194,7 +174,7 @@ def udp_port(asked: int | None, server_port: int) -> int:
 
 def _argv(flow: Flow, ends: Endpoints, role: str, pairs: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     """Return the command of one end. pairs: (own address, the peer's address) of each path."""
-    options: Mapping[str, Any] = flow.options
+    options = tool.options_of(flow)
     sends = (role == "--connect") != bool(options.get("reverse"))
     argv = [f"{engine_paths.TOOLS}/cmtsctp/cmtsctp", role, "--send" if sends else "--receive"]
     for local, remote in pairs:
@@ -248,7 +228,7 @@ def _read(
             "timeouts": sender["timeouts"],
         },
         tables={
-            "goodput": _goodput_table(receiver["intervals"], up_ns, is_reverse),
+            "goodput": tool.tabulate_goodput((is_reverse, one, up_ns) for one in receiver["intervals"]),
             "sctp_paths": _path_table(sender["intervals"], sender["up_ns"] - outputs.zero_ns),
         },
         paths=tuple(_use(flow, path, is_reverse, sender["up_ns"], began_ns) for path in paths),
@@ -257,11 +237,7 @@ def _read(
             up_ns + round(receiver["seconds"] * 1e9),
             [(since - outputs.zero_ns, until - outputs.zero_ns) for since, until in receiver["standstills_ns"]],
         ),
-        portions={
-            "goodput": [
-                Portion(up_ns + round(i["start"] * 1e9), up_ns + round(i["end"] * 1e9), i["bytes"]) for i in counted
-            ]
-        },
+        portions={"goodput": [Portion.of_interval(one, up_ns) for one in counted]},
     )
 
 
@@ -287,21 +263,10 @@ def _use(flow: Flow, path: Mapping[str, Any], is_reverse: bool, up_ns: int, bega
 
 def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Yield the intervals that the flow does not omit. Their ends are exact to a microsecond."""
-    omit: Any = flow.options.get("omit", {"start_ns": 0, "end_ns": 0})
+    first_ns, last_ns = tool.steady_span(flow)
     for interval in intervals:
-        start_ns, end_ns = round(interval["start"] * 1e9), round(interval["end"] * 1e9)
-        if start_ns >= omit["start_ns"] and (not flow.duration_ns or end_ns <= flow.duration_ns - omit["end_ns"]):
+        if round(interval["start"] * 1e9) >= first_ns and round(interval["end"] * 1e9) <= last_ns:
             yield interval
-
-
-def _goodput_table(intervals: Sequence[Mapping[str, Any]], up_ns: int, is_reverse: bool) -> Table:
-    """Return a row for each interval of the receiver. up_ns: when its association came up, from time zero."""
-    return {
-        "direction": ["back" if is_reverse else "forth"] * len(intervals),
-        "start_s": [round(up_ns / 1e9 + i["start"], 9) for i in intervals],
-        "end_s": [round(up_ns / 1e9 + i["end"], 9) for i in intervals],
-        "goodput_bit_per_s": [float(i["bits_per_second"]) for i in intervals],
-    }
 
 
 def _path_table(intervals: Sequence[Mapping[str, Any]], up_ns: int) -> Table:
@@ -309,15 +274,12 @@ def _path_table(intervals: Sequence[Mapping[str, Any]], up_ns: int) -> Table:
 
     sent_bytes: so far. up_ns: when the sender's association came up, from time zero.
     """
-    rows = [(interval["end"], path) for interval in intervals for path in interval["paths"]]
-    return {
-        "time_s": [round(up_ns / 1e9 + end, 9) for end, _ in rows],
-        "local": [path["local"] for _, path in rows],
-        "remote": [path["remote"] for _, path in rows],
-        "state": [path.get("state") for _, path in rows],
-        "cwnd_bytes": [path.get("cwnd") for _, path in rows],
-        "srtt_ms": [path.get("srtt_ms") for _, path in rows],
-        "rto_ms": [path.get("rto_ms") for _, path in rows],
-        "sent_bytes": [path["bytes"] for _, path in rows],
-        "sent_packets": [path["packets"] for _, path in rows],
-    }
+    # column -> the key of the report; a state is missing before the first measurement
+    keys = {"local": "local", "remote": "remote", "state": "state", "cwnd_bytes": "cwnd", "srtt_ms": "srtt_ms"}
+    keys |= {"rto_ms": "rto_ms", "sent_bytes": "bytes", "sent_packets": "packets"}
+    rows = (
+        (round(up_ns / 1e9 + interval["end"], 9), *map(path.get, keys.values()))
+        for interval in intervals
+        for path in interval["paths"]
+    )
+    return tool.tabulate(("time_s", *keys), rows)

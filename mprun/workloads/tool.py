@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import math
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
@@ -13,9 +14,11 @@ from mprun.errors import MachineError
 from mprun.machine.plugin import Collection, PluginProblem
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
-from mprun.model.metric import Metric, Metrics
-from mprun.model.plan import Process
+from mprun.model.metric import Better, Metric, Metrics, Unit
+from mprun.model.plan import TIMEOUT_NS, Process, Ready
 from mprun.model.spec import Flow
+from mprun.model.spec import Protocol as Transport
+from mprun.model.units import NS_PER_S, SIZE, TIME
 from mprun.workloads import TOOLS
 
 if TYPE_CHECKING:
@@ -30,6 +33,9 @@ COLLECTION = Collection("mprun.tools", "tool", TOOLS)
 FILES = "files"
 # The command that runs one of our programs: isolated, without site packages, without writing bytecode.
 PYTHON = ("python3", "-I", "-S", "-B")
+# A flow of a number of bytes is given the time that they take at this rate.
+LEAST_BIT_PER_S = 1_000_000
+MOST_MESSAGE_BYTES = 65_535
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,42 @@ class Work:
     preparations: tuple[Process, ...] = ()
 
 
+def make_client(flow: Flow, argv: Iterable[str], **more: Any) -> Process:
+    """Return the client of a flow, which has the flow's name. more: further fields of the Process."""
+    return Process(name=flow.name, node=flow.source, argv=tuple(argv), role="flow", **more)
+
+
+def make_server(flow: Flow, argv: Iterable[str], ready: Ready | None, **more: Any) -> Process:
+    """Return the server of a flow. ready: its condition. more: further fields of the Process."""
+    name = f"{flow.name}.server"
+    return Process(name=name, node=flow.destination, argv=tuple(argv), role="server", ready=ready, **more)
+
+
+@dataclass(frozen=True)
+class TimeLimit:
+    """The time limit of a tool's flows without a `timeout`: the time of their work, and some seconds more.
+
+    work_ns: Flow -> the time of its work. Default: its duration.
+    """
+
+    grace_s: int
+    work_ns: Callable[[Flow], int] = lambda flow: flow.duration_ns or 0
+
+
+def time_limit_of(flow: Flow, otherwise_ns: int = TIMEOUT_NS) -> int:
+    """Return the time limit of a flow's programs, in ns: that of its entry, or else that of its tool.
+
+    otherwise_ns: for a tool without a TIME_LIMIT.
+    """
+    limit: TimeLimit | None = getattr(tool_of(flow), "TIME_LIMIT", None)
+    return flow.timeout_ns or (otherwise_ns if limit is None else limit.grace_s * NS_PER_S + limit.work_ns(flow))
+
+
+def transfer_ns(size_bytes: int) -> int:
+    """Return the time that a number of bytes may take."""
+    return size_bytes * 8 * NS_PER_S // LEAST_BIT_PER_S
+
+
 class SocketSample(NamedTuple):
     """A TCP socket at one time of the run.
 
@@ -138,6 +180,34 @@ class Outputs(Protocol):
 
 # Columns of equal length by name. A name ends in the column's unit. None means no value.
 Table = Mapping[str, Sequence[Any]]
+
+
+def tabulate(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Return a table with these columns from its rows."""
+    listed = list(rows)
+    return {name: [row[n] for row in listed] for n, name in enumerate(names)}
+
+
+def tabulate_goodput(intervals: Iterable[tuple[bool, Mapping[str, Any], int]]) -> dict[str, list[Any]]:
+    """Return the table of the payload that a receiver got in each interval of its report.
+
+    intervals: True if the data goes to the flow's source; the report; and the origin of its times from time zero.
+    """
+    rows = (
+        (
+            "back" if is_back else "forth",
+            round(origin_ns / 1e9 + one["start"], 9),
+            round(origin_ns / 1e9 + one["end"], 9),
+            float(one["bits_per_second"]),
+        )
+        for is_back, one, origin_ns in intervals
+    )
+    return tabulate(("direction", "start_s", "end_s", "goodput_bit_per_s"), rows)
+
+
+def tabulate_requests(rows: Iterable[tuple[int, int, int]]) -> dict[str, list[Any]]:
+    """Return the table of requests. rows: number from 1 on, start from time zero, and delay, in ns."""
+    return tabulate(("sequence", "start_ns", "delay_ns"), rows)
 
 
 @dataclass(frozen=True)
@@ -192,6 +262,12 @@ class Portion:
     end_ns: int
     size_bytes: float
 
+    @classmethod
+    def of_interval(cls, interval: Mapping[str, Any], origin_ns: int) -> Portion:
+        """Return the payload of an interval of a report, whose times in s count from an origin."""
+        began_ns, ended_ns = (origin_ns + round(interval[end] * 1e9) for end in ("start", "end"))
+        return cls(began_ns, ended_ns, interval["bytes"])
+
 
 @dataclass(frozen=True)
 class Result:
@@ -230,7 +306,7 @@ class Tool(Protocol):
 
     A module may have a TIME_LIMIT and five more functions:
 
-    - `TIME_LIMIT`: the `time_limit.TimeLimit` of its flows. Without it, each client has the limit of its Process.
+    - `TIME_LIMIT`: the `TimeLimit` of its flows. Without it, each client has the limit of its Process.
     - `commands`: Flow -> lines that a person must allow (--allow-exec). It is for a tool that runs what a file says.
     - `join`: processes of one role and host -> a Process that does the work of all. It is for a tool whose programs can
       serve several flows of a host at once.
@@ -334,6 +410,77 @@ def mptcp_environment(flow: Flow, capabilities: Capabilities) -> dict[str, str]:
     if not capabilities.mptcp_library:
         raise MachineError(f"flow '{flow.name}' needs mptcpize: apt-get install mptcpize")
     return {"LD_PRELOAD": capabilities.mptcp_library}
+
+
+def goodput(meaning: str) -> Metric:
+    """Return the metric of the payload that a receiver got, divided by a time."""
+    return Metric("rate", meaning, over="sum", better="higher")
+
+
+def total(unit: Unit, meaning: str, protocols: tuple[Transport, ...] = (), better: Better | None = None) -> Metric:
+    """Return a metric of a flow whose values are added up for a group."""
+    return Metric(unit, meaning, protocols, over="sum", better=better)
+
+
+def said_by(flow: Flow, outputs: Outputs) -> str:
+    """Return the end of what the client printed as errors, for a message."""
+    return outputs.log(flow.name, "err").strip()[-200:] or "it said nothing"
+
+
+def start_of(flow: Flow, outputs: Outputs) -> int:
+    """Return when the client of a flow started, in ns from time zero; 0 if it never did."""
+    span = outputs.span(flow.name)
+    return span[0] - outputs.zero_ns if span else 0
+
+
+def bracket(address: str) -> str:
+    """Return an address as it is written before a port: an IPv6 address in brackets."""
+    return f"[{address}]" if ":" in address else address
+
+
+def options_of(flow: Flow) -> Mapping[str, Any]:
+    """Return the options of a flow, whose types the tool's Entry has checked."""
+    return flow.options
+
+
+def parse_whole_seconds(program: str) -> Callable[[object], int]:
+    """Return a parser of a time in ns, for a program that counts whole seconds."""
+
+    def parse(value: object) -> int:
+        time_ns = TIME.parse(value)
+        if time_ns == 0 or time_ns % NS_PER_S:
+            raise ValueError(f"{program} counts whole seconds from 1s on, not {TIME.render(time_ns)}: write '10s'")
+        return time_ns
+
+    return parse
+
+
+def parse_message(example: str) -> Callable[[object], int]:
+    """Return a parser of the payload of a message in bytes. example: a size, for an error message."""
+
+    def parse(value: object) -> int:
+        size_bytes = SIZE.parse(value)
+        if not 0 < size_bytes <= MOST_MESSAGE_BYTES:
+            most = f"{MOST_MESSAGE_BYTES}bytes"
+            raise ValueError(f"{size_bytes} bytes are no message: write '{example}', or up to '{most}'")
+        return size_bytes
+
+    return parse
+
+
+def mapping_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of a mapping that must have exactly these keys."""
+    required = list(properties)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def steady_span(flow: Flow) -> tuple[int, float]:
+    """Return begin and end of the part of a flow that its goodput counts, in ns from the flow's start.
+
+    The end is infinite if the flow has no duration.
+    """
+    omit = options_of(flow).get("omit", {"start_ns": 0, "end_ns": 0})
+    return omit["start_ns"], math.inf if flow.duration_ns is None else flow.duration_ns - omit["end_ns"]
 
 
 def read_records(outputs: Outputs, name: str, form: struct.Struct) -> list[tuple[Any, ...]] | None:

@@ -8,8 +8,8 @@ Sender and receiver are `mprun.agent.programs.datagrams`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
@@ -19,21 +19,18 @@ from mprun.inputs.keys.traffic_entry import FlowRate, PositiveTime, ServedEntry
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import Metric, delays
-from mprun.model.plan import Process, Ready
+from mprun.model.plan import Ready
 from mprun.model.spec import Flow
 from mprun.model.units import SIZE
-from mprun.workloads.time_limit import TimeLimit
-from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Portion, Program, Result, Table, Work, kept, read_records
+from mprun.workloads import tool
+from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Portion, Program, Result, TimeLimit, Work
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 1
 METRICS = {
     **delays("delay", "time from the sending of a packet to its reading"),
-    "goodput": Metric(
-        "rate",
-        "payload that arrived, divided by the flow's duration or by the time of its arrivals, whichever is longer",
-        over="sum",
-        better="higher",
+    "goodput": tool.goodput(
+        "payload that arrived, divided by the flow's duration or by the time of its arrivals, whichever is longer"
     ),
     "loss": Metric("ratio", "share of the packets that did not arrive", better="lower"),
     "reordered": Metric(
@@ -41,8 +38,8 @@ METRICS = {
         "share of the arrived packets that arrived after a packet with a higher number (RFC 4737)",
         better="lower",
     ),
-    "duplicates": Metric("count", "packets that arrived more than once", over="sum", better="lower"),
-    "packets": Metric("count", "packets that were sent", over="sum"),
+    "duplicates": tool.total("count", "packets that arrived more than once", better="lower"),
+    "packets": tool.total("count", "packets that were sent"),
 }
 
 PROGRAM = f"{engine_paths.PROGRAMS}/datagrams.py"
@@ -89,27 +86,15 @@ class Entry(ServedEntry):
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return the receiver, which listens until the end of the run, and the sender."""
-    options: Mapping[str, Any] = flow.options
+    options = tool.options_of(flow)
     assert flow.duration_ns is not None
     packets = max(1, _due(flow.duration_ns, options["rate_bit_per_s"], options["length_bytes"]))
-    address = (ends.destination_address, str(ends.port))
-    file = kept(flow, RECEIVED)
-    receiver = Process(
-        name=f"{flow.name}.server",
-        node=flow.destination,
-        argv=(*PYTHON, PROGRAM, "receive", *address, file),
-        role="server",
-        ready=Ready("udp", str(ends.port)),
-        keeps=(file,),
-    )
+    address, port = ends.destination_address, str(ends.port)
+    file = tool.kept(flow, RECEIVED)
+    receiving = (*PYTHON, PROGRAM, "receive", address, port, file)
     facts = (f"length={options['length_bytes']}", f"rate={options['rate_bit_per_s']}", f"packets={packets}")
-    sender = Process(
-        name=flow.name,
-        node=flow.source,
-        argv=(*PYTHON, PROGRAM, "send", *address, *facts),
-        role="flow",
-    )
-    return Work(clients=(sender,), servers=(receiver,))
+    sender = tool.make_client(flow, (*PYTHON, PROGRAM, "send", address, port, *facts))
+    return Work((sender,), (tool.make_server(flow, receiving, Ready("udp", port), keeps=(file,)),))
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
@@ -119,14 +104,14 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         return Result(
             error=outputs.log(flow.name, "err").strip()[-200:] or "it did not report how many packets it sent"
         )
-    arrived = read_records(outputs, RECEIVED, _RECORD)
+    arrived = tool.read_records(outputs, RECEIVED, _RECORD)
     if arrived is None:
         return Result(error="the receiver's record is missing or not whole")
     first: dict[int, int] = {}
     for number, sent_ns, received_ns in arrived:
         first.setdefault(number, received_ns - sent_ns)
     sent = int(said)
-    length_bytes: Any = flow.options["length_bytes"]
+    length_bytes = tool.options_of(flow)["length_bytes"]
     values = {
         "goodput": len(first) * length_bytes * 8e9 / max(flow.duration_ns or 1, _arriving_ns(arrived)),
         "loss": 1 - len(first) / sent,
@@ -134,14 +119,10 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         "duplicates": len(arrived) - len(first),
         "packets": sent,
     }
-    table: Table = {
-        "sequence": [number for number, _, _ in arrived],
-        "sent_ns": [sent_ns - outputs.zero_ns for _, sent_ns, _ in arrived],
-        "delay_ns": [received_ns - sent_ns for _, sent_ns, received_ns in arrived],
-    }
+    rows = ((number, sent_ns - outputs.zero_ns, received_ns - sent_ns) for number, sent_ns, received_ns in arrived)
     return Result(
         values,
-        tables={"datagrams": table} if arrived else {},
+        tables={"datagrams": tool.tabulate(("sequence", "sent_ns", "delay_ns"), rows)} if arrived else {},
         delays_ns={"delay": list(first.values())},
         portions={"goodput": [_whole(flow, arrived, len(first) * length_bytes, outputs.zero_ns)]} if arrived else {},
         lost_packets=sent - len(first),
@@ -153,7 +134,7 @@ def _whole(flow: Flow, arrived: Sequence[tuple[int, int, int]], size_bytes: int,
 
     Queues may hold packets for longer than the flow's time.
     """
-    options: Mapping[str, Any] = flow.options
+    options = tool.options_of(flow)
     bits, rate = options["length_bytes"] * 8, options["rate_bit_per_s"]
     # a packet is late if the sender had to wait for a CPU, but never early
     began_ns = min(sent_ns - number * bits * 10**9 // rate for number, sent_ns, _ in arrived) - zero_ns

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -20,27 +20,24 @@ from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, PositiveTi
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, OF_PATHS, Metric, delays
-from mprun.model.plan import Process, Ready
+from mprun.model.plan import Ready
 from mprun.model.problem import ValuePath
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S, TIME
-from mprun.workloads import quic_connection
+from mprun.workloads import quic_connection, tool
 from mprun.workloads.quic_connection import check_paths as check_paths
-from mprun.workloads.time_limit import TimeLimit
-from mprun.workloads.tool import Endpoints, Outputs, Program, Result, Table, Work
+from mprun.workloads.tool import Endpoints, Outputs, Program, Result, Table, TimeLimit, Work
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 1
 METRICS = {
     "startup": Metric("time", "time from the start of the flow until the video begins to play", better="lower"),
-    "stalls": Metric(
-        "count", "number of times that playback stopped because the buffer was empty", over="sum", better="lower"
-    ),
-    "stall_time": Metric("time", "total time of the stalls", over="sum", better="lower"),
+    "stalls": tool.total("count", "number of times that playback stopped because the buffer was empty", better="lower"),
+    "stall_time": tool.total("time", "total time of the stalls", better="lower"),
     "quality": Metric("rate", "mean bit rate of the chunks", better="higher"),
-    "switches": Metric("count", "chunks with another quality than the previous chunk", over="sum"),
-    "chunks": Metric("count", "chunks that arrived", over="sum"),
-    "bytes": Metric("size", "payload of the chunks", over="sum"),
+    "switches": tool.total("count", "chunks with another quality than the previous chunk"),
+    "chunks": tool.total("count", "chunks that arrived"),
+    "bytes": tool.total("size", "payload of the chunks"),
     **delays("delay", "time from the request of a chunk to its last byte"),
     **OF_CONNECTIONS,
     **{name: replace(metric, protocols=("quic",)) for name, metric in quic_connection.METRICS.items()},
@@ -51,7 +48,7 @@ METRICS = {
 PLAYER = ("python3", "-S", "-B", "-m", "mprun.agent.programs.video")
 MOST_CHUNKS, MOST_QUALITIES = 10_000, 30
 # A flow may last ten times as long as the video, plus a minute.
-TIME_LIMIT = TimeLimit(60, lambda flow: 10 * int(str(flow.options["length_ns"])))
+TIME_LIMIT = TimeLimit(60, lambda flow: 10 * int(tool.options_of(flow)["length_ns"]))
 
 
 class Entry(ServedEntry):
@@ -109,15 +106,10 @@ class Entry(ServedEntry):
         return self
 
     def _check_transport(self) -> dict[ValuePath, str]:
-        """Return the problems of the keys that only QUIC has, or that QUIC reads otherwise."""
+        """Return the problems of keys that only QUIC has, and of keys that have another meaning over QUIC."""
         if self.protocol != "quic":
-            given = {
-                "multipath": self.multipath,
-                "scheduler": self.scheduler is not None,
-                "stack": self.stack is not None,
-                "qlog": self.qlog,
-            }
-            return {(key,): "is only for QUIC: write 'protocol: quic'" for key, is_given in given.items() if is_given}
+            given = [key for key in ("multipath", "scheduler", "stack", "qlog") if getattr(self, key)]
+            return {(key,): "is only for QUIC: write 'protocol: quic'" for key in given}
         problems: dict[ValuePath, str] = {}
         if self.scheduler is not None and not self.multipath:
             problems[("scheduler",)] = quic_connection.NO_CHOICE
@@ -131,7 +123,7 @@ def programs(flow: Flow) -> Mapping[str, Program]:
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return a server for one connection, and the player."""
-    options: Mapping[str, Any] = flow.options
+    options = tool.options_of(flow)
     rates = ",".join(map(str, options["qualities_bit_per_s"]))
     names = ("chunk_ns", "length_ns", "buffer_ns", "startup_ns", "adaptation")
     asked = (f"rates={rates}", *(f"{name}={options[name]}" for name in names))
@@ -141,29 +133,17 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         (client,) = made.clients
         player = (*PLAYER, "quic", *asked, "--", *client.argv)
         return replace(made, clients=(replace(client, argv=player, env={**client.env, **environment}),))
-    address = (ends.destination_address, str(ends.port))
-    shared = (f"protocol={flow.protocol}", f"congestion={flow.congestion or ''}")
-    server = Process(
-        name=f"{flow.name}.server",
-        node=flow.destination,
-        argv=(*PLAYER, "server", *address, *shared),
-        role="server",
-        env=environment,
-        ready=Ready("port", str(ends.port)),
+    port = str(ends.port)
+    shared = (ends.destination_address, port, f"protocol={flow.protocol}", f"congestion={flow.congestion or ''}")
+    client = tool.make_client(flow, (*PLAYER, "player", *shared, *asked), env=environment)
+    return Work(
+        (client,), (tool.make_server(flow, (*PLAYER, "server", *shared), Ready("port", port), env=environment),)
     )
-    client = Process(
-        name=flow.name,
-        node=flow.source,
-        argv=(*PLAYER, "player", *address, *shared, *asked),
-        role="flow",
-        env=environment,
-    )
-    return Work(clients=(client,), servers=(server,))
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
     """Return chunks and stalls. A video that was not fetched completely is an error."""
-    options: Mapping[str, Any] = flow.options
+    options = tool.options_of(flow)
     ports: list[int] = []
     chunks: list[tuple[int, ...]] = []
     stalls: list[tuple[int, int]] = []
@@ -200,15 +180,13 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     span = outputs.span(flow.name)
     if began_ns is not None and span is not None:
         values["startup"] = (began_ns - span[0]) / NS_PER_S
-    names = ("size_bytes", "quality_bit_per_s", "start_ns", "delay_ns", "buffer_ns")
-    table: Table = {"sequence": list(range(1, len(chunks) + 1))} | {
-        name: [chunk[n] for chunk in chunks] for n, name in enumerate(names)
-    }
-    tables = {"chunks": table} if chunks else {}
+    names = ("sequence", "size_bytes", "quality_bit_per_s", "start_ns", "delay_ns", "buffer_ns")
+    table = tool.tabulate(names, [(n, *chunk) for n, chunk in enumerate(chunks, 1)])
+    tables: dict[str, Table] = {"chunks": table} if chunks else {}
     if stalls:
-        begins = [start_ns - outputs.zero_ns for start_ns, _ in stalls]
-        tables["stalls"] = {"start_ns": begins, "duration_ns": [end_ns - start_ns for start_ns, end_ns in stalls]}
-    result = Result(values, tuple(ports), tables=tables, delays_ns={"delay": list(table["delay_ns"])})
+        rows = ((start_ns - outputs.zero_ns, end_ns - start_ns) for start_ns, end_ns in stalls)
+        tables["stalls"] = tool.tabulate(("start_ns", "duration_ns"), rows)
+    result = Result(values, tuple(ports), tables=tables, delays_ns={"delay": table["delay_ns"]})
     asked = options["length_ns"] // options["chunk_ns"]
     if len(chunks) != asked:
         said = quic_connection.strip_name(outputs.log(flow.name, "err").strip())[-200:]

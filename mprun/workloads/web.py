@@ -8,7 +8,7 @@ of a run. The files are sparse: zeros that use no disk space.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -17,23 +17,12 @@ from mprun.inputs.keys.file_model import refuse
 from mprun.inputs.keys.traffic_entry import ConnectionEntry, Size
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, Metric, delays
-from mprun.model.plan import File, Process, Ready
+from mprun.model.plan import File, Ready
 from mprun.model.spec import Flow
+from mprun.workloads import tool
 from mprun.workloads.account import tell_requests
 from mprun.workloads.certificate import DETERMINISTIC, authority_of, certificate_of, key_of, make_certificate
-from mprun.workloads.time_limit import TimeLimit, transfer_ns
-from mprun.workloads.tool import (
-    Endpoints,
-    Outputs,
-    Portion,
-    Program,
-    Result,
-    Table,
-    Work,
-    mptcp_environment,
-    summarize_delays,
-    temporary,
-)
+from mprun.workloads.tool import Endpoints, Outputs, Portion, Program, Result, Table, TimeLimit, Work
 
 PROGRAMS = {"nginx": Program("nginx", "-v"), "curl": Program("curl", "--version")}
 PORTS = 1
@@ -45,11 +34,9 @@ METRICS = {
     "first_byte.median": Metric(
         "time", "median of the time from the beginning of a request to the first byte of its answer", better="lower"
     ),
-    "requests": Metric("count", "requests that were answered", over="sum"),
-    "bytes": Metric("size", "payload of the answers", over="sum"),
-    "goodput": Metric(
-        "rate", "payload of the answers, divided by the time of the requests", over="sum", better="higher"
-    ),
+    "requests": tool.total("count", "requests that were answered"),
+    "bytes": tool.total("size", "payload of the answers"),
+    "goodput": tool.goodput("payload of the answers, divided by the time of the requests"),
     **OF_CONNECTIONS,
 }
 
@@ -125,51 +112,35 @@ class WebEntry(ConnectionEntry):
 
 def build(flow: Flow, ends: Endpoints, capabilities: Capabilities, secure: bool) -> Work:
     """Return nginx and curl as processes, and for https the preparation that makes the certificate."""
-    environment = {**mptcp_environment(flow, capabilities), **(DETERMINISTIC if secure else {})}
-    sizes: Sequence[int] = flow.options["sizes_bytes"]  # type: ignore[assignment]
-    wanted = _in_turn(flow)
-    is_ipv6 = ":" in ends.destination_address
-    host = f"[{ends.destination_address}]" if is_ipv6 else ends.destination_address
+    environment = {**tool.mptcp_environment(flow, capabilities), **(DETERMINISTIC if secure else {})}
+    sizes = dict.fromkeys(tool.options_of(flow)["sizes_bytes"])
     # Listen on every address, because a join to an address without a listener is refused. An IPv6 connection has joins
     # of both families, which nginx accepts on one socket only with this option.
-    listen = f"[::]:{ends.port} ipv6only=off" if is_ipv6 else f"0.0.0.0:{ends.port}"
-    base = f"{'https' if secure else 'http'}://{host}:{ends.port}"
-    server = Process(
-        name=f"{flow.name}.server",
-        node=flow.destination,
-        argv=("nginx", "-e", "stderr", "-p", temporary(flow, ""), "-c", temporary(flow, "nginx.conf")),
-        env=environment,
-        role="server",
-        ready=Ready("port", str(ends.port)),
-        files=(
-            File(temporary(flow, "nginx.conf"), _configuration(flow, listen, secure)),
-            *(File(temporary(flow, f"files/{size}"), size_bytes=size) for size in dict.fromkeys(sizes)),
-        ),
-    )
-    client = Process(
-        name=flow.name,
-        node=flow.source,
-        argv=("curl", "--disable", "--config", temporary(flow, "curl.conf")),
-        env=environment,
-        role="flow",
-        files=(File(temporary(flow, "curl.conf"), _requests(flow, [f"{base}/{size}" for size in wanted], secure)),),
-    )
+    listen = f"[::]:{ends.port} ipv6only=off" if ":" in ends.destination_address else f"0.0.0.0:{ends.port}"
+    base = f"{'https' if secure else 'http'}://{tool.bracket(ends.destination_address)}:{ends.port}"
+    settings = File(tool.temporary(flow, "nginx.conf"), _configuration(flow, listen, secure))
+    served = (File(tool.temporary(flow, f"files/{size}"), size_bytes=size) for size in sizes)
+    words = ("nginx", "-e", "stderr", "-p", tool.temporary(flow, ""), "-c", settings.path)
+    server = tool.make_server(flow, words, Ready("port", str(ends.port)), env=environment, files=(settings, *served))
+    wanted = _requests(flow, [f"{base}/{size}" for size in _in_turn(flow)], secure)
+    asked = File(tool.temporary(flow, "curl.conf"), wanted)
+    client = tool.make_client(flow, ("curl", "--disable", "--config", asked.path), env=environment, files=(asked,))
     preparations = (make_certificate(flow, ends.destination_address),) if secure else ()
-    return Work(clients=(client,), servers=(server,), preparations=preparations)
+    return Work((client,), (server,), preparations)
 
 
 def _in_turn(flow: Flow) -> list[int]:
     """Return the size that each request asks for."""
-    options: Mapping[str, Any] = flow.options
+    options = tool.options_of(flow)
     sizes = options["sizes_bytes"]
     return [sizes[n % len(sizes)] for n in range(options["requests"])]
 
 
-TIME_LIMIT = TimeLimit(60, lambda flow: transfer_ns(sum(_in_turn(flow))))
+TIME_LIMIT = TimeLimit(60, lambda flow: tool.transfer_ns(sum(_in_turn(flow))))
 
 
 def _configuration(flow: Flow, listen: str, secure: bool) -> str:
-    folder = temporary(flow, "").rstrip("/")
+    folder = tool.temporary(flow, "").rstrip("/")
     shown = (f"ssl_certificate {certificate_of(flow)};", f"ssl_certificate_key {key_of(flow)};")
     certificate = "".join(f"        {line}\n" for line in (*shown, "ssl_protocols TLSv1.3;")) if secure else ""
     return _CONFIGURATION.format(folder=folder, listen=listen + (" ssl" if secure else ""), certificate=certificate)
@@ -177,7 +148,7 @@ def _configuration(flow: Flow, listen: str, secure: bool) -> str:
 
 def _requests(flow: Flow, urls: Sequence[str], secure: bool) -> str:
     """Return curl's options in the format of --config, with an output for each request."""
-    options: Mapping[str, Any] = flow.options
+    options = tool.options_of(flow)
     said = " ".join(f"%{{{name}}}" for name in _SAID)
     lines = ["silent", "show-error", "fail", "globoff", "http1.1", 'noproxy = "*"', f'write-out = "{said}\\n"']
     if secure:
@@ -199,13 +170,13 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     try:
         rows = [dict(zip(_SAID, line.split(), strict=True)) for line in outputs.log(flow.name).splitlines()]
         rows.sort(key=lambda row: int(row["urlnum"]))
-        table = _table(rows, _in_turn(flow), flow.options["concurrency"] == 1, _start_ns(flow, outputs))
+        table = _table(rows, _in_turn(flow), flow.options["concurrency"] == 1, tool.start_of(flow, outputs))
     except ValueError as problem:
         return Result(error=f"a line that curl never prints: {problem}")
     whole = [row for row in rows if row["exitcode"] == "0"]
     size_bytes = sum(int(row["size_download"]) for row in whole)
     delays_ns = [_ns(row["time_total"]) for row in whole]
-    first_byte = summarize_delays("first_byte", [_ns(row["time_starttransfer"]) for row in whole])
+    first_byte = tool.summarize_delays("first_byte", [_ns(row["time_starttransfer"]) for row in whole])
     values = {
         **{name: value for name, value in first_byte.items() if name in METRICS},
         "requests": len(whole),
@@ -213,23 +184,19 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     }
     span = outputs.span(flow.name)
     took_ns = sum(delays_ns) if flow.options["concurrency"] == 1 else span[1] - span[0] if span else 0
-    start_ns = _start_ns(flow, outputs)
+    start_ns = tool.start_of(flow, outputs)
     portions = {}
     if took_ns:
         values["goodput"] = size_bytes * 8e9 / took_ns
         portions["goodput"] = [Portion(start_ns, start_ns + took_ns, size_bytes)]
     ports = tuple(dict.fromkeys(int(row["local_port"]) for row in rows if row["local_port"] != "0"))
     asked = flow.options["requests"]
-    said = outputs.log(flow.name, "err").strip()[-200:] or "it said nothing"
-    error = None if len(whole) == asked else f"{len(whole)} of {asked} requests were answered: {said}"
+    error = None
+    if len(whole) != asked:
+        error = f"{len(whole)} of {asked} requests were answered: {tool.said_by(flow, outputs)}"
     tables = {"requests": table} if rows else {}
     accounts = {flow.name: tell_requests(table)}
     return Result(values, ports, error, tables, delays_ns={"delay": delays_ns}, accounts=accounts, portions=portions)
-
-
-def _start_ns(flow: Flow, outputs: Outputs) -> int:
-    span = outputs.span(flow.name)
-    return span[0] - outputs.zero_ns if span else 0
 
 
 def _table(rows: Sequence[Mapping[str, str]], sizes: Sequence[int], one_by_one: bool, start_ns: int) -> Table:

@@ -46,25 +46,12 @@ def socket(local: str, port: int, acked: int, received: int = 0) -> SocketState:
 
 
 def event(kind: str, local: str, port: int, token: int = 7) -> PathManagerEvent:
-    return {
-        "at_ns": 1,
-        "event": kind,
-        "token": token,
-        "local": local,
-        "local_port": port,
-        "remote": "10.1.0.1",
-        "remote_port": 5201,
-    }
+    return PathManagerEvent(1, kind, token, local, port, "10.1.0.1", 5201)
 
 
 def mirrored(found: PathManagerEvent) -> PathManagerEvent:
-    return {
-        **found,
-        "local": found["remote"],
-        "local_port": found["remote_port"],
-        "remote": found["local"],
-        "remote_port": found["local_port"],
-    }
+    local, local_port, remote, remote_port = found.turned
+    return found._replace(local=local, local_port=local_port, remote=remote, remote_port=remote_port)
 
 
 def observed(events: Sequence[PathManagerEvent] = (), sockets: Sequence[SocketState] = ()) -> Host:
@@ -232,11 +219,11 @@ def test_routing_is_blamed_for_a_join_without_answer(counter: str, cause: str) -
 
 
 def test_a_join_to_an_address_where_nobody_listens_is_told() -> None:
-    refused: PathManagerEvent = {**event("subflow closed", "10.0.1.1", 4001), "remote": "10.1.1.1", "error": 111}
-    elsewhere: PathManagerEvent = {**refused, "remote": "10.1.2.1", "token": 8}
-    timed_out: PathManagerEvent = {**refused, "remote": "10.1.3.1", "error": 110}
+    refused = event("subflow closed", "10.0.1.1", 4001)._replace(remote="10.1.1.1", error=111)
+    elsewhere = refused._replace(remote="10.1.2.1", token=8)
+    timed_out = refused._replace(remote="10.1.3.1", error=110)
     # the kernel reports no error if a subflow was refused after it was established
-    silent: PathManagerEvent = {**event("subflow closed", "10.0.1.1", 4001), "remote": "10.1.4.1"}
+    silent = event("subflow closed", "10.0.1.1", 4001)._replace(remote="10.1.4.1")
     found = find_refused(observed([refused, elsewhere, timed_out, silent]), [Connection(7, ())])
     assert found == {"10.1.1.1"}
     client, server = counters(MPJoinSynTx=2, MPJoinSynAckRx=1), counters(MPJoinSynRx=1, MPJoinAckRx=1)

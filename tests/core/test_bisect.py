@@ -14,11 +14,9 @@ from click.testing import CliRunner
 from mprun.cli.bisect import STATUS, command
 from mprun.errors import MachineError, RunError, SpecError
 from mprun.kernel.patch import UnfitTree
-from mprun.questions.bisect import Answer, attempt, bisect, read_statement
+from mprun.questions.bisect import Answer, BisectTerm, CommitSearch, attempt, bisect, read_statement, search
 from mprun.questions.built_version import OwnProgram
-from mprun.questions.commits import BisectTerm, CommitSearch, search
-from mprun.questions.repository import Repository
-from mprun.questions.revisions import History, read_history
+from mprun.questions.repository import History, Repository, read_history
 from mprun.statements.expression import Value
 
 COMMITS = [f"c{number:02}" for number in range(64)]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from mprun.metrics.network_change import tabulate_changes
+from mprun.metrics.series import tabulate_changes
 from mprun.model.run_files import StepRecord
 
 

@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mprun.metrics.across import judge_across
-from mprun.metrics.cells import CellRun, column_of, sum_up, tabulate
+from mprun.metrics.cells import CellRun, column_of, judge_across, sum_up, tabulate
 from mprun.metrics.comparison import (
     ComparedMetric,
     Side,

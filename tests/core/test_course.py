@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
+import subprocess
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -48,7 +50,7 @@ def test_a_course_has_labs_kernel_schemas_and_hand_out(tmp_path: Path) -> None:
     course = export(target, "01", "02", "07")
     assert names_in(target) == set(course.files)
     top = {name for name in course.files if "/" not in name}
-    assert top == {"README.md", "handout.pdf", "SHA256SUMS", ARCHIVE}
+    assert top == {"README.md", "handout.html", "SHA256SUMS", ARCHIVE}
     assert {name for name in course.files if name.startswith("schemas/")} == {
         f"schemas/{name}.schema.json" for name in ("topology", "experiment", "lab", "config")
     }
@@ -126,35 +128,55 @@ def test_the_first_page_has_the_commands_and_the_digest() -> None:
 
 def pages_of(pdf: bytes) -> list[tuple[float, float]]:
     """Return the size of each page in millimetres."""
-    boxes = re.findall(rb"/MediaBox \[ 0 0 ([\d.]+) ([\d.]+) \]", pdf)
+    boxes = re.findall(rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+) ?\]", pdf)
     return [(round(float(x) / 72 * 25.4, 1), round(float(y) / 72 * 25.4, 1)) for x, y in boxes]
 
 
+def browse(page: Path, *options: str) -> str:
+    """Open a page in chromium without a window. Return what chromium prints. Skip the test without chromium."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    argv = [chromium, "--headless", "--no-sandbox", f"--user-data-dir={page.parent / 'profile'}", *options, str(page)]
+    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=120).stdout
+
+
 @pytest.mark.parametrize("count", [1, 12, 40])
-def test_the_hand_out_has_two_pages_of_a4(count: int) -> None:
+def test_the_hand_out_has_two_pages_of_a4(count: int, tmp_path: Path) -> None:
     many = replace(LAB, aim="See how long a text may be. " * 12, questions=("Why is this question asked?",) * 4)
     facts = replace(FACTS, labs=(many,) * count)
-    pdf = handout.draw_handout(facts)
-    assert pages_of(pdf) == [(210.0, 297.0)] * 2
-    assert handout.draw_handout(facts) == pdf
+    text = handout.draw_handout(facts)
+    assert handout.draw_handout(facts) == text
+    assert re.findall(r'<section class="sheet (\w+)">', text) == ["first", "last"]
+    assert "@page { size: A4; margin: 0; }" in text
+    (tmp_path / "page.html").write_text(text)
+    browse(tmp_path / "page.html", "--no-pdf-header-footer", f"--print-to-pdf={tmp_path / 'page.pdf'}")
+    pages = pages_of((tmp_path / "page.pdf").read_bytes())
+    assert [(round(width), round(height)) for width, height in pages] == [(210, 297)] * 2
 
 
-def test_the_questions_are_in_the_hand_out_if_they_fit() -> None:
-    few, many = (replace(FACTS, labs=(replace(LAB, questions=("Why?",) * count),)) for count in (3, 300))
-    drawn = []
-    for facts in (few, many):
-        sheet = handout.Sheet(1.0)
-        handout._fill_second(sheet, facts, with_questions=True)
-        drawn.append(sheet.is_over)
-    assert drawn == [False, True]
+@pytest.mark.parametrize(("count", "are_shown"), [(3, True), (300, False)])
+def test_the_questions_are_in_the_hand_out_if_they_fit(count: int, are_shown: bool, tmp_path: Path) -> None:
+    text = handout.draw_handout(replace(FACTS, labs=(replace(LAB, questions=("Why?",) * count),)))
+    assert text.count("Why?") == count
+    (tmp_path / "page.html").write_text(text)
+    assert ("Why?" in browse(tmp_path / "page.html", "--dump-dom")) == are_shown
+
+
+def test_the_hand_out_has_the_commands_and_the_digest() -> None:
+    text = handout.draw_handout(FACTS)
+    assert "cd labs/01_multipath\nmprun -t topo -x xp\nmprun lab check</pre>" in text
+    assert text.count("a" * 64) == 2
+    for part in (LAB.title, AIM, "mprun verify latest", "path manager", "6.12.117-mprun"):
+        assert part in text
 
 
 def test_a_long_line_is_continued_as_a_shell_reads_it() -> None:
     command = f"mprun kernel import {ARCHIVE} --trust {'a' * 64}"
-    lines = handout.break_command(command, 8.6, 400)
+    lines = handout.break_command(command, 80)
     assert len(lines) > 1
     assert " ".join(" ".join(lines).replace("\\ ", "").split()) == command
-    assert all(handout.width_of(line, 8.6, handout.MONO) <= 400 for line in lines)
+    assert all(len(line) <= 80 for line in lines)
 
 
 def test_the_command_names_the_digest(tmp_path: Path) -> None:

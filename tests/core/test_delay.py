@@ -12,10 +12,19 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mprun.captures.delay import DUPLICATE, LOST, RECEIVED, UNKNOWN, find_delays, match_equal, summarize
+from mprun.captures.delay import (
+    DUPLICATE,
+    LOST,
+    RECEIVED,
+    UNKNOWN,
+    CapturePair,
+    choose_pairs,
+    find_delays,
+    match_equal,
+    summarize,
+)
 from mprun.captures.identity import identify, identity_schema, kept_bytes
 from mprun.captures.packet import packet_schema
-from mprun.captures.pair import CapturePair, choose_pairs
 from mprun.captures.pcapng import COOKED, ETHERNET, NANOSECOND_MAGIC, InterfaceDescription, PcapngConversion
 from mprun.errors import SpecError
 from mprun.model.network import Interface as NetworkInterface

@@ -21,7 +21,7 @@ from mprun.errors import MachineError
 from mprun.inputs import load
 from mprun.model.spec import Chance, Direction
 from mprun.model.wording import PROPERTIES, describe, say_changes
-from mprun.reports import tree_layout
+from mprun.reports import layout as drawing_layout
 from mprun.reports.dot import to_dot
 from mprun.reports.drawing import Drawing, draw
 
@@ -144,7 +144,7 @@ def test_tree_has_its_layers_in_order(tmp_path: Path) -> None:
 def test_tree_nodes_do_not_overlap() -> None:
     layers = [("h0", "h1", "h2"), ("s0", "s1"), ("t",)]
     edges = [("s0", "h0"), ("s1", "h1"), ("s1", "h2"), ("t", "s0"), ("t", "s1")]
-    centres = tree_layout.lay_out(layers, edges, dict.fromkeys(("h0", "h1", "h2", "s0", "s1", "t"), 30.0))
+    centres = drawing_layout.lay_out_tree(layers, edges, dict.fromkeys(("h0", "h1", "h2", "s0", "s1", "t"), 30.0))
     for layer in layers:
         places = [centres[name] for name in layer]
         assert all(right - left >= 30 for left, right in pairwise(places))

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli import group
-from mprun.reports.joined import join_texts
+from mprun.reports.messages import join_texts
 from tests.hostile import make_sweep
 
 

@@ -22,10 +22,8 @@ from mprun.metrics.cells import CellRun
 from mprun.metrics.claim_check import MeasuredRun, Swept
 from mprun.metrics.readings import SummaryMetrics
 from mprun.model.run_summary import MetricValue, Summary
-from mprun.reports.binned import Binning, draw_binned
-from mprun.reports.classes import draw_classes
 from mprun.reports.figure import to_csv
-from mprun.reports.published_figure import PublishedPair, draw_pairs
+from mprun.reports.published_figure import Binning, PublishedPair, draw_binned, draw_classes, draw_pairs
 from mprun.runs.index.listed import scan
 from mprun.safety.folder import Folder
 from mprun.statements.evaluation import Comparison
@@ -113,9 +111,9 @@ def test_the_page_of_a_study_has_each_figure(folder: Path) -> None:
     pictures = STUDIES / name_folder(lab)
     drawn = [figure.name for figure in lab.figures if figure.values]
     drawn += [f"{figure.name}-run" for figure in lab.figures if figure.picture]
-    drawn += [f"{figure.name}-runs" for figure in lab.figures if figure.together]
-    drawn += [f"{figure.name}-bins" for figure in lab.figures if figure.binned]
-    drawn += [f"{figure.name}-sequence" for figure in lab.figures if figure.sequence]
+    drawn += [f"{figure.name}-runs" for figure in lab.figures if figure.entry.together]
+    drawn += [f"{figure.name}-bins" for figure in lab.figures if figure.entry.binned]
+    drawn += [f"{figure.name}-sequence" for figure in lab.figures if figure.entry.sequence]
     assert [name for name in drawn if not (pictures / f"{name}.svg").exists()] == []
     text = (pictures / "README.md").read_text()
     assert [name for name in drawn if f"({name}.svg)" not in text] == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mprun.compile import allocate, compile_plan
 from mprun.inputs import load
-from mprun.metrics.real_link import tell_real_links
+from mprun.metrics.host_doubts import tell_real_links
 from mprun.model.intent import Intent
 
 XP = "version: 1\nprobe: {pings: 0}\ntraffic:\n  - {tool: ping, from: client, to: server, count: 1}\n"

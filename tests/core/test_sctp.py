@@ -230,7 +230,7 @@ def test_netperfmeter_without_files_is_an_error(kept: tuple[str, ...]) -> None:
 
 def test_ports_of_the_client_by_those_of_the_server() -> None:
     def event(kind: str, local: int, remote: int) -> PathManagerEvent:
-        return {"at_ns": 0, "event": kind, "local": "c", "local_port": local, "remote": "s", "remote_port": remote}
+        return PathManagerEvent(0, kind, None, "c", local, "s", remote)
 
     def state(local: int, remote: int) -> SocketState:
         return SocketState(0, "client", ("c", local, "s", remote), ())

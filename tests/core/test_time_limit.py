@@ -12,8 +12,7 @@ import pytest
 from mprun.compile import allocate, compile_plan
 from mprun.inputs import load
 from mprun.workloads import TOOLS
-from mprun.workloads.time_limit import TimeLimit
-from mprun.workloads.tool import Tool
+from mprun.workloads.tool import TimeLimit, Tool
 from mprun.workloads.tool import load as load_tool
 
 # An entry of each tool, and the time limit in seconds that follows from it.

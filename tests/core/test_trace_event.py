@@ -15,13 +15,13 @@ from mprun.errors import MprunError
 from mprun.inputs import load
 from mprun.inputs.keys.plot import PlotEntry
 from mprun.kernel.trace_event_format import EventFormat, read_format, read_pages, split_pages
-from mprun.metrics.sample_source import SampleSource
+from mprun.metrics.rows import SampleSource
 from mprun.metrics.trace_event_tables import RecordedEvents, tabulate_trace, warn_of_lost_events
 from mprun.model.network import Interface, Node
 from mprun.model.spec import Plot
 from mprun.model.trace_event_name import event_of, is_recorded, name_table
 from mprun.reports.run_data import RunData
-from mprun.reports.trace_event_figure import draw_event
+from mprun.reports.run_figures import draw_event
 from tests.scenes import ONE_PATH
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parents[1] / "outputs" / "trace-6.12.117.json").read_text())

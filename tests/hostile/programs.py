@@ -16,7 +16,7 @@ from hashlib import sha1
 from pathlib import Path
 
 from mprun.errors import MprunError
-from mprun.questions.revisions import read_history
+from mprun.questions.repository import read_history
 from tests.hostile import Finding, call, copy_run, environment, first_line, used_s
 from tests.scenes import BASELINE
 

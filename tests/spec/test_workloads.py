@@ -136,7 +136,7 @@ def test_a_file_imports_the_tools_that_it_names_alone(tmp_path: Path) -> None:
     code = f"import sys, json; from mprun.inputs import load; load({str(LAB)!r}, {str(tmp_path / 'xp.yaml')!r}); "
     code += "print(json.dumps([name for name in sys.modules if name.startswith('mprun.workloads.')]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
-    names = [f"mprun.workloads.{name}" for name in ("ping", "probe", "time_limit", "tool")]
+    names = [f"mprun.workloads.{name}" for name in ("ping", "probe", "tool")]
     assert sorted(json.loads(done.stdout)) == names
 
 

@@ -25,7 +25,7 @@ from mprun.labs.definition import Lab
 from mprun.machine.scratch import scratch
 from mprun.safety.folder import Folder
 
-README, HANDOUT, LABS, SCHEMA_FOLDER, SUMS = "README.md", "handout.pdf", "labs", "schemas", "SHA256SUMS"
+README, HANDOUT, LABS, SCHEMA_FOLDER, SUMS = "README.md", "handout.html", "labs", "schemas", "SHA256SUMS"
 ARCHIVE_SUFFIX = ".zip"
 
 
@@ -79,7 +79,7 @@ def _contents_of(labs: Sequence[Lab], kernel: Kernel, work: Path) -> tuple[Facts
         contents |= {f"{LABS}/{copy.folder.name}/{name}": data for name, data in _files_of(lab, copy.folder)}
     contents |= {f"{SCHEMA_FOLDER}/{name}.schema.json": render(name).encode() for name in SCHEMAS}
     facts = Facts(number, kernel.version, archive, digest, tuple(_facts_of(lab) for lab in labs))
-    contents |= {README: write_readme(facts).encode(), HANDOUT: draw_handout(facts)}
+    contents |= {README: write_readme(facts).encode(), HANDOUT: draw_handout(facts).encode()}
     sums = [f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)]
     return facts, contents | {SUMS: "".join(sums).encode()}
 

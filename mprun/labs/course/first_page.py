@@ -76,6 +76,12 @@ class Facts:
         """The lab to begin with: the first one for which no student builds a kernel, or else the first one."""
         return next((lab for lab in self.labs if lab.build is None), self.labs[0])
 
+    @property
+    def work(self) -> list[str]:
+        """The commands for the lab to begin with."""
+        first = self.first
+        return [f"cd labs/{first.folder}", *([first.build] if first.build else []), *first.steps, "mprun lab check"]
+
 
 _README = """\
 # Labs with mprun
@@ -83,7 +89,7 @@ _README = """\
 mprun runs experiments with transport protocols on several paths. An experiment uses the real Linux network stack, in
 simulated time. A run takes seconds, needs no root, and gives the same packets on every machine.
 
-`handout.pdf` says the same on two pages.
+`handout.html` says the same. It prints on two pages.
 
 ## Get ready
 
@@ -135,15 +141,13 @@ Made with mprun {version} and an experiment kernel of Linux {kernel}.
 
 def write_readme(facts: Facts) -> str:
     """Return the text of the first page, as Markdown."""
-    first = facts.first
-    work = [f"cd labs/{first.folder}", *([first.build] if first.build else []), *first.steps, "mprun lab check"]
     return _README.format(
         install=_block([facts.fill(line) for line in INSTALL]),
         check=_block([facts.fill(line) for line in CHECK]),
-        work=_block(work),
+        work=_block(facts.work),
         look="\n".join(f"- `{command}`: {what}" for command, what in LOOK),
         labs="\n".join(_describe(lab) for lab in facts.labs),
-        grade=GRADE.format(number=first.number),
+        grade=GRADE.format(number=facts.first.number),
         version=facts.version,
         kernel=facts.kernel,
         digest=facts.digest,

@@ -57,7 +57,7 @@ class ListedEntry:
     - seed: None for a sweep, and for a run without a summary.
     - planned_ns: the time of `plan.json`, which orders runs of the same second; 0 if it does not exist.
     - has_report: whether `report.html` exists.
-    - problem: why a file could not be read; empty if all could be.
+    - damage: why a file could not be read; empty if all could be.
     """
 
     name: str

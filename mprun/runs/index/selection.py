@@ -76,7 +76,7 @@ class Listing:
 
     - notes: what a reader must know of the statements.
     - total: the number of all runs and sweeps.
-    - problems: why files could not be read, of all runs and sweeps.
+    - damage: why files could not be read, of all runs and sweeps.
     """
 
     rows: tuple[ListedRow, ...]

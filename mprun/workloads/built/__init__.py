@@ -2,7 +2,7 @@
 """Programs without a package in the distribution. Their sources are here; `mprun tools install` builds them.
 
 Each folder here has a program's source; `PROGRAMS` names them. A built program is in the user's cache, where the digest
-of its source identifies it (`store`).
+of its source identifies it (`program_store`).
 """
 
 from __future__ import annotations

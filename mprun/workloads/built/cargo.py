@@ -57,7 +57,7 @@ def find_cargo() -> str | None:
 
 
 def build(recipe: Recipe, target: Path, parent: Path, jobs: int, progress: Progress) -> None:
-    """Build a program into `target`, which is complete or does not exist. Temporary files go to `place`.
+    """Build a program into `target`, which is complete or does not exist. Temporary files go to `parent`.
 
     Raises MachineError for what is missing on this machine, RunError with the end of the log if the build fails.
     """

@@ -24,7 +24,7 @@ def missing(recipe: CRecipe) -> str | None:
 
 
 def build(recipe: CRecipe, target: Path, parent: Path) -> None:
-    """Build a program into `target`, which is complete or does not exist. Temporary files go to `place`.
+    """Build a program into `target`, which is complete or does not exist. Temporary files go to `parent`.
 
     Raises MachineError for what is missing on this machine, RunError with the compiler's messages if the build fails.
     """

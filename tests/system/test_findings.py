@@ -16,8 +16,6 @@ from tests.system.conftest import ROOT, call, needs_tool
 PAGE = (ROOT / "docs" / "measured" / "findings.md").read_text()
 FILES = dict(re.findall(r"```yaml\n# (\w+\.yaml)\n(.*?)```", PAGE, re.DOTALL))
 TABLES = re.findall(r"^\| command \| `(.*?)` \|\n\| --- \| --- \|\n((?:\|.*\|\n)+)", PAGE, re.MULTILINE)
-# In this run, tquic asks its timer again and again while it cannot send. It needs 24 s of CPU time.
-SLOW = "-t far -x quic -p delay=50ms -p stack=tquic"
 ROWS = [
     (metric, *row)
     for metric, rows in TABLES
@@ -34,14 +32,10 @@ def files(tmp_path: Path) -> Path:
 
 def test_the_page_has_files_and_figures() -> None:
     assert len(FILES) == 18
-    assert [words for _, words, _ in ROWS].count(SLOW) == 1
     assert len(ROWS) == len(re.findall(r"^\| `mprun", PAGE, re.MULTILINE)) == 52
 
 
-@pytest.mark.parametrize(
-    ("metric", "words", "figure"),
-    [pytest.param(*row, marks=[pytest.mark.long] if row[1] == SLOW else []) for row in ROWS],
-)
+@pytest.mark.parametrize(("metric", "words", "figure"), ROWS)
 def test_the_figure_is_measured_again(metric: str, words: str, figure: str, files: Path) -> None:
     done = call(*shlex.split(words), "--json", cwd=files)
     assert done.status == 0, done.err

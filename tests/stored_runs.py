@@ -119,15 +119,12 @@ def storing(run_plan: RunPlan) -> RunPlan:
 def key_of(plan: Plan, kernel: Kernel) -> str:
     """Return a digest of everything that the result of an engine depends on."""
     from mprun.engines import agent_process
-    from mprun.machine.scratch import temporary
 
     parts: list[bytes] = [plan.to_text().encode(), repr(sorted(agent_process.environment(None).items())).encode()]
     parts += [path.read_bytes() for path in sorted(kernel.directory.iterdir()) if path.suffix != ".json"]
     for folder in sorted(agent_process.find_built(plan, as_user=True).values()):
         parts += [path.read_bytes() for path in sorted(Path(folder).rglob("*")) if path.is_file()]
-    # the kernel's command line names a temporary folder, and its length is in the log of the kernel
-    length = len(str(temporary()))
-    total = hashlib.sha256(f"{os.geteuid()} {length} {of_machine(agent_process.PROGRAM_PATH)} {of_code()}".encode())
+    total = hashlib.sha256(f"{os.geteuid()} {of_machine(agent_process.PROGRAM_PATH)} {of_code()}".encode())
     for part in parts:
         total.update(hashlib.sha256(part).digest())
     return total.hexdigest()[:32]

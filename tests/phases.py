@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 # The folder that Python needs on its path to count runs.
 COUNTER = ROOT / "tests" / "counter"
 SLOWEST = 60
-SHARED = ("not alone", "-n", "logical", "--dist", "loadfile", "-p", "tests.longest_first")
+SHARED = ("not alone", "-n", "logical", "--dist", "loadfile", "--no-loadscope-reorder", "-p", "tests.longest_first")
 # One worker, so that the tests have a folder for temporary files of their own here too.
 ALONE = ("alone", "-n", "1")
 _OK, _INTERRUPTED, _NONE = pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED, pytest.ExitCode.NO_TESTS_COLLECTED

@@ -59,7 +59,7 @@ OPENED_ELSEWHERE = {
     "engines/standstill.py": "/proc",
     "engines/debugger.py": "a folder that it makes itself, and /proc",
     "engines/capability.py": "/proc and /sys",
-    "engines/virtual.py": "mprun's own code",
+    "engines/virtual.py": "mprun's own code, and the names of this machine's folders of libraries",
     "inputs/attachment.py": "the user's own files, of which it lists and opens regular ones and follows no link",
     "inputs/reader.py": "the folder of the file that a user named, to list what is in it",
     "labs/catalog.py": "a lab's folder for a copy, links as they are",
@@ -94,7 +94,7 @@ ONLY = {
     "inputs/reader.py": {"folder.iterdir"},
     "labs/grade.py": {"folder.glob"},
     "labs/course/contents.py": {"copy.rglob"},
-    "engines/virtual.py": {"folder.glob"},
+    "engines/virtual.py": {"folder.glob", "Path(place).glob", "standard.glob"},
 }
 
 

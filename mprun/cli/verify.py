@@ -15,7 +15,6 @@ from mprun.cli import options
 from mprun.cli.completion import complete_files, complete_runs
 from mprun.cli.output import emit
 from mprun.model.scalar import spell_scalar, spell_values
-from mprun.runs.run_directory import RunDirectory
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from mprun.bundles.reproduction import Original, ReproducedRun
     from mprun.metrics.comparison import ComparedMetric
+    from mprun.runs.run_directory import RunDirectory
 
 MOST_SHOWN = 20
 _WORDS = {
@@ -62,6 +62,7 @@ def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) ->
     from mprun.cli.progress import Bar
     from mprun.machine import invoking_user
     from mprun.machine.scratch import scratch
+    from mprun.runs.run_directory import RunDirectory
 
     with scratch("mprun-verify-") as folder:
         original = _open(name, runs.parent, folder)
@@ -131,6 +132,7 @@ def _to_json(original: Original, done: ReproducedRun, is_alone: bool, is_kept: b
 def _show_run(original: Original, done: ReproducedRun, is_kept: bool) -> None:
     """Print the verdict on a run. A run that is kept is shown first."""
     from mprun.cli.show_run import show_summary
+    from mprun.runs.run_directory import RunDirectory
 
     for fact, (then, now) in done.facts.items():
         click.echo(f"note: {plain(fact)}: {plain(then)} then, {plain(now)} now", err=True)

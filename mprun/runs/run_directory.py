@@ -40,7 +40,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mprun.errors import MachineError, MprunError, SpecError, explain_machine
 from mprun.machine import invoking_user
-from mprun.machine.changed_files import FileChanges
 from mprun.model.codec import PLAIN, JsonProblem
 from mprun.runs.table import is_of_polars, open_table, pack, writing
 from mprun.safety.folder import Folder, parse_json
@@ -49,6 +48,7 @@ from mprun.safety.text import make_printable, plain, printable
 if TYPE_CHECKING:
     import polars
 
+    from mprun.machine.changed_files import FileChanges
     from mprun.model.agent_report import AgentReport
     from mprun.model.plan import Plan
     from mprun.model.run_files import RunEnvironment, StepRecord, Stops
@@ -204,9 +204,10 @@ class RunDirectory:
 
     def changed_files(self) -> FileChanges:
         """Return the files of this machine that changed during the run. Raises MprunError if the file is damaged."""
-        return (
-            read_value(self.folder, "changed.json", "run", FileChanges) if self.has("changed.json") else FileChanges()
-        )
+        from mprun.machine.changed_files import FileChanges
+
+        has_changes = self.has("changed.json")
+        return read_value(self.folder, "changed.json", "run", FileChanges) if has_changes else FileChanges()
 
     def summary(self) -> Summary:
         """Return the summary of the run. Raises MprunError if it is missing or damaged."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import platform
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from mprun.engines.registry import ENGINES
@@ -22,7 +22,6 @@ from mprun.model.run_files import Build
 from mprun.model.sweep_files import FORMAT, Session, SweepCell, SweepRecord, SweepSummary
 from mprun.runs import runner
 from mprun.runs.place import choose_place, refuse_commands, refuse_machine_kernel
-from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps import study
 from mprun.sweeps.cell_progress import CellProgress, describe_repeat, say_progress
 from mprun.sweeps.executor import Executor, run_all
@@ -193,7 +192,6 @@ class Execution:
         self._consent = consent
         self._progress = {cell.folder: CellProgress(cell.spec.experiment.repeat) for cell in cells}
         self._attempts: dict[str, int] = {}
-        self._disturbed = Counter[str]()
         self._running: dict[str, tuple[Task, Job]] = {}
         self._queue: list[Task] = []
         self._block = 0
@@ -217,7 +215,8 @@ class Execution:
                 say(f"there are {self._tell_progress()}")
                 if strange := self._sweep.strange():
                     say(tell_strange(strange))
-            for name, outcome in run_all(executor, self._begin, lambda: tell(self._state(executor.slots))):
+            looks = (lambda: tell(self._state(executor.slots)), partial(self._say_disturbed, say))
+            for name, outcome in run_all(executor, self._begin, *looks):
                 self._end(name, outcome, say)
             has_ended = True
         except KeyboardInterrupt:
@@ -269,7 +268,7 @@ class Execution:
 
     def _end(self, name: str, outcome: RunOutcome, say: Say) -> None:
         task, job = self._running.pop(name)
-        what = f"{task.cell.label}, run {task.number}"
+        what = _describe(task)
         self._walls_s.append(outcome.wall_s)
         self._simulations_s += outcome.simulation_s
         if outcome.status == "error":
@@ -279,21 +278,13 @@ class Execution:
             if again:
                 self._queue.insert(0, task)
                 return
-        elif changed := self._disturbed_by(job, name):
-            say(f"{what}: {changed} of this machine changed meanwhile; making it again")
-            self._queue.insert(0, task)
-            return
         summary = settle(job, outcome)
         self._sweep.finish(job.directory, name)
         self._progress[task.cell.folder].note(task.number, summary)
 
-    def _disturbed_by(self, job: Job, name: str) -> str | None:
-        """Return a file of this machine that changed while a run was made, if the run must be made again for that."""
-        paths = RunDirectory(job.directory).changed_files().paths
-        if not paths or self._disturbed[name] == runner.MOST_DISTURBED:
-            return None
-        self._disturbed[name] += 1
-        return paths[0]
+    def _say_disturbed(self, say: Say, name: str, path: str) -> None:
+        task, _ = self._running[name]
+        say(f"{_describe(task)}: {path} of this machine changed meanwhile; making it again")
 
     def _state(self, slots: int) -> SweepProgress:
         progress = self._progress.values()
@@ -318,3 +309,7 @@ class Execution:
             simulation_s=round(self._simulations_s, 3),
         )
         self._sweep.add_session(session)
+
+
+def _describe(task: Task) -> str:
+    return f"{task.cell.label}, run {task.number}"

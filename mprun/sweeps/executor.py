@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from mprun.runs.run_directory import RunDirectory
+from mprun.runs.runner import MOST_DISTURBED
+from mprun.safety.folder import Folder
 from mprun.sweeps.worker import Job, RunOutcome
 
 _POLL_S = 0.5
@@ -31,21 +35,43 @@ class Executor(Protocol):
 
 
 def run_all(
-    executor: Executor, next_job: Callable[[], tuple[str, Job] | None], look: Callable[[], None] = lambda: None
+    executor: Executor,
+    next_job: Callable[[], tuple[str, Job] | None],
+    look: Callable[[], None],
+    say_disturbed: Callable[[str, str], None] = lambda name, path: None,
 ) -> Iterator[tuple[str, RunOutcome]]:
     """Yield each job by its name when it has ended, until no job is left.
 
-    next_job: returns None if no job is left, or if the next one must wait for those in progress. look: called from time
-    to time and at the end, when as many slots as possible are busy.
+    A run during which files of this machine changed is made again, `MOST_DISTURBED` times at most.
+
+    - next_job: returns None if no job is left, or if the next one must wait for those in progress.
+    - look: called from time to time and at the end, when as many slots as possible are busy.
+    - say_disturbed: called with the name of a job that is done again, and with a file that changed.
     """
-    running = 0
+    running: dict[str, Job] = {}
+    disturbed: list[tuple[str, Job]] = []
+    counts = Counter[str]()
     while True:
-        while running < executor.slots and (named := next_job()):
+        while len(running) < executor.slots and (named := disturbed.pop() if disturbed else next_job()):
             executor.submit(*named)
-            running += 1
+            running |= [named]
         look()
         if not running:
             return
         for name, outcome in executor.wait(_POLL_S):
-            running -= 1
-            yield name, outcome
+            job = running.pop(name)
+            paths = () if outcome.status == "error" else RunDirectory(job.directory).changed_files().paths
+            if paths and counts[name] < MOST_DISTURBED:
+                counts[name] += 1
+                say_disturbed(name, paths[0])
+                _empty(job)
+                disturbed.append((name, job))
+            else:
+                yield name, outcome
+
+
+def _empty(job: Job) -> None:
+    """Remove what a run has written, so that its directory is empty again."""
+    folder = Folder(job.directory.parent)
+    folder.remove_tree(job.directory.name)
+    folder.make(job.directory.name)

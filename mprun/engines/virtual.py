@@ -20,6 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
+import mprun
 from mprun.agent import shaping
 from mprun.engines.agent_process import (
     PROGRAM_PATH,
@@ -99,13 +100,10 @@ def run_plan(
     if refusal := lacking_discipline(plan, kernel) or lacking_events(plan, kernel):
         raise MachineError(refusal)
     real_time = real_time or shell is not None
-    with (
-        channel() as talk,
-        run.folder.create("logs/console.log") as output,
-        watched([] if real_time else _read_folders(plan, kernel)) as files,
-    ):
+    with channel() as talk, run.folder.create("logs/console.log") as output:
         guest = _guest(plan, run, talk, kernel, shell, real_time)
         with (
+            watched(_read_folders(guest)) as files,
             booted(kernel, guest, None if shell else output, debugger is not None) as process,
             attached(debugger, kernel, process.pid) if debugger else contextlib.nullcontext() as hold,
         ):
@@ -113,8 +111,8 @@ def run_plan(
             threading.Thread(target=import_module, args=("polars",), daemon=True).start()
             computing = None if real_time else Computing(process.pid, _most_still_s(plan))
             watch(process, run, progress, bool(shell), talk, computing, hold.is_held if hold else None)
-        if changed := files.take():
-            run.write("changed.json", changed._asdict())
+            if changed := files.take():
+                run.write("changed.json", changed._asdict())
     if not run.has("agent.json"):
         problem = _find_report(run)
         # the agent's last output explains more than the kernel's message that it powered down
@@ -151,23 +149,22 @@ def _guest(plan: Plan, run: RunDirectory, talk: Channel, kernel: Kernel, shell: 
     )
 
 
-def _read_folders(plan: Plan, kernel: Kernel) -> list[Path]:
-    """Return the folders with the files of this machine that a run reads: programs, libraries, Python, mprun itself."""
-    library = find_library()
+def _read_folders(guest: Guest) -> list[Path]:
+    """Return the folders with the files of this machine that a run reads: programs, libraries, Python, mprun itself.
+
+    A run in real time does not repeat, and none of its folders is returned.
+    """
+    if not guest.is_simulated:
+        return []
     standard = interpreter().parents[1] / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}"
     return [
         *map(Path, PROGRAM_PATH.split(":")),
         *(folder for place in LIBRARIES for folder in (Path(place), *Path(place).glob("*-linux-gnu"))),
         Path("/etc"),
-        *(
-            path
-            for path in (standard, *standard.glob("[!_]*"))
-            if path.is_dir() and not path.name.endswith("-packages")
-        ),
-        *(library.package / name for name in AGENT_FOLDERS),
-        library.mininet,
-        kernel.directory,
-        *map(Path, find_built(plan, as_user=True).values()),
+        standard,
+        *(path for path in standard.glob("[!_]*") if path.is_dir() and not path.name.endswith("-packages")),
+        *guest.shown,
+        *(Path(mprun.__file__).parent / name for name in AGENT_FOLDERS),
     ]
 
 

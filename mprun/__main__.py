@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entry point of `python -m mprun` and of the command `mprun`."""
 
+import gc
 import resource
 import signal
 import sys
@@ -17,6 +18,10 @@ if 0 <= (stack := resource.getrlimit(resource.RLIMIT_STACK)[0]) < LEAST_STACK_BY
         file=sys.stderr,
     )
     sys.exit(3)
+
+# Nearly all objects of imports and of files stay, so the search for others finds nothing. By default, it takes 6 % of
+# the time of a short run, and a quarter of the time to check 300 nodes.
+gc.set_threshold(100_000)
 
 try:
     from mprun.cli import main

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars
 
 from mprun.errors import SpecError
-from mprun.inputs import load as read_files
+from mprun.inputs.loading import load as read_files
 from mprun.kernel.store import DEFAULT_NAME
 from mprun.metrics.cells import INCOMPLETE
 from mprun.model.engine_name import EngineChoice
@@ -68,7 +68,7 @@ class Run:
 
     def figures(self) -> list[Figure]:
         """Return the figures of the report without the network: those in `plots`, or else all for which data exists."""
-        from mprun.reports.run_page import charts_of
+        from mprun.reports.run_charts import charts_of
 
         return [_paint(chart) for chart in charts_of(RunDirectory(self.folder or self.path))]
 

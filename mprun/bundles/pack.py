@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 from mprun.bundles.archive import SUFFIX, Content, write_archive
 from mprun.bundles.crate import METADATA, Description, describe
 from mprun.errors import MprunError
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.kernel.store import describe_recipe
 from mprun.metrics.cells import INCOMPLETE
 from mprun.model.codec import PLAIN

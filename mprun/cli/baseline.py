@@ -105,7 +105,7 @@ def _measure(
 ) -> dict[str, str]:
     """Run once, and return the lines of the baseline at a path."""
     from mprun.cli.progress import Bar
-    from mprun.inputs import load
+    from mprun.inputs.loading import load
     from mprun.runs import runner
     from mprun.runs.place import choose_place_of
 

@@ -32,9 +32,8 @@ from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from mprun.metrics.comparison import ComparedMetric, Expected
-    from mprun.reports.comparison_page import SidePair
     from mprun.reports.test_results import CheckedExpectation
-    from mprun.sweeps.operands import Operands
+    from mprun.sweeps.operands import Operands, SidePair
 
 MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown": " "}
 # The lines that differ in a file, without --all.
@@ -90,8 +89,7 @@ def command(
     """
     from mprun.metrics.statistics import CONFIDENCE
     from mprun.model.units import QuantityError, parse_ratio
-    from mprun.reports.comparison_page import measure
-    from mprun.sweeps.operands import read_halves, read_operands
+    from mprun.sweeps.operands import measure_operands, read_halves, read_operands
     from mprun.sweeps.sweep_directory import LATEST
 
     if first is None:
@@ -108,7 +106,7 @@ def command(
         operands = read_operands(*sides) if axis is None else read_halves(sides[0], axis)
         operands = name_operands(operands, named)
         _refuse_unknown(metrics, operands)
-        pair = measure(operands, level)
+        pair = measure_operands(operands, level)
         if metrics:
             pair = replace(pair, compared=[one for one in pair.compared if one.metric in metrics])
         outside = [one for one in pair.compared if bound is not None and _is_outside(one, bound)]

@@ -61,7 +61,7 @@ def _convert(
     topology: str, experiments: tuple[str, ...], files: options.FileOptions, legacy_queue: bool, folder: Path
 ) -> Mapping[str, str]:
     """Return the YAML text of each file of the older format, after all files are checked."""
-    from mprun.inputs import load_trees
+    from mprun.inputs.loading import load_trees
     from mprun.inputs.older.conversion import convert
     from mprun.inputs.older.lines import FileRole, is_older
     from mprun.inputs.reader import find, read

@@ -27,7 +27,7 @@ from mprun.model.permission import NO_COMMANDS, Consent, Permissions
 from mprun.safety.text import printable
 
 if TYPE_CHECKING:
-    from mprun.inputs import Loaded
+    from mprun.inputs.loading import Loaded
     from mprun.model.engine_name import EngineChoice, EngineName
     from mprun.reports.test_results import CheckedExpectation
     from mprun.runs.run_directory import RunDirectory
@@ -211,7 +211,7 @@ class FileOptions:
 
     def load(self, consent: Consent = NO_COMMANDS) -> Loaded:
         """Read and check the files, and print their warnings. Raises InputError, or SpecError for a parameter."""
-        from mprun.inputs import load
+        from mprun.inputs.loading import load
 
         files = (self.topology, self.experiment or None)
         loaded = load(*files, self.parameters, self.seed, self.strict, self.permissions(consent))

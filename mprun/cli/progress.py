@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # In a log: the time until the first line of progress, the growth factor of the intervals, and the longest interval.
 FIRST_S, GROWTH, MOST_S = 10.0, 1.5, 120.0
+# A terminal shows no bar before, since most work is done by then, and the import of rich takes a tenth of a short run.
+BAR_AFTER_S = 1.0
 BAR_WIDTH = 30
 _TEXTS = ("{task.description}", "[dim]{task.fields[note]}")
 
@@ -59,7 +61,9 @@ class Bar(Live):
     """The phase and the progress of a long operation. It is quiet while a person uses the terminal."""
 
     def __init__(self, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(make_progress(*_TEXTS, is_timed=True) if sys.stderr.isatty() and not quiet else None)
+        super().__init__(None)
+        self._is_terminal = sys.stderr.isatty()
+        self._start_s = clock()
         self._text = ""
         self._began = (0.0, 0.0)
         self._clock = clock
@@ -71,9 +75,14 @@ class Bar(Live):
         """Show a phase. done: from 0 to 1. note: a text next to the bar."""
         if self._quiet:
             return
-        if self._progress is None:
+        if not self._is_terminal:
             self._log(text, done, note)
             return
+        if self._clock() - self._start_s < BAR_AFTER_S:
+            return
+        if self._progress is None:
+            self._progress = make_progress(*_TEXTS, is_timed=True)
+            self._progress.start()
         if self._task is None:
             self._task = self._progress.add_task(text, total=1.0, note=note)
         self._progress.update(self._task, completed=done, description=text, note=note)

@@ -68,15 +68,15 @@ def write_report(found: RunDirectory | SweepDirectory, confidence: float = CONFI
 
 def _report_several(parent: Path, names: Sequence[str], confidence: float | None) -> Path:
     from mprun.cli.compare import name_operands, write_comparison
-    from mprun.reports.comparison_page import measure
-    from mprun.sweeps.operands import read_operands
+    from mprun.sweeps.operands import measure_operands, read_operands
 
     with open_operands(parent, names) as named:
         first, *others = named
         if isinstance(first.source, RunDirectory):
             options.refuse_confidence(confidence)
+        level = confidence or CONFIDENCE
         pairs = [
-            measure(name_operands(read_operands(first.source, one.source), [first, one]), confidence or CONFIDENCE)
+            measure_operands(name_operands(read_operands(first.source, one.source), [first, one]), level)
             for one in others
         ]
         return write_comparison(parent, pairs, named)

@@ -84,7 +84,7 @@ def command(
 def _plot(run: RunDirectory, width: int) -> None:
     """Print the first figure of the run over time: by default, the rate of the first flow."""
     from mprun.errors import MprunError
-    from mprun.reports.run_page import charts_of
+    from mprun.reports.run_charts import charts_of
     from mprun.reports.text_chart import to_text
 
     # a figure that cannot be drawn does not hide the summary

@@ -41,7 +41,7 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
     """
     from mprun.cli.sweep_work import growing_sweep, start_executor
     from mprun.errors import SpecError
-    from mprun.inputs import load_search
+    from mprun.inputs.loading import load_search
     from mprun.questions.proposal import load_optimiser
     from mprun.questions.search import cells_of, find_violation
     from mprun.runs import runner

@@ -11,11 +11,11 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_counters, complete_runs
 from mprun.cli.output import emit
+from mprun.errors import SpecError
 from mprun.reports.metrics import order_metrics
 from mprun.runs.run_directory import RunDirectory, readable
 
 if TYPE_CHECKING:
-    from mprun.model.run_summary import Summary
     from mprun.sweeps.sweep_directory import SweepDirectory
 
 
@@ -82,9 +82,12 @@ def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_a
             emit({"directory": str(found.path), **summary.to_json()})
             return
         from mprun.cli.show_run import show_summary
+        from mprun.workloads.tool import owned_metrics
 
         options.restore_tables(found)
-        show_summary(_show_figures(found, summary), found, show_all)
+        _show_figures(found)
+        owned = owned_metrics(found.plan().intent.traffic)
+        show_summary(summary._replace(metrics=order_metrics(summary.metrics, owned)), found, show_all)
         return
     from mprun.sweeps.sweep_summary import read_summary
 
@@ -102,27 +105,18 @@ def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_a
             click.echo(text)
 
 
-def _show_figures(run: RunDirectory, summary: Summary) -> Summary:
-    """Print the figures of a run's report with a line for each series.
-
-    Return the summary with the metrics in the order of their tools.
-    """
-    from mprun.errors import SpecError
-    from mprun.inputs import load
-    from mprun.inputs.traffic import owned_metrics
-    from mprun.reports.run_figures import draw_run
-    from mprun.reports.run_page import gather
+def _show_figures(run: RunDirectory) -> None:
+    """Print the figures of a run's report with a line for each series."""
+    from mprun.reports.run_charts import charts_of
     from mprun.reports.text_chart import to_text
 
     try:
-        spec = load(*run.resolved_inputs).spec
+        charts = charts_of(run)
     except SpecError as error:
         click.echo(f"no figures: {error}", err=True)
-        return summary
-    evidence = gather(run, spec, run.plan().intent, summary)
+        return
     width = options.terminal_width()
-    for chart in draw_run(evidence, spec.experiment.plots):
+    for chart in charts:
         for line in to_text(chart, width):
             click.echo(line)
         click.echo()
-    return summary._replace(metrics=order_metrics(summary.metrics, owned_metrics(spec.experiment.traffic)))

@@ -76,12 +76,11 @@ def _find_own(run: RunDirectory) -> set[str]:
 
 def _find_meanings(run: RunDirectory) -> dict[str, str]:
     """Return the meaning of each metric of a run by its name; nothing if this mprun cannot read its inputs."""
-    from mprun.inputs import load
-    from mprun.inputs.traffic import owned_metrics
     from mprun.model.metric import find_metric, metrics_of
+    from mprun.workloads.tool import owned_metrics
 
     try:
-        owned = owned_metrics(load(*run.resolved_inputs).spec.experiment.traffic)
+        owned = owned_metrics(run.plan().intent.traffic)
     except MprunError:
         return {}
     found = {}

@@ -44,7 +44,7 @@ def command(
     The same command resumes a sweep that was interrupted. -p also fixes an axis of the matrix.
     """
     from mprun.cli.sweep_work import held, run_cells, start_executor
-    from mprun.inputs import load_cells
+    from mprun.inputs.loading import load_cells
     from mprun.runs import runner
     from mprun.sweeps import execution, study
 

@@ -67,7 +67,7 @@ def expand(files: options.FileOptions, target: Path | None) -> None:
     """
     from yaml.nodes import MappingNode
 
-    from mprun.inputs import load_topology
+    from mprun.inputs.loading import load_topology
     from mprun.inputs.reader import parse
     from mprun.inputs.rendering import render
     from mprun.inputs.writer import write_topology

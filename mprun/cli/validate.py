@@ -28,7 +28,7 @@ def command(files: options.FileOptions, as_json: bool) -> None:
     If the default experiment kernel is built, it is asked for the sysctls, congestion controls and schedulers that the
     experiment names, and tcpdump for its filters.
     """
-    from mprun.inputs import load_cells
+    from mprun.inputs.loading import load_cells
 
     try:
         experiment = files.experiment or None

@@ -18,7 +18,7 @@ from mprun.safety.text import plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mprun.inputs import Loaded
+    from mprun.inputs.loading import Loaded
     from mprun.questions.why import Explained
     from mprun.sweeps.study import Cell
     from mprun.sweeps.sweep_directory import SweepDirectory
@@ -47,7 +47,7 @@ def command(name: str, fail_if: str | None, count: int, steps: int, runs: option
     from mprun.cli.operand import find_exact_run
     from mprun.cli.sweep_work import growing_sweep
     from mprun.errors import SpecError
-    from mprun.inputs import load
+    from mprun.inputs.loading import load
     from mprun.machine.scratch import scratch
     from mprun.questions.bisect import read_statement
     from mprun.questions.faulted_run import find_end

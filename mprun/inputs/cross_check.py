@@ -14,7 +14,6 @@ from mprun.inputs.document import Document
 from mprun.inputs.event_changes import ReadEvent
 from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern
 from mprun.inputs.subnet import check_addresses
-from mprun.inputs.traffic import names_of, owned_metrics
 from mprun.model import metric
 from mprun.model.path import FlowPaths, NamedPath, are_side_by_side, count_subflows, find_areas, pairs_of
 from mprun.model.problem import Notes, ValuePath, list_names, name_nearest, tell_unknown
@@ -34,7 +33,7 @@ from mprun.model.spec import (
     TopologySpec,
 )
 from mprun.model.units import RATE, TIME
-from mprun.workloads.tool import tool_of
+from mprun.workloads.tool import owned_metrics, tool_of
 
 # A packet captured on any interface: the header of libpcap, and the headers of IPv6 and TCP with all options.
 WHOLE_HEADERS_BYTES = 20 + 40 + 60
@@ -202,7 +201,7 @@ def check_routes(topology: TopologySpec, flows: Sequence[Flow], notes: Notes) ->
 def check_metrics(known_paths: FlowPaths, notes: Notes) -> None:
     """Record problems of expectations on flows, paths and metrics that the run will not have."""
     experiment = known_paths.experiment
-    flows = {name: flow for flow in experiment.traffic for name in names_of(flow)}
+    flows = {name: flow for flow in experiment.traffic for name in flow.names}
     owned = owned_metrics(experiment.traffic)
     by_flow = {name: [path.name for path in known_paths.of(flow)] for name, flow in flows.items()}
     paths = list(dict.fromkeys(path.name for found in known_paths.named.values() for path in found))

@@ -23,7 +23,7 @@ from mprun.inputs.keys.own_output import own_tables
 from mprun.inputs.keys.pairing import find_hosts, is_pattern
 from mprun.inputs.keys.plot import SAMPLES
 from mprun.inputs.search_point import read_search
-from mprun.inputs.traffic import owned_metrics, read_traffic
+from mprun.inputs.traffic import read_traffic
 from mprun.model import metric
 from mprun.model.metric import Metrics
 from mprun.model.problem import Notes, ValuePath, name_nearest, tell_unknown
@@ -33,6 +33,7 @@ from mprun.model.units import QuantityError
 from mprun.statements.evaluation import check as check_statement
 from mprun.statements.expression import ExpressionError, Reference, UnknownName
 from mprun.statements.expression import parse as parse_statement
+from mprun.workloads.tool import owned_metrics
 
 # The name of a sweep's cells in a statement.
 CELLS = "cells"

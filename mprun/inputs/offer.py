@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mprun.inputs.traffic import expand, names_of
+from mprun.inputs.traffic import expand
 from mprun.model import units
 from mprun.model.path import FlowPaths, HostPair, NamedPath, PathEnd, search, steps_to
 from mprun.model.problem import Notes
@@ -112,7 +112,7 @@ def _find_streams(known_paths: FlowPaths) -> Iterator[_Stream]:
     entries = known_paths.experiment.traffic
     flows = expand(entries)
     spans = find_spans(flows)
-    numbers = (n for n, flow in enumerate(entries) for _ in names_of(flow))
+    numbers = (n for n, flow in enumerate(entries) for _ in flow.names)
     network = _Network(known_paths.topology)
     known: dict[tuple[str, str, tuple[NamedPath, ...]], tuple[frozenset[_Crossing], frozenset[_Crossing]]] = {}
     for n, flow in zip(numbers, flows, strict=True):

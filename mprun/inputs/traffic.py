@@ -16,7 +16,7 @@ from mprun.inputs.keys.file_model import check
 from mprun.inputs.keys.pairing import gather_hosts, pair_hosts
 from mprun.inputs.keys.traffic_entry import FlowEntry
 from mprun.machine.plugin import PluginProblem
-from mprun.model.metric import OF_FLOWS, TOTAL, Metrics, group_metrics
+from mprun.model.metric import TOTAL
 from mprun.model.problem import Notes, ValuePath, tell_unknown
 from mprun.model.spec import After, Flow
 from mprun.workloads.tool import COLLECTION, load, metrics_of, tool_of
@@ -61,12 +61,6 @@ def read_traffic(values: object, document: Document, hosts: Sequence[str] | None
     _check_order(flows, notes)
     _check_ports(flows, notes)
     return Traffic(flows, notes)
-
-
-def owned_metrics(flows: Sequence[Flow]) -> dict[str, Metrics]:
-    """The metrics of each flow and each group of flows by its name."""
-    owned = {name: {**metrics_of(flow), **OF_FLOWS} for flow in flows for name in names_of(flow)}
-    return owned | {flow.group: group_metrics(metrics_of(flow)) for flow in flows if flow.group is not None}
 
 
 def _read_entry(value: Mapping[str, object], n: int, document: Document) -> FlowEntry | None:
@@ -177,7 +171,7 @@ def _check_names(flows: Sequence[Flow], notes: Notes) -> None:
         if flow.repetition is None:
             holders.setdefault(flow.name, n)
     for n, flow in enumerate(flows):
-        for name in names_of(flow):
+        for name in flow.names:
             key = "repeat" if flow.repetition else "name"
             if holders.setdefault(name, n) != n:
                 message = f"gives a flow the name '{name}', which another flow has: rename that flow"
@@ -189,7 +183,7 @@ def _check_names(flows: Sequence[Flow], notes: Notes) -> None:
 
 def _check_groups(flows: Sequence[Flow], notes: Notes) -> None:
     """Record problems of groups with the name of a flow, or with flows that have different metrics."""
-    names = {name for flow in flows for name in (flow.name, *names_of(flow))}
+    names = {name for flow in flows for name in (flow.name, *flow.names)}
     first: dict[str, Flow] = {}
     for n, flow in enumerate(flows):
         if flow.group is None:
@@ -213,7 +207,7 @@ def _check_order(flows: Sequence[Flow], notes: Notes) -> None:
     """Record problems of flows that wait for a flow that does not exist, or for each other."""
     known: dict[str, list[Flow]] = {}
     for flow in flows:
-        for name in dict.fromkeys((flow.name, flow.group, *names_of(flow))):
+        for name in dict.fromkeys((flow.name, flow.group, *flow.names)):
             if name is not None:
                 known.setdefault(name, []).append(flow)
     for n, flow in enumerate(flows):
@@ -262,24 +256,17 @@ def _check_ports(flows: Sequence[Flow], notes: Notes) -> None:
                 notes.refuse(("traffic", n, "port"), message)
 
 
-def names_of(flow: Flow) -> tuple[str, ...]:
-    """The names of a flow's repetitions: `bulk-1`, `bulk-2`. Its own name if it is not repeated."""
-    if flow.repetition is None:
-        return (flow.name,)
-    return tuple(f"{flow.name}-{k}" for k in range(1, flow.repetition.times + 1))
-
-
 def expand(flows: Sequence[Flow]) -> tuple[Flow, ...]:
     """Return a flow for each repetition. A flow that waits for a repeated one waits for its first start or its last
     end.
     """
-    names = {flow.name: names_of(flow) for flow in flows}
+    names = {flow.name: flow.names for flow in flows}
     return tuple(_refer(one, names) for flow in flows for one in _repeat(flow))
 
 
 def _repeat(flow: Flow) -> Iterator[Flow]:
     """Yield a flow for each repetition, with a number after its name."""
-    repetition, names = flow.repetition, names_of(flow)
+    repetition, names = flow.repetition, flow.names
     if repetition is None:
         yield flow
         return

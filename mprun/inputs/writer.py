@@ -11,7 +11,6 @@ import yaml
 
 from mprun.inputs.keys.plot import FORMS, TABLE_FORMS
 from mprun.inputs.reader import RESOLVED
-from mprun.inputs.traffic import owned_metrics
 from mprun.model import metric, units
 from mprun.model.discipline import LOSS_MODELS, OPTIONS
 from mprun.model.spec import (
@@ -37,7 +36,7 @@ from mprun.model.spec import (
     TopologySpec,
     path_of_attachment,
 )
-from mprun.workloads.tool import tool_of
+from mprun.workloads.tool import owned_metrics, tool_of
 
 # The length of a line, and of an entry that stands on one line with its key.
 WIDTH, MOST_ON_A_LINE = 118, 90

@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mprun.inputs import Loaded, load, load_cells
 from mprun.inputs.document import Document
 from mprun.inputs.keys.file_model import check
 from mprun.inputs.keys.lab_definition import PROFILES, KernelEntry, LabFile, LabProfile, StepEntry, SweepEntry
+from mprun.inputs.loading import Loaded, load, load_cells
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import SUFFIXES, is_outside, read
-from mprun.inputs.traffic import owned_metrics
 from mprun.labs.published_values import read_published
 from mprun.labs.study_figure import HERE, PUBLISHED, StudyFigure, check_figure, make_figure
 from mprun.model import metric
@@ -28,6 +27,7 @@ from mprun.safety.folder import Folder
 from mprun.statements.claim import Claim, column_unit, split_table
 from mprun.statements.evaluation import check as check_units
 from mprun.statements.expression import ExpressionError, Reference, UnknownName
+from mprun.workloads.tool import owned_metrics
 
 FILE = "lab.yaml"
 

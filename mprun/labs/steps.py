@@ -18,8 +18,8 @@ from typing import Any, Literal
 from mprun.compile import allocate
 from mprun.engines.registry import ENGINES
 from mprun.errors import Interrupted, MachineError, MprunError, SpecError
-from mprun.inputs import Loaded
 from mprun.inputs.keys.lab_definition import LabProfile
+from mprun.inputs.loading import Loaded
 from mprun.kernel.store import DEFAULT_NAME
 from mprun.labs.definition import Lab, LabSweep, Step
 from mprun.labs.study_figure import JudgedFigure, StudyFigure, judge_figure

@@ -25,7 +25,7 @@ from mprun.reports.comparison_page import read_subjects
 from mprun.reports.figure import Chart, to_csv
 from mprun.reports.overlay import average_steps, overlay
 from mprun.reports.published_figure import Binning, PublishedPair, draw_binned, draw_classes, draw_pairs
-from mprun.reports.run_page import charts_of
+from mprun.reports.run_charts import charts_of
 from mprun.reports.sweep_page import charts_of as charts_of_sweep
 from mprun.runs.run_directory import PAGE_PREFIX, RunDirectory
 from mprun.safety.cell import write_cell

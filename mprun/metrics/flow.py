@@ -13,7 +13,6 @@ from mprun.metrics.fairness import find_fairness, find_rate
 from mprun.metrics.handover import measure_handover, tell_handovers_seen
 from mprun.metrics.interference import on_paths
 from mprun.metrics.path_use import carried, judge_paths, tell_paths
-from mprun.metrics.qlog_tables import read_qlogs
 from mprun.metrics.readings import Readings, join, measured
 from mprun.metrics.series import FlowConnections
 from mprun.metrics.subflow import count_reinjected, count_subflows
@@ -54,8 +53,12 @@ def read_flow(flow: AddressedFlow, evidence: Evidence) -> FlowReading:
         Readings(errors=tuple(_find_errors(flow, processes, result, outputs, because))),
         _tell_result(flow, result),
         *_tell_paths_and_handovers(flow, tool, result, because, evidence),
-        read_qlogs(flow, outputs, evidence.intent),
     ]
+    if flow.protocol == "quic" and flow.options.get("qlog"):
+        # few flows need the modules of QUIC
+        from mprun.metrics.qlog_tables import read_qlogs
+
+        found.append(read_qlogs(flow, outputs, evidence.intent))
     observed, peer = (evidence.observation.hosts.get(host) for host in (flow.source, flow.destination))
     if not (result.data_ports or result.server_ports) or observed is None or peer is None:
         return FlowReading(join(found), result)

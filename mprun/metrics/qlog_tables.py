@@ -60,9 +60,7 @@ class QlogEnd:
 
 
 def read_qlogs(flow: AddressedFlow, outputs: FlowOutputs, intent: Intent) -> Readings:
-    """Return the tables of a flow that kept its qlog, and for a stack of the user what each path carried."""
-    if flow.protocol != "quic" or not flow.options.get("qlog"):
-        return Readings()
+    """Return the tables of a QUIC flow that kept its qlog, and for a stack of the user what each path carried."""
     traces: dict[str, QlogTrace] = {}
     warnings = []
     for end, name in quic_connection.QLOGS.items():

@@ -475,6 +475,13 @@ class Flow:
     group: str | None = None
     repetition: FlowRepetition | None = None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the flow's repetitions: `bulk-1`, `bulk-2`. Its own name if it is not repeated."""
+        if self.repetition is None:
+            return (self.name,)
+        return tuple(f"{self.name}-{k}" for k in range(1, self.repetition.times + 1))
+
 
 @dataclass(frozen=True)
 class Capture:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from mprun.engines.agent_process import RunProgress
 from mprun.errors import RunError, SpecError
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.kernel.patch import UnfitTree
 from mprun.labs.steps import measured_by
 from mprun.metrics.claim_check import find_value

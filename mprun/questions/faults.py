@@ -29,7 +29,7 @@ from mprun.sweeps.study import Cell, as_case
 from mprun.sweeps.sweep_directory import SweepDirectory
 
 if TYPE_CHECKING:
-    from mprun.inputs import Loaded
+    from mprun.inputs.loading import Loaded
 
 AXIS = "fault"
 # The name of the cell without faults.

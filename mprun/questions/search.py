@@ -32,7 +32,7 @@ from mprun.sweeps.study import Cell, as_case, make_cells
 from mprun.sweeps.sweep_directory import Kept
 
 if TYPE_CHECKING:
-    from mprun.inputs import Loaded
+    from mprun.inputs.loading import Loaded
 
 TABLE = "search"
 # The margins of a point at which the run did not end, of one whose control fails too, and of one without a run.

@@ -23,7 +23,7 @@ from mprun.sweeps.study import as_case
 from mprun.sweeps.sweep_directory import Kept
 
 if TYPE_CHECKING:
-    from mprun.inputs import Loaded
+    from mprun.inputs.loading import Loaded
 
 TABLE = "why"
 # The axes of the sweep: the time from which the random numbers are others, and their seed.

@@ -7,14 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from mprun.errors import MprunError
 from mprun.machine import invoking_user
-from mprun.metrics.comparison import ComparedMetric, Expected, compare, compare_expectations, compare_statements
-from mprun.metrics.statistics import CONFIDENCE
+from mprun.metrics.comparison import ComparedMetric
 from mprun.model.metric import Metric
 from mprun.model.units import format_measured
 from mprun.reports.effect import (
@@ -34,33 +32,18 @@ from mprun.reports.effect_figure import draw_effects
 from mprun.reports.gallery import Gallery, PageProgress
 from mprun.reports.overlay import OverlaidRun, overlay
 from mprun.reports.page import ComparisonPage, EffectRow, ExpectationRow, SideRow, SideValue, Tile, render
-from mprun.reports.run_page import WORDS, read_data
+from mprun.reports.run_charts import read_data
+from mprun.reports.run_page import WORDS
 from mprun.runs.run_directory import RunDirectory, write_page
 from mprun.safety.folder import Folder
 from mprun.safety.text import slug
-from mprun.sweeps.operands import Operands
+from mprun.sweeps.operands import SidePair
 
 # The most rows of a table. A sweep may have many thousands, which `mprun compare --json` prints.
 MOST_ROWS = 400
 MOST_LINES = 200
 MOST_NAME = 60
 SIGNS = {True: "▲", False: "▼"}
-
-
-@dataclass(frozen=True)
-class SidePair:
-    """A side of a comparison against the first side, measured."""
-
-    operands: Operands
-    compared: Sequence[ComparedMetric]
-    expected: Sequence[Expected]
-
-
-def measure(operands: Operands, confidence: float = CONFIDENCE) -> SidePair:
-    """Compare all metrics, expectations and statements of two sides."""
-    may_come = (operands.incomplete[0] is not None, operands.incomplete[1] is not None)
-    expected = [*compare_expectations(*operands.cells), *compare_statements(*operands.statements, may_come)]
-    return SidePair(operands, list(compare(*operands.cells, confidence)), expected)
 
 
 def make_comparison(
@@ -119,7 +102,7 @@ def _list_runs(pairs: Sequence[SidePair]) -> list[RunDirectory]:
 
 def read_subjects(runs: Sequence[RunDirectory], names: Sequence[str]) -> list[OverlaidRun]:
     """Return the data of runs for figures with the curves of all. names: of the runs. Raises MprunError."""
-    return [OverlaidRun(name, read_data(run)[1]) for run, name in zip(runs, names if runs else (), strict=True)]
+    return [OverlaidRun(name, read_data(run)) for run, name in zip(runs, names if runs else (), strict=True)]
 
 
 def _name_folder(pairs: Sequence[SidePair], names: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mprun.errors import MprunError
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps.sweep_directory import SweepDirectory, title_of
 

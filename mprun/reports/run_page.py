@@ -7,28 +7,24 @@ A report is made only from the files of the run, so it can be made again. Equal 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
 from pathlib import Path
 from urllib.parse import quote
 
-from mprun.inputs import load
-from mprun.inputs.traffic import owned_metrics
-from mprun.model.intent import AddressedFlow, Intent
+from mprun.inputs.loading import load
 from mprun.model.metric import SYMBOLS, Metrics, find_metric, metrics_of
 from mprun.model.plan import Plan
 from mprun.model.run_summary import KINDS, Kind, MetricValue, Summary
-from mprun.model.spec import LinkChange, Spec, TopologySpec
+from mprun.model.spec import Spec
 from mprun.model.units import format_measured
-from mprun.model.wording import say_change
-from mprun.reports.figure import Chart, Mark
 from mprun.reports.gallery import Gallery, PageProgress, draw_topology
 from mprun.reports.metrics import find_repeated, format_bound, order_metrics
 from mprun.reports.page import ExpectationRow, Grid, LeftFile, Page, PageRow, Tile, render
-from mprun.reports.run_data import AssociationFlow, RunData
+from mprun.reports.run_charts import read_data
 from mprun.reports.run_figures import draw_run, lacking
 from mprun.runs.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.safety.text import printable
 from mprun.sweeps.sweep_directory import title_of
+from mprun.workloads.tool import owned_metrics
 
 # The main metrics of a report, in this order, each with a second metric for the note below it.
 MAIN = (
@@ -60,7 +56,8 @@ def make_report(run: RunDirectory, progress: PageProgress) -> Path:
     Raises MprunError if the run is incomplete, SpecError if this mprun cannot read its inputs.
     """
     progress("reading the run", 0.0)
-    spec, evidence = read_data(run)
+    spec = load(*run.resolved_inputs).spec
+    evidence = read_data(run)
     summary, plan = run.summary(), run.plan()
     gallery = Gallery()
     charts = list(draw_run(evidence, spec.experiment.plots))
@@ -94,56 +91,6 @@ def make_report(run: RunDirectory, progress: PageProgress) -> Path:
 def describe(spec: Spec) -> str:
     """Return the descriptions of the experiment and of the topology, as far as the files have them."""
     return " · ".join(filter(None, (spec.experiment.description, spec.topology.description)))
-
-
-def charts_of(run: RunDirectory) -> list[Chart]:
-    """Return the figures of the report, not yet painted. Raises the same errors as `make_report`."""
-    spec, evidence = read_data(run)
-    return list(draw_run(evidence, spec.experiment.plots))
-
-
-def read_data(run: RunDirectory) -> tuple[Spec, RunData]:
-    """Return the inputs of a run, and its data for figures. Raises MprunError."""
-    spec = load(*run.resolved_inputs).spec
-    return spec, gather(run, spec, run.plan().intent, run.summary())
-
-
-def gather(run: RunDirectory, spec: Spec, intent: Intent, summary: Summary) -> RunData:
-    """Return the data of the run for its figures."""
-    traffic = spec.experiment.traffic
-    flows = sorted(traffic, key=lambda flow: flow.background)
-    paths = {path.name: path.links for flow in intent.traffic for path in flow.paths}
-    # sorted in the order of the network
-    order = {link.name: n for n, link in enumerate(spec.topology.links)}
-    paths = dict(sorted(paths.items(), key=lambda item: min((order.get(link, 0) for link in item[1]), default=0)))
-    return RunData(
-        tables=dict(run.tables()),
-        flows=[flow.name for flow in flows],
-        paths=paths,
-        marks=tuple(_marks(spec.topology)),
-        groups={flow.name: flow.group for flow in flows if flow.group is not None},
-        background=frozenset(flow.name for flow in flows if flow.background),
-        captures={name: told.node for name, told in summary.captures.items()},
-        associations={flow.name: _association(flow) for flow in intent.traffic if flow.protocol == "sctp"},
-    )
-
-
-def _association(flow: AddressedFlow) -> AssociationFlow:
-    addresses = {flow.endpoints.destination_address, *(path.destination for path in flow.paths)}
-    return AssociationFlow(flow.source, flow.destination, frozenset(product(addresses, flow.endpoints.all_ports)))
-
-
-def _marks(topology: TopologySpec) -> Iterator[Mark]:
-    state = {link.name: ((link.forward, link.reverse), True) for link in topology.links}
-    for change in topology.changes:
-        at = change.at_ns / 1e9
-        if isinstance(change, LinkChange):
-            before, was_up = state[change.link]
-            after = (change.forward, change.reverse)
-            yield Mark(at, f"{change.link} {say_change(before, after, change.is_up, was_up)}")
-            state[change.link] = after, change.is_up
-        else:
-            yield Mark(at, f"{change.host}: address on {change.link} {'added' if change.is_there else 'removed'}")
 
 
 def _verdict(summary: Summary) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.metrics.cells import INCOMPLETE, column_of
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.scalar import spell_scalar, spell_values

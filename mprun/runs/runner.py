@@ -21,8 +21,8 @@ from mprun.engines.agent_process import RunProgress, Shell
 from mprun.engines.capability import find_capabilities
 from mprun.engines.debugger import Debugger
 from mprun.errors import MachineError, RunError
-from mprun.inputs import load
 from mprun.inputs.attachment import keep
+from mprun.inputs.loading import load
 from mprun.inputs.reader import read_text
 from mprun.inputs.writer import write_experiment, write_topology
 from mprun.machine.scratch import scratch

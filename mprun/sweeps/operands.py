@@ -10,10 +10,19 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from mprun.errors import MprunError, SpecError
-from mprun.inputs import load
-from mprun.inputs.traffic import owned_metrics
 from mprun.metrics.cells import CellRun, judge_across
-from mprun.metrics.comparison import Side, differing_lines, differing_values, unmatched
+from mprun.metrics.comparison import (
+    ComparedMetric,
+    Expected,
+    Side,
+    compare,
+    compare_expectations,
+    compare_statements,
+    differing_lines,
+    differing_values,
+    unmatched,
+)
+from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.metric import Metric, find_metric, metrics_of
 from mprun.model.problem import name_nearest
 from mprun.model.scalar import spell_scalar
@@ -21,6 +30,7 @@ from mprun.runs.provenance import list_makers, list_programs
 from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps.sweep_directory import Kept, SweepDirectory
 from mprun.sweeps.sweep_summary import find_missing
+from mprun.workloads.tool import owned_metrics
 
 if TYPE_CHECKING:
     from mprun.model.run_summary import Summary
@@ -50,6 +60,22 @@ class Operands:
     incomplete: tuple[str | None, str | None] = (None, None)
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     sources: tuple[OperandDirectory, ...] = ()
+
+
+@dataclass(frozen=True)
+class SidePair:
+    """A side of a comparison against the first side, measured."""
+
+    operands: Operands
+    compared: Sequence[ComparedMetric]
+    expected: Sequence[Expected]
+
+
+def measure_operands(operands: Operands, confidence: float = CONFIDENCE) -> SidePair:
+    """Compare all metrics, expectations and statements of two sides."""
+    may_come = (operands.incomplete[0] is not None, operands.incomplete[1] is not None)
+    expected = [*compare_expectations(*operands.cells), *compare_statements(*operands.statements, may_come)]
+    return SidePair(operands, list(compare(*operands.cells, confidence)), expected)
 
 
 def read_operands(one: OperandDirectory, other: OperandDirectory) -> Operands:
@@ -124,7 +150,7 @@ def _define(runs: Iterable[tuple[RunDirectory, Summary]]) -> dict[str, Metric]:
 def _find_definitions(run: RunDirectory, names: Iterable[str]) -> Iterator[tuple[str, Metric]]:
     # a run of another version may have inputs that this one cannot read: its metrics have no definition then
     with contextlib.suppress(MprunError):
-        owned = owned_metrics(load(*run.resolved_inputs).spec.experiment.traffic)
+        owned = owned_metrics(run.plan().intent.traffic)
         for name in names:
             owner, _, what = name.partition(".")
             if definition := find_metric(metrics_of(owner, owned), what):

@@ -24,7 +24,7 @@ from mprun.safety.text import slug
 from mprun.sweeps.cell_progress import describe_repeat
 
 if TYPE_CHECKING:
-    from mprun.inputs import Loaded
+    from mprun.inputs.loading import Loaded
 
 MOST_FOLDER = 80
 # The folder of the only cell of a sweep without axes.

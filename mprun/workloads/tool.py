@@ -14,7 +14,7 @@ from mprun.errors import MachineError
 from mprun.machine.plugin import Collection, PluginProblem
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
-from mprun.model.metric import Better, Metric, Metrics, Unit
+from mprun.model.metric import OF_FLOWS, Better, Metric, Metrics, Unit, group_metrics
 from mprun.model.plan import TIMEOUT_NS, Process, Ready
 from mprun.model.spec import Flow
 from mprun.model.spec import Protocol as Transport
@@ -376,6 +376,12 @@ def metrics_of(flow: Flow) -> Metrics:
     tool = tool_of(flow)
     own = getattr(tool, "own_metrics", None)
     return tool.METRICS if own is None else {**tool.METRICS, **own(flow)}
+
+
+def owned_metrics(flows: Sequence[Flow]) -> dict[str, Metrics]:
+    """The metrics of each flow and each group of flows by its name."""
+    owned = {name: {**metrics_of(flow), **OF_FLOWS} for flow in flows for name in flow.names}
+    return owned | {flow.group: group_metrics(metrics_of(flow)) for flow in flows if flow.group is not None}
 
 
 def _fit(where: str, module: object) -> Tool:

@@ -12,7 +12,7 @@ import pytest
 from mprun.agent import message, rtnetlink
 from mprun.compile import allocate, compile_plan, resolve
 from mprun.errors import SpecError
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.inputs.writer import write_topology
 from mprun.model.network import Network
 from mprun.model.plan import Plan

@@ -14,8 +14,9 @@ import pytest
 from mprun.agent.programs import unpack
 from mprun.compile import allocate, compile_plan
 from mprun.errors import RunError, SpecError
-from mprun.inputs import attachment, document, load, load_cells
+from mprun.inputs import attachment, document
 from mprun.inputs.attachment import examine, examine_archive, is_hidden, keep
+from mprun.inputs.loading import load, load_cells
 from mprun.inputs.writer import write_experiment
 from mprun.model.spec import Attachment
 from tests.core.test_own_result import LAB

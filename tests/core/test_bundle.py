@@ -19,7 +19,7 @@ from mprun.bundles.reproduction import _record as reproduced_record
 from mprun.bundles.reproduction import _Task as Task
 from mprun.bundles.reproduction import choose_engine, open_bundle
 from mprun.errors import SpecError
-from mprun.inputs import load_cells
+from mprun.inputs.loading import load_cells
 from mprun.kernel.store import Kernel
 from mprun.model.run_files import Build, RunEnvironment
 from mprun.runs.place import Place

@@ -15,8 +15,8 @@ import pytest
 from mprun.compile import allocate
 from mprun.compile.packet_trains import compile_calibration
 from mprun.compile.wire import correlate
-from mprun.inputs import load
 from mprun.inputs.keys.impairment import JitterEntry
+from mprun.inputs.loading import load
 from mprun.metrics.calibration import binomial_interval, judge, say_row
 from mprun.model.agent_report import Arrivals, Delays
 from mprun.model.capabilities import REFERENCE, Capabilities

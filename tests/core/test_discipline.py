@@ -12,7 +12,7 @@ import pytest
 from mprun.agent.readback import differences_tc
 from mprun.compile import allocate
 from mprun.compile.wire import spell_discipline
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.inputs.writer import write_topology
 from mprun.kernel.recipe import FRAGMENT, LATER_OPTIONS
 from mprun.model.codec import JsonProblem

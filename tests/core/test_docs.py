@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from docs.generate import pages
 from mprun.cli import COMMANDS, group
 from mprun.compile import allocate, compile_plan
-from mprun.inputs import load, load_cells
+from mprun.inputs.loading import load, load_cells
 from mprun.labs.definition import read_lab
 from tests.core.test_imports import ROOMS
 from tests.pages import NAMED, PAGES, RECORDS, ROOT, blocks_of, commands_in_blocks, commands_in_sentences

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from mprun.cli import graph
 from mprun.compile import allocate, resolve
 from mprun.errors import MachineError
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.model.spec import Chance, Direction
 from mprun.model.wording import PROPERTIES, describe, say_changes
 from mprun.reports import layout as drawing_layout

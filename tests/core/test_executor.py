@@ -13,7 +13,7 @@ import pytest
 from mprun.agent.main import AgentRun, perform
 from mprun.agent.process import ProcessError
 from mprun.compile import allocate, compile_plan
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.model.permission import Permissions
 from tests.scenes import ONE_PATH
 

@@ -18,7 +18,7 @@ from mprun.engines.machine_mptcp import (
     parse_limits,
     schedulers_asked,
 )
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.kernel.store import Kernel
 from mprun.model.capabilities import Capabilities, SchedulerChoice
 from mprun.model.plan import Plan

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli.graph import command as graph
-from mprun.inputs import load_cells
+from mprun.inputs.loading import load_cells
 from mprun.labs.catalog import ORIGIN, copy_lab, find_original
 from mprun.labs.definition import read_lab
 from mprun.labs.grade import grade

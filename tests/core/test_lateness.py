@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mprun.compile import allocate, compile_plan
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.lateness import find_allowances, find_exchange_allowance
 from mprun.metrics.observation import Observation

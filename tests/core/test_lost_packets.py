@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mprun.compile import allocate, compile_plan
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.inputs.writer import write_experiment
 from mprun.model.intent import Intent
 from mprun.model.plan import PlannedFault, render

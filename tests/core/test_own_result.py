@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mprun.errors import SpecError
-from mprun.inputs import load
 from mprun.inputs.keys.own_output import MetricEntry, TableEntry
+from mprun.inputs.loading import load
 from mprun.inputs.writer import write_experiment
 from mprun.workloads import exec as tool
 from mprun.workloads.tool import metrics_of

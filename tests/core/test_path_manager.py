@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mprun.agent.programs.path_manager import AddressPair, PathManager, request
 from mprun.compile import allocate, compile_plan
-from mprun.inputs import load
+from mprun.inputs.loading import load
 
 PAIRS = [
     AddressPair.parse(text) for text in ("10.0.0.1,10.1.0.1,1", "10.0.1.1,10.1.0.1,2,backup", "10.0.0.1,10.1.1.1,1")

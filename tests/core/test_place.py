@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 
 from mprun.cli import group
 from mprun.errors import MachineError, MprunError, SpecError
-from mprun.inputs import load, settings
+from mprun.inputs import settings
+from mprun.inputs.loading import load
 from mprun.model.engine_name import EngineChoice, EngineName
 from mprun.model.permission import Consent
 from mprun.runs.place import choose_place, refuse_commands

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mprun.compile import allocate, compile_plan, resolve
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.inputs.writer import write_experiment, write_topology
 from mprun.labs.definition import Step
 from mprun.model.codec import canonical_json

@@ -23,7 +23,7 @@ from benchmarks.programs import (
     write,
 )
 from mprun.compile import allocate, compile_plan
-from mprun.inputs import load
+from mprun.inputs.loading import load
 
 PROGRAMS = {
     *("iperf2", "nuttcp", "socat", "wrk", "h2load", "redis", "rsync", "git", "s_time", "ffmpeg", "go", "java"),

@@ -32,3 +32,18 @@ def test_phases_that_pass_are_a_line_each(capsys: pytest.CaptureFixture[str]) ->
         for text, done in (("building", 0.0), ("building", 0.1), ("running", 0.2), ("running", 0.9)):
             bar.show(text, done)
     assert capsys.readouterr().err == "building ...\nrunning ...\n"
+
+
+def test_work_that_takes_less_than_a_second_has_no_bar(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    now_s = 0.0
+    with Bar(clock=lambda: now_s) as bar:
+        bar.show("building", 0.1)
+        now_s = 0.9
+        bar.show("running", 0.5)
+        assert capsys.readouterr().err == ""
+        now_s = 1.1
+        bar.show("running", 0.6)
+    assert "running" in capsys.readouterr().err

@@ -312,7 +312,7 @@ def test_a_stack_that_did_not_do_it_is_an_error_in_words(files: dict[str, bytes]
 
 def test_paths_of_a_stack_of_the_user_follow_from_its_packets() -> None:
     from mprun.compile import allocate
-    from mprun.inputs import load
+    from mprun.inputs.loading import load
     from tests.core.test_quic import LAB
 
     intent = allocate(load(LAB / "topo.yaml", LAB / "xp_multipath_rtt.yaml").spec)

@@ -12,7 +12,7 @@ from statistics import median
 import pytest
 
 from mprun.compile import allocate, compile_plan
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.handover import find_handover_of
 from mprun.metrics.observation import Observation

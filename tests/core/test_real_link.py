@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mprun.compile import allocate, compile_plan
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.metrics.host_doubts import tell_real_links
 from mprun.model.intent import Intent
 

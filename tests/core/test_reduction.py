@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mprun.errors import SpecError
-from mprun.inputs import load, read_plain
+from mprun.inputs.loading import load, read_plain
 from mprun.inputs.writer import spell_file
 from mprun.model.run_summary import ExpectationVerdict, Summary
 from mprun.questions.minimise import RunFailure, find_failure, shows

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import mprun
 from mprun.api import Run
 from mprun.cli import group
-from mprun.inputs import load_cells
+from mprun.inputs.loading import load_cells
 from mprun.labs.definition import read_lab
 from mprun.questions.baseline import parse
 from tests.pages import ROOT

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli import group
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.model.run_summary import MetricValue, Symbol
 from mprun.model.spec import Plot, PlotForm
 from mprun.model.sweep_files import Statistic

@@ -12,7 +12,7 @@ import pytest
 
 from mprun.compile import allocate, compile_plan
 from mprun.errors import MachineError, RunError
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.metrics.connection import ports_towards
 from mprun.metrics.observation import Host, PathManagerEvent, SocketState
 from mprun.model.spec import Flow, Protocol

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mprun.inputs import load_search
 from mprun.inputs.keys.search import read_axis
+from mprun.inputs.loading import load_search
 from mprun.model.problem import InputError
 from mprun.model.search_space import Choice, NumberAxis
 from mprun.questions.proposal import Boundary, Point, Stage, explore

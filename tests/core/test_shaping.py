@@ -18,7 +18,7 @@ from mprun.agent.readback import differences_tc
 from mprun.agent.rtnetlink import Netlink
 from mprun.compile import allocate
 from mprun.compile.wire import shaping_commands
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.model.spec import Direction, Queue
 from mprun.model.units import parse_link_rate
 

@@ -16,7 +16,7 @@ import polars
 import pytest
 
 from mprun.errors import Interrupted, RunError, SpecError
-from mprun.inputs import load, load_cells
+from mprun.inputs.loading import load, load_cells
 from mprun.model.permission import NO_COMMANDS
 from mprun.model.run_files import Build
 from mprun.model.run_summary import MetricValue, Status

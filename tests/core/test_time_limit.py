@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from mprun.compile import allocate, compile_plan
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.workloads import TOOLS
 from mprun.workloads.tool import TimeLimit, Tool
 from mprun.workloads.tool import load as load_tool

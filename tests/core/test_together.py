@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from mprun.compile import allocate, compile_plan
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.fairness import find_fairness, find_rate
 from mprun.metrics.observation import NAMES, Observation

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from mprun.compile import allocate, compile_plan
-from mprun.inputs import load, load_topology
 from mprun.inputs.generators import GENERATORS
 from mprun.inputs.keys.field import NAME_PATTERN
+from mprun.inputs.loading import load, load_topology
 from mprun.inputs.writer import write_topology
 from mprun.model.network import Network
 from mprun.model.path import name_paths

@@ -37,7 +37,7 @@ MOST_SHARED_FILE_NAMES = 15
 # Where identifiers may have a word that once had several meanings: files, or folders with all their files.
 USED_IN = {
     "fault": (
-        "agent cli/faults.py compile/packet_trains.py compile/planner.py engines/real.py inputs/__init__.py "
+        "agent cli/faults.py compile/packet_trains.py compile/planner.py engines/real.py inputs/loading.py "
         "inputs/cross_check.py inputs/experiment.py inputs/keys/experiment.py inputs/writer.py metrics/host_doubts.py "
         "metrics/loss.py metrics/shortfall.py model/intent model/plan.py model/spec.py questions/faults.py "
         "questions/packet_choice.py reports/question_figures.py model/agent_report.py"

@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 import polars
 import yaml
 
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.reports import graphviz
 from mprun.reports.chart import COLUMN, WIDE, paint
 from mprun.reports.dot import to_dot

@@ -15,8 +15,8 @@ from jsonschema import Draft202012Validator
 
 from mprun.cli import new, schema, validate
 from mprun.errors import MachineError, SpecError
-from mprun.inputs import load
 from mprun.inputs.json_schema import SCHEMAS, render
+from mprun.inputs.loading import load
 
 ROOT = Path(__file__).parent.parent.parent
 LAB = ROOT / "labs" / "01_multipath"

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from mprun.cli import topology
 from mprun.compile import allocate, compile_plan
 from mprun.errors import MachineError, SpecError
-from mprun.inputs import load, load_topology
 from mprun.inputs.generators import GENERATORS
+from mprun.inputs.loading import load, load_topology
 
 ROOT = Path(__file__).parents[2]
 LAB = ROOT / "labs" / "01_multipath" / "topo.yaml"
@@ -163,7 +163,7 @@ def test_its_addresses_are_looked_at(tmp_path: Path, packages: Path) -> None:
 
 
 def test_packages_are_not_searched_for_our_own() -> None:
-    code = "import sys; from mprun.inputs import load; load(sys.argv[1], None)"
+    code = "import sys; from mprun.inputs.loading import load; load(sys.argv[1], None)"
     code += "; sys.exit('importlib.metadata' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, str(LAB)], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

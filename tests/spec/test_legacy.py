@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from mprun.cli import convert, group, validate
 from mprun.compile import allocate, compile_plan
 from mprun.errors import MachineError, SpecError
-from mprun.inputs import load, load_trees
 from mprun.inputs.document import Document
+from mprun.inputs.loading import load, load_trees
 from mprun.inputs.older import netem
 from mprun.inputs.older.conversion import OlderConversion
 from mprun.inputs.older.conversion import convert as convert_text

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from mprun.errors import SpecError
-from mprun.inputs import Loaded, load, load_topology
 from mprun.inputs.generators import GENERATORS
 from mprun.inputs.keys.experiment import name_link
+from mprun.inputs.loading import Loaded, load, load_topology
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.template import TemplateProblem, multiply
 from mprun.inputs.writer import write_experiment
@@ -441,7 +441,8 @@ def test_bombs_are_refused_in_bounded_time_and_memory(tmp_path: Path, name: str)
     (tmp_path / "topo.yaml").write_text(topology)
     if name in BASES:
         _write(tmp_path, base=topology, topo="extends: base.yaml\n" + topology)
-    code = "import sys; from mprun.inputs import load\ntry: load('topo', None)\nexcept Exception as e: sys.exit(str(e))"
+    code = "import sys; from mprun.inputs.loading import load\n"
+    code += "try: load('topo', None)\nexcept Exception as e: sys.exit(str(e))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
@@ -495,7 +496,7 @@ def test_the_name_on_the_command_line_comes_before_its_suffixes(tmp_path: Path) 
 
 def test_neither_values_nor_faults_depend_on_the_hash_seed() -> None:
     code = """
-import sys; from mprun.inputs import load
+import sys; from mprun.inputs.loading import load
 print(load('labs/01_multipath/topo', 'labs/01_multipath/xp_mptcp'))
 try: load(*sys.argv[1:])
 except Exception as e: print(e)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mprun.errors import SpecError
-from mprun.inputs import load_topology
+from mprun.inputs.loading import load_topology
 from mprun.model.permission import Permissions
 from mprun.model.spec import Chance, Direction, Queue
 

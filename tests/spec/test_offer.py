@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.inputs import load
+from mprun.inputs.loading import load
 
 ONE = "topology: multi-path\npaths: [{rate: 10mbit, delay: 5ms}]"
 ASYMMETRIC = "topology: multi-path\npaths: [{rate: {forward: 2mbit, reverse: 50mbit}, delay: 5ms}]"

@@ -12,7 +12,7 @@ import pytest
 from mprun.compile import allocate, resolve
 from mprun.compile.change import plan_changes
 from mprun.errors import SpecError
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.inputs.writer import write_topology
 from mprun.model.capabilities import REFERENCE
 from mprun.model.spec import AddressChange, Chance, Direction, LinkChange, Spec

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mprun.errors import SpecError
-from mprun.inputs import load, load_topology
+from mprun.inputs.loading import load, load_topology
 from mprun.labs.definition import FILE, read_lab
 from mprun.model.permission import Permissions
 

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from mprun.cli import trace
 from mprun.errors import SpecError
-from mprun.inputs import load_topology
 from mprun.inputs.keys.trace_file import TraceError, read_mahimahi
+from mprun.inputs.loading import load_topology
 from mprun.inputs.traces import TRACES
 from mprun.inputs.traces.generate import make_all
 from mprun.model.problem import InputError

@@ -13,8 +13,8 @@ import pytest
 
 from mprun.compile import allocate, compile_plan
 from mprun.errors import SpecError
-from mprun.inputs import load
 from mprun.inputs.keys.pairing import gather_hosts, pair_hosts
+from mprun.inputs.loading import load
 from mprun.inputs.writer import write_experiment
 from mprun.model.spec import Spec
 from mprun.workloads import TOOLS
@@ -133,7 +133,8 @@ def test_a_file_imports_the_tools_that_it_names_alone(tmp_path: Path) -> None:
     import subprocess
 
     (tmp_path / "xp.yaml").write_text("version: 1\ntraffic: [{tool: ping, from: client, to: server}]\n")
-    code = f"import sys, json; from mprun.inputs import load; load({str(LAB)!r}, {str(tmp_path / 'xp.yaml')!r}); "
+    code = "import sys, json; from mprun.inputs.loading import load; "
+    code += f"load({str(LAB)!r}, {str(tmp_path / 'xp.yaml')!r}); "
     code += "print(json.dumps([name for name in sys.modules if name.startswith('mprun.workloads.')]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     names = [f"mprun.workloads.{name}" for name in ("ping", "probe", "tool")]

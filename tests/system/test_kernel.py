@@ -16,7 +16,7 @@ from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
 from mprun.engines.agent_process import RunProgress
 from mprun.errors import RunError
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.kernel.store import find_kernel
 from mprun.model.agent_report import AgentReport
 from mprun.model.plan import Plan

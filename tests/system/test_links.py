@@ -17,8 +17,8 @@ import pytest
 from mprun.compile import allocate
 from mprun.compile.packet_trains import compile_calibration
 from mprun.engines import virtual
-from mprun.inputs import load
 from mprun.inputs.keys.profile import PROFILES
+from mprun.inputs.loading import load
 from mprun.kernel.store import find_kernel
 from mprun.metrics.calibration import judge
 from mprun.model.capabilities import REFERENCE

@@ -13,7 +13,7 @@ import pytest
 
 from mprun.compile import allocate, compile_plan
 from mprun.engines.capability import programs_needed, refused_rules
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.model.plan import Command
 from tests.scenes import RATES_ONLY
 from tests.system.conftest import SHORT, Result

@@ -11,7 +11,7 @@ import pytest
 
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.kernel.store import find_kernel
 from mprun.runs.run_directory import RunDirectory
 from tests.system.conftest import Result

@@ -20,7 +20,7 @@ import pytest
 
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
-from mprun.inputs import load
+from mprun.inputs.loading import load
 from mprun.kernel.store import find_kernel
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.observation import observe

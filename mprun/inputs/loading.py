@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The input stage: read and check two files, and return one Spec, or raise an error with all problems of both.
+
+The passes are on this page: `_read` makes trees of the files and cells of their matrix. For each cell `_load` then
+gathers the parameters, reads the topology and the experiment, and checks the two against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
+
+from mprun.inputs import cross_check, files
+from mprun.inputs.datagram import check_lengths, fill_lengths
+from mprun.inputs.document import Document
+from mprun.inputs.event_changes import check_times
+from mprun.inputs.experiment import check_links, read_experiment
+from mprun.inputs.files import FileTrees
+from mprun.inputs.keys.field import DEFAULT_SEED
+from mprun.inputs.matrix_cells import CellValues, LinkValues, check_axes
+from mprun.inputs.offer import check_rates
+from mprun.inputs.parameter import FileParameters
+from mprun.inputs.reader import FileTree, read
+from mprun.inputs.search_point import check_names
+from mprun.inputs.topology import Topology, read_topology
+from mprun.inputs.traffic import expand
+from mprun.model.path import find_flow_paths
+from mprun.model.permission import NONE, Permissions
+from mprun.model.problem import InputError, InputProblem, ValuePath
+from mprun.model.scalar import Scalar, spell_values
+from mprun.model.spec import ExperimentSpec, Spec, TopologySpec
+
+# The experiment for a topology without an experiment: no traffic.
+EMPTY = ExperimentSpec("", "", {}, (), (), (), probe_pings=0, seed=DEFAULT_SEED)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The checked files of a run.
+
+    `sources`: all files that were read, files of the topology first.
+    `values`: the values of the matrix's axes in this run.
+    `parameters`: the value of each parameter of the files and of each axis.
+    `reseed`: make the Spec for another seed. Some workloads draw the pairs of hosts from the seed.
+    """
+
+    spec: Spec
+    warnings: tuple[str, ...]
+    sources: tuple[Path, ...]
+    values: CellValues
+    parameters: Mapping[str, Scalar]
+    reseed: Callable[[int], Spec] = field(repr=False, compare=False)
+
+
+def load(
+    topology: Path | str,
+    experiment: Path | str | None,
+    parameters: Mapping[str, str] = {},
+    seed: int | None = None,
+    strict: bool = False,
+    allowed: Permissions = NONE,
+) -> Loaded:
+    """Read and check a topology and an experiment. Without an experiment, the topology has no traffic.
+
+    parameters: values in place of those of the files, as written on the command line.
+    seed: in place of the experiment's.
+    strict: warnings are problems.
+    allowed: rights that only the command line can give to files.
+
+    Raises InputError (a SpecError) with every problem of both files, in the order of files and lines. A matrix whose
+    axes are not all among the parameters is a problem, because it stands for several runs.
+    """
+    return _load_one(_read(topology, experiment, parameters, seed, strict, allowed))
+
+
+def load_cells(
+    topology: Path | str,
+    experiment: Path | str | None,
+    parameters: Mapping[str, str] = {},
+    seed: int | None = None,
+    strict: bool = False,
+    allowed: Permissions = NONE,
+) -> tuple[Loaded, ...]:
+    """Read and check each cell of the experiment's matrix as `load` does. A file without a matrix has one cell.
+
+    parameters: also fix axes.
+
+    Raises InputError with every problem of the first cell that has any.
+    """
+    found = _read(topology, experiment, parameters, seed, strict, allowed)
+    first, *others = found.cells()
+    loaded = _load(found, first)
+    # these problems are the same in all cells
+    files.check_conditions(found, loaded.spec.experiment.across)
+    return (loaded, *(_load(found, values) for values in others))
+
+
+def load_search(
+    topology: Path | str,
+    experiment: Path | str,
+    parameters: Mapping[str, str] = {},
+    seed: int | None = None,
+    allowed: Permissions = NONE,
+) -> tuple[Loaded, Callable[[Mapping[str, Scalar]], Loaded]]:
+    """Read and check the files of a search as `load` does.
+
+    Return them with the values of the files, and the function that gives them at a point: parameters and properties of
+    links by name. The function raises InputError for values that the files cannot have.
+    """
+    found = _read(topology, experiment, parameters, seed, False, allowed)
+    loaded = _load_one(found)
+    if loaded.spec.experiment.search is None:
+        message = "is missing: write what to vary and which statement to violate (docs/reference/questions/search.md)"
+        raise InputError([InputProblem(found.trees[1].name, None, ("search",), message)])
+    return loaded, lambda point: _load(found, tuple(point.items()), ("search", "vary"))
+
+
+def load_trees(topology: FileTree, experiment: FileTree | None, strict: bool = False) -> Loaded:
+    """Check the trees of files that have been read, as `load` does."""
+    return _load_one(files.gather(topology, experiment, {}, None, strict))
+
+
+def read_plain(
+    topology: Path | str, experiment: Path | str, parameters: Mapping[str, str] = {}, seed: int | None = None
+) -> dict[str, dict[str, object]]:
+    """Return the keys and values of a topology and an experiment, with their parameters filled in.
+
+    The keys of the result are `topology` and `experiment`. The matrix is left out. Raises InputError (a SpecError).
+    """
+    found = _read(topology, experiment, parameters, seed, False, NONE)
+    documents = found.documents()
+    filled = files.fill_in(found, documents, next(iter(found.cells()), ()))
+    plain = [document.plain(filled) for document in documents]
+    problems = [problem for document in documents for problem in document.problems]
+    if problems or None in plain:
+        raise InputError(problems)
+    return {
+        name: {key: value for key, value in (one or {}).items() if key != "matrix"}
+        for name, one in zip(("topology", "experiment"), plain, strict=True)
+    }
+
+
+def load_topology(
+    topology: Path | str, parameters: Mapping[str, str] = {}, allowed: Permissions = NONE
+) -> TopologySpec:
+    """Read and check a topology alone. Raises InputError (a SpecError)."""
+    return load(topology, None, parameters, allowed=allowed).spec.topology
+
+
+def _read(
+    topology: Path | str,
+    experiment: Path | str | None,
+    parameters: Mapping[str, str],
+    seed: int | None,
+    strict: bool,
+    allowed: Permissions,
+) -> FileTrees:
+    trees = [read(topology, "topology", allowed)]
+    trees += [] if experiment is None else [read(experiment, "experiment", allowed)]
+    return files.gather(trees[0], trees[1] if trees[1:] else None, parameters, seed, strict)
+
+
+def _load_one(found: FileTrees) -> Loaded:
+    cells = found.cells()
+    files.refuse_several(found, cells)
+    loaded = _load(found, next(iter(cells), ()))
+    files.check_conditions(found, loaded.spec.experiment.across)
+    return loaded
+
+
+def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",)) -> Loaded:
+    """Do all passes after reading for one cell. position: the path of the axes in the experiment."""
+
+    def reseed(seed: int) -> Spec:
+        return _load(replace(found, seed=seed), values, position).spec
+
+    documents = found.documents()
+    first, last = documents[0], documents[-1]
+    files.check_seed(found.seed, first)
+    parameters = files.fill_in(found, documents, values)
+    network = _read_network(first, parameters, LinkValues({k: v for k, v in values if "." in k}, last, position))
+    if last is first:
+        action: ExperimentSpec | None = replace(EMPTY, seed=EMPTY.seed if found.seed is None else found.seed)
+    else:
+        action = _read_action(last, parameters, network, PurePath(first.name).stem, found.seed)
+    if action is not None:
+        check_times(network.events, action.traffic, first)
+        check_axes(action.plots, found.matrix.values(found.fixed), last)
+        if action.search is not None:
+            links = None if network.spec is None else [link.name for link in network.spec.links]
+            check_names(action.search, parameters.values, links, last)
+    problems = files.sort(documents, [problem for document in documents for problem in document.problems])
+    if values and problems:
+        where = spell_values(dict(values), ", ")
+        problems = [replace(problem, message=f"{problem.message} (in cell {where})") for problem in problems]
+    if last is not first and not problems:
+        files.warn_unused(parameters, documents)
+    warnings = files.sort(documents, [warning for document in documents for warning in document.warnings])
+    if problems or (found.strict and warnings) or network.spec is None or action is None:
+        raise InputError(files.sort(documents, problems + warnings) if found.strict else problems)
+    told = {**parameters.values, **dict(values)}
+    sources = dict.fromkeys(Path(file) for document in documents for file in document.files)
+    return Loaded(Spec(network.spec, action), tuple(map(str, warnings)), tuple(sources), values, told, reseed)
+
+
+def _read_network(document: Document, parameters: FileParameters, on_links: LinkValues) -> Topology:
+    values = document.plain(parameters)
+    if values is None:
+        return Topology(None, None)
+    topology = read_topology(values, document, on_links.lay_over)
+    if topology.spec is not None:
+        for name in cross_check.find_lonely(topology.spec):
+            document.warn(("nodes", name), "has no link: join it or remove it")
+        for warning in cross_check.find_unlimited(topology.spec):
+            document.warn((), warning)
+        cross_check.check_events(topology.spec, topology.events, document)
+    return topology
+
+
+def _read_action(
+    document: Document, parameters: FileParameters, network: Topology, topology_name: str, seed: int | None
+) -> ExperimentSpec | None:
+    values = document.plain(parameters)
+    if values is None:
+        return None
+    hosts = None if network.nodes is None else [name for name, kind in network.nodes.items() if kind == "host"]
+    found = read_experiment(values, document, hosts, seed)
+    if network.nodes is not None:
+        cross_check.check_references(values, network.nodes, topology_name, document)
+    if found is None:
+        return None
+    action, notes = found
+    check_links(action.links, topology_name, action.name, document)
+    if network.spec is not None:
+        cross_check.check_routes(network.spec, action.traffic, notes)
+        paths = find_flow_paths(network.spec, action)
+        cross_check.check_metrics(paths, notes)
+        cross_check.check_mptcp(paths, notes)
+        cross_check.check_path_managers(values, paths, notes)
+        cross_check.check_idle_path_managers(values, action, document, notes)
+        cross_check.check_endpoints(network.spec, action, notes)
+        cross_check.check_congestion(network.spec, action, notes)
+        cross_check.check_captures(network.spec, action, document)
+        cross_check.check_faults(network.spec, action, document)
+        cross_check.check_tools(paths, notes)
+        check_rates(paths, notes)
+        check_lengths(paths, notes)
+        if not document.problems:
+            action = fill_lengths(network.spec, replace(action, traffic=expand(action.traffic)))
+    return action

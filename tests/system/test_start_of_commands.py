@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The heavy modules that a command may import: each is a large part of the time from Enter to the answer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.system.conftest import LAB, SHORT, environment
+
+HEAVY = ("matplotlib", "numpy", "polars", "scipy", "pydantic", "jinja2", "rich", "mininet", "importlib.metadata")
+# Calls the entry point as the command does, and prints the heavy modules at the end.
+PROGRAM = f"""
+import atexit, json, sys
+atexit.register(lambda: print("\\n" + json.dumps([name for name in {HEAVY!r} if name in sys.modules])))
+import mprun.__main__
+mprun.__main__.main()
+"""
+FILES = ("-t", str(LAB / "topo"), "-x", "xp")
+# The inputs need pydantic, templates in them Jinja2, and tables polars, which imports importlib.metadata.
+INPUTS = {"pydantic", "jinja2"}
+TABLES = {"polars", "importlib.metadata"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with two runs."""
+    from tests.system.conftest import call
+
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "xp.yaml").write_text(SHORT)
+    for _ in range(2):
+        assert call(*FILES, cwd=folder).status == 0
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "allowed"),
+    [
+        # that of the installed package
+        (("--version",), {"importlib.metadata"}),
+        (("--help",), set()),
+        (("show", "--help"), set()),
+        (("runs", "list"), set()),
+        (("show", "--json"), set()),
+        (("show",), {"pydantic", *TABLES}),
+        (("compare",), {"pydantic"}),
+        (("plan", *FILES), INPUTS),
+        (("validate", *FILES), INPUTS),
+        (("topology", "list"), {"pydantic"}),
+        (("run", *FILES), {*INPUTS, *TABLES}),
+        (("verify", "latest"), {*INPUTS, *TABLES}),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, tuple) else "",
+)
+def test_a_command_imports_no_other_heavy_module(made: Path, words: tuple[str, ...], allowed: set[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, cwd=made, env=environment()
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout.splitlines()[-1])) <= allowed

@@ -234,12 +234,14 @@ class CapturedFrame:
 
     - at_ns: its time on the clock of the capture.
     - interface: the name of its interface.
+    - length_bytes: its length on the link; `content` may have fewer bytes.
     - content: its captured bytes.
     """
 
     at_ns: int
     interface: str
     link_type: int
+    length_bytes: int
     content: bytes
 
     @property
@@ -248,12 +250,8 @@ class CapturedFrame:
         return self.content[COOKED_BYTES if self.link_type == COOKED else ETHERNET_BYTES :]
 
 
-def read_packet(chunks: Iterable[bytes], number: int) -> tuple[CapturedFrame | None, int]:
-    """Return a packet of a capture in pcapng by its number from 1 on, and the number of packets read until then.
-
-    The packet is None if the capture has fewer packets. Raises MprunError if the data is no pcapng.
-    """
-    count = 0
+def read_frames(chunks: Iterable[bytes]) -> Iterator[CapturedFrame]:
+    """Yield the packets of a capture in pcapng. Raises MprunError if the data is no pcapng."""
     for portion in Portions(_PORTION).split(chunks):
         if not _is_pcapng(portion):
             raise MprunError("is no capture that mprun has finished: it is no pcapng")
@@ -266,14 +264,29 @@ def read_packet(chunks: Iterable[bytes], number: int) -> tuple[CapturedFrame | N
             elif kind == INTERFACE:
                 interfaces.append(_read_interface(portion[offset : offset + length]))
             elif kind == PACKET:
-                count += 1
-                if count == number:
-                    index, high, low, captured = struct.unpack_from("<IIII", portion, offset + 8)
-                    link_type, name = interfaces[index]
-                    content = portion[offset + 28 : offset + 28 + captured]
-                    return CapturedFrame(high << 32 | low, name, link_type, content), count
+                index, high, low, captured, size = struct.unpack_from("<IIIII", portion, offset + 8)
+                content = portion[offset + 28 : offset + 28 + captured]
+                link_type, name = interfaces[index]
+                yield CapturedFrame(high << 32 | low, name, link_type, size, content)
             offset += length
+
+
+def read_packet(chunks: Iterable[bytes], number: int) -> tuple[CapturedFrame | None, int]:
+    """Return a packet of a capture in pcapng by its number from 1 on, and the number of packets read until then.
+
+    The packet is None if the capture has fewer packets. Raises MprunError if the data is no pcapng.
+    """
+    count = 0
+    for count, frame in enumerate(read_frames(chunks), 1):
+        if count == number:
+            return frame, count
     return None, count
+
+
+def to_pcap(frame: CapturedFrame) -> bytes:
+    """Return a capture (pcap) with this packet alone, at time 0."""
+    header = struct.pack("<IHHiIII", NANOSECOND_MAGIC, 2, 4, 0, 0, MOST_CAPTURED, frame.link_type)
+    return header + struct.pack("<IIII", 0, 0, len(frame.content), frame.length_bytes) + frame.content
 
 
 def _read_interface(block: bytes) -> tuple[int, str]:

@@ -32,8 +32,10 @@ from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from mprun.metrics.comparison import ComparedMetric, Expected
+    from mprun.questions.divergence import Divergence
     from mprun.reports.test_results import CheckedExpectation
     from mprun.sweeps.operands import Operands, SidePair
+    from mprun.sweeps.sweep_directory import SweepDirectory
 
 MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown": " "}
 # The lines that differ in a file, without --all.
@@ -84,11 +86,13 @@ def command(
     """Compare runs, sweeps or bundles A and B: their inputs, metrics and expectations.
 
     Without A and B, the last two runs are compared. LAB/STEP, such as 01/xp_tcp, is the newest run of a lab's step.
-    Differences have confidence intervals if each side has more than one run. The exit status is 1 if an
+    Differences have confidence intervals if each side has more than one run. If two runs of equal inputs differ in
+    simulated time, the first packet and trace event that differ are named, and the counters. The exit status is 1 if an
     expectation holds less often in B than in A, if a metric is outside --within, or if a sweep lacks runs.
     """
     from mprun.metrics.statistics import CONFIDENCE
     from mprun.model.units import QuantityError, parse_ratio
+    from mprun.questions.divergence import say_changed
     from mprun.sweeps.operands import measure_operands, read_halves, read_operands
     from mprun.sweeps.sweep_directory import LATEST
 
@@ -113,13 +117,19 @@ def command(
         worse = [one for one in pair.expected if one.is_worse]
         reasons = _reasons(pair, outside, worse, within)
         page = write_comparison(parent, [pair], named, reasons) if is_reported or is_shown else None
+        divergence = _find_divergence(sides)
     status = "failed" if outside or worse else "incomplete" if any(operands.incomplete) else "passed"
     if as_json:
         found = _to_json(pair, status)
+        if divergence is not None:
+            found["divergence"] = divergence.to_json()
         emit(found if page is None else {**found, "report": str(page)})
     else:
         compared = order_by_effect(pair.compared) if sort == "effect" else pair.compared
         _show(operands, compared, pair.expected, show_all, level)
+        if divergence is not None:
+            for line in (say_changed(pair.compared), *divergence.tell(options.spell_path(sides[0].path))):
+                click.echo(options.wrap(line, "  ", "    "))
         for text in reasons:
             click.echo(f"{click.style('FAILED', fg='red', bold=True)}  {text}")
         for text in _say_incomplete(operands):
@@ -168,6 +178,17 @@ def _find_last(parent: Path) -> tuple[str, str]:
     if len(runs) < 2:
         raise click.UsageError(f"give A and B: {parent} has {len(runs)} run{'' if len(runs) == 1 else 's'}")
     return str(runs[-2].path), str(runs[-1].path)
+
+
+def _find_divergence(sides: Sequence[RunDirectory | SweepDirectory]) -> Divergence | None:
+    """Return where two runs of equal inputs diverge; None for other sides, and for equal runs."""
+    from mprun.questions.divergence import are_equal_inputs, find_divergence
+    from mprun.runs.repetition import first_difference
+
+    match sides:
+        case [RunDirectory() as one, RunDirectory() as other] if are_equal_inputs(one, other):
+            return None if first_difference(one, other) is None else find_divergence(one, other)
+    return None
 
 
 def _refuse_unknown(wanted: tuple[str, ...], operands: Operands) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from mprun.bundles.reproduction import Original, ReproducedRun
     from mprun.metrics.comparison import ComparedMetric
+    from mprun.questions.divergence import Divergence
     from mprun.runs.run_directory import RunDirectory
 
 MOST_SHOWN = 20
@@ -45,9 +46,9 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
 def command(name: str, is_kept: bool, runs: options.RunOptions, as_json: bool) -> None:
     """Run again and compare the results: identical, within intervals, or different.
 
-    The results are compared byte by byte. If a run differs, the first artifact and byte that differ are printed. If
-    runs of a sweep differ, their metrics decide. Only the resolved inputs are used, and they are compiled again. The
-    exit status is 1 if the results differ.
+    The results are compared byte by byte. If a run differs, the first artifact and byte that differ are printed, with
+    the first packet and trace event, and the counters. If runs of a sweep differ, their metrics decide. Only the
+    resolved inputs are used, and they are compiled again. The exit status is 1 if the results differ.
     """
     done = verify(name, runs, is_kept, as_json)
     sys.exit(1 if done.closeness == "different" else 0)
@@ -62,6 +63,7 @@ def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) ->
     from mprun.cli.progress import Bar
     from mprun.machine import invoking_user
     from mprun.machine.scratch import scratch
+    from mprun.questions.divergence import find_divergence
     from mprun.runs.run_directory import RunDirectory
 
     with scratch("mprun-verify-") as folder:
@@ -85,10 +87,14 @@ def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) ->
             done = reproduction.reproduce(original, place, engine, runs.kernel, runs.consent, bar.show, runs.jobs)
         if is_kept:
             invoking_user.give(done.path)
+        divergence = None
+        if is_alone and done.closeness == "different":
+            assert isinstance(original.source, RunDirectory)
+            divergence = find_divergence(original.source, RunDirectory(done.path))
         if as_json:
-            emit(_to_json(original, done, is_alone, is_kept))
+            emit({**_to_json(original, done, is_alone, is_kept), "divergence": divergence and divergence.to_json()})
         elif is_alone:
-            _show_run(original, done, is_kept)
+            _show_run(original, done, divergence, is_kept)
         else:
             _show(done, original.is_bundle, is_kept)
     return done
@@ -129,9 +135,10 @@ def _to_json(original: Original, done: ReproducedRun, is_alone: bool, is_kept: b
     }
 
 
-def _show_run(original: Original, done: ReproducedRun, is_kept: bool) -> None:
-    """Print the verdict on a run. A run that is kept is shown first."""
+def _show_run(original: Original, done: ReproducedRun, divergence: Divergence | None, is_kept: bool) -> None:
+    """Print the verdict on a run, and where it diverges. A run that is kept is shown first."""
     from mprun.cli.show_run import show_summary
+    from mprun.questions.divergence import say_changed
     from mprun.runs.run_directory import RunDirectory
 
     for fact, (then, now) in done.facts.items():
@@ -145,6 +152,9 @@ def _show_run(original: Original, done: ReproducedRun, is_kept: bool) -> None:
         click.echo(f"identical: {count} artifacts of {original.source.name}, byte by byte")
     else:
         click.echo(f"different: {done.differences[0]}")
+        if divergence is not None:
+            for line in (say_changed(done.compared), *divergence.tell(original.source.name)):
+                click.echo(options.wrap(line, "  ", "    "))
         _show_metrics("then", done.main)
 
 

@@ -163,7 +163,7 @@ def test_a_packet_is_found_by_its_number(portion: int) -> None:
     for number, (at_ns, content) in enumerate(PACKETS, 1):
         found, count = read_packet(iter([data[at : at + portion] for at in range(0, len(data), portion)]), number)
         name = ("client-eth0", "lo", "interface 7")[(number - 1) % 3]
-        assert (found, count) == (CapturedFrame(at_ns, name, COOKED, content), number)
+        assert (found, count) == (CapturedFrame(at_ns, name, COOKED, 1500, content), number)
         assert found is not None
         assert found.network_bytes == b"x" * (number - 1)
     assert read_packet([data], 10) == (None, 9)

@@ -72,7 +72,7 @@ class DifferentCounter:
 
 @dataclass(frozen=True)
 class Divergence:
-    """The divergence of two runs. counters: those that only one run has counted first, then by the size of the change."""
+    """The divergence of two runs. counters: those that only one run has first, then by the size of the change."""
 
     packet: DifferentPacket | None
     event: DifferentEvent | None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,7 +20,11 @@ from mprun.metrics.subflow import count_reinjected, count_subflows
 from mprun.model.agent_report import Ended
 from mprun.model.intent import AddressedFlow
 from mprun.model.metric import OF_TOTAL, TOTAL
-from mprun.workloads.tool import Result, Tool, metrics_of, summarize_delays, tool_of
+from mprun.model.units import TIME
+from mprun.workloads.tool import Result, Tool, metrics_of, steady_span, summarize_delays, tool_of
+
+# A share of a flow's time in which no payload could arrive. A larger share gets a warning.
+IDLE_SHARE = 0.02
 
 
 @dataclass(frozen=True)
@@ -91,8 +96,24 @@ def _tell_result(flow: AddressedFlow, result: Result) -> Readings:
         metrics={f"{flow.name}.{name}": measured(value, metrics[name].unit) for name, value in values.items()},
         tables=tuple((title, flow.name, table) for title, table in result.tables.items()),
         accounts=result.accounts,
-        warnings=tuple(f"{flow.name}: {text}" for text in result.warnings),
+        warnings=tuple(f"{flow.name}: {text}" for text in (*result.warnings, *_find_idle_begin(flow, result))),
     )
+
+
+def _find_idle_begin(flow: AddressedFlow, result: Result) -> Iterator[str]:
+    """Yield a warning if the goodput counts a long time at the begin in which no payload could arrive."""
+    portions = result.portions.get("goodput", ())
+    if not result.waits_round_trip or not portions or not flow.paths:
+        return
+    counted_ns = sum(one.end_ns - one.begin_ns for one in portions)
+    idle_ns = min(flow.paths[0].rtt_ns - steady_span(flow)[0], counted_ns)
+    if idle_ns > IDLE_SHARE * counted_ns:
+        begin_s = math.ceil(flow.paths[0].rtt_ns / 1e9)
+        yield (
+            f"its goodput counts {TIME.render(idle_ns)} before its first packet could arrive, "
+            f"{idle_ns / counted_ns:.0%} of its time, as {flow.tool} begins to count a round trip too early. Remedy: "
+            f"write a longer 'duration' and 'omit: {{start: {begin_s}s}}', or 'tool: udp'"
+        )
 
 
 def _tell_paths_and_handovers(

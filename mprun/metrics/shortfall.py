@@ -131,7 +131,7 @@ def _find_scene(flow: AddressedFlow, results: Mapping[str, Result], evidence: Ev
     mine = results[flow.name].portions.get("goodput", ()) if flow.name in results else ()
     is_greedy = flow.protocol in ("tcp", "mptcp", "sctp") and "rate_bit_per_s" not in options
     is_one = flow.protocol != "mptcp" or len(flow.paths) == 1
-    if not mine or not is_greedy or not is_one or flow.duration_ns is None or options.get("bidirectional"):
+    if not mine or not is_greedy or not is_one or options.get("bidirectional"):
         return None
     is_forward = not options.get("reverse")
     paths = flow.paths if options.get("cmt", "off") != "off" else flow.paths[:1]
@@ -141,7 +141,7 @@ def _find_scene(flow: AddressedFlow, results: Mapping[str, Result], evidence: Ev
         return None
     path = next(one for one in paths if one.name in capacity.best_paths)
     begin_ns = min(one.begin_ns for one in mine)
-    end_ns = min(max(one.end_ns for one in mine), begin_ns + flow.duration_ns)
+    end_ns = min(max(one.end_ns for one in mine), begin_ns + (flow.duration_ns or math.inf))
     there, back = (list(cross(intent, flow, path, way)) for way in (is_forward, not is_forward))
     first_ns, late_ns = (begin_ns + (end_ns - begin_ns) * n / 3 for n in (1, 2))
     before, got = _rate_of(mine, first_ns, late_ns), _rate_of(mine, late_ns, end_ns)

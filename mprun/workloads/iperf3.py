@@ -267,6 +267,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
             accounts=_accounts(flow, outputs, report),
             portions=portions,
             lost_packets=sum(int(report["end"][f"sum{way.key}"]["lost_packets"]) for way in ways if protocol == "UDP"),
+            # the server tells the client to begin, when its own clock has begun
+            waits_round_trip=protocol == "UDP" and not ways[0].is_back,
         )
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as problem:
         return Result(error=f"its report is not as expected: {type(problem).__name__} {problem}")

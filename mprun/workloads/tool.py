@@ -285,6 +285,7 @@ class Result:
     - portions: the payload that a metric of rate counts, by the metric's name. The metrics of several flows together
       are computed from them. A rate without portions counts as constant while the flow's programs run.
     - lost_packets: the packets that did not arrive, if the tool does not send them again.
+    - waits_round_trip: the time of the goodput begins a round trip before the first payload can arrive.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -299,6 +300,7 @@ class Result:
     accounts: Mapping[str, str] = field(default_factory=dict)
     portions: Mapping[str, Sequence[Portion]] = field(default_factory=dict)
     lost_packets: int = 0
+    waits_round_trip: bool = False
 
 
 class Tool(Protocol):

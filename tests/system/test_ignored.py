@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run warns of changes that come after its last flow, and of packets that full sockets dropped."""
+"""A run warns of changes after its last flow, of packets that full sockets dropped, and of time without packets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from tests.scenes import ONE_PATH
 from tests.system.conftest import Result
@@ -42,3 +44,20 @@ def test_losses_in_the_receivers_socket(mprun: Callable[..., Result], tmp_path: 
     [warning] = result.summary["warnings"]
     assert warning.startswith("server: dropped ")
     assert "UDP packets at full sockets (UdpRcvbufErrors)" in warning
+
+
+def test_time_before_the_first_packet(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """iperf3's receiver counts 0.4 of 2 s in which no packet can arrive, so its goodput is a fifth too low."""
+    topology = "version: 1\ntopology: multi-path\npaths: [{rate: 10mbit, rtt: 400ms}]\n"
+    flow = "tool: iperf3, protocol: udp, rate: 1mbit"
+    late = run(mprun, tmp_path, topology, f"{flow}, duration: 2s")
+    assert late.metric("bulk.goodput") == pytest.approx(0.8e6, rel=0.01)
+    [warning] = late.summary["warnings"]
+    assert warning == (
+        "bulk: its goodput counts 400ms before its first packet could arrive, 20% of its time, as iperf3 begins to "
+        "count a round trip too early. Remedy: write a longer 'duration' and 'omit: {start: 1s}', or 'tool: udp'"
+    )
+    for more in ("duration: 3s, omit: {start: 1s}", "duration: 2s, reverse: true"):
+        full = run(mprun, tmp_path, topology, f"{flow}, {more}")
+        assert full.metric("bulk.goodput") == pytest.approx(1e6, rel=0.01)
+        assert full.summary["warnings"] == []

@@ -60,6 +60,15 @@ def test_windows_of_tcp(run: Run, protocol: str) -> None:
     assert warnings_of(run(LONG, flow, hosts=larger)) == []
 
 
+def test_a_flow_of_some_size(run: Run) -> None:
+    """The buffers hold a flow back that ends by its size, as they do with a duration."""
+    flow = {"name": "bulk", "tool": "iperf3", "duration": None, "size": "200000000bytes"}
+    [warning] = warnings_of(run(LONG, flow))
+    assert re.match(r"bulk: \d+\.?\d* of 500 Mbit/s on path0 in its last third: its receive window was full", warning)
+    larger = sysctls(*BOTH, net__ipv4__tcp_rmem="4096 131072 37500000", net__ipv4__tcp_wmem="4096 131072 37500000")
+    assert warnings_of(run(LONG, flow, hosts=larger)) == []
+
+
 def test_a_short_queue(run: Run) -> None:
     flow = {"name": "bulk", "tool": "iperf3"}
     [warning] = warnings_of(run({**FAT, "queue": "5packets"}, flow))
@@ -124,6 +133,7 @@ def test_a_timer_of_sctp_in_user_space(run: Run) -> None:
         pytest.param(LONG, [{"rate": "50mbit"}], id="limited-by-its-rate"),
         pytest.param(LONG, [{"duration": None, "size": "2000000bytes"}], id="ends-by-its-size"),
         pytest.param(LONG, [{"duration": "3s"}], id="short"),
+        pytest.param(FAT, [{"duration": None, "size": "40000000bytes"}], id="fills-its-path-by-its-size"),
         pytest.param(FAT, [{"name": "one"}, {"name": "other"}], id="shares-the-path"),
         pytest.param({**FAT, "loss": "1%"}, [{}], id="losses-of-the-file"),
         pytest.param({**FAT, "loss": "0.1%"}, [{"protocol": "sctp"}], id="losses-of-the-file-and-sctp"),

@@ -4,7 +4,8 @@
     python -m tests.forked SOCKET
 
 A server has imported all modules of mprun, and forks a process for each call. That process has the directory, the
-environment and the output of the call, as `python -m mprun` has. It ends as every Python program does.
+environment, the input and the output of the call, as `python -m mprun` has. It ends as every Python program does.
+A script of a test calls the server by a program `mprun` (`write_program`).
 
 The server makes nothing but imports: it starts no thread and reads no file of a test, so that a fork is safe and two
 calls share nothing.
@@ -19,6 +20,7 @@ import json
 import os
 import pkgutil
 import runpy
+import shlex
 import signal
 import socket
 import subprocess
@@ -28,6 +30,8 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+
+from tests import request
 
 # Modules that run inside an engine or that read a command line when they are imported.
 NOT_IMPORTED = ("mprun.agent", "mprun.kernel.gdb", "mprun.__main__")
@@ -43,25 +47,30 @@ LIBRARIES = (
 def call(words: Sequence[str], cwd: Path, env: Mapping[str, str], timeout_s: float) -> tuple[int, str, str]:
     """Run `mprun` with the given words. Return its status, as subprocess does, its output and its errors."""
     with (
+        open(os.devnull) as nothing,
         tempfile.TemporaryFile("w+") as out,
         tempfile.TemporaryFile("w+") as err,
         socket.socket(socket.AF_UNIX) as connection,
     ):
         connection.connect(_start_server(os.getpid()))
-        request = json.dumps({"words": list(words), "cwd": str(cwd), "env": dict(env)}).encode()
-        socket.send_fds(connection, [len(request).to_bytes(4)], [out.fileno(), err.fileno()])
-        connection.sendall(request)
-        answers = connection.makefile()
-        pid = int(answers.readline())
+        pid = request.send(connection, words, str(cwd), env, [file.fileno() for file in (nothing, out, err)])
         connection.settimeout(timeout_s)
         try:
-            status = os.waitstatus_to_exitcode(int(answers.readline()))
+            status = request.wait(connection)
         except TimeoutError:
             os.kill(pid, signal.SIGKILL)
             raise
         out.seek(0)
         err.seek(0)
         return status, out.read(), err.read()
+
+
+def write_program(folder: Path) -> None:
+    """Make a folder with a program `mprun` for scripts, whose processes the server of this process forks."""
+    folder.mkdir(parents=True, exist_ok=True)
+    words = [sys.executable, "-IS", request.__file__, _start_server(os.getpid())]
+    (folder / "mprun").write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    (folder / "mprun").chmod(0o755)
 
 
 @cache
@@ -113,8 +122,8 @@ def serve(path: str) -> None:
         connection.close()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     listener.close()
-    head, files, _, _ = socket.recv_fds(connection, 4, 2)
-    request = json.loads(connection.makefile("rb").read(int.from_bytes(head)))
+    head, files, _, _ = socket.recv_fds(connection, 4, 3)
+    asked = json.loads(connection.makefile("rb").read(int.from_bytes(head)))
     child = os.fork()
     if child:
         # who has waited for too long has gone
@@ -123,17 +132,16 @@ def serve(path: str) -> None:
             connection.sendall(f"{os.waitpid(child, 0)[1]}\n".encode())
         os._exit(0)
     connection.close()
-    with open(os.devnull) as nothing:
-        for number, file in enumerate((nothing.fileno(), *files)):
-            os.dup2(file, number)
+    for number, file in enumerate(files):
+        os.dup2(file, number)
     for file in files:
         os.close(file)
-    os.chdir(request["cwd"])
+    os.chdir(asked["cwd"])
     os.environ.clear()
-    os.environ.update(request["env"])
+    os.environ.update(asked["env"])
     tempfile.tempdir = None
-    sys.path[0] = request["cwd"]
-    sys.argv = ["mprun", *request["words"]]
+    sys.path[0] = asked["cwd"]
+    sys.argv = ["mprun", *asked["words"]]
 
 
 if __name__ == "__main__":

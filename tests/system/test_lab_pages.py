@@ -13,12 +13,12 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from mprun.labs.definition import read_lab
+from tests.forked import write_program
 from tests.labs import FOLDERS
 from tests.system.conftest import call, environment, needs_tool
 
@@ -75,9 +75,7 @@ def check_page(folder: Path, tmp_path: Path, script: str, **variables: str) -> N
     """
     assert "mprun -t" in script
     programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "mprun").write_text(f'#!/bin/sh\nexec {sys.executable} -m mprun "$@"\n')
-    (programs / "mprun").chmod(0o755)
+    write_program(programs)
     copy = tmp_path / "copy"
     assert call("lab", "start", folder.name, copy, cwd=tmp_path).status == 0
     done = subprocess.run(

@@ -6,13 +6,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from mprun.kernel.store import find_kernel
+from tests.forked import write_program
 from tests.pages import BLOCK, NAMED
 from tests.system.conftest import ROOT, environment
 
@@ -35,9 +35,7 @@ TOLERANCE = 0.02
 @pytest.mark.parametrize("name", PAGES)
 def test_page_can_be_followed(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "bin"
-    folder.mkdir()
-    (folder / "mprun").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mprun "$@"\n')
-    (folder / "mprun").chmod(0o755)
+    write_program(folder)
     env = environment(PATH=f"{folder}:{os.environ['PATH']}")
     place = tmp_path / "place"
     place.mkdir()

@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,6 +23,7 @@ import pytest
 
 from mprun.kernel.store import find_kernel
 from mprun.machine.cache import cache
+from tests.forked import write_program
 from tests.pages import NAMED, PAGES, ROOT, blocks_of, commands_in_blocks, commands_in_sentences
 from tests.system.conftest import LAB, SHORT, call, environment, needs_tool
 from tests.system.test_findings import ROWS
@@ -306,12 +306,10 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """
     home = tmp_path_factory.mktemp("home")
     programs = home / "bin"
-    programs.mkdir()
-    (programs / "mprun").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mprun "$@"\n')
+    write_program(programs)
     for name in ("wireshark", "xdg-open"):
         (programs / name).write_text("#!/bin/sh\n")
-    for path in programs.iterdir():
-        path.chmod(0o755)
+        (programs / name).chmod(0o755)
     (home / ".config" / "fish" / "completions").mkdir(parents=True)
     (home / ".gitconfig").write_text("[user]\nname = Reader\nemail = reader@example.org\n")
     _make_cache(home / ".cache" / "mprun")

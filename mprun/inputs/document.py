@@ -46,6 +46,7 @@ class Document:
         self._root = tree.root
         self._indices: dict[int, dict[str, tuple[Node, Node]]] = {}
         self._faulty: set[ValuePath] = set()
+        self._filled: set[ValuePath] = set()
         self._nodes = 0
 
     def parameters(self) -> dict[str, Scalar]:
@@ -73,6 +74,10 @@ class Document:
                 value = self._scalar(node, path, None)
                 found[key.value] = cast(Scalar, None if value is UNREADABLE else value)
         return found
+
+    def is_filled(self, path: ValuePath) -> bool:
+        """Return True if a template gave the value at a path."""
+        return path in self._filled
 
     @property
     def is_readable(self) -> bool:
@@ -235,10 +240,12 @@ class Document:
             return UNREADABLE
         if parameters is not None and "{{" in text:
             try:
-                return parameters.render(text)
+                value = parameters.render(text)
             except TemplateProblem as error:
                 self.refuse(path, str(error))
                 return UNREADABLE
+            self._filled.add(path)
+            return value
         return read_scalar(text) if node.tag == PLAIN else str(text)
 
 

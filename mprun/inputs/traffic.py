@@ -96,7 +96,12 @@ def _read_files(entry: FlowEntry, position: ValuePath, document: Document) -> Fl
     if len(attached) < len(found):
         return None
     for path, word in entry.named_words().items():
+        # few files have commands of their own
+        from mprun.workloads.own_program import tell_placeholder
+
         document.warn_of_hidden((*position, *path), word, [one.name for one in attached])
+        if warning := tell_placeholder(word, bool(attached)):
+            document.warn((*position, *path), warning)
     return _read_companions(entry.with_attachments(attached) if attached else entry, position, document)
 
 

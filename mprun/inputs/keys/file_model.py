@@ -7,17 +7,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import fields
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from mprun.model.problem import Notes, ValuePath, name_nearest
-from mprun.model.scalar import name_value
+from mprun.model.scalar import name_value, spell_scalar
 
 ValueT = TypeVar("ValueT")
 # A problem of a mapping: the key, or the path below the mapping, and the message.
@@ -64,17 +65,45 @@ def _freeze(value: object) -> object:
 Model = TypeVar("Model", bound=FileModel)
 
 
-def check(model: type[Model], values: Mapping[str, object], notes: Notes, position: ValuePath = ()) -> Model | None:
+class FilledNotes(Notes, Protocol):
+    """Notes on a file that knows which values templates gave."""
+
+    def is_filled(self, path: ValuePath) -> bool: ...
+
+
+def check(
+    model: type[Model], values: Mapping[str, object], notes: FilledNotes, position: ValuePath = ()
+) -> Model | None:
     """Return the values as a model; None after recording the problems.
 
-    position: the path of the values in their file.
+    A number that a template gave becomes text where text is wanted. position: the path of the values in their file.
     """
     try:
         return model.model_validate(values)
     except ValidationError as error:
+        if spelled := _spell_filled(model, values, error, notes, position):
+            return check(model, spelled, notes, position)
         for path, text in explain(model, error):
             notes.refuse((*position, *path), text)
         return None
+
+
+def _spell_filled(
+    model: type[Model], values: Mapping[str, object], error: ValidationError, notes: FilledNotes, position: ValuePath
+) -> dict[str, object] | None:
+    """Return the values with text in place of numbers that are refused as no text; None without such numbers."""
+    texts = [_locate(model, one["loc"])[0] for one in error.errors(include_url=False) if one["type"] == "string_type"]
+    spelled = deepcopy(dict(values))
+    found = False
+    for path in texts:
+        holder: Any = spelled
+        for element in path[:-1]:
+            holder = holder[element]
+        value = holder[path[-1]]
+        if notes.is_filled((*position, *path)) and isinstance(value, int | float) and math.isfinite(value):
+            holder[path[-1]] = spell_scalar(value)
+            found = True
+    return spelled if found else None
 
 
 def explain(model: type[FileModel], error: ValidationError) -> Iterator[tuple[ValuePath, str]]:

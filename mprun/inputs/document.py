@@ -47,6 +47,7 @@ class Document:
         self._indices: dict[int, dict[str, tuple[Node, Node]]] = {}
         self._faulty: set[ValuePath] = set()
         self._filled: set[ValuePath] = set()
+        self._empty: list[ValuePath] = []
         self._nodes = 0
 
     def parameters(self) -> dict[str, Scalar]:
@@ -101,6 +102,10 @@ class Document:
             self.refuse(error.path[:1], error.message)
             return None
 
+    def has(self, key: str) -> bool:
+        """Return True if the file has a key."""
+        return self._root is not None and key in self._index(self._root)
+
     def part(self, key: str) -> object:
         """Return the value of a key of the file, before any parameter is filled in. None if it does not exist."""
         entry = None if self._root is None else self._index(self._root).get(key)
@@ -121,6 +126,11 @@ class Document:
         problem = self._laid_at(path, message)
         if problem not in self.problems:
             self.problems.append(problem)
+
+    def refuse_empty(self) -> None:
+        """Record a problem for each key without a value. Models take such a key as one that is not written."""
+        for path in self._empty:
+            self.refuse(path, "is empty: write a value, or remove the key")
 
     def warn(self, path: ValuePath, message: str) -> None:
         """Record a warning at a path, once."""
@@ -220,6 +230,8 @@ class Document:
         if len(path) > MOST_LEVELS:
             raise _TooLarge(path, f"aliases nest more than {MOST_LEVELS} levels deep: does one contain itself?")
         if isinstance(node, ScalarNode):
+            if node.tag == PLAIN and not node.value and isinstance(path[-1], str) and parameters is not None:
+                self._empty.append(path)
             return self._scalar(node, path, parameters)
         if isinstance(node, MappingNode):
             values: dict[str, object] = {}

@@ -44,6 +44,8 @@ def read_traffic(values: object, document: Document, hosts: Sequence[str] | None
     """
     if values is None:
         return Traffic((), document)
+    if values == [] and not document.tree.is_resolved:
+        document.refuse(("traffic",), "has no flow: write '- {tool: ping, from: client, to: server}', or remove it")
     listed = values if isinstance(values, list) else [None]
     entries = [_read_entry(value, n, document) if isinstance(value, dict) else None for n, value in enumerate(listed)]
     known = [entry for entry in entries if entry is not None]

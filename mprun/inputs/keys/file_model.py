@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields
 from types import NoneType, UnionType
@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, Union, get
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from mprun.model.problem import Notes, ValuePath, name_nearest
+from mprun.model.problem import Notes, ValuePath, list_names, name_nearest
 from mprun.model.scalar import name_value, spell_scalar
 
 ValueT = TypeVar("ValueT")
@@ -219,9 +219,7 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -
     if kind == "value_error":
         return str(context["error"])
     if kind == "extra_forbidden":
-        if owner is not None and (where := owner.ELSEWHERE.get(str(path[-1]))):
-            return f"'{path[-1]}' {where}"
-        return f"unknown key '{path[-1]}'{name_nearest(str(path[-1]), known_keys(owner) if owner else (), 'keys here')}"
+        return _say_unknown(str(path[-1]), owner)
     if kind == "missing":
         return f"is missing: write '{_example(owner, str(path[-1]))}'"
     if kind in ("too_short", "too_long"):
@@ -239,6 +237,32 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -
         what, advice = _WANTED[kind]
         return f"{name_value(value)} is not {what}: {advice}"
     return detail["msg"].lower()
+
+
+# Words for which files have another key, or none that is spelled in a similar way.
+_SYNONYMS: Mapping[str, Sequence[str]] = {
+    "bandwidth": ("rate",), "bw": ("rate",), "latency": ("delay",), "buffer": ("queue",), "time": ("duration",),
+    "source": ("from",), "src": ("from",), "destination": ("to",), "dst": ("to",), "cc": ("congestion",),
+    "after": ("start",), "parameters": ("params",), "flows": ("traffic",), "links": ("paths",), "vars": ("params",),
+    "client": ("from",), "server": ("to",), "bytes": ("size",), "length": ("duration",), "type": ("tool", "kind"),
+    "count": (),
+}  # fmt: skip
+
+
+def _say_unknown(key: str, owner: type[FileModel] | None) -> str:
+    """Return the message of a key that a mapping does not have."""
+    known = known_keys(owner) if owner is not None else []
+    if owner is not None and (where := owner.ELSEWHERE.get(key)):
+        return f"'{key}' {where}"
+    name, colon, value = key.partition(":")
+    if colon and name in known:
+        return f"'{key}' has no space after its colon: write '{name}: {value}'"
+    if key[:1].isdigit():
+        return f"'{key}' is no key: write a decimal number with a point, as in '2.5ms'"
+    if key not in _SYNONYMS:
+        return f"unknown key '{key}'{name_nearest(key, known, 'keys here')}"
+    meant = next((one for one in _SYNONYMS[key] if one in known), None)
+    return f"unknown key '{key}'" + (f": did you mean '{meant}'?" if meant else list_names(known, "keys here"))
 
 
 _MAPPING = ("a mapping", "write 'key: value' pairs")

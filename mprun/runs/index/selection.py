@@ -6,7 +6,8 @@ A name is a field of each run (FIELDS), a parameter, or a metric. Of equal names
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -131,6 +132,11 @@ def select(index: Index, request: ListRequest, lacking: str = "") -> Listing:
     """
     source = _Listed(index, index.entries(), lacking)
     chosen, notes = list(source.entries), []
+    for text in request.where:
+        with _named(text):
+            # a fault is a fault without any run, too
+            if parse_condition(text) is None:
+                parse(text)
     if chosen:
         for text in request.where:
             chosen, note = _filter(text, chosen, source)
@@ -159,10 +165,17 @@ def _values(name: str, option: str, source: _Listed) -> ColumnValues:
 def _filter(text: str, chosen: Sequence[int], source: _Listed) -> tuple[list[int], str]:
     """Return the runs for which a statement holds, and a note if it fits none of them or has no value for some."""
     condition = parse_condition(text)
-    try:
+    with _named(text):
         if condition is not None and _is_of_texts(source.values(condition[0].key)):
             return _compare(text, *condition, chosen, source)
         return _evaluate(parse(_spell(*condition) if condition else text), chosen, source)
+
+
+@contextlib.contextmanager
+def _named(text: str) -> Iterator[None]:
+    """Turn a problem of a statement in the block into a SpecError that names the statement."""
+    try:
+        yield
     except (ExpressionError, UnknownName) as error:
         raise SpecError(f"--where {error}" if str(error).startswith("'") else f"--where {text}: {error}") from None
 

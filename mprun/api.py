@@ -168,8 +168,8 @@ def run(
 def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:
     """Return a run or a sweep.
 
-    path: its directory, its name, the beginning of its name, `latest` or `latest-sweep`. A sweep without all its runs
-    is returned as far as it is complete, with a UserWarning.
+    path: its directory, its name, the beginning of its name, `latest` for the newest of all, or `latest-sweep`. A sweep
+    without all its runs is returned as far as it is complete, with a UserWarning.
 
     Raises SpecError if there is no such run or sweep, and MprunError if a run ended before its results were written.
     """

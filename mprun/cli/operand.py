@@ -47,6 +47,8 @@ def find_run(parent: Path, name: str) -> RunDirectory:
     """Return a run by any of its names, or the newest run of a lab's step. Raises SpecError."""
     from mprun.runs import run_directory
 
+    if "=" in name:
+        return _find_with(parent, name)
     try:
         return _tell(parent, name, run_directory.find(parent, name))
     except SpecError:
@@ -74,6 +76,9 @@ def open_operands(parent: Path, names: Sequence[str]) -> Iterator[list[Operand]]
 def _find(parent: Path, name: str) -> Operand:
     from mprun.sweeps import sweep_directory
 
+    if "=" in name:
+        run = _find_with(parent, name)
+        return Operand(run, str(run.path))
     try:
         found = _tell(parent, name, sweep_directory.find_either(parent, name))
     except SpecError:
@@ -82,6 +87,24 @@ def _find(parent: Path, name: str) -> Operand:
             raise
         return Operand(step[0], str(step[0].path), step[1])
     return Operand(found, str(found.path))
+
+
+def _find_with(parent: Path, text: str) -> RunDirectory:
+    """Return the newest run with values, such as `cc=cubic,rate=20mbit`. Raises SpecError."""
+    from mprun.runs.index.database import ask
+    from mprun.runs.index.listed import scan
+    from mprun.runs.index.selection import ListRequest, select
+    from mprun.runs.run_directory import RunDirectory
+
+    request = ListRequest(text.split(","))
+    try:
+        listing, _ = ask(parent, scan(parent, False), ("run",), lambda index: select(index, request), lambda *_: None)
+    except SpecError as error:
+        raise SpecError(str(error).removeprefix("--where ")) from None
+    if not listing.rows:
+        notes = "; ".join(note.removeprefix("--where ") for note in listing.notes)
+        raise SpecError(notes or f"no run in {parent} has {text}")
+    return RunDirectory(parent / listing.rows[-1].entry.name)
 
 
 def _tell(parent: Path, name: str, found: FoundT) -> FoundT:

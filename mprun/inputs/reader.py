@@ -367,7 +367,7 @@ def parse(text: str, name: str) -> Node:
     except YAMLError as error:
         line_number = _problem_line(error)
         problem = _problem(error)
-        if line_number and _UNQUOTED.search(text.splitlines()[line_number - 1 : line_number][0]):
+        if line_number and _UNQUOTED.search("".join(text.splitlines()[line_number - 1 : line_number])):
             problem = 'a value with {{ }} is not in quotes: write it as in "{{ rate }}mbit"'
         raise _refusal(name, f"is not YAML: {problem}", line_number) from None
     if root is None:

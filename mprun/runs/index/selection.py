@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 ListCell = Scalar | MetricValue
 ColumnValues = Mapping[int, ListCell]
 
+# The parameter that holds the label of a run.
+LABEL = "label"
+# The most parameters that a list shows if nobody has chosen columns.
+MOST_DIFFERING = 4
+
 FIELDS: Mapping[str, Callable[[ListedEntry], Scalar]] = {
     "name": lambda entry: entry.name,
     "status": lambda entry: entry.status,
@@ -153,6 +158,17 @@ def select(index: Index, request: ListRequest, lacking: str = "") -> Listing:
     )
     problems = tuple(entry.damage for entry in source.entries.values() if entry.damage)
     return Listing(rows, columns, tuple(notes), len(source.entries), problems)
+
+
+def find_differing(index: Index) -> tuple[str, ...]:
+    """Return the parameters with several values among the runs of an index, and the label, at most MOST_DIFFERING."""
+    entries = index.entries()
+    differing = []
+    for name in index.parameter_names():
+        of_all = index.parameter(name)
+        if name == LABEL or len({of_all[number] for number in entries if number in of_all}) > 1:
+            differing.append(name)
+    return tuple(differing[:MOST_DIFFERING])
 
 
 def _values(name: str, option: str, source: _Listed) -> ColumnValues:

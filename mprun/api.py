@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +16,11 @@ import polars
 from mprun.errors import SpecError
 from mprun.inputs.loading import load as read_files
 from mprun.kernel.store import DEFAULT_NAME
+from mprun.machine import invoking_user
 from mprun.metrics.cells import INCOMPLETE
 from mprun.model.engine_name import EngineChoice
-from mprun.model.permission import NO_COMMANDS, Consent, Permissions
+from mprun.model.permission import Consent, Permissions
+from mprun.model.problem import name_nearest
 from mprun.runs.place import choose_place_of
 from mprun.runs.run_directory import RunDirectory
 from mprun.runs.runner import RunRequest, read_inputs, run_request
@@ -66,6 +70,12 @@ class Run:
         """Return all tables of the run by their names, not yet read."""
         return dict(RunDirectory(self.folder or self.path).tables())
 
+    def table(self, name: str) -> polars.LazyFrame:
+        """Return a table of the run. Raises SpecError if the run does not have it."""
+        if name not in self.tables:
+            raise SpecError(f"{self.path}: no table '{name}'{name_nearest(name, self.tables, 'tables')}")
+        return self.tables[name]
+
     def figures(self) -> list[Figure]:
         """Return the figures of the report without the network: those in `plots`, or else all for which data exists."""
         from mprun.reports.run_charts import charts_of
@@ -113,6 +123,11 @@ class Sweep:
         for name in self.cells["directory"]:
             yield _run(RunDirectory(Folder(self.path).below(str(name))))
 
+    @property
+    def tables(self) -> dict[str, polars.LazyFrame]:
+        """Return all tables of the runs by their names, as `table` gives them."""
+        return {name: self.table(name) for name in dict.fromkeys(name for run in self.runs() for name in run.tables)}
+
     def table(self, name: str) -> polars.LazyFrame:
         """Return a table of all runs as one, after the columns of `cells` before `status`.
 
@@ -145,18 +160,22 @@ def run(
     engine: EngineChoice = "auto",
     kernel: str = DEFAULT_NAME,
     parent: Path | str = "runs",
-    consent: Consent = NO_COMMANDS,
+    allow_exec: bool = False,
+    unconfined: bool = False,
+    as_root: bool = False,
 ) -> Run:
     """Run an experiment, as `mprun -t TOPOLOGY -x EXPERIMENT` does, and return the run, whether it passed or not.
 
     - parameters: values in place of those of the files, as `-p` gives them.
     - seed: in place of the experiment's.
     - parent: the directory for the run's directory.
-    - consent: to run commands of the files (`tool: exec`).
+    - allow_exec: run the commands of the files (`tool: exec`), as `--allow-exec` does. unconfined, as_root: also do so
+      where `--unconfined` and `--allow-exec-as-root` are needed.
 
     Raises SpecError for a problem in the files, MachineError if this machine cannot run them, and RunError if the run
     ends early.
     """
+    consent = Consent(allow_exec, unconfined, as_root)
     texts = {name: str(value) for name, value in parameters.items()}
     loaded = read_files(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
     place = choose_place_of(loaded.values, engine, kernel)
@@ -165,11 +184,47 @@ def run(
     return _run(run_request(request, Path(parent), lambda *_: None)[0])
 
 
+def sweep(
+    topology: Path | str,
+    experiment: Path | str,
+    parameters: Mapping[str, object] = {},
+    seed: int | None = None,
+    engine: EngineChoice = "auto",
+    kernel: str = DEFAULT_NAME,
+    parent: Path | str = "runs",
+    allow_exec: bool = False,
+    unconfined: bool = False,
+    as_root: bool = False,
+    jobs: int | None = None,
+) -> Sweep:
+    """Run all cells of an experiment's matrix, as `mprun sweep` does, and return the sweep, whether it passed or not.
+
+    An unfinished sweep of the same files is resumed. jobs: the number of runs at once; None for one for each CPU. The
+    other parameters and errors are those of `run`.
+    """
+    from mprun.inputs.loading import load_cells
+    from mprun.sweeps import execution, study
+    from mprun.sweeps.local import LocalExecutor
+
+    consent = Consent(allow_exec, unconfined, as_root)
+    texts = {name: str(value) for name, value in parameters.items()}
+    loaded = load_cells(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
+    cells, kernels = execution.place_cells(study.make_cells(loaded, engine, kernel), engine, consent)
+    slots = execution.slots_for({cell.runs_in for cell in cells}, jobs, len(os.sched_getaffinity(0)))
+    inputs = read_inputs(loaded[0].sources)
+    with closing(LocalExecutor(slots)) as executor:
+        made, _ = execution.find_or_create(Path(parent), cells, kernels, inputs, False)
+        with made.held():
+            execution.Execution(made, cells, consent=consent).run(executor, lambda _: None, lambda _: None)
+    invoking_user.give(made.path)
+    return read_sweep(made)
+
+
 def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:
     """Return a run or a sweep.
 
-    path: its directory, its name, the beginning of its name, `latest` or `latest-sweep`. A sweep without all its runs
-    is returned as far as it is complete, with a UserWarning.
+    path: its directory, its name, the beginning of its name, `latest` for the newest of all, or `latest-sweep`. A sweep
+    without all its runs is returned as far as it is complete, with a UserWarning.
 
     Raises SpecError if there is no such run or sweep, and MprunError if a run ended before its results were written.
     """

@@ -88,6 +88,15 @@ REMOVED_OPTIONS: Mapping[str, str] = {
     "--legacy-queue": "convert the older files first: `mprun convert --legacy-queue TOPOLOGY EXPERIMENT`"
 }
 
+# Words that other tools have for a command.
+_MEANT: Mapping[str, str] = {
+    "list": "runs list",
+    "ls": "runs list",
+    "init": "new",
+    "rm": "runs rm",
+    "check": "validate",
+}
+
 # The delay after which an ignored signal is sent again.
 AGAIN_S = 0.02
 
@@ -152,12 +161,18 @@ class LateGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and args[0] not in EARLIER:
-            import difflib
-
-            near = difflib.get_close_matches(args[0], COMMANDS, 1)
-            hint = f": did you mean '{near[0]}'?" if near else "; `mprun --help` lists them"
-            raise click.UsageError(f"no command '{args[0]}'{hint}")
+            raise click.UsageError(f"no command '{args[0]}'{_advise(args[0])}")
         return super().resolve_command(ctx, args)
+
+
+def _advise(word: str) -> str:
+    """Return the end of the message that a word is no command."""
+    from mprun.model.problem import find_nearest
+
+    if any(os.path.isfile(word + ending) for ending in ("", ".yaml", ".yml")):
+        return ": to run two files, write `mprun -t TOPOLOGY -x EXPERIMENT`"
+    meant = _MEANT.get(word) or find_nearest(word, list(COMMANDS))
+    return f": did you mean '{meant}'?" if meant else "; `mprun --help` lists them"
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:

@@ -85,7 +85,9 @@ def command(
 ) -> None:
     """Compare runs, sweeps or bundles A and B: their inputs, metrics and expectations.
 
-    Without A and B, the last two runs are compared. LAB/STEP, such as 01/xp_tcp, is the newest run of a lab's step.
+    Without A and B, the last two runs are compared. LAB/STEP, such as 01/xp_tcp, is the newest run of a lab's step, and
+    NAME=VALUE,... the newest run with these values of parameters.
+
     Differences have confidence intervals if each side has more than one run. If two runs of equal inputs differ in
     simulated time, the first packet and trace event that differ are named, and the counters. The exit status is 1 if an
     expectation holds less often in B than in A, if a metric is outside --within, or if a sweep lacks runs.

@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import click
 
 from mprun.errors import SpecError
 from mprun.machine.scratch import scratch
@@ -16,6 +18,8 @@ from mprun.machine.scratch import scratch
 if TYPE_CHECKING:
     from mprun.runs.run_directory import RunDirectory
     from mprun.sweeps.sweep_directory import SweepDirectory
+
+FoundT = TypeVar("FoundT", bound="RunDirectory | SweepDirectory")
 
 # The parts of a run's name that are not for people.
 _TIME_AND_DIGEST = re.compile(r"^\d{8}-\d{6}-|-[0-9a-f]{8}(-sweep)?$")
@@ -43,8 +47,10 @@ def find_run(parent: Path, name: str) -> RunDirectory:
     """Return a run by any of its names, or the newest run of a lab's step. Raises SpecError."""
     from mprun.runs import run_directory
 
+    if "=" in name:
+        return _find_with(parent, name)
     try:
-        return run_directory.find(parent, name)
+        return _tell(parent, name, run_directory.find(parent, name))
     except SpecError:
         if step := _find_step(parent, name):
             return step[0]
@@ -70,14 +76,46 @@ def open_operands(parent: Path, names: Sequence[str]) -> Iterator[list[Operand]]
 def _find(parent: Path, name: str) -> Operand:
     from mprun.sweeps import sweep_directory
 
+    if "=" in name:
+        run = _find_with(parent, name)
+        return Operand(run, str(run.path))
     try:
-        found = sweep_directory.find_either(parent, name)
+        found = _tell(parent, name, sweep_directory.find_either(parent, name))
     except SpecError:
         step = _find_step(parent, name)
         if step is None:
             raise
         return Operand(step[0], str(step[0].path), step[1])
     return Operand(found, str(found.path))
+
+
+def _find_with(parent: Path, text: str) -> RunDirectory:
+    """Return the newest run with values, such as `cc=cubic,rate=20mbit`. Raises SpecError."""
+    from mprun.runs.index.database import ask
+    from mprun.runs.index.listed import scan
+    from mprun.runs.index.selection import ListRequest, select
+    from mprun.runs.run_directory import RunDirectory
+
+    request = ListRequest(text.split(","))
+    try:
+        listing, _ = ask(parent, scan(parent, False), ("run",), lambda index: select(index, request), lambda *_: None)
+    except SpecError as error:
+        raise SpecError(str(error).removeprefix("--where ")) from None
+    if not listing.rows:
+        notes = "; ".join(note.removeprefix("--where ") for note in listing.notes)
+        raise SpecError(notes or f"no run in {parent} has {text}")
+    return RunDirectory(parent / listing.rows[-1].entry.name)
+
+
+def _tell(parent: Path, name: str, found: FoundT) -> FoundT:
+    """Return what `latest` means, and print a note if a run and a sweep could be meant."""
+    from mprun.cli.options import spell_path
+    from mprun.runs.run_directory import LATEST
+    from mprun.sweeps import sweep_directory
+
+    if name == LATEST and all((parent / link).exists() for link in (LATEST, sweep_directory.LATEST)):
+        click.echo(f"note: latest is {spell_path(found.path)}", err=True)
+    return found
 
 
 def _find_step(parent: Path, name: str) -> tuple[RunDirectory, str] | None:

@@ -26,6 +26,7 @@ WIDE = 100
 @click.command("run")
 @options.files("topology experiment params seed strict outside")
 @options.runs("engine kernel parent consent")
+@click.option("--label", metavar="TEXT", help="Name the run TEXT in lists. label=TEXT then stands for the run.")
 @click.option("--shell", type=click.Choice(["before", "after"]), help="Open Mininet's prompt before or after the run.")
 @options.verdicts
 @click.option("--all", "show_all", is_flag=True, help="Show all metrics, with their meanings.")
@@ -34,6 +35,7 @@ WIDE = 100
 def command(
     files: options.FileOptions,
     runs: options.RunOptions,
+    label: str | None,
     shell: Shell | None,
     verdicts: options.VerdictOptions,
     show_all: bool,
@@ -52,7 +54,10 @@ def command(
         if loaded.spec.experiment.repeat.most > 1:
             click.echo("note: this is one run; `mprun sweep` repeats it as the file asks", err=True)
     inputs = runner.read_inputs(loaded.sources)
-    request = runner.RunRequest(loaded.spec, place, loaded.warnings, inputs, shell, runs.consent, loaded.parameters)
+    if label and "label" in loaded.parameters:
+        raise click.UsageError("--label conflicts with the parameter 'label' of the files: rename the parameter")
+    values = {**loaded.parameters, **({"label": label} if label else {})}
+    request = runner.RunRequest(loaded.spec, place, loaded.warnings, inputs, shell, runs.consent, values)
     with Bar(quiet=shell is not None) as bar:
         run, summary = runner.run_request(request, runs.parent, bar.show)
     linked = _link(run, loaded.spec, Path(files.experiment).parent)

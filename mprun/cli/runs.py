@@ -97,7 +97,7 @@ def list_(
         raise click.UsageError("--json conflicts with --html: remove one of the two")
     request = ListRequest(where, columns, sort, is_reversed)
     found = scan(parent, is_deep)
-    listing = _ask(parent, found, is_deep, request, page is not None)
+    listing = _ask(parent, found, is_deep, request, "json" if as_json else "page" if page is not None else "terminal")
     for note in listing.notes:
         click.echo(f"note: {plain(note)}", err=True)
     if as_json:
@@ -132,17 +132,22 @@ def rm(names: tuple[str, ...], parent: Path, yes: bool) -> None:
                 run_directory.remove(found)
 
 
-def _ask(parent: Path, found: Scan, is_deep: bool, request: ListRequest, for_page: bool) -> Listing:
-    """Return the list. A page whose columns nobody has chosen has the main ones."""
+def _ask(parent: Path, found: Scan, is_deep: bool, request: ListRequest, form: str) -> Listing:
+    """Return the list. Without chosen columns, a page has the main ones, and a terminal the parameters that differ.
+
+    form: `page`, `terminal` or `json`.
+    """
     from mprun.runs.index.database import Index, ask
-    from mprun.runs.index.selection import select
+    from mprun.runs.index.selection import find_differing, select
 
     kinds: Sequence[DirectoryKind] = ("run", "sweep", "run of sweep") if is_deep else ("run", "sweep")
     lacking = "" if is_deep or all(one.kind == "run" for one in found.found) else "; --all adds the runs of sweeps"
 
     def question(index: Index) -> Listing:
         asked = request
-        if for_page and not request.columns:
+        if form == "terminal" and not request.columns:
+            asked = replace(request, columns=find_differing(index))
+        if form == "page" and not request.columns:
             from mprun.reports.listing_page import choose_columns
 
             asked = replace(request, columns=choose_columns(index.parameter_names(), index.metric_names()))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -11,6 +11,7 @@ from mprun.cli import options
 from mprun.cli.output import mark
 from mprun.errors import MprunError
 from mprun.inputs.keys.own_output import own_metrics
+from mprun.model.metric import SYMBOLS, Metric, find_metric, metrics_of
 from mprun.model.run_summary import Kind, Summary
 from mprun.model.units import format_measured
 from mprun.reports.metrics import choose_main, find_repeated, format_bound
@@ -37,8 +38,9 @@ def show_summary(summary: Summary, run: RunDirectory, show_all: bool = False) ->
     known = [name for name in metrics if name not in out or name in expected]
     names = known if show_all else choose_main(known, expected, _find_own(run))
     left_out = len(known) - len(names)
-    names = [*names, *(name for name in expected if name not in metrics)]
-    meanings = _find_meanings(run) if show_all else {}
+    unmeasured = [name for name in expected if name not in metrics]
+    names = [*names, *unmeasured]
+    found = _find_metrics(run, [*(metrics if show_all else ()), *unmeasured])
     width = max((len(name) for name in names), default=0)
     for name in names:
         metric = metrics.get(name)
@@ -46,11 +48,11 @@ def show_summary(summary: Summary, run: RunDirectory, show_all: bool = False) ->
         line = f"  {name:{width}}  {value:>14}"
         if name in expected:
             verdict = expected[name]
-            unit = metric.unit if metric else "1"
+            unit = metric.unit if metric else SYMBOLS[found[name].unit] if name in found else "1"
             line += f"  {mark(verdict.held)} {format_bound(verdict.bounds, unit)}"
         click.echo(line)
-        if name in meanings:
-            click.echo(options.wrap(meanings[name], "      "))
+        if show_all and name in found:
+            click.echo(options.wrap(found[name].meaning, "      "))
     if left_out:
         click.echo(f"  {left_out} more: mprun show --all")
     if hidden:
@@ -74,20 +76,22 @@ def _find_own(run: RunDirectory) -> set[str]:
     return {f"{flow.name}.{entry['name']}" for flow in flows for entry in own_metrics(flow)}
 
 
-def _find_meanings(run: RunDirectory) -> dict[str, str]:
-    """Return the meaning of each metric of a run by its name; nothing if this mprun cannot read its inputs."""
-    from mprun.model.metric import find_metric, metrics_of
+def _find_metrics(run: RunDirectory, names: Sequence[str]) -> dict[str, Metric]:
+    """Return the definition of each of these metrics of a run by its name.
+
+    The result is empty if this mprun cannot read the run's plan.
+    """
     from mprun.workloads.tool import owned_metrics
 
     try:
-        owned = owned_metrics(run.plan().intent.traffic)
+        owned = owned_metrics(run.plan().intent.traffic) if names else {}
     except MprunError:
         return {}
     found = {}
-    for name in run.summary().metrics:
+    for name in names:
         owner, _, what = name.partition(".")
         if metric := find_metric(metrics_of(owner, owned), what):
-            found[name] = metric[0].meaning
+            found[name] = metric[0]
     return found
 
 

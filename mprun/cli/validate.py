@@ -16,6 +16,7 @@ from mprun.cli.output import emit
 from mprun.model.problem import InputError, InputProblem, render_path
 
 if TYPE_CHECKING:
+    from mprun.inputs.loading import Loaded
     from mprun.model.spec import Spec
 
 
@@ -33,7 +34,7 @@ def command(files: options.FileOptions, as_json: bool) -> None:
     try:
         experiment = files.experiment or None
         cells = load_cells(files.topology, experiment, files.parameters, None, files.strict, files.permissions())
-        asked = _ask_kernel([cell.spec for cell in cells], experiment or files.topology, files.strict)
+        asked = _ask_kernel(cells, files.strict)
     except InputError as error:
         if as_json:
             _print_json(error.found)
@@ -45,22 +46,22 @@ def command(files: options.FileOptions, as_json: bool) -> None:
         click.echo(f"ok: {describe(cells[0].spec)}{f', in {len(cells)} cells' if len(cells) > 1 else ''}")
 
 
-def _ask_kernel(specs: Sequence[Spec], file: str, strict: bool) -> list[str]:
+def _ask_kernel(cells: Sequence[Loaded], strict: bool) -> list[str]:
     """Return warnings of what the default kernel lacks. Raises InputError for filters that tcpdump refuses."""
     from mprun.engines.trial import find_refusals
     from mprun.errors import MachineError
 
     try:
-        refused, lacking = find_refusals(specs)
+        refused, lacking = find_refusals([cell.spec for cell in cells])
     except MachineError as error:
         return [f"names that only a kernel knows were not checked: {error}"]
     problems = [
-        InputProblem(file, None, position, text)
+        InputProblem(*cells[0].locate(position), position, text)
         for position, text in (*refused.items(), *(lacking.items() if strict else ()))
     ]
     if problems:
         raise InputError(problems)
-    return [str(InputProblem(file, None, position, text)) for position, text in lacking.items()]
+    return [str(InputProblem(*cells[0].locate(position), position, text)) for position, text in lacking.items()]
 
 
 def _print_json(problems: Sequence[InputProblem]) -> None:

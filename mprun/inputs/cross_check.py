@@ -184,7 +184,9 @@ def check_routes(topology: TopologySpec, flows: Sequence[Flow], notes: Notes) ->
         for (host, _), area in find_areas(topology, family).items():
             touched[family][host].add(area)
     for n, flow in enumerate(flows):
-        if not {flow.source, flow.destination} <= topology.nodes.keys() or flow.source == flow.destination:
+        if any(topology.nodes.get(end) != "host" for end in (flow.source, flow.destination)):
+            continue
+        if flow.source == flow.destination:
             continue
         joined = [family for family in FAMILIES if touched[family][flow.source] & touched[family][flow.destination]]
         if not joined:
@@ -201,7 +203,11 @@ def check_routes(topology: TopologySpec, flows: Sequence[Flow], notes: Notes) ->
 def check_metrics(known_paths: FlowPaths, notes: Notes) -> None:
     """Record problems of expectations on flows, paths and metrics that the run will not have."""
     experiment = known_paths.experiment
-    flows = {name: flow for flow in experiment.traffic for name in flow.names}
+    # of two flows with one name, the first keeps it
+    flows = {name: flow for flow in reversed(experiment.traffic) for name in flow.names}
+    hosts = {name for name, kind in known_paths.topology.nodes.items() if kind == "host"}
+    # a flow with wrong hosts has a problem already, and its paths are not known
+    is_sound = all({one.source, one.destination} <= hosts and one.source != one.destination for one in flows.values())
     owned = owned_metrics(experiment.traffic)
     by_flow = {name: [path.name for path in known_paths.of(flow)] for name, flow in flows.items()}
     paths = list(dict.fromkeys(path.name for found in known_paths.named.values() for path in found))
@@ -220,7 +226,7 @@ def check_metrics(known_paths: FlowPaths, notes: Notes) -> None:
                 noun = what.removesuffix(f".{path}")
                 hint = f": write 'protocol: {asked.protocols[0]}'" if len(asked.protocols) == 1 else ""
                 notes.refuse(where, f"flow '{name}' is {flow.protocol} and has no {noun}{hint}")
-            elif path is not None and path not in by_flow[name]:
+            elif path is not None and path not in by_flow[name] and is_sound:
                 hint = name_nearest(path, by_flow[name], "paths")
                 notes.refuse(where, f"flow '{name}' has no path '{path}'{hint}")
         elif name == metric.TOTAL:
@@ -230,10 +236,10 @@ def check_metrics(known_paths: FlowPaths, notes: Notes) -> None:
             flow = next(flow for flow in experiment.traffic if flow.group == name)
             if asked.protocols and flow.protocol not in asked.protocols:
                 notes.refuse(where, f"the flows of '{name}' are {flow.protocol} and have no {what}")
-        elif name not in paths:
+        elif name not in paths and is_sound:
             hint = name_nearest(name, [*owned, *paths], "flows and paths")
             notes.refuse(where, f"no flow or path '{name}'{hint}")
-        elif experiment.probe_pings == 0:
+        elif name in paths and experiment.probe_pings == 0:
             notes.refuse(where, "is not measured, as 'probe: {pings: 0}' says: probe with 'pings: 3'")
     for n, flow in enumerate(experiment.traffic):
         for own in (flow.name, flow.group):

@@ -46,6 +46,8 @@ class Document:
         self._root = tree.root
         self._indices: dict[int, dict[str, tuple[Node, Node]]] = {}
         self._faulty: set[ValuePath] = set()
+        self._filled: set[ValuePath] = set()
+        self._empty: list[ValuePath] = []
         self._nodes = 0
 
     def parameters(self) -> dict[str, Scalar]:
@@ -74,6 +76,10 @@ class Document:
                 found[key.value] = cast(Scalar, None if value is UNREADABLE else value)
         return found
 
+    def is_filled(self, path: ValuePath) -> bool:
+        """Return True if a template gave the value at a path."""
+        return path in self._filled
+
     @property
     def is_readable(self) -> bool:
         """Return True if the file has values to check."""
@@ -96,6 +102,10 @@ class Document:
             self.refuse(error.path[:1], error.message)
             return None
 
+    def has(self, key: str) -> bool:
+        """Return True if the file has a key."""
+        return self._root is not None and key in self._index(self._root)
+
     def part(self, key: str) -> object:
         """Return the value of a key of the file, before any parameter is filled in. None if it does not exist."""
         entry = None if self._root is None else self._index(self._root).get(key)
@@ -116,6 +126,11 @@ class Document:
         problem = self._laid_at(path, message)
         if problem not in self.problems:
             self.problems.append(problem)
+
+    def refuse_empty(self) -> None:
+        """Record a problem for each key without a value. Models take such a key as one that is not written."""
+        for path in self._empty:
+            self.refuse(path, "is empty: write a value, or remove the key")
 
     def warn(self, path: ValuePath, message: str) -> None:
         """Record a warning at a path, once."""
@@ -215,6 +230,8 @@ class Document:
         if len(path) > MOST_LEVELS:
             raise _TooLarge(path, f"aliases nest more than {MOST_LEVELS} levels deep: does one contain itself?")
         if isinstance(node, ScalarNode):
+            if node.tag == PLAIN and not node.value and isinstance(path[-1], str) and parameters is not None:
+                self._empty.append(path)
             return self._scalar(node, path, parameters)
         if isinstance(node, MappingNode):
             values: dict[str, object] = {}
@@ -235,10 +252,12 @@ class Document:
             return UNREADABLE
         if parameters is not None and "{{" in text:
             try:
-                return parameters.render(text)
+                value = parameters.render(text)
             except TemplateProblem as error:
                 self.refuse(path, str(error))
                 return UNREADABLE
+            self._filled.add(path)
+            return value
         return read_scalar(text) if node.tag == PLAIN else str(text)
 
 

@@ -118,7 +118,7 @@ def _read_row(
 ) -> EventEntry | None:
     """Return a row as an event."""
     try:
-        return EventEntry.model_validate({"link": entry.link, "set": cells})
+        return EventEntry.model_validate({"at": "0s", "link": entry.link, "set": cells})
     except ValidationError as error:
         for path, text in explain(EventEntry, error):
             document.problems.append(InputProblem(file, line, path[1:], text))

@@ -51,6 +51,7 @@ def gather(
     if experiment is None:
         return FileTrees((topology,), Matrix(), parameters, seed, strict)
     documents = [Document(topology), Document(experiment)]
+    _refuse_swapped(documents)
     names = [name for document in documents for name in document.parameters()]
     matrix = read_matrix(documents[1].part("matrix"), names, documents[1])
     files = FileTrees((topology, experiment), matrix, parameters, seed, strict)
@@ -69,6 +70,19 @@ def gather(
     if problems:
         raise InputError(problems)
     return files
+
+
+def _refuse_swapped(documents: Sequence[Document]) -> None:
+    """Raise InputError if the experiment is given as the topology, and the topology as the experiment."""
+    first, last = ([key for key in ("topology", "nodes", "traffic", "expect") if one.has(key)] for one in documents)
+    if {*first} & {"traffic", "expect"} and {*last} & {"topology", "nodes"} and not {*first} & {*last}:
+        wanted = ("an experiment: name it after -x", "a topology: name it after -t")
+        raise InputError(
+            [
+                InputProblem(*document.position((keys[0],)), (keys[0],), f"this is {text}")
+                for document, keys, text in zip(documents, (first, last), wanted, strict=True)
+            ]
+        )
 
 
 def refuse_several(files: FileTrees, cells: Sequence[CellValues]) -> None:

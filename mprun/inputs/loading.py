@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path, PurePath
 
 from mprun.inputs import cross_check, files
@@ -42,6 +43,7 @@ class Loaded:
     `sources`: all files that were read, files of the topology first.
     `values`: the values of the matrix's axes in this run.
     `parameters`: the value of each parameter of the files and of each axis.
+    `locate`: return the file and the line of a value of the experiment, by its path.
     `reseed`: make the Spec for another seed. Some workloads draw the pairs of hosts from the seed.
     """
 
@@ -50,6 +52,7 @@ class Loaded:
     sources: tuple[Path, ...]
     values: CellValues
     parameters: Mapping[str, Scalar]
+    locate: Callable[[ValuePath], tuple[str, int | None]] = field(repr=False, compare=False)
     reseed: Callable[[int], Spec] = field(repr=False, compare=False)
 
 
@@ -190,6 +193,8 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
         if action.search is not None:
             links = None if network.spec is None else [link.name for link in network.spec.links]
             check_names(action.search, parameters.values, links, last)
+    for document in documents:
+        document.refuse_empty()
     problems = files.sort(documents, [problem for document in documents for problem in document.problems])
     if values and problems:
         where = spell_values(dict(values), ", ")
@@ -201,7 +206,15 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
         raise InputError(files.sort(documents, problems + warnings) if found.strict else problems)
     told = {**parameters.values, **dict(values)}
     sources = dict.fromkeys(Path(file) for document in documents for file in document.files)
-    return Loaded(Spec(network.spec, action), tuple(map(str, warnings)), tuple(sources), values, told, reseed)
+    spec = Spec(network.spec, action)
+    return Loaded(spec, tuple(map(str, warnings)), tuple(sources), values, told, partial(_locate, last, spec), reseed)
+
+
+def _locate(document: Document, spec: Spec, path: ValuePath) -> tuple[str, int | None]:
+    """Return the file and the line of a value. A flow has none of its own if an entry makes several flows."""
+    entries = document.part("traffic")
+    is_entry = path[:1] != ("traffic",) or (isinstance(entries, list) and len(entries) == len(spec.experiment.traffic))
+    return document.position(path if is_entry else path[:1])
 
 
 def _read_network(document: Document, parameters: FileParameters, on_links: LinkValues) -> Topology:

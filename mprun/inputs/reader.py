@@ -21,7 +21,7 @@ from yaml.reader import ReaderError
 from mprun.inputs.older.lines import FileRole, is_older
 from mprun.model.permission import NONE, Permissions
 from mprun.model.problem import InputError, InputProblem, ValuePath, find_nearest
-from mprun.model.scalar import PLAIN, QUOTED
+from mprun.model.scalar import PLAIN, QUOTED, REFUSED
 from mprun.model.spec import Attachment
 from mprun.safety.folder import UnsafeError, open_regular
 
@@ -351,6 +351,10 @@ class _Parser(CParser):
         self._levels -= 1
 
 
+# A template that begins a value and is not in quotes.
+_UNQUOTED = re.compile(r"[:,\[]\s*\{\{|^\s*-\s*\{\{")
+
+
 def parse(text: str, name: str) -> Node:
     """Return the node tree of one document. Raises InputError."""
     try:
@@ -361,7 +365,11 @@ def parse(text: str, name: str) -> Node:
         line = text.count("\n", 0, error.position) + 1
         raise _refusal(name, f"is not YAML: {error.reason}: remove the character", line) from None
     except YAMLError as error:
-        raise _refusal(name, f"is not YAML: {_problem(error)}", _problem_line(error)) from None
+        line_number = _problem_line(error)
+        problem = _problem(error)
+        if line_number and _UNQUOTED.search("".join(text.splitlines()[line_number - 1 : line_number])):
+            problem = 'a value with {{ }} is not in quotes: write it as in "{{ rate }}mbit"'
+        raise _refusal(name, f"is not YAML: {problem}", line_number) from None
     if root is None:
         raise _refusal(name, "is empty: 'mprun new' writes a pair of files to start from")
     return root
@@ -421,8 +429,18 @@ def _clean_keys(root: Node) -> Iterator[InputProblem]:
                 message = f"repeated key, first on line {first}: remove one of the two"
                 yield _problem_at(key, (*path, key.value), message)
             else:
+                if template := _find_unquoted(value):
+                    yield _problem_at(key, (*path, key.value), f"is not in quotes: write '\"{template}\"'")
+                    value = ScalarNode(REFUSED, "", value.start_mark, value.end_mark)
                 kept[key.value] = (key, value)
         node.value = list(kept.values())
+
+
+def _find_unquoted(node: Node) -> str:
+    """Return the template without quotes that YAML reads as a mapping in a mapping; empty for any other node."""
+    inner = node.value[0][0] if isinstance(node, MappingNode) and len(node.value) == 1 else None
+    names = [key.value for key, _ in inner.value] if isinstance(inner, MappingNode) else []
+    return f"{{{{ {names[0]} }}}}" if len(names) == 1 and isinstance(names[0], str) else ""
 
 
 def _refuse_controls(root: Node) -> Iterator[InputProblem]:

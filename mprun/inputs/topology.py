@@ -66,7 +66,10 @@ def read_topology(
         return _generate(values, document, lay_over)
     if "nodes" not in values and "links" not in values:
         names = list_names(list(GENERATORS), "generators")
-        document.refuse((), f"describes no network: write 'topology: multi-path', or 'nodes' and 'links'{names}")
+        message = f"describes no network: write 'topology: multi-path', or 'nodes' and 'links'{names}"
+        if not TopologyFile.ELSEWHERE.keys().isdisjoint(values):
+            message = "describes no network, but an experiment: name it after -x, and a topology after -t"
+        document.refuse((), message)
         _check_common(values, document)
         return Topology(None, None)
     written = check(WrittenTopology, values, document)

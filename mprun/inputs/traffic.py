@@ -44,6 +44,8 @@ def read_traffic(values: object, document: Document, hosts: Sequence[str] | None
     """
     if values is None:
         return Traffic((), document)
+    if values == [] and not document.tree.is_resolved:
+        document.refuse(("traffic",), "has no flow: write '- {tool: ping, from: client, to: server}', or remove it")
     listed = values if isinstance(values, list) else [None]
     entries = [_read_entry(value, n, document) if isinstance(value, dict) else None for n, value in enumerate(listed)]
     known = [entry for entry in entries if entry is not None]
@@ -90,7 +92,12 @@ def _read_files(entry: FlowEntry, position: ValuePath, document: Document) -> Fl
     if len(attached) < len(found):
         return None
     for path, word in entry.named_words().items():
+        # few files have commands of their own
+        from mprun.workloads.own_program import tell_placeholder
+
         document.warn_of_hidden((*position, *path), word, [one.name for one in attached])
+        if warning := tell_placeholder(word, bool(attached)):
+            document.warn((*position, *path), warning)
     return _read_companions(entry.with_attachments(attached) if attached else entry, position, document)
 
 

@@ -156,7 +156,7 @@ def delays(name: str, what: str) -> Metrics:
     }
 
 
-_RATE = units.Quantity("rate", units.RATE.units, "36mbit", ("mbit", "kbit"), mistaken=units.RATE.mistaken)
+_RATE = replace(units.RATE, example="36mbit", minimum=0, canonical=())
 # The quantity of a bound, and the number of its base units in the base unit of the metric.
 _BOUNDS: Mapping[Unit, tuple[units.Quantity, int]] = {
     "rate": (_RATE, 1), "time": (units.TIME, NS_PER_S), "size": (units.SIZE, 1),

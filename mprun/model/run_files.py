@@ -39,7 +39,8 @@ class RunEnvironment(NamedTuple):
 
     `real_time`: the run was not in simulated time. `engine_reason`: why this engine was chosen.
     `versions`: by program. `warnings`: those of the input files.
-    `mprun`: the digest of its code. `parameters`: the values of the files' parameters and axes.
+    `mprun`: the digest of its code. `parameters`: the values of the files' parameters and axes,
+    and the label of the run under `label`.
     """
 
     engine: EngineName

@@ -145,7 +145,11 @@ def _split(kind: Quantity, value: object) -> tuple[int, int, str]:
 
 def _bare(kind: Quantity, number: str) -> str:
     number = number.lstrip("-")
-    offers = [number + unit for unit in kind.bare]
+    base, most = next(iter(kind.units)), kind.maximum or math.inf
+    if kind.minimum <= float(number) <= most < float(number) * kind.units[kind.bare[0]]:
+        # too large in the usual unit, so it is in the smallest one, as in 3e7 for 30 Mbit/s
+        return f"a bare number has no unit: write '{kind.render(int(number)) if number.isdigit() else number + base}'"
+    offers = [number + unit for unit in kind.bare] if float(number) or not kind.minimum else [kind.example]
     if kind.units == {"%": 1} and 0 < float(number) < 1:
         offers.append(f"{float(number) * 100:g}%")
     return f"a bare number has no unit: write {' or '.join(map(repr, offers))}"
@@ -289,6 +293,7 @@ _QUEUE = Quantity(
     },
     example="100packets",
     bare=("packets", "kb", "ms"),
+    minimum=1,
     mistaken=dict.fromkeys(("p", "pkts"), "is not a unit here: write '{number}packets'"),
 )  # fmt: skip
 QUEUE_PATTERN = _QUEUE.pattern

@@ -9,15 +9,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from mprun.errors import MprunError
-from mprun.inputs.loading import load
+from mprun.inputs.loading import read_plain
+from mprun.model.scalar import Scalar, spell_scalar
 from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps.sweep_directory import SweepDirectory, title_of
 
 _TIME = re.compile(r"^\d{8}-(\d\d)(\d\d)(\d\d)-")
+# The end of the name of a setting that is a parameter.
+_PARAMETER = "="
 # The most settings in a name.
 MOST_SETTINGS = 2
 
@@ -67,17 +69,25 @@ def _tell_apart(settings: Sequence[Mapping[str, Any]]) -> list[list[str]]:
         found = len({tuple(str(one.get(each)) for each in (*chosen, name)) for one in settings})
         if found > groups and len(chosen) < MOST_SETTINGS:
             chosen, groups = [*chosen, name], found
-    return [
-        [f"{name.rpartition('.')[2].replace('_', ' ')} {one.get(name, '-')}" for name in chosen] for one in settings
-    ]
+    return [[_spell(name, one.get(name, "-")) for name in chosen] for one in settings]
+
+
+def _spell(name: str, value: Scalar) -> str:
+    """Return a setting as text, such as `cc=cubic` for a parameter and `delay 10ms` for a key of a file."""
+    if name.endswith(_PARAMETER):
+        return f"{name}{spell_scalar(value)}"
+    return f"{name.rpartition('.')[2].replace('_', ' ')} {spell_scalar(value)}"
 
 
 def _settings_of(run: RunDirectory) -> dict[str, Any]:
+    """Return the parameters of a run, and then the values of its files as people write them."""
     try:
-        spec = load(*run.resolved_inputs).spec
+        parameters = run.environment().parameters
+        return {f"{name}{_PARAMETER}": value for name, value in parameters.items()} | dict(
+            _flatten(read_plain(*run.resolved_inputs), "")
+        )
     except MprunError:
         return {}
-    return dict(_flatten({"xp": asdict(spec.experiment), "topo": asdict(spec.topology)}, ""))
 
 
 def _flatten(value: Any, name: str) -> Iterator[tuple[str, Any]]:

@@ -436,7 +436,11 @@ def find(parent: Path, name: str) -> RunDirectory:
         return matches[0]
     if matches:
         raise SpecError(f"'{name}' means several runs: {', '.join(run.name for run in matches[:5])}")
-    raise SpecError(f"no run '{name}' here or in {parent}; `mprun runs list` lists the runs")
+    lists = "`mprun runs list` lists the runs"
+    advice = (
+        lists if list_runs(parent) else "there are no runs: make one with `mprun -t TOPOLOGY -x EXPERIMENT`, or use -o"
+    )
+    raise SpecError(f"no run '{name}' here or in {parent}; {advice}")
 
 
 def is_name(name: str) -> bool:

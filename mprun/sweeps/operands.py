@@ -42,7 +42,7 @@ OperandDirectory = RunDirectory | SweepDirectory
 class Operands:
     """The cells of both sides, and the differences that are known without measuring.
 
-    - facts: values that differ (kernel, versions ...).
+    - facts: values that differ: parameters first, then kernel, versions and others.
     - lines: different lines of the inputs.
     - unmatched: cells that only one side has.
     - statements: the statements across the cells of each side, and whether they held.
@@ -109,7 +109,8 @@ def _of_run(summary: Summary) -> Side:
 
 
 def _facts(run: RunDirectory) -> dict[str, Any]:
-    return {**list_makers(run.environment()), "seed": run.summary().seed}
+    environment = run.environment()
+    return {**environment.parameters, **list_makers(environment), "seed": run.summary().seed}
 
 
 def _resolved(run: RunDirectory) -> dict[str, str]:

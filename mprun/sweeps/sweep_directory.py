@@ -300,11 +300,24 @@ def find(parent: Path, name: str) -> SweepDirectory:
 
 
 def find_either(parent: Path, name: str) -> RunDirectory | SweepDirectory:
-    """Return a sweep or a run, by any of their names. Raises SpecError."""
+    """Return a sweep or a run, by any of their names. `latest` is the one with the newest results. Raises SpecError."""
+    newest: list[RunDirectory | SweepDirectory] = []
+    if name == run_directory.LATEST:
+        for look, word in ((run_directory.find, name), (find, LATEST)):
+            with contextlib.suppress(SpecError):
+                newest.append(look(parent, word))
+    if newest:
+        return max(newest, key=_find_age)
     try:
         return find(parent, name)
     except SpecError:
         return run_directory.find(parent, name)
+
+
+def _find_age(found: RunDirectory | SweepDirectory) -> int:
+    """Return the time at which a run or a sweep wrote its results, in ns; until then, the time of its record."""
+    names = ("summary.json", "plan.json", "sweep.json")
+    return found.folder.stat(next(name for name in names if found.has(name))).st_mtime_ns
 
 
 def is_name(name: str) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Annotated, Any, Self
@@ -17,6 +18,9 @@ from mprun.model.problem import ValuePath
 from mprun.model.spec import Attachment, Flow, path_of_attachment
 from mprun.workloads.tool import PYTHON, Endpoints, kept
 
+PLACEHOLDERS = ("source", "destination", "port", "files", "inputs")
+# `${name}` and `%{name}` are the syntax of a shell and of other programs.
+_PLACEHOLDER = re.compile(r"(?<![$%{])\{([a-z_]+)\}")
 MOST_FILES, MOST_VARIABLES = 50, 100
 
 CommandWords = Annotated[list[str], Field(min_length=1, max_length=1000)]
@@ -136,6 +140,18 @@ def fill(words: Sequence[str], known: Mapping[str, str]) -> tuple[str, ...]:
             word = word.replace(f"{{{name}}}", value)
         filled.append(word)
     return tuple(filled)
+
+
+def tell_placeholder(word: str, has_files: bool) -> str | None:
+    """Return the warning about a placeholder in a word of a command that no value replaces; None without one."""
+    known = PLACEHOLDERS if has_files else PLACEHOLDERS[:-1]
+    for name in _PLACEHOLDER.findall(word):
+        if name == "inputs" and not has_files:
+            return "'{inputs}' is the folder of 'files', and there are none: write 'files: [...]'"
+        if name not in known:
+            listed = ", ".join(f"{{{one}}}" for one in known)
+            return f"'{{{name}}}' is no value of a run, and the program gets it as written; known: {listed}"
+    return None
 
 
 def started_in(folder: str | None, words: Sequence[str]) -> tuple[str, ...]:

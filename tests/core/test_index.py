@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from mprun.cli import operand
 from mprun.cli.runs import command
 from mprun.errors import SpecError
 from mprun.model.run_summary import MetricValue
@@ -423,6 +424,33 @@ def test_columns_in_the_terminal_and_as_json(runs: Path) -> None:
     assert call("-o", runs / "none", "--where", "x=1").stdout == f"no runs in {runs / 'none'}\n"
 
 
+def test_a_plain_list_shows_parameters_that_differ(runs: Path) -> None:
+    lines = [line.split() for line in call("-o", runs).stdout.splitlines()]
+    assert lines[0] == ["status", "engine", "name", "rate", "scheduler"]
+    assert [line[3:] for line in lines[1:3]] == [["5mbit", "default"], ["20mbit", "roundrobin"]]
+    write_run(runs, 4, {"label": "first"})
+    lines = [line.split() for line in call("-o", runs).stdout.splitlines()]
+    assert (lines[0][3:], lines[5][3:]) == (["label", "rate", "scheduler"], ["first", "-", "-"])
+
+
+def test_a_run_is_named_by_its_values(runs: Path) -> None:
+    write_run(runs, 4, {"label": "first"})
+    for text, number in (("scheduler=roundrobin", 2), ("scheduler=roundrobin,rate=20mbit", 1), ("label=first", 4)):
+        assert operand.find_run(runs, text).name.endswith(str(number))
+        assert operand.find_either(runs, text).path == operand.find_run(runs, text).path
+    for text, reason in (
+        ("scheduler=robin", "scheduler=robin: no run has this value: did you mean 'roundrobin'?"),
+        (
+            "schedule=default",
+            "schedule=default: no run has a parameter or metric 'schedule': did you mean 'scheduler'?",
+        ),
+        ("scheduler=default,rate=20mbit", f"no run in {runs} has scheduler=default,rate=20mbit"),
+    ):
+        with pytest.raises(SpecError) as error:
+            operand.find_run(runs, text)
+        assert str(error.value) == reason
+
+
 def test_damaged_and_foreign_directories_are_named(runs: Path) -> None:
     (next(runs.glob("*0")) / "summary.json").write_text('{"status": "pas')
     (next(runs.glob("*1")) / "environment.json").write_text("[]")
@@ -430,7 +458,7 @@ def test_damaged_and_foreign_directories_are_named(runs: Path) -> None:
         (runs / name).mkdir()
     (runs / "latest").symlink_to(next(runs.glob("*3")).name)
     shown = call("-o", runs)
-    assert [line.split()[0] for line in shown.stdout.splitlines()] == ["damaged", "failed", "passed", "passed"]
+    assert [line.split()[0] for line in shown.stdout.splitlines()[1:]] == ["damaged", "failed", "passed", "passed"]
     assert re.sub(r"damaged: .*: run", "damaged: X: run", shown.stderr) == (
         "warning: 20260101-000000-topo-xp-00000000/summary.json: damaged: X: run it again, or take the directory from "
         "where it came\n"

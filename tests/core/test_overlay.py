@@ -30,6 +30,7 @@ from mprun.reports.figure import Mark, Series, to_csv
 from mprun.reports.overlay import OverlaidRun, average_steps, overlay, sum_steps
 from mprun.reports.run_data import RunData
 from mprun.runs.run_directory import RunDirectory
+from mprun.sweeps.operands import read_operands
 from tests.hostile import make_sweep
 
 pytestmark = pytest.mark.slow
@@ -240,8 +241,21 @@ def test_names_are_what_distinguishes_runs(tmp_path: Path) -> None:
     assert name_sides([first, second], ["", ""]) == ["xp_tcp", "xp_mptcp"]
     assert name_sides([first, second], ["mine", ""]) == ["mine", "xp_mptcp"]
     names = name_sides([first, second, third], ["", "", ""])
-    assert (names[1], names[2]) == ("xp_mptcp", "xp_tcp, scheduler roundrobin")
     assert names[0].startswith("xp_tcp, scheduler ")
+    assert (names[1], names[2]) == ("xp_mptcp", "xp_tcp, scheduler roundrobin")
+    for run, parameters in ((first, {"cc": "cubic"}), (third, {"cc": "bbr"})):
+        environment = json.loads((run.path / "environment.json").read_text())
+        (run.path / "environment.json").write_text(json.dumps({**environment, "parameters": parameters}))
+    assert name_sides([first, third], ["", ""]) == ["xp_tcp, cc=cubic", "xp_tcp, cc=bbr"]
+    facts = read_operands(first, third).facts
+    assert next(iter(facts.items())) == ("cc", ("cubic", "bbr"))
+    path.write_text(re.sub("scheduler: .*", "scheduler: default", text))
+    for run, delay in ((first, "10ms"), (third, "20ms")):
+        (run.path / "environment.json").write_text(json.dumps({**environment, "parameters": {}}))
+        file = run.path / "inputs" / "resolved-topology.yaml"
+        file.write_text(re.sub("delay: [0-9.]+m?s", f"delay: {delay}", file.read_text(), count=1))
+    shutil.copy(path, first.path / "inputs" / path.name)
+    assert name_sides([first, third], ["", ""]) == ["xp_tcp, delay 10ms", "xp_tcp, delay 20ms"]
     assert name_sides([first, first], ["", ""]) == ["xp_tcp, 00:00:00 (1)", "xp_tcp, 00:00:00 (2)"]
 
 

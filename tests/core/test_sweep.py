@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -15,6 +16,7 @@ from typing import Any
 import polars
 import pytest
 
+from mprun.cli import operand
 from mprun.errors import Interrupted, RunError, SpecError
 from mprun.inputs.loading import load, load_cells
 from mprun.model.permission import NO_COMMANDS
@@ -29,7 +31,7 @@ from mprun.sweeps.estimate import estimate
 from mprun.sweeps.execution import Execution, find_or_create, find_unfinished, slots_for
 from mprun.sweeps.local import LocalExecutor
 from mprun.sweeps.study import Cell
-from mprun.sweeps.sweep_directory import SweepDirectory, remove, title_of
+from mprun.sweeps.sweep_directory import SweepDirectory, find_either, remove, title_of
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
 from mprun.sweeps.worker import Job, RunOutcome, settle
 from tests.hostile import RUN
@@ -560,3 +562,24 @@ def test_what_makes_a_worker_another_is_named() -> None:
     assert differences(ours, {"mprun": "2", "kernel default": "", "iperf3": "iperf 3.12"}) == (
         "mprun is 2, here 1; kernel default is missing, here a"
     )
+
+
+def test_latest_is_the_newest_of_runs_and_sweeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parent = tmp_path / "runs"
+    sweep = sweep_of(tmp_path, make_cells(tmp_path, ""))
+    assert find_either(parent, "latest").path == sweep.path
+    operand.find_either(parent, "latest")
+    assert capsys.readouterr().err == ""
+    run = parent / "20261125-120000-topo-xp-0123abcd"
+    shutil.copytree(RUN, run)
+    (parent / "latest").symlink_to(run.name)
+    for newer in (run / "summary.json", sweep.path / "sweep.json", run / "summary.json"):
+        for file in (run / "summary.json", sweep.path / "sweep.json"):
+            os.utime(file, (1, 2 if file == newer else 1))
+        # the name decides nothing: a resumed sweep is newer than its name
+        assert find_either(parent, "latest").path == newer.parent
+        assert operand.find_either(parent, "latest").path == newer.parent
+        assert capsys.readouterr().err == f"note: latest is {newer.parent}\n"
+    assert find_either(parent, str(parent / "latest")).path == run
+    assert operand.find_run(parent, "latest").path == run
+    assert find_either(parent, "latest-sweep").path == sweep.path

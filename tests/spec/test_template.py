@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from mprun.inputs.loading import load, load_cells
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.template import MOST_IN_ALL, TemplateProblem
 from mprun.model.scalar import Scalar
 from tests.hostile import templates
 from tests.hostile.templates import VALUES
+from tests.scenes import ONE_PATH
 
 ROOT = Path(__file__).parents[2]
 READ: dict[str, Scalar] = {
@@ -71,3 +73,51 @@ def test_all_templates_of_a_file_are_bounded() -> None:
     with pytest.raises(TemplateProblem, match="is one template too many"):
         parameters.render(f"{{{{ p }}}}{count:05}")
     assert parameters.render("{{ p }}00000") == "300000"
+
+
+WORDS = """\
+version: 1
+params: {gap: 50, share: 0.5, is_fast: true, host: b}
+traffic:
+  - tool: exec
+    from: client
+    to: server
+    command: [./send, "{{ gap }}", "{{ share }}", "{{ is_fast }}", "{{ gap }}ms"]
+    environment: {GAP: "{{ gap }}"}
+  - {tool: quic, from: client, to: server, response: 1mb, stack: {client: [a, "{{ gap }}"], server: ["{{ host }}"]}}
+"""
+
+
+def test_numbers_of_parameters_are_words_of_commands(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    (tmp_path / "xp.yaml").write_text(WORDS)
+    loaded = load(tmp_path / "topo", tmp_path / "xp", {"gap": "25"})
+    command, stack = (flow.options for flow in loaded.spec.experiment.traffic)
+    assert command["command"] == ["./send", "25", "0.5", "true", "25ms"]
+    assert command["environment"] == {"GAP": "25"}
+    assert stack["stack"] == {"client": ["a", "25"], "server": ["b"]}
+    (tmp_path / "xp.yaml").write_text(WORDS.replace("version: 1", SWEPT))
+    found = load_cells(tmp_path / "topo", tmp_path / "xp")
+    swept = [cell.spec.experiment.traffic[0].options["command"] for cell in found]
+    assert swept == [["./send", gap, "0.5", "true", f"{gap}ms"] for gap in ("50", "100")]
+
+
+SWEPT = "version: 1\nmatrix: {gap: [50, 100]}"
+
+
+@pytest.mark.parametrize(
+    ("word", "warning"),
+    [
+        ("{dest}", "'{dest}' is no value of a run, and the program gets it as written; known: {source}"),
+        ("{inputs}/x", "'{inputs}' is the folder of 'files', and there are none: write 'files: [...]'"),
+        ("{destination}:{port}", ""),
+        ("${HOME} %{time_total} {print $1}", ""),
+    ],
+)
+def test_unknown_words_in_braces(tmp_path: Path, word: str, warning: str) -> None:
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    entry = f"{{tool: exec, from: client, to: server, command: [echo, '{word}']}}"
+    (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic: [{entry}]\n")
+    warnings = load(tmp_path / "topo", tmp_path / "xp").warnings
+    assert len(warnings) == bool(warning)
+    assert not warning or f"traffic[0].command[1]: {warning}" in warnings[0]

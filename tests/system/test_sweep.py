@@ -20,11 +20,14 @@ from xml.etree import ElementTree
 import polars
 import pytest
 
+import mprun
 from mprun import load
 from mprun.api import Sweep
 from mprun.machine.cache import cache
 from mprun.runs.repetition import first_difference
 from mprun.runs.run_directory import RunDirectory
+from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.sweeps.sweep_summary import read_table
 from tests.system.conftest import COMMAND, LAB, Result, call, environment, wait_until
 
 SWEEP = """\
@@ -314,3 +317,11 @@ def test_what_a_seed_varies(tmp_path: Path, mprun: Call) -> None:
     assert starts[0] != starts[1]
     # within the round-trip time of the slowest path, 40 ms
     assert all(0 <= start < 40_000_000 for start in starts)
+
+
+def test_a_program_makes_the_same_sweep(whole: Path, xp: Path, tmp_path: Path) -> None:
+    made = mprun.sweep(LAB / "topo", xp, parent=tmp_path / "runs", jobs=2)
+    # paths of runs differ, and nothing else does
+    assert made.cells.drop("directory").equals(read_table(SweepDirectory(whole)).drop("directory"))
+    assert made.summary["status"] == "passed"
+    assert mprun.load("latest", tmp_path / "runs").path == made.path

@@ -46,7 +46,7 @@ def test_names_that_the_kernel_does_not_have(mprun: Callable[..., Result], tmp_p
     wrong = {"CONTROL": "bbbr", "SYSCTL": "tcp_sac", "SCHEDULER": "roundrobbin"}
     result = validate(mprun, tmp_path, **wrong)
     assert result.status == 0
-    assert "warning: xp: hosts.client.sysctl.net.ipv4.tcp_sac: kernel 'default' has no sysctl" in result.err
+    assert "warning: xp.yaml:5: hosts.client.sysctl.net.ipv4.tcp_sac: kernel 'default' has no sysctl" in result.err
     assert "traffic[0].congestion: kernel 'default' has no congestion control 'bbbr' (it has: " in result.err
     assert "hosts.client.mptcp.scheduler: kernel 'default' has no scheduler 'roundrobbin' (it has: " in result.err
     assert validate(mprun, tmp_path, "--strict", **wrong).status == 2

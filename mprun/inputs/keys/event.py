@@ -26,8 +26,8 @@ class EventEntry(FileModel):
 
     at: Time = Field(
         0,
-        description="The time of the change, counted from time zero. With `schedule` or `trace`: the time at "
-        "which the file begins.",
+        description="The time of the change, counted from time zero. `set` and `state` need it. With `schedule` or "
+        "`trace`: the time at which the file begins.",
         examples=["5s"],
     )
     link: Name | None = Field(None, description="The link that changes.", examples=["path0"])
@@ -85,6 +85,8 @@ class EventEntry(FileModel):
         if len(actions) != 1:
             what = "changes nothing" if not actions else f"has {' and '.join(actions)}"
             yield (), f"{what}: write one of 'set', 'state', 'schedule', 'trace'"
+        elif actions[0] in ("set", "state") and "at" not in self.model_fields_set:
+            yield "at", "is missing: write when the change happens, as in 'at: 5s'"
         if self.set is not None and not self.set.model_fields_set:
             yield "set", "sets nothing: write a property, as in '{loss: 100%}'"
         is_address = self.state in ("removed", "added")

@@ -214,6 +214,10 @@ class MptcpEntry(FileModel):
 class HostEntry(FileModel):
     """Settings of one host."""
 
+    ELSEWHERE = dict.fromkeys(
+        ("scheduler", "path_manager", "endpoints", "limits"),
+        "is a key of 'mptcp': write it there, as in 'mptcp: {path_manager: fullmesh}'",
+    )
     mptcp: MptcpEntry | None = Field(None, description="The MPTCP settings of the host.")
     sysctl: dict[Sysctl, SysctlValue] = Field(
         {},

@@ -7,17 +7,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from mprun.model.problem import Notes, ValuePath, name_nearest
-from mprun.model.scalar import name_value
+from mprun.model.problem import Notes, ValuePath, list_names, name_nearest
+from mprun.model.scalar import name_value, spell_scalar
 
 ValueT = TypeVar("ValueT")
 # A problem of a mapping: the key, or the path below the mapping, and the message.
@@ -64,17 +65,45 @@ def _freeze(value: object) -> object:
 Model = TypeVar("Model", bound=FileModel)
 
 
-def check(model: type[Model], values: Mapping[str, object], notes: Notes, position: ValuePath = ()) -> Model | None:
+class FilledNotes(Notes, Protocol):
+    """Notes on a file that knows which values templates gave."""
+
+    def is_filled(self, path: ValuePath) -> bool: ...
+
+
+def check(
+    model: type[Model], values: Mapping[str, object], notes: FilledNotes, position: ValuePath = ()
+) -> Model | None:
     """Return the values as a model; None after recording the problems.
 
-    position: the path of the values in their file.
+    A number that a template gave becomes text where text is wanted. position: the path of the values in their file.
     """
     try:
         return model.model_validate(values)
     except ValidationError as error:
+        if spelled := _spell_filled(model, values, error, notes, position):
+            return check(model, spelled, notes, position)
         for path, text in explain(model, error):
             notes.refuse((*position, *path), text)
         return None
+
+
+def _spell_filled(
+    model: type[Model], values: Mapping[str, object], error: ValidationError, notes: FilledNotes, position: ValuePath
+) -> dict[str, object] | None:
+    """Return the values with text in place of numbers that are refused as no text; None without such numbers."""
+    texts = [_locate(model, one["loc"])[0] for one in error.errors(include_url=False) if one["type"] == "string_type"]
+    spelled = deepcopy(dict(values))
+    found = False
+    for path in texts:
+        holder: Any = spelled
+        for element in path[:-1]:
+            holder = holder[element]
+        value = holder[path[-1]]
+        if notes.is_filled((*position, *path)) and isinstance(value, int | float) and math.isfinite(value):
+            holder[path[-1]] = spell_scalar(value)
+            found = True
+    return spelled if found else None
 
 
 def explain(model: type[FileModel], error: ValidationError) -> Iterator[tuple[ValuePath, str]]:
@@ -190,9 +219,7 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -
     if kind == "value_error":
         return str(context["error"])
     if kind == "extra_forbidden":
-        if owner is not None and (where := owner.ELSEWHERE.get(str(path[-1]))):
-            return f"'{path[-1]}' {where}"
-        return f"unknown key '{path[-1]}'{name_nearest(str(path[-1]), known_keys(owner) if owner else (), 'keys here')}"
+        return _say_unknown(str(path[-1]), owner)
     if kind == "missing":
         return f"is missing: write '{_example(owner, str(path[-1]))}'"
     if kind in ("too_short", "too_long"):
@@ -210,6 +237,32 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -
         what, advice = _WANTED[kind]
         return f"{name_value(value)} is not {what}: {advice}"
     return detail["msg"].lower()
+
+
+# Words for which files have another key, or none that is spelled in a similar way.
+_SYNONYMS: Mapping[str, Sequence[str]] = {
+    "bandwidth": ("rate",), "bw": ("rate",), "latency": ("delay",), "buffer": ("queue",), "time": ("duration",),
+    "source": ("from",), "src": ("from",), "destination": ("to",), "dst": ("to",), "cc": ("congestion",),
+    "after": ("start",), "parameters": ("params",), "flows": ("traffic",), "links": ("paths",), "vars": ("params",),
+    "client": ("from",), "server": ("to",), "bytes": ("size",), "length": ("duration",), "type": ("tool", "kind"),
+    "count": (),
+}  # fmt: skip
+
+
+def _say_unknown(key: str, owner: type[FileModel] | None) -> str:
+    """Return the message of a key that a mapping does not have."""
+    known = known_keys(owner) if owner is not None else []
+    if owner is not None and (where := owner.ELSEWHERE.get(key)):
+        return f"'{key}' {where}"
+    name, colon, value = key.partition(":")
+    if colon and name in known:
+        return f"'{key}' has no space after its colon: write '{name}: {value}'"
+    if key[:1].isdigit():
+        return f"'{key}' is no key: write a decimal number with a point, as in '2.5ms'"
+    if key not in _SYNONYMS:
+        return f"unknown key '{key}'{name_nearest(key, known, 'keys here')}"
+    meant = next((one for one in _SYNONYMS[key] if one in known), None)
+    return f"unknown key '{key}'" + (f": did you mean '{meant}'?" if meant else list_names(known, "keys here"))
 
 
 _MAPPING = ("a mapping", "write 'key: value' pairs")

@@ -6,7 +6,8 @@ A name is a field of each run (FIELDS), a parameter, or a metric. Of equal names
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
 # A value in a list: a scalar of a parameter or a field, or a measured value.
 ListCell = Scalar | MetricValue
 ColumnValues = Mapping[int, ListCell]
+
+# The parameter that holds the label of a run.
+LABEL = "label"
+# The most parameters that a list shows if nobody has chosen columns.
+MOST_DIFFERING = 4
 
 FIELDS: Mapping[str, Callable[[ListedEntry], Scalar]] = {
     "name": lambda entry: entry.name,
@@ -131,6 +137,11 @@ def select(index: Index, request: ListRequest, lacking: str = "") -> Listing:
     """
     source = _Listed(index, index.entries(), lacking)
     chosen, notes = list(source.entries), []
+    for text in request.where:
+        with _named(text):
+            # a fault is a fault without any run, too
+            if parse_condition(text) is None:
+                parse(text)
     if chosen:
         for text in request.where:
             chosen, note = _filter(text, chosen, source)
@@ -149,6 +160,17 @@ def select(index: Index, request: ListRequest, lacking: str = "") -> Listing:
     return Listing(rows, columns, tuple(notes), len(source.entries), problems)
 
 
+def find_differing(index: Index) -> tuple[str, ...]:
+    """Return the parameters with several values among the runs of an index, and the label, at most MOST_DIFFERING."""
+    entries = index.entries()
+    differing = []
+    for name in index.parameter_names():
+        of_all = index.parameter(name)
+        if name == LABEL or len({of_all[number] for number in entries if number in of_all}) > 1:
+            differing.append(name)
+    return tuple(differing[:MOST_DIFFERING])
+
+
 def _values(name: str, option: str, source: _Listed) -> ColumnValues:
     try:
         return source.values(name)
@@ -159,10 +181,17 @@ def _values(name: str, option: str, source: _Listed) -> ColumnValues:
 def _filter(text: str, chosen: Sequence[int], source: _Listed) -> tuple[list[int], str]:
     """Return the runs for which a statement holds, and a note if it fits none of them or has no value for some."""
     condition = parse_condition(text)
-    try:
+    with _named(text):
         if condition is not None and _is_of_texts(source.values(condition[0].key)):
             return _compare(text, *condition, chosen, source)
         return _evaluate(parse(_spell(*condition) if condition else text), chosen, source)
+
+
+@contextlib.contextmanager
+def _named(text: str) -> Iterator[None]:
+    """Turn a problem of a statement in the block into a SpecError that names the statement."""
+    try:
+        yield
     except (ExpressionError, UnknownName) as error:
         raise SpecError(f"--where {error}" if str(error).startswith("'") else f"--where {text}: {error}") from None
 

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mistakes that people make, and what each of them gets.
+
+`golden/mistakes.yaml` has a list. Each entry changes the files of `mprun new`, or gives another command. The keys are:
+
+- mistake: the mistake in words.
+- topo, xp: texts to replace in the file, once each. An empty text stands for the whole file, `+` for its end.
+- command: the command line; the default is `validate -t topo -x xp`.
+- status: the exit status; the default is 2.
+- grade: A if the text names the place and the remedy, B if it names one of them.
+- text: what the command prints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shlex
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from mprun.cli import group
+from mprun.errors import MprunError
+
+FILE = Path(__file__).parent.parent / "golden" / "mistakes.yaml"
+STATED = yaml.safe_load(FILE.read_text())
+
+
+def change(text: str, changes: dict[str, str]) -> str:
+    for old, new in changes.items():
+        if old == "":
+            text = new
+        elif old == "+":
+            text += new
+        else:
+            assert old in text, old
+            text = text.replace(old, new, 1)
+    return text
+
+
+def call(words: list[str]) -> tuple[int, str]:
+    """Return the exit status of a command line and what it prints, on both outputs."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        try:
+            group.main(words, prog_name="mprun", standalone_mode=False)
+        except click.ClickException as error:
+            error.show()
+            return error.exit_code, out.getvalue()
+        except MprunError as error:
+            return error.exit_code, f"{out.getvalue()}{error}\n"
+        except SystemExit as error:
+            return int(error.code or 0), out.getvalue()
+    return 0, out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def update(request: pytest.FixtureRequest) -> Any:
+    """Yield the texts that were found, by the mistake. They replace those in the file if the user asks for that."""
+    found: dict[str, str] = {}
+    yield found
+    if request.config.getoption("--update-golden"):
+        entries = [{**one, "text": found.get(one["mistake"], one.get("text"))} for one in STATED]
+        FILE.write_text(dump(entries))
+
+
+class _Dumper(yaml.SafeDumper):
+    pass
+
+
+def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style="|" if text.endswith("\n") and text[0] != " " else None
+    )
+
+
+_Dumper.add_representer(str, _block)
+
+
+def dump(entries: list[dict[str, Any]]) -> str:
+    head = "# SPDX-License-Identifier: Apache-2.0\n# Mistakes, and what each gets (tests/core/test_mistakes.py).\n"
+    return head + yaml.dump(entries, Dumper=_Dumper, sort_keys=False, width=1000, allow_unicode=True)
+
+
+@pytest.mark.parametrize("entry", STATED, ids=lambda entry: entry["mistake"])
+def test_mistake(
+    entry: dict[str, Any], update: dict[str, str], update_golden: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call(["new", "."])[0] == 0
+    for name in ("topo", "xp"):
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(change(path.read_text(), entry.get(name, {})))
+    # a line breaks at the width of the terminal
+    monkeypatch.setenv("COLUMNS", "100")
+    status, text = call(shlex.split(entry.get("command", "validate -t topo -x xp")))
+    update[entry["mistake"]] = text
+    assert text == entry.get("text") or update_golden
+    assert status == entry.get("status", 2)
+
+
+def test_no_text_misleads() -> None:
+    grades = Counter(entry["grade"] for entry in STATED)
+    assert set(grades) == {"A", "B"}
+    assert grades["A"] > 90, grades

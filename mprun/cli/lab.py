@@ -7,7 +7,7 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,9 +136,7 @@ def start(name: str, directory: Path | None) -> None:
     metavar="NAME",
     help="Run only what this published figure of the lab needs. Needs --profile published. Can be repeated.",
 )
-@click.option(
-    "--new", "anew", is_flag=True, help="Run all steps of --profile published again, also steps with earlier runs."
-)
+@click.option("--new", "anew", is_flag=True, help="Run all steps again, also steps with earlier runs.")
 @options.files("params seed")
 @options.runs("engine kernel.lab parent consent")
 @click.option("--dry-run", is_flag=True, help="List the steps and sweeps with their numbers of runs; run none.")
@@ -160,9 +158,11 @@ def run(
     copy.
 
     With --profile published, also run the sweeps of the labs, and write a page that compares each published figure
-    with the measurements. Runs that exist already are not repeated, so the same command resumes a lab.
+    with the measurements. Runs that exist already are not repeated, so the same command resumes a lab. In real time,
+    only --profile published resumes a lab.
     """
     from mprun.cli.progress import Bar
+    from mprun.errors import Interrupted
     from mprun.labs.catalog import open_here, open_lab
     from mprun.labs.steps import Scope, run_labs
     from mprun.runs.place import choose_place
@@ -171,17 +171,19 @@ def run(
         raise click.UsageError("name the labs to run, or write --all, not both")
     if figures and profile != "published":
         raise click.UsageError("figures belong to the publication: add --profile published to --figure")
-    scope = Scope(profile, figures, profile == "published" and not anew)
     wanted = [str(folder) for folder in find_labs().values()] if all_ else names
     labs = [open_lab(name, files.parameters) for name in wanted] or [open_here(files.parameters)]
     if all_ and not runs.kernel:
         labs = _leave_out_own_kernels(labs)
     if dry_run:
-        _show_work(labs, scope, as_json)
+        _show_work(labs, Scope(profile, figures), as_json)
         return
     place = choose_place(runs.engine, runs.kernel or _choose_kernel(labs))
     if not as_json:
         click.echo(f"engine: {place.name} ({place.reason})", err=True)
+    # in real time, runs of the same files differ
+    keeps = not anew and (profile == "published" or place.engine.IS_SIMULATED)
+    scope = Scope(profile, figures, keeps)
     began = time.monotonic()
     count = sum(len(scope.steps_of(lab)) for lab in labs)
     over: list[Done] = []
@@ -190,6 +192,7 @@ def run(
 
         def report(done: Done) -> None:
             over.append(done)
+            look()
             if done.directory is not None:
                 invoking_user.give(done.directory)
 
@@ -202,12 +205,17 @@ def run(
         def say(text: str) -> None:
             click.echo(text, err=True)
 
-        for result in run_labs(labs, scope, place, runs.parent, report, look, runs.consent, files.seed, tell, say):
-            results.append(result)
-            page = _write_page(runs.parent, result)
-            if not as_json:
-                _show_lab(result)
-                _show_figures(result, page)
+        try:
+            for result in run_labs(labs, scope, place, runs.parent, report, look, runs.consent, files.seed, tell, say):
+                results.append(result)
+                page = _write_page(runs.parent, result)
+                if not as_json:
+                    _show_lab(result)
+                    _show_figures(result, page)
+        except KeyboardInterrupt:
+            next_time = "runs the others" if keeps else "runs all of them again"
+            done = f"{len(over)} of {count} runs are done"
+            raise Interrupted(f"interrupted: {done}; the same command {next_time}") from None
     if as_json:
         emit([_lab_to_json(result) for result in results])
     else:
@@ -359,7 +367,9 @@ def _show_left(lab: Lab, grade: Grade) -> None:
 
 
 def _show_lab(result: LabRun) -> None:
-    """Print the outcome of each step with the lab's metrics and the name of the run, then the claims."""
+    """Print the outcome of each step with the lab's metrics and the name of the run, complaints, and the claims."""
+    from mprun.cli.terminal_table import show_table
+
     lab = result.lab
     click.echo(f"\n{click.style(f'{lab.name}: {lab.title}', bold=True)}")
     click.echo("\n".join(f"  {line}" for line in _say_files(lab)) + "\n")
@@ -370,20 +380,17 @@ def _show_lab(result: LabRun) -> None:
     for name, reason in result.missing.items():
         if name not in {done.step.name for done in result.done}:
             click.echo(options.wrap(f"sweep {name}: {reason}", "  ", "    "))
-    widths = [max(len(name), 12) for name in lab.show]
-    first = max((len(done.step.name) for done in result.done), default=0)
-    heads = "".join(f"  {name:>{width}}" for name, width in zip(lab.show, widths, strict=True))
-    click.echo(f"    {'':{first}}{heads}  run")
+    first = [[""], *([f"{_mark(done)[0]} {done.step.name}"] for done in result.done)]
+    columns = [[name, *(_cell(done, name) for done in result.done)] for name in lab.show]
+    digests = [done.directory.name.rsplit("-", 1)[-1] if done.directory else "" for done in result.done]
+    show_table(first, [*columns, ["run", *digests]], 1)
+    click.echo()
     for done in result.done:
-        mark, colour = _STATES[done.state]
-        if done.summary is not None and done.summary.status != "passed":
-            mark, colour = _STATES["broken"]
-        metrics = {} if done.summary is None else done.summary.metrics
-        cells = [format_measured(*metrics[name]) if name in metrics else "-" for name in lab.show]
-        line = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-        digest = done.directory.name.rsplit("-", 1)[-1] if done.directory else ""
-        click.echo(f"  {click.style(mark, fg=colour)} {done.step.name:{first}}{line}  {digest}".rstrip())
-        _show_complaints(done)
+        if complaints := list(_say_complaints(done)):
+            mark, colour = _mark(done)
+            click.echo(f"  {click.style(mark, fg=colour)} {done.step.name}")
+            for text in complaints:
+                click.echo(options.wrap(text, "      "))
     if result.judgements:
         click.echo()
     _show_judgements(result.judgements)
@@ -419,16 +426,34 @@ def _say_files(lab: Lab) -> list[str]:
     return said
 
 
-def _show_complaints(done: Done) -> None:
+def _mark(done: Done) -> tuple[str, str]:
+    """Return the mark of a step and its colour."""
+    is_broken = done.summary is not None and done.summary.status != "passed"
+    return _STATES["broken" if is_broken else done.state]
+
+
+def _cell(done: Done, name: str) -> str:
+    metric = done.summary.metrics.get(name) if done.summary is not None else None
+    return format_measured(*metric) if metric is not None else "-"
+
+
+def _say_complaints(done: Done) -> Iterator[str]:
+    """Yield what is wrong with a step: its error, or the failures and warnings of its run."""
+    from mprun.reports.metrics import format_bound
+
     if done.summary is None:
-        click.echo(options.wrap(done.error, "      "))
+        yield done.error
         return
     for kind in ("failures", "warnings"):
         for text in done.summary.messages(kind):
-            click.echo(options.wrap(f"{kind[:-1]}: {text}", "      "))
+            yield f"{kind[:-1]}: {text}"
     for verdict in done.summary.expectations:
-        if not verdict.held:
-            click.echo(f"      failure: {verdict.metric} is {verdict.value}, which was not expected")
+        metric = done.summary.metrics.get(verdict.metric)
+        if not verdict.held and metric is not None:
+            wanted = format_bound(verdict.bounds, metric.unit)
+            yield f"failure: {verdict.metric} is {format_measured(*metric)}; expected: {wanted}"
+        elif not verdict.held:
+            yield f"failure: {verdict.metric} was not measured"
 
 
 def _show_judgements(judgements: Sequence[JudgedClaim]) -> None:

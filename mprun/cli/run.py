@@ -71,7 +71,7 @@ def command(
         is_terminal = sys.stdout.isatty()
         if is_terminal and (width := options.terminal_width()) >= WIDE:
             _plot(run, width)
-        show_summary(summary, run, show_all)
+        show_summary(summary, run, show_all, told=loaded.warnings)
         if linked:
             click.echo(options.wrap(", ".join(linked), "here: ", "      "))
         if is_terminal and not is_shown:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import click
 
@@ -26,10 +26,12 @@ MARKS = {
 COLOURS: Mapping[Kind, str] = {"errors": "red", "failures": "red", "warnings": "yellow"}
 
 
-def show_summary(summary: Summary, run: RunDirectory, show_all: bool = False) -> None:
+def show_summary(
+    summary: Summary, run: RunDirectory, show_all: bool = False, told: Collection[str] = frozenset()
+) -> None:
     """Print a summary: what was expected and the main metrics, or all metrics with their meanings.
 
-    Colours are used only if the output is a terminal.
+    Colours are used only if the output is a terminal. told: warnings that were printed before, and are left out.
     """
     expected = {verdict.metric: verdict for verdict in summary.expectations}
     metrics = summary.metrics
@@ -59,6 +61,8 @@ def show_summary(summary: Summary, run: RunDirectory, show_all: bool = False) ->
         click.echo(f"  of each flow of {', '.join(summary.groups)}: {options.spell_path(run.path)}/summary.json")
     for kind, colour in COLOURS.items():
         for text in summary.messages(kind):
+            if kind == "warnings" and text in told:
+                continue
             said = options.wrap(text, f"  {kind[:-1]}: ", "    ").removeprefix(f"  {kind[:-1]}")
             click.echo(f"  {click.style(kind[:-1], fg=colour)}{said}")
     for text in (*summary.notes, *summary.middleboxes):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, Literal
 
-from mprun.metrics.statistics import CONFIDENCES, LEAST_BOOTSTRAP, QUANTILES, bootstrap_interval, stdev, t_interval
+from mprun.metrics.statistics import CONFIDENCES, QUANTILES, bootstrap_interval, stdev, t_interval
 from mprun.model.metric import SUFFIXES, SYMBOLS, UNITS
 from mprun.model.run_summary import KINDS, Kind, Summary, Symbol
 from mprun.model.scalar import spell_scalar
@@ -133,19 +133,12 @@ def _count_held(rows: Sequence[CellRun]) -> Iterator[CellVerdict]:
         yield CellVerdict(**expectation.bounds, held=sum(one.held for one in verdicts), of=len(rows))
 
 
-def doubt(cells: Sequence[CellSummary], repeats: Sequence[CellRepeat]) -> list[str]:
-    """Return warnings about the intervals of cells. cells: the result of `sum_up`. repeats: of `sweep.json`."""
-    warnings = []
-    counts = {cell.runs.total for cell in cells if cell.runs.total > 1}
-    if counts and min(counts) < LEAST_BOOTSTRAP:
-        warnings.append(
-            f"with {min(counts)} runs of each cell, bootstrap intervals cover less than stated (of 95 %: 84 % at "
-            "5 runs); use the t intervals"
-        )
-    if any(repeat.until for repeat in repeats):
-        text = "repeated until the interval was narrow: such intervals cover less than stated"
-        warnings.append(f"{text} (of 95 %: 92 % at worst from 5 runs on, 90 % from 3)")
-    return warnings
+def doubt(repeats: Sequence[CellRepeat]) -> list[str]:
+    """Return warnings about the intervals of cells that are shown. repeats: of `sweep.json`."""
+    if not any(repeat.until for repeat in repeats):
+        return []
+    text = "repeated until the interval was narrow: such intervals cover less than stated"
+    return [f"{text} (of 95 %: 92 % at worst from 5 runs on, 90 % from 3)"]
 
 
 def judge_across(texts: Sequence[str], cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> list[StatementResult]:

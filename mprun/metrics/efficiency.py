@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mprun.metrics.capacity import find_capacity
 from mprun.metrics.connection import addresses_at, goes_forward
 from mprun.metrics.evidence import Evidence
-from mprun.metrics.limitation import GOOD, LimitedFlow, Sample, SubflowState, explain_rate
+from mprun.metrics.limitation import GOOD, LEAST_SAMPLES, LimitedFlow, Sample, SubflowState, explain_rate
 from mprun.metrics.observation import ENDS, Observation
 from mprun.metrics.readings import Readings, measured
 from mprun.metrics.series import FlowConnections
@@ -149,8 +149,10 @@ def explain_efficiency(
     told = f"{flow.name}: {efficiency.value:.1%} of its best path's rate".replace("%", " %")
     if is_known:
         return Readings(warnings=(f"{told}: {text}",))
-    # a group may have hundreds of members, so they get no notes
-    return Readings(notes=(f"{told}: {text}",) if flow.group is None else ())
+    # a group may have hundreds of members, so they get no notes, and a short flow none of which nothing is expected
+    if flow.group is not None or (len(samples) < LEAST_SAMPLES and not evidence.expects(flow.name)):
+        return Readings()
+    return Readings(notes=(f"{told}: {text}",))
 
 
 def _find_span(one: FlowConnections) -> tuple[int, int]:

@@ -51,6 +51,10 @@ class Evidence:
     calibration: Calibration | None = None
     captured: Mapping[str, CaptureContent] = field(default_factory=dict)
 
+    def expects(self, flow: str) -> bool:
+        """Return True if the experiment expects something of a flow."""
+        return any(one.metric.startswith(f"{flow}.") for one in self.expectations)
+
 
 # The errors of a parser that reads values of other types than its program prints.
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)

@@ -121,6 +121,8 @@ def explain_shortfall(
         # a file that asks for losses explains itself; a group may have hundreds of members, so they get no notes
         return Readings()
     few = len(samples) < LEAST_SAMPLES and flow.protocol in ("tcp", "mptcp")
+    if few and not evidence.expects(flow.name):
+        return Readings()
     more = "; write 'sample: {sockets: 10ms}'" if few else f"; queues on its path dropped {_sum(drops, scene)} packets"
     return Readings(notes=(f"{told}no cause found among queue, buffers and receive window{more}",))
 

@@ -24,8 +24,6 @@ CONFIDENCES = (0.95, 0.99)
 CONFIDENCE = 0.95
 QUANTILES = (0.05, 0.25, 0.75, 0.95)
 RESAMPLES = 2000
-# With fewer runs a bootstrap interval of 95 % covers less than 90 %: see docs/measured/intervals.md.
-LEAST_BOOTSTRAP = 10
 
 Method = Literal["t", "welch", "bootstrap"]
 

@@ -55,6 +55,7 @@ SeriesName = Literal[
     "in_flight",
     "queue",
     "interfaces",
+    "link_rate",
     "delay",
     "completion",
     "buffer",

@@ -58,8 +58,6 @@ MARKERS = ("o", "s", "^", "D")
 EFFECT_MARKS = ("o", "X", "d")
 # A change that is more than this many times the value needs a logarithmic axis.
 MOST_LINEAR = 3
-# Up to this number, marks are numbered at the top. More marks are ticks without numbers.
-MOST_NUMBERS = 12
 # The share of a time axis that stays free at its right end.
 TIME_MARGIN = 0.01
 # A logarithmic axis whose ends have a smaller ratio than this has ticks at 1, 2 and 5.
@@ -432,7 +430,7 @@ class _Painting:
 
     def _add_marks(self, axes: Axes) -> None:
         marks = self._chart.marks
-        if len(marks) > MOST_NUMBERS:
+        if len(marks) > figure.MOST_NUMBERS:
             axes.vlines(
                 self._x([mark.at for mark in marks]), 0.97, 1, GREY, lw=0.6, transform=axes.get_xaxis_transform()
             )

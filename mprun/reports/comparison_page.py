@@ -34,7 +34,7 @@ from mprun.reports.overlay import OverlaidRun, overlay
 from mprun.reports.page import ComparisonPage, EffectRow, ExpectationRow, SideRow, SideValue, Tile, render
 from mprun.reports.run_charts import read_data
 from mprun.reports.run_page import WORDS
-from mprun.runs.run_directory import RunDirectory, write_page
+from mprun.runs.run_directory import COMPARISON_PREFIX, RunDirectory, write_page
 from mprun.safety.folder import Folder
 from mprun.safety.text import slug
 from mprun.sweeps.operands import SidePair
@@ -108,7 +108,7 @@ def read_subjects(runs: Sequence[RunDirectory], names: Sequence[str]) -> list[Ov
 def _name_folder(pairs: Sequence[SidePair], names: Sequence[str]) -> str:
     operand_names = [pairs[0].operands.names[0], *(pair.operands.names[1] for pair in pairs)]
     digest = sha256("\n".join(operand_names).encode()).hexdigest()[:8]
-    return f"comparison-{slug('-'.join(names), MOST_NAME)}-{digest}"
+    return f"{COMPARISON_PREFIX}{slug('-'.join(names), MOST_NAME)}-{digest}"
 
 
 def _describe(pairs: Sequence[SidePair]) -> str:

@@ -16,8 +16,8 @@ from mprun.model.units import format_measured
 from mprun.reports.metrics import MOST_MAIN, choose_main, format_bound, is_secondary
 from mprun.safety.text import plain
 
-# A change below this share of the value is not shown.
-LEAST_CHANGE = 0.0005
+# A smaller change between single runs is called equal: a part of the value, or of a share. Another seed changes more.
+LEAST_CHANGE = 0.005
 # A ratio over less than this share of the other side is not shown.
 NEARLY_NOTHING = 0.01
 
@@ -57,9 +57,13 @@ def judge(one: ComparedMetric, metrics: Mapping[str, Metric]) -> Rating | None:
 
 def is_dull(one: ComparedMetric) -> bool:
     """Return True if the sides do not clearly differ."""
-    if one.tendency in ("same", "unclear"):
-        return True
-    return one.tendency == "unknown" and one.change is not None and abs(one.change) < LEAST_CHANGE
+    return one.tendency in ("same", "unclear") or _is_equal(one)
+
+
+def _is_equal(one: ComparedMetric) -> bool:
+    """Return True for single runs whose difference is too small to matter."""
+    effect = effect_of(one)
+    return one.tendency == "unknown" and effect is not None and abs(effect) < LEAST_CHANGE
 
 
 def order_by_effect(compared: Sequence[ComparedMetric]) -> list[ComparedMetric]:
@@ -112,7 +116,8 @@ def _find_changes(own: Sequence[ComparedMetric]) -> list[ComparedMetric]:
 def say_change(one: ComparedMetric, metrics: Mapping[str, Metric]) -> str:
     """Return `18.89 Mbit/s -> 36.93 Mbit/s  +95.48%  better`, with the interval if there is one."""
     first, second = ("-" if v is None else format_measured(v, one.symbol) for v in (one.first, one.second))
-    parts = [f"{first} -> {second}", say_effect(one), say_interval(one), judge(one, metrics) or ""]
+    effect = "equal" if _is_equal(one) else say_effect(one)
+    parts = [f"{first} -> {second}", effect, say_interval(one), judge(one, metrics) or ""]
     text = "  ".join(filter(None, parts))
     if any(one.left_out):
         left = " and ".join(f"{count} of {side}" for side, count in zip("AB", one.left_out, strict=True) if count)

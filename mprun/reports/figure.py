@@ -26,6 +26,8 @@ Scale = Literal["linear", "log"]
 
 # A line with more points than this is thinned when it is painted.
 MOST_POINTS = 1200
+# Up to this number, marks are numbered at the top. More marks are ticks without numbers.
+MOST_NUMBERS = 12
 
 
 @dataclass(frozen=True)

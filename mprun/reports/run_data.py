@@ -41,6 +41,9 @@ class RunData:
     - groups: the group of each flow that has one.
     - captures: the node of each capture.
     - associations: the flows over SCTP.
+    - ends: the time at which the programs of each flow had ended, in s.
+    - link_rates: of each link and direction whose rate changes, the rate in bit/s from each time in s on. The direction
+      is empty if both are the same.
     """
 
     tables: Mapping[str, pl.LazyFrame]
@@ -51,6 +54,8 @@ class RunData:
     groups: Mapping[str, str] = field(default_factory=dict)
     captures: Mapping[str, str] = field(default_factory=dict)
     associations: Mapping[str, AssociationFlow] = field(default_factory=dict)
+    ends: Mapping[str, float] = field(default_factory=dict)
+    link_rates: Mapping[tuple[str, str], Sequence[tuple[float, float]]] = field(default_factory=dict)
     tones: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ Each kind of figure is a `FigureKind`, under the name in `plots` of an experimen
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -74,6 +75,8 @@ FAR = 10
 LEAST_SAMPLES = 3
 # The column with the times of a table of a user's own program (`mprun.workloads.own_result`).
 OWN_TIME = "time_s"
+# The number of subflows on one path that a figure of areas can distinguish.
+MOST_ALIKE = 4
 # The name for traffic on no named path.
 OTHER = "other ways"
 
@@ -217,33 +220,41 @@ def _draw_goodput(evidence: RunData, flow: str | None, form: ChartForm) -> Chart
 
 
 def _draw_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
-    """Return the figure of the acknowledged payload of each subflow, from samples of the sender's sockets."""
+    """Return the figure of the acknowledged payload of each subflow, from samples of the sender's sockets.
+
+    All of the payload is in one of the intervals. The last interval ends with the flow.
+    """
     rows = _sender(evidence, flow, "bytes_acked")
     if rows is None or rows["path"].null_count() == rows.height:
         return None
-    moments = sorted(set(rows["time_ns"].to_list()))
+    moments = _regular(rows["time_ns"].unique().sort().to_list())
     if len(moments) < 2:
         return None
     # the interval that ended with the first sample
     moments.insert(0, max(0, moments[0] - _usual_interval(moments)))
-    indices = {moment: n for n, moment in enumerate(moments)}
+    end_ns = round(evidence.ends.get(flow or "", 0.0) * NS)
+    if end_ns > moments[-1]:
+        moments.append(end_ns)
     subflows = list(_subflows(rows, evidence))
     series = []
     for label, tone, dash, part in subflows:
         rates = [0.0] * len(moments)
-        times, acked = part["time_ns"].to_list(), part["bytes_acked"].to_list()
+        # sockets that have closed are in the next sample, and the last ones in a sample long after the flow
+        held = {
+            min(bisect_left(moments, time_ns), len(moments) - 1): acked
+            for time_ns, acked in zip(part["time_ns"], part["bytes_acked"], strict=True)
+        }
         # a subflow that was missing in the sample before began at 0 bytes
-        before_ns, before = moments[max(indices[times[0]] - 1, 0)], 0
-        for time_ns, bytes_acked in zip(times, acked, strict=True):
-            if time_ns > before_ns and bytes_acked >= before:
-                rate = (bytes_acked - before) * 8 * NS / (time_ns - before_ns)
-                for index in range(indices[before_ns], indices[time_ns]):
-                    rates[index] = rate
-            before_ns, before = time_ns, bytes_acked
+        before, acked_before = max(min(held) - 1, 0), 0
+        for index, acked in held.items():
+            if index > before and acked >= acked_before:
+                rate = (acked - acked_before) * 8 * NS / (moments[index] - moments[before])
+                rates[before:index] = [rate] * (index - before)
+            before, acked_before = index, acked
         rates[-1] = rates[-2]
         series.append(Series(label, tone, [moment / NS for moment in moments], rates, dash=dash))
     noun = "subflow" if any(each.dash for each in series) else "path"
-    if len(series) > MOST_LINES:
+    if len(series) > MOST_LINES or any(each.dash >= MOST_ALIKE for each in series):
         series, noun = _sum_by_path(series, [part["path"][0] for *_, part in subflows], evidence), "path"
     caption = f"Payload of {flow} that was acknowledged on each {noun}, mean of each sampling interval"
     caption += ", stacked." if form == "stack" else "."
@@ -289,7 +300,7 @@ def _draw_sampled(
 ) -> Chart | None:
     """Return the figure of a state of the sender's sockets. column: its name, and the factor to base units."""
     name, factor = column
-    rows = _sender(evidence, flow, name)
+    rows = _only_regular(_sender(evidence, flow, name))
     if rows is None:
         return None
     series = []
@@ -305,7 +316,7 @@ def _draw_sampled(
 
 
 def _draw_queue(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
-    rows = evidence.read("queues", "time_ns", "link", "direction", "backlog_packets")
+    rows = _only_regular(evidence.read("queues", "time_ns", "link", "direction", "backlog_packets"))
     if rows is None or rows["time_ns"].n_unique() < LEAST_SAMPLES:
         return None
     found: list[tuple[float, Series]] = []
@@ -328,7 +339,7 @@ def _draw_queue(evidence: RunData, flow: str | None, form: ChartForm) -> Chart |
 
 
 def _draw_interfaces(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
-    rows = evidence.read("interfaces", "time_ns", "node", "interface", "link", "tx_bytes")
+    rows = _only_regular(evidence.read("interfaces", "time_ns", "node", "interface", "link", "tx_bytes"))
     if rows is None or rows["time_ns"].n_unique() < LEAST_SAMPLES:
         return None
     found: list[tuple[float, Series]] = []
@@ -347,6 +358,22 @@ def _draw_interfaces(evidence: RunData, flow: str | None, form: ChartForm) -> Ch
     series, dropped = _choose(found, "busiest")
     caption = f"Bytes that interfaces sent, including headers: mean of each sampling interval.{dropped}"
     return over_time(evidence, "interfaces", "Interfaces", caption, "rate", "bit/s", series, form)
+
+
+def _draw_link_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
+    """Return the figure of the rates that events and traces give to links, up to the end of the last flow."""
+    end = max(evidence.ends.values(), default=math.inf)
+    found: list[tuple[float, Series]] = []
+    for (link, direction), course in evidence.link_rates.items():
+        steps = [(at, rate) for at, rate in course if at < end]
+        steps.append((end if math.isfinite(end) else steps[-1][0], steps[-1][1]))
+        tone = evidence.tone_of_link(link) or FLOW_TONES[len(found) % len(FLOW_TONES)]
+        times, rates = zip(*steps, strict=True)
+        label = f"{link} {direction}".strip()
+        found.append((float(len(steps)), Series(label, tone, times, rates, dash=int(direction == "reverse"))))
+    series, dropped = _choose(found, "most changeable")
+    caption = f"The rate of each link whose rate changes, as the topology gives it.{dropped}"
+    return over_time(evidence, "link-rate", "Rates of links", caption, "rate", "bit/s", series, form)
 
 
 def _choose(found: Sequence[tuple[float, Series]], which: str) -> tuple[list[Series], str]:
@@ -427,7 +454,13 @@ def _sender(evidence: RunData, flow: str | None, column: str) -> pl.DataFrame | 
         return None
     sent = rows.group_by("host", maintain_order=True).agg(pl.col("bytes_acked").max())
     sender = sent.sort("bytes_acked", descending=True, maintain_order=True)["host"][0]
-    rows = rows.filter(pl.col("host") == sender).sort("time_ns", maintain_order=True)
+    return rows.filter(pl.col("host") == sender).sort("time_ns", maintain_order=True)
+
+
+def _only_regular(rows: pl.DataFrame | None) -> pl.DataFrame | None:
+    """Return the rows of regular samples. The last state of a run would be joined to them over a time without any."""
+    if rows is None:
+        return None
     return rows.filter(pl.col("time_ns").is_in(_regular(rows["time_ns"].unique().sort().to_list())))
 
 
@@ -461,14 +494,16 @@ def _subflows(rows: pl.DataFrame, evidence: RunData) -> Iterator[tuple[str, str,
     order = list(evidence.paths)
     groups.sort(key=lambda one: order.index(one[0][0]) if one[0][0] in order else len(order))
     counts: dict[Any, int] = {}
-    totals: dict[Any, int] = {}
+    ports: dict[Any, list[Any]] = {}
     for key, _ in groups:
-        totals[key[0]] = totals.get(key[0], 0) + 1
+        ports.setdefault(key[0], []).append(key[2])
     for key, part in groups:
         path = key[0]
         number = counts[path] = counts.get(path, 0) + 1
         name = str(path) if path is not None else f"{key[1]} to {key[3]}"
-        label = name if totals[path] == 1 else f"{name}, port {key[2]}"
+        # a server has one port for all of its connections
+        port = key[2] if len(set(ports[path])) > 1 else key[4]
+        label = name if len(ports[path]) == 1 else f"{name}, port {port}"
         yield label, evidence.tones.get(name, FLOW_TONES[0]), number - 1, part
 
 
@@ -499,6 +534,7 @@ FIGURES: Mapping[SeriesName, FigureKind] = {
     "in_flight": FigureKind(("qlog_recovery",), qlog_figures.draw_in_flight, True),
     "queue": FigureKind(("queues",), _draw_queue, False),
     "interfaces": FigureKind(("interfaces",), _draw_interfaces, False),
+    "link_rate": FigureKind(("changes of a link's rate",), _draw_link_rate, False),
     "delay": FigureKind(("requests", "datagrams", "pings"), _draw_delay, False),
     "completion": FigureKind(("flows",), _draw_completion, False),
     "buffer": FigureKind(("chunks",), draw_buffer, False),

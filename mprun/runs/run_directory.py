@@ -59,8 +59,8 @@ T = TypeVar("T")
 LATEST = "latest"
 RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT = "resolved-topology.yaml", "resolved-experiment.yaml"
 FIGURES = "figures"
-# The beginning of the name of a folder beside the runs: a page of the published figures of a lab.
-PAGE_PREFIX = "figures-"
+# The beginnings of the names of folders beside the runs: a page of the published figures of a lab, and a comparison.
+PAGE_PREFIX, COMPARISON_PREFIX = "figures-", "comparison-"
 INCOMPLETE = "incomplete"
 MOST_STEPS_BYTES = 256 << 20
 MOST_OUTPUT_BYTES = 512 << 20

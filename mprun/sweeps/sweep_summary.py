@@ -86,5 +86,5 @@ def _sum_up(record: SweepRecord, rows: Sequence[CellRun]) -> SweepSummary:
         runs=counts,
         cells=tuple(found),
         statements=tuple(statements),
-        warnings=tuple(doubt(found, [cell.repeat for cell in cells])),
+        warnings=tuple(doubt([cell.repeat for cell in cells])),
     )

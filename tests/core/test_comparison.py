@@ -279,3 +279,9 @@ def test_better_and_worse_need_a_direction_and_a_clear_difference() -> None:
     # a share changes by points, and from nearly nothing there is no ratio
     assert "+10.0 points" in said(change("get.share.path0", 0.5, 0.6, "share"))
     assert "%" not in said(change("get.lost", 0.001, 5, "1"))
+
+
+@pytest.mark.parametrize(("second", "text"), [(10.014e6, "equal"), (10.2e6, "+2.00%  better")])
+def test_single_runs_that_hardly_differ_are_equal(second: float, text: str) -> None:
+    one = ComparedMetric({}, "get.goodput", "bit/s", 10e6, second, (1, 1), None, None)
+    assert said(one).partition(" Mbit/s  ")[2] == text

@@ -29,6 +29,7 @@ from mprun.reports.figure import TIME, Chart, ChartAxis, ChartForm, Mark, Panel,
 from mprun.reports.gallery import Gallery
 from mprun.reports.metrics import choose_main, find_repeated, format_mean
 from mprun.reports.page import ExpectationRow, Page, Picture, render
+from mprun.reports.run_charts import link_rates_of, marks_of
 from mprun.reports.run_data import AssociationFlow, RunData
 from mprun.reports.run_figures import draw_run, lacking
 from mprun.reports.text_chart import to_text
@@ -174,6 +175,47 @@ def test_rates_are_those_of_the_samples() -> None:
     assert list(first.y) == pytest.approx([20e6] * 6)
     assert list(second.y) == pytest.approx([0, 0, 10e6, 0, 0, 0])
     assert [mark.text for mark in chart.marks] == ["path0 down"]
+
+
+def test_a_rate_has_the_payload_of_all_connections() -> None:
+    """Ten short connections follow each other. The last two are seen only in a sample long after the flow."""
+    rows = [(500 * (n // 2 + 1) if n < 8 else 4630, "server", "path0", 262_398) for n in range(10)]
+    table = sockets(*rows).with_columns(remote_port=pl.Series(range(40_000, 40_010)))
+    shown = replace(evidence(sockets=table), ends={"bulk": 2.25})
+    (chart, *_) = draw_run(shown, [Plot(series="rate")])
+    (series,) = chart.panels[0].series
+    assert (series.label, list(series.x)) == ("path0", [0, 0.5, 1, 1.5, 2, 2.25])
+    area = sum((x - w) * y for w, x, y in zip(series.x, series.x[1:], series.y, strict=False))
+    assert area == pytest.approx(10 * 262_398 * 8)
+    # fewer connections are distinguished by the port that differs
+    (chart, *_) = draw_run(
+        evidence(sockets=table.head(2).with_columns(time_ns=pl.Series([1, 2]))), [Plot(series="rate")]
+    )
+    assert [one.label for one in chart.panels[0].series] == ["path0, port 40000", "path0, port 40001"]
+
+
+def test_the_last_state_of_a_queue_is_not_joined_to_its_samples() -> None:
+    times = [*range(0, 1000, 100), 2900]
+    rows = {"time_ns": [ms * 10**6 for ms in times], "backlog_packets": [50] * 10 + [0], "direction": ["forward"] * 11}
+    queues = pl.LazyFrame({**rows, "link": ["path0"] * 11})
+    (chart,) = draw_run(evidence(queues=queues), [Plot(series="queue")])
+    assert (chart.until, set(chart.panels[0].series[0].y)) == (0.9, {50.0})
+
+
+def test_a_trace_is_a_curve_and_a_failure_is_a_mark(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\ntopology: multi-path\npaths: [{profile: 4g-lte, loss: 0%}, {rate: 20mbit, delay: 5ms}]\n"
+        "events:\n  - {link: path0, trace: lte-drive}\n  - {at: 5s, for: 2s, link: path0, state: down}\n"
+        "  - {at: 6s, link: path1, set: {rate: 5mbit}}\n"
+    )
+    topology = load(tmp_path / "topo.yaml", None).spec.topology
+    marks = ["path0 down", "path1 5 Mbit/s", "path0 up"]
+    assert [mark.text for mark in marks_of(topology)] == marks
+    shown = replace(evidence(), link_rates=link_rates_of(topology), ends={"bulk": 10.0})
+    (chart,) = draw_run(shown, [])
+    forward, _, other = chart.panels[0].series
+    assert (forward.label, forward.y[0], forward.x[-1], chart.until) == ("path0 forward", 2.97e6, 10.0, 10.0)
+    assert (other.label, list(other.x), list(other.y)) == ("path1", [0, 6, 10], [20e6, 5e6, 5e6])
 
 
 def test_a_buffer_falls_while_its_video_plays() -> None:

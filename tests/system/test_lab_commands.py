@@ -173,12 +173,14 @@ def test_a_seed_of_the_command_is_that_of_every_step(tmp_path: Path) -> None:
         "version: 1\ntitle: Own\naim: Own\nsteps: [{topology: topo, experiment: xp}]\n"
         "claims: [{says: it loses, holds: xp.asked.loss > 0%, why: three tenths each way}]\n"
     )
-    losses = []
+    losses: list[dict[str, object]] = []
     for seed in ((), ("--seed", "7"), ("--seed", "7")):
         done = call("lab", "run", folder, "--engine", "virtual", "--json", *seed, cwd=tmp_path)
         assert done.status == 0, done.out + done.err
         (step,) = json.loads(done.out)[0]["steps"]
         assert step["summary"]["seed"] == (7 if seed else 1)
+        # the third call takes the run of the second one
+        assert step["is_earlier"] == (len(losses) == 2)
         losses.append(step["summary"]["metrics"]["asked.loss"])
     assert losses[0] != losses[1] == losses[2]
 

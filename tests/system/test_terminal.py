@@ -81,6 +81,29 @@ def test_no_line_is_broken_by_the_terminal(columns: int, words: tuple[str, ...],
 
 
 @pytest.mark.parametrize("columns", [80, 120])
+def test_a_lab_fits_and_takes_what_exists(columns: int, tmp_path: Path) -> None:
+    """The second call has the run of the first one. The names of four metrics are wider than 80 columns."""
+    flow = "{name: a-long-name, tool: ping, from: client0, to: server, count: 3}"
+    lab = tmp_path / "lab"
+    lab.mkdir()
+    (lab / "topo.yaml").write_text("version: 1\ntopology: star\nclients: 1\naccess: {delay: 5ms}\n")
+    expect = "[{metric: a-long-name.rtt, max: 1ms}]"
+    (lab / "xp.yaml").write_text(f"version: 1\nprobe: {{pings: 0}}\ntraffic: [{flow}]\nexpect: {expect}\n")
+    shown = ", ".join(f"a-long-name.rtt{name}" for name in ("", ".min", ".max", ".stdev"))
+    (lab / "lab.yaml").write_text(
+        f"version: 1\ntitle: Own\naim: Own\nsteps: [{{topology: topo, experiment: xp}}]\nshow: [{shown}]\n"
+        "claims: [{says: it takes time, holds: xp.a-long-name.rtt > 1ms, why: links have delays}]\n"
+    )
+    for existed in (False, True):
+        status, lines = call_in_terminal(columns, tmp_path, "lab", "run", "lab")
+        assert status == 1
+        assert max(map(len, lines)) <= columns
+        assert ("  1 of 1 runs existed already; to run all steps again: add --new" in lines) == existed
+    (failure,) = [line.strip() for line in lines if "failure" in line]
+    assert re.fullmatch(r"failure: a-long-name\.rtt is \d+\.\d+ ms; expected: ≤ 1\.000 ms", failure), failure
+
+
+@pytest.mark.parametrize("columns", [80, 120])
 def test_a_comparison_fits_and_ends_with_the_inputs(columns: int, folder: Path) -> None:
     for experiment in ("xp_tcp", "xp_mptcp"):
         assert call_in_terminal(columns, folder, "-t", LAB / "topo", "-x", LAB / experiment)[0] == 0

@@ -23,6 +23,7 @@ FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
     "in_flight": ("line",),
     "queue": ("line",),
     "interfaces": ("step",),
+    "link_rate": ("step",),
     "delay": ("cdf", "points"),
     "completion": ("cdf", "points"),
     "buffer": ("line",),
@@ -50,8 +51,9 @@ class PlotEntry(FileModel):
         None,
         description="The series to plot over the run's time. `rate`, `rtt`, `cwnd`: of each subflow, and of each "
         "path of a QUIC flow with `qlog`. `in_flight`: of each path of such a flow. `goodput`: of each flow. `queue`, "
-        "`interfaces`: if `sample` names them. `delay`: of requests, datagrams and pings. `completion`: of short "
-        "flows. `buffer`, `quality`: of videos. `sequence`: the position of each packet in the data, and "
+        "`interfaces`: if `sample` names them. `link_rate`: of links whose rate changes. `delay`: of requests, "
+        "datagrams and pings. `completion`: of short flows. `buffer`, `quality`: of videos. "
+        "`sequence`: the position of each packet in the data, and "
         "`one_way_delay`: the delay of each packet from one host to another, after `mprun packets` has read the "
         "captures. A QUIC flow with `qlog` needs no captures for `sequence`.",
         examples=["rate"],

@@ -14,7 +14,7 @@ from mprun.model.run_summary import MetricValue, Summary
 from mprun.model.scalar import Scalar
 from mprun.model.sweep_files import SweepSummary
 from mprun.runs import run_directory
-from mprun.runs.run_directory import INCOMPLETE, PAGE_PREFIX, RunDirectory
+from mprun.runs.run_directory import COMPARISON_PREFIX, INCOMPLETE, PAGE_PREFIX, RunDirectory
 from mprun.safety.folder import Folder
 from mprun.safety.text import plain
 from mprun.sweeps import sweep_directory
@@ -44,7 +44,7 @@ class FoundDirectory:
 
 @dataclass(frozen=True)
 class Scan:
-    """The content of a folder. strange: the names of folders in it that are no run, no sweep and no page of figures."""
+    """The content of a folder. strange: the names of folders in it that are no run, no sweep and no page."""
 
     found: tuple[FoundDirectory, ...] = ()
     strange: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ def scan(parent: Path, is_deep: bool = False) -> Scan:
         folder = Folder(parent / entry.name)
         kind = _kind_of(entry.name, folder)
         if kind is None:
-            if not entry.name.startswith(PAGE_PREFIX):
+            if not entry.name.startswith((PAGE_PREFIX, COMPARISON_PREFIX)):
                 strange.append(plain(entry.name))
             continue
         found.append(_mark(entry.name, kind, entry.stat(follow_symlinks=False), folder))

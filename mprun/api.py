@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from mprun.kernel.store import DEFAULT_NAME
 from mprun.machine import invoking_user
 from mprun.metrics.cells import INCOMPLETE
 from mprun.model.engine_name import EngineChoice
+from mprun.model.frozen import dataclass
 from mprun.model.permission import Consent, Permissions
 from mprun.model.problem import name_nearest
 from mprun.runs.place import choose_place_of

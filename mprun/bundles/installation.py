@@ -11,7 +11,6 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from mprun.kernel.recipe import recipe_digest, version_in
 from mprun.machine import invoking_user
 from mprun.machine.cache import cache, locked
 from mprun.machine.scratch import scratch
+from mprun.model.frozen import dataclass
 from mprun.safety.folder import open_regular
 from mprun.workloads.built import PROGRAMS
 from mprun.workloads.built import program_store as programs

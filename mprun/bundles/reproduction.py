@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
@@ -28,6 +28,7 @@ from mprun.metrics.comparison import ComparedMetric, compare, compare_expectatio
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.codec import canonical_json
 from mprun.model.engine_name import DEFAULT_ENGINE, EngineName
+from mprun.model.frozen import dataclass
 from mprun.model.permission import Consent
 from mprun.model.run_files import Build, RunEnvironment
 from mprun.model.spec import Spec

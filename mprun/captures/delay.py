@@ -11,13 +11,15 @@ the two hosts of each flow.
 
 from __future__ import annotations
 
+import dataclasses
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from mprun.errors import SpecError
+from mprun.model.frozen import dataclass
 from mprun.model.intent import Intent
 from mprun.model.problem import name_nearest
 from mprun.model.run_summary import CaptureFacts
@@ -118,7 +120,7 @@ _TEXTS = (
 )
 
 
-@dataclass
+@dataclasses.dataclass
 class PairDelays:
     """The delays of a pair as a table, and warnings."""
 

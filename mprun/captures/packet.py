@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mprun.captures.sctp_association import spell_chunks, user_bytes
 from mprun.captures.tcp_connection import ADDED, spell_flags, spell_options
+from mprun.model.frozen import dataclass
 from mprun.workloads.tshark import FIELDS
 
 if TYPE_CHECKING:

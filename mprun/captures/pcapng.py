@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from mprun.errors import MprunError
+from mprun.model.frozen import dataclass
 
 NANOSECOND_MAGIC, MICROSECOND_MAGIC = 0xA1B23C4D, 0xA1B2C3D4
 HEADER_BYTES, RECORD_BYTES = 24, 16

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,6 +13,7 @@ import click
 
 from mprun.errors import SpecError
 from mprun.machine.scratch import scratch
+from mprun.model.frozen import dataclass
 
 if TYPE_CHECKING:
     from mprun.runs.run_directory import RunDirectory

@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +22,7 @@ from mprun.cli.completion import complete_files, complete_kernels, complete_metr
 from mprun.errors import MachineError, SpecError
 from mprun.machine import invoking_user
 from mprun.model.engine_name import ENGINE_CHOICES
+from mprun.model.frozen import dataclass
 from mprun.model.permission import NO_COMMANDS, Consent, Permissions
 from mprun.safety.text import printable
 

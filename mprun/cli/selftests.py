@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from mprun.kernel.selftests.script_run import DEFAULT_SCRIPTS, check_scheduler, 
 from mprun.kernel.selftests.test_source import Script, list_scripts, prepare
 from mprun.kernel.store import Kernel
 from mprun.machine import invoking_user
+from mprun.model.frozen import dataclass
 from mprun.reports.test_results import checks_of_scripts, to_junit, to_tap
 
 

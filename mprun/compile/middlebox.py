@@ -8,10 +8,10 @@ middlebox did. This module also finds the effect of middleboxes on a path, such 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from mprun.model import engine_paths
 from mprun.model.address import Address
+from mprun.model.frozen import dataclass
 from mprun.model.network import Interface, Network, Node, Path
 from mprun.model.plan import Command, Process, Ready
 from mprun.model.spec import AlteredOption, Firewall, Middlebox, Nat, Proxy, SequenceRewriter, StrippedOption

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mprun.compile.planner import compile_plan
 from mprun.model.capabilities import Capabilities
 from mprun.model.correlation import burstiness, inflation
+from mprun.model.frozen import dataclass
 from mprun.model.network import Interface, Link, Network
 from mprun.model.plan import Plan, Train
 from mprun.model.spec import Direction, Spec

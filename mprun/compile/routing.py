@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
+from mprun.model.frozen import dataclass
 from mprun.model.network import Interface
 from mprun.model.path import Components, count_steps, search, steps_to
 from mprun.model.spec import Family, LinkSpec, NodeKind

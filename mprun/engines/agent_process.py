@@ -20,7 +20,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -30,6 +29,7 @@ from mprun.errors import Interrupted, MachineError, RunError
 from mprun.machine import mininet_library
 from mprun.machine.scratch import scratch
 from mprun.model import engine_paths
+from mprun.model.frozen import dataclass
 from mprun.model.plan import Plan
 from mprun.runs.run_directory import RunDirectory
 from mprun.safety.folder import Folder, UnsafeError

@@ -13,7 +13,6 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from mprun.kernel.store import Kernel
 from mprun.kernel.symbols import find_symbols
 from mprun.machine import invoking_user
 from mprun.machine.scratch import scratch
+from mprun.model.frozen import dataclass
 
 PACKAGE = "apt-get install gdb"
 # The signals that User-Mode Linux uses itself.

@@ -13,7 +13,7 @@ import os
 import resource
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,6 +32,7 @@ from mprun.kernel.store import Kernel
 from mprun.machine import invoking_user
 from mprun.machine.cache import cache, find_home
 from mprun.machine.scratch import scratch, temporary
+from mprun.model.frozen import dataclass
 from mprun.safety import landlock, seccomp
 
 # The time at which every simulated run boots: 2023-11-14 22:13:20 UTC.

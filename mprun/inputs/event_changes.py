@@ -7,7 +7,7 @@ Each change says what a link is from a moment on, so that later stages need not 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ from mprun.inputs.keys.link import find_disagreements
 from mprun.inputs.overlap import EventOrder, PropertyCourse, PropertyMoment, have_values_between, mix, resolve_courses
 from mprun.inputs.reader import read_text
 from mprun.inputs.traces import TRACES
+from mprun.model.frozen import dataclass
 from mprun.model.problem import InputProblem, ValuePath, name_nearest, tell_unknown
 from mprun.model.span import find_spans
 from mprun.model.spec import (

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from mprun.inputs.document import Document
 from mprun.inputs.keys.field import SEED
 from mprun.inputs.matrix_cells import CellValues, Matrix, check_place, read_matrix
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import FileTree
+from mprun.model.frozen import dataclass
 from mprun.model.problem import InputError, InputProblem, name_nearest
 from mprun.model.scalar import Scalar, read_scalar, spell_scalar
 from mprun.statements.expression import parse

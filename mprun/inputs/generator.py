@@ -7,12 +7,12 @@ A package names its generators in the entry-point group `mprun.topologies`, one 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast, get_args
 
 from mprun.inputs.generators import GENERATORS
 from mprun.inputs.keys.field import parse_name
 from mprun.machine.plugin import Collection, PluginProblem
+from mprun.model.frozen import dataclass
 from mprun.model.spec import LinkSpec, NodeKind
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ gathers the parameters, reads the topology and the experiment, and checks the tw
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path, PurePath
 
@@ -26,6 +26,7 @@ from mprun.inputs.reader import FileTree, read
 from mprun.inputs.search_point import check_names
 from mprun.inputs.topology import Topology, read_topology
 from mprun.inputs.traffic import expand
+from mprun.model.frozen import dataclass
 from mprun.model.path import find_flow_paths
 from mprun.model.permission import NONE, Permissions
 from mprun.model.problem import InputError, InputProblem, ValuePath

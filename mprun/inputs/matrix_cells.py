@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -21,6 +21,7 @@ from mprun.inputs.keys.link import DirectionProperties, find_disagreements
 from mprun.inputs.keys.matrix import EXCLUDE, MOST_CELLS, ZIP, RangeEntry
 from mprun.model.axis import read_axis, read_number
 from mprun.model.engine_name import ENGINE_NAMES
+from mprun.model.frozen import dataclass
 from mprun.model.problem import ValuePath, name_nearest, tell_unknown
 from mprun.model.scalar import Scalar, name_value, spell_scalar
 from mprun.model.spec import LinkSpec, Plot

@@ -12,10 +12,10 @@ import heapq
 import math
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from mprun.inputs.traffic import expand
 from mprun.model import units
+from mprun.model.frozen import dataclass
 from mprun.model.path import FlowPaths, HostPair, NamedPath, PathEnd, search, steps_to
 from mprun.model.problem import Notes
 from mprun.model.span import find_spans

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, zip_longest
 from typing import Any
 
+from mprun.model.frozen import dataclass
 from mprun.model.problem import ValuePath
 from mprun.model.spec import Chance, Jitter
 

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mprun.inputs.keys.link import DirectionProperties
 from mprun.inputs.keys.profile import PROFILES
 from mprun.inputs.writer import spell_properties
+from mprun.model.frozen import dataclass
 
 
 @dataclass(frozen=True)

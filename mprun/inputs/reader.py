@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from yaml import YAMLError
@@ -19,6 +19,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.reader import ReaderError
 
 from mprun.inputs.older.lines import FileRole, is_older
+from mprun.model.frozen import dataclass
 from mprun.model.permission import NONE, Permissions
 from mprun.model.problem import InputError, InputProblem, ValuePath, find_nearest
 from mprun.model.scalar import PLAIN, QUOTED, REFUSED

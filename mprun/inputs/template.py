@@ -12,11 +12,11 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
+from mprun.model.frozen import dataclass
 from mprun.model.problem import list_names
 from mprun.model.scalar import Scalar
 

@@ -7,7 +7,7 @@ The nodes and links are written out, or a generator makes them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 
 from mprun.inputs.cross_check import check_links
@@ -23,6 +23,7 @@ from mprun.inputs.subnet import check_mtu, walk_mappings
 from mprun.inputs.switch import read_switches
 from mprun.machine.plugin import PluginProblem
 from mprun.model.address import mirror_text
+from mprun.model.frozen import dataclass
 from mprun.model.problem import ValuePath, list_names, name_nearest, tell_unknown
 from mprun.model.spec import (
     Addressing,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from mprun.inputs.keys.trace_file import RateTrace, TraceError
+from mprun.model.frozen import dataclass
 from mprun.model.problem import tell_unknown
 from mprun.model.units import DAY_NS, DELAY, LEAST_LINK_RATE, NS_PER_S, RATE, TIME, hold_rate, parse_loss, render_ratio
 

@@ -7,7 +7,7 @@ A repeated flow is one flow until `expand` makes a flow of each repetition.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from mprun.inputs.document import Document, Spread
@@ -16,6 +16,7 @@ from mprun.inputs.keys.file_model import check
 from mprun.inputs.keys.pairing import gather_hosts, pair_hosts
 from mprun.inputs.keys.traffic_entry import FlowEntry
 from mprun.machine.plugin import PluginProblem
+from mprun.model.frozen import dataclass
 from mprun.model.metric import TOTAL
 from mprun.model.problem import Notes, ValuePath, tell_unknown
 from mprun.model.spec import After, Flow

@@ -7,12 +7,12 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from mprun.errors import MachineError, SpecError
 from mprun.kernel.recipe import HERE, asked_options
+from mprun.model.frozen import dataclass
 
 AdditionKind = Literal["scheduler", "congestion", "coverage"]
 TEMPLATES = HERE / "template"

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
@@ -52,6 +52,7 @@ from mprun.kernel.symbols import FLAGS, has_symbols, keep_symbols
 from mprun.kernel.tree import NOT_NEEDED, put_files, read_source, scan
 from mprun.machine.cache import Progress, locked
 from mprun.machine.scratch import scratch
+from mprun.model.frozen import dataclass
 from mprun.safety import unchanged_program
 
 # The path on Debian. On other releases the linux-source package of 6.12 or later has another name. The second folder

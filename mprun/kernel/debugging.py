@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mprun.captures.pcapng import read_packet
 from mprun.engines.debugger import Debugger, find_gdb
@@ -16,6 +15,7 @@ from mprun.labs.steps import measured_by
 from mprun.machine.scratch import scratch
 from mprun.metrics.first_time import find_onset_ns
 from mprun.model.engine_name import DEFAULT_ENGINE
+from mprun.model.frozen import dataclass
 from mprun.model.permission import Consent
 from mprun.model.units import TIME, QuantityError
 from mprun.runs.repetition import first_difference, repeat

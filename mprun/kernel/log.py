@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from mprun.model.frozen import dataclass
 from mprun.safety.text import printable
 
 # syslog(2), by number, with the names of dmesg(1)

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from mprun.errors import MachineError
 from mprun.kernel.tree import read_source
+from mprun.model.frozen import dataclass
 
 PATCHES = Path(__file__).parent / "patches"
 

@@ -13,7 +13,6 @@ import json
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from mprun.errors import MachineError, SpecError
@@ -22,6 +21,7 @@ from mprun.kernel.recipe import C_SOURCES, FRAGMENT, GUEST, contents_of, guest_d
 from mprun.kernel.tree import KeptTree
 from mprun.machine import invoking_user
 from mprun.machine.cache import cache, locked
+from mprun.model.frozen import dataclass
 from mprun.safety import unchanged_program
 
 DEFAULT_NAME = "default"

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import Literal
 
 from mprun.agent.mptcp_event import spell_address
+from mprun.model.frozen import dataclass
 
 FieldKind = Literal["whole", "natural", "text"]
 FieldValue = int | str | None

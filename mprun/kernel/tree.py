@@ -16,9 +16,10 @@ import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
+from mprun.model.frozen import dataclass
 from mprun.safety.folder import open_regular
 
 # Folders and the endings of files in and below them that no build for this architecture reads. Leaving them out saves

@@ -7,13 +7,13 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from mprun.errors import MprunError, SpecError
 from mprun.inputs.json_schema import SCHEMAS, render
 from mprun.labs.definition import FILE, Lab, read_lab
 from mprun.machine.packaged import find_labs
+from mprun.model.frozen import dataclass
 from mprun.model.problem import tell_unknown
 from mprun.safety.folder import Folder
 

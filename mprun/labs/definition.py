@@ -8,7 +8,7 @@ they will measure what the claims name, in the same units. Nothing is run here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from mprun.inputs.document import Document
@@ -20,6 +20,7 @@ from mprun.inputs.reader import SUFFIXES, is_outside, read
 from mprun.labs.published_values import read_published
 from mprun.labs.study_figure import HERE, PUBLISHED, StudyFigure, check_figure, make_figure
 from mprun.model import metric
+from mprun.model.frozen import dataclass
 from mprun.model.metric import Metric, Metrics, Unit
 from mprun.model.problem import InputError, InputProblem, ValuePath, name_nearest
 from mprun.model.scalar import read_scalar, spell_scalar

@@ -10,7 +10,6 @@ runs are the same step, the newest counts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from mprun.compile import allocate, compile_plan
@@ -20,6 +19,7 @@ from mprun.labs.catalog import open_lab
 from mprun.labs.definition import FILE, Lab, Step, read_lab
 from mprun.labs.steps import find_by_digest, measured_by
 from mprun.metrics.claim_check import JudgedClaim, judge
+from mprun.model.frozen import dataclass
 from mprun.model.problem import name_nearest
 from mprun.runs import run_directory
 from mprun.runs.run_directory import RunDirectory

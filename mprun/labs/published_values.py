@@ -10,9 +10,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mprun.errors import SpecError
+from mprun.model.frozen import dataclass
 from mprun.model.metric import UNITS
 from mprun.model.units import PREFIXES
 from mprun.safety.folder import Folder

@@ -11,7 +11,6 @@ import contextlib
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +25,7 @@ from mprun.labs.study_figure import JudgedFigure, StudyFigure, judge_figure
 from mprun.machine.version import code_digest
 from mprun.metrics.claim_check import JudgedClaim, MeasuredRun, Swept, TableColumns, judge
 from mprun.metrics.lateness import find_exchange_allowance
+from mprun.model.frozen import dataclass
 from mprun.model.permission import NO_COMMANDS, Consent
 from mprun.model.problem import tell_unknown
 from mprun.model.run_summary import Summary

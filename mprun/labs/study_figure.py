@@ -7,12 +7,12 @@ A verdict is always computed from the runs. Only the reasons come from the file 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from mprun.inputs.keys.lab_definition import CheckEntry, FigureEntry
 from mprun.labs.published_values import PublishedValue, find_rows
 from mprun.metrics.claim_check import MeasuredRun, Swept, find_value
+from mprun.model.frozen import dataclass
 from mprun.model.metric import SYMBOLS, Unit
 from mprun.model.problem import ValuePath, name_nearest
 from mprun.model.units import format_measured

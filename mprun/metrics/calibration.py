@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 
 from mprun.metrics.readings import Readings
 from mprun.model.agent_report import Arrivals
 from mprun.model.correlation import burstiness, inflation
 from mprun.model.distribution import SHAPES
+from mprun.model.frozen import dataclass
 from mprun.model.network import Network
 from mprun.model.plan import Train
 from mprun.model.spec import Direction

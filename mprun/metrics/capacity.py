@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
+from mprun.model.frozen import dataclass
 from mprun.model.intent import AddressedFlow, FlowPath, Intent
 from mprun.model.network import Link
 from mprun.model.spec import Direction

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, Literal
 
 from mprun.metrics.statistics import CONFIDENCES, QUANTILES, bootstrap_interval, stdev, t_interval
+from mprun.model.frozen import dataclass
 from mprun.model.metric import SUFFIXES, SYMBOLS, UNITS
 from mprun.model.run_summary import KINDS, Kind, Summary, Symbol
 from mprun.model.scalar import spell_scalar

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from mprun.metrics.cells import CellRun, find_in_cells
 from mprun.metrics.lateness import Allowance
+from mprun.model.frozen import dataclass
 from mprun.model.metric import UNITS
 from mprun.model.problem import name_nearest
 from mprun.model.sweep_files import SweepCell

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from mprun.metrics.statistics import (
@@ -22,6 +21,7 @@ from mprun.metrics.statistics import (
     paired_ratio,
     ratio,
 )
+from mprun.model.frozen import dataclass
 from mprun.model.scalar import Scalar
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from mprun.metrics.observation import Host, PathManagerEvent, SocketState, Tuple4
+from mprun.model.frozen import dataclass
 from mprun.model.intent import FlowPath
 
 # Before an additional subflow exists, the connection has its handshake, the first data and its acknowledgement, and the

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from mprun.metrics.limitation import GOOD, LEAST_SAMPLES, LimitedFlow, Sample, S
 from mprun.metrics.observation import ENDS, Observation
 from mprun.metrics.readings import Readings, measured
 from mprun.metrics.series import FlowConnections
+from mprun.model.frozen import dataclass
 from mprun.model.metric import OF_CONNECTIONS
 from mprun.model.run_summary import MetricValue
 from mprun.model.units import NS_PER_S

@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 
 from mprun.captures.pcapng import CaptureContent
 from mprun.metrics.calibration import Calibration
 from mprun.metrics.observation import Observation
 from mprun.model.agent_report import AgentReport
+from mprun.model.frozen import dataclass
 from mprun.model.intent import Intent
 from mprun.model.metric import Metrics
 from mprun.model.spec import Expectation, Flow

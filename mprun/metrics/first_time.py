@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import partial
 
 from mprun.metrics.claim_check import MeasuredRun, TableColumns, select_rows
+from mprun.model.frozen import dataclass
 from mprun.model.metric import Unit
 from mprun.statements.claim import column_unit, split_table
 from mprun.statements.evaluation import evaluate

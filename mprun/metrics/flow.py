@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mprun.metrics.connection import find_connections, ports_towards
 from mprun.metrics.diagnosis import explain_refusal
@@ -18,6 +18,7 @@ from mprun.metrics.readings import Readings, join, measured
 from mprun.metrics.series import FlowConnections
 from mprun.metrics.subflow import count_reinjected, count_subflows
 from mprun.model.agent_report import Ended
+from mprun.model.frozen import dataclass
 from mprun.model.intent import AddressedFlow
 from mprun.model.metric import OF_TOTAL, TOTAL
 from mprun.model.units import TIME

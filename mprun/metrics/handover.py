@@ -15,13 +15,13 @@ lost. So the longest standstill alone does not show when the data flows again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from mprun.metrics.connection import Connection, addresses_at, goes_forward
 from mprun.metrics.diagnosis import STALE_LOSSES, explain_handover
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.observation import DataProgress
 from mprun.metrics.readings import Readings, measured
+from mprun.model.frozen import dataclass
 from mprun.model.intent import AddressedFlow, Intent
 from mprun.model.intent.failure import PathFailure, find_failures
 from mprun.model.spec import HostSpec

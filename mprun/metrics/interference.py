@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from mprun.model.frozen import dataclass
 from mprun.model.intent import AddressedFlow
 
 # The effect of each rule on the packets that it counts. The words follow the name of the middlebox.

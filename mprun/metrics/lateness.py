@@ -9,9 +9,9 @@ again while there is traffic.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mprun.model.agent_report import MachineLoad
+from mprun.model.frozen import dataclass
 from mprun.model.intent import FlowPath, Intent
 from mprun.model.network import Link
 from mprun.model.units import NS_PER_S

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from mprun.model.frozen import dataclass
 
 # With this efficiency, a connection used its best path as well as TCP does.
 GOOD = 0.9

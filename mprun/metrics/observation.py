@@ -6,10 +6,11 @@ The names of flows and links are not known here. `mprun.metrics.series` adds the
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
@@ -46,6 +47,7 @@ from mprun.metrics.processor import Processors
 from mprun.metrics.rows import ColumnKind, Rows, SampleSource
 from mprun.metrics.trace_event_tables import RecordedEvents
 from mprun.model.codec import PLAIN
+from mprun.model.frozen import dataclass
 from mprun.model.network import Link
 from mprun.workloads.tool import SocketSample
 
@@ -133,7 +135,7 @@ class PathManagerEvent(NamedTuple):
         return cast(Tuple4, (self.remote, self.remote_port, self.local, self.local_port))
 
 
-@dataclass
+@dataclasses.dataclass
 class Host:
     """The observed connections of a host.
 
@@ -178,7 +180,7 @@ class DataProgress:
     is_waiting: bool
 
 
-@dataclass
+@dataclasses.dataclass
 class Observation:
     """The content of a record.
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mprun.metrics.evidence import FlowOutputs
 from mprun.metrics.path_use import Uses, tell_paths
 from mprun.metrics.readings import Readings, join, measured
+from mprun.model.frozen import dataclass
 from mprun.model.intent import AddressedFlow, Intent
 from mprun.workloads import quic, quic_connection, quic_stack
 from mprun.workloads.qlog import ONE_RTT, QlogError, QlogEvent, QlogTrace, length_of, offset_of, read, to_ns

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from mprun.model.frozen import dataclass
 from mprun.model.metric import SYMBOLS, Unit
 from mprun.model.run_summary import MetricValue
 from mprun.workloads.tool import Table

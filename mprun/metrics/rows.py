@@ -7,8 +7,9 @@ Rows are packed as they come, because a long run has millions of samples.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from mprun.model.frozen import dataclass
 
 if TYPE_CHECKING:
     import polars

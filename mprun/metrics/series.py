@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mprun.metrics.connection import Connection
 from mprun.metrics.observation import ENDS, Host, Observation
 from mprun.metrics.rows import ColumnKind, Rows
 from mprun.model.agent_report import AgentReport
+from mprun.model.frozen import dataclass
 from mprun.model.intent import AddressedFlow
 from mprun.model.run_files import StepRecord
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mprun.metrics.capacity import LinkCrossing, cross, find_capacity
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.limitation import GOOD, LEAST_PART, LEAST_SAMPLES, PACKET_BYTES
 from mprun.metrics.readings import Readings
+from mprun.model.frozen import dataclass
 from mprun.model.intent import AddressedFlow, FlowPath
 from mprun.model.units import SIZE, TIME
 from mprun.workloads.tool import Portion, Result, tool_of

@@ -12,8 +12,9 @@ import functools
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from mprun.model.frozen import dataclass
 
 if TYPE_CHECKING:
     import numpy

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mprun.metrics import calibration
@@ -34,6 +33,7 @@ from mprun.metrics.readings import Readings, SummaryMetrics, join, join_tables, 
 from mprun.metrics.series import FlowConnections, tabulate
 from mprun.metrics.shortfall import explain_shortfall
 from mprun.metrics.trace_event_tables import tabulate_trace, warn_of_lost_events
+from mprun.model.frozen import dataclass
 from mprun.model.intent import AddressedFlow
 from mprun.model.run_summary import Summary
 from mprun.safety.text import make_printable

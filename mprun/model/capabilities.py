@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mprun.model import engine_paths
+from mprun.model.frozen import dataclass
 
 # The scheduler of a new namespace, and the only one in mainline Linux.
 DEFAULT_SCHEDULER = "default"

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from mprun.model.frozen import dataclass
 from mprun.model.spec import Distribution, Jitter
 
 

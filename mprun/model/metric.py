@@ -7,10 +7,11 @@ The tools define the metrics of flows (`METRICS` of a module in `mprun.workloads
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from mprun.model import units
+from mprun.model.frozen import dataclass
 from mprun.model.spec import Protocol
 from mprun.model.units import NS_PER_S, QuantityError
 

@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mprun.model.address import Address, InterfaceAddress, Subnet, family_of
+from mprun.model.frozen import dataclass
 from mprun.model.spec import HEADER_BYTES, Change, Controller, Direction, Family, Forwarding, NodeKind
 
 

@@ -9,9 +9,9 @@ two interfaces, each is a path, as each can have a subflow, and the name of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from mprun.model.frozen import dataclass
 from mprun.model.spec import FAMILIES, ExperimentSpec, Family, Flow, LinkSpec, Mptcp, TopologySpec
 
 NodeT = TypeVar("NodeT", bound=Hashable)

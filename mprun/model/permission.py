@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from mprun.model.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cached_property
 from typing import Any, Literal
 
 from mprun.errors import MprunError
 from mprun.model.codec import JsonProblem
+from mprun.model.frozen import dataclass
 from mprun.model.intent import Intent
 from mprun.model.intent.intent_file import CODEC, digest_of, write_intent
 from mprun.model.spec import FaultAction, Reseed

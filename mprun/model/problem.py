@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from mprun.errors import SpecError
+from mprun.model.frozen import dataclass
 from mprun.model.scalar import name_value
 
 ValuePath = tuple[str | int, ...]

@@ -7,10 +7,10 @@ The files have more keys, which are for people.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mprun.model.engine_name import EngineName
+from mprun.model.frozen import dataclass
 from mprun.model.scalar import Scalar
 
 

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal, localcontext
 
+from mprun.model.frozen import dataclass
 from mprun.model.scalar import Scalar, round_digits, spell_number
 
 # The least queue in packets and buffer in bytes, and the least time of a flow: smaller ones are faults of the files.

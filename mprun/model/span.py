@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from mprun.model.frozen import dataclass
 from mprun.model.spec import Flow
 
 

@@ -9,10 +9,11 @@ frame, no preamble). Sizes are bytes, and probabilities 0..1.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from mprun.model.discipline import DISCIPLINES, DisciplineName, OptionValue
+from mprun.model.frozen import dataclass
 from mprun.model.search_space import Search
 
 NodeKind = Literal["host", "router", "switch"]

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from mprun.model.codec import Codec
 from mprun.model.engine_name import EngineName
+from mprun.model.frozen import dataclass
 from mprun.model.run_files import Build
 from mprun.model.run_summary import Kind, Symbol
 from mprun.model.scalar import Scalar

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Literal
 
+from mprun.model.frozen import dataclass
 from mprun.model.spec import Queue, QueueUnit
 
 NS_PER_S = 1_000_000_000

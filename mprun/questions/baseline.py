@@ -7,10 +7,10 @@ Each line is `NAME = VALUE`. The values have all their digits, since a run repea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from mprun.errors import SpecError
+from mprun.model.frozen import dataclass
 from mprun.model.run_files import RunEnvironment
 from mprun.model.run_summary import Summary
 from mprun.model.units import format_measured

@@ -9,7 +9,7 @@ that cannot be tested, so it may need more builds if there are any.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +20,7 @@ from mprun.kernel.patch import UnfitTree
 from mprun.labs.steps import measured_by
 from mprun.metrics.claim_check import find_value
 from mprun.model.engine_name import EngineChoice
+from mprun.model.frozen import dataclass
 from mprun.model.metric import UNITS
 from mprun.model.permission import Consent, Permissions
 from mprun.model.run_summary import Summary

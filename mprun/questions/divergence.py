@@ -11,13 +11,14 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from mprun.captures.pcapng import CapturedFrame, read_frames, to_pcap
 from mprun.metrics.comparison import ComparedMetric
+from mprun.model.frozen import dataclass
 from mprun.model.trace_event_name import event_of
 from mprun.model.units import NS_PER_S
 from mprun.runs.run_directory import RunDirectory, reading

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from mprun.model.agent_report import AgentReport
+from mprun.model.frozen import dataclass
 from mprun.model.run_summary import Summary
 from mprun.questions.packet_choice import Packet
 

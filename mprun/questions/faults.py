@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +15,7 @@ from mprun.captures.dissection import dissect
 from mprun.compile import allocate, compile_plan
 from mprun.engines.agent_process import RunProgress
 from mprun.errors import RunError, SpecError
+from mprun.model.frozen import dataclass
 from mprun.model.permission import Consent
 from mprun.model.run_summary import Summary
 from mprun.model.spec import PacketFault

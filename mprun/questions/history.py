@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from mprun.errors import SpecError
 from mprun.machine.scratch import scratch
+from mprun.model.frozen import dataclass
 from mprun.questions.baseline import MOST_BYTES, SUFFIX, VALUE, BaselineDifference, compare, parse
 from mprun.questions.repository import Repository, open_repository
 from mprun.safety.folder import open_regular

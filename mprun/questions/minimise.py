@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from mprun.compile import allocate, compile_plan
@@ -16,6 +17,7 @@ from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.loading import load, read_plain
 from mprun.inputs.writer import spell_file
 from mprun.machine.scratch import scratch
+from mprun.model.frozen import dataclass
 from mprun.model.permission import Consent
 from mprun.model.run_summary import ExpectationVerdict, Summary
 from mprun.questions.bisect import judge_run
@@ -136,7 +138,7 @@ def digest_of(tree: ValueTree, folder: Path) -> str:
     return compile_plan(spec, allocate(spec)).digest
 
 
-@dataclass
+@dataclasses.dataclass
 class Oracle:
     """Decides by one run whether files still fail.
 

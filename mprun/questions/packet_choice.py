@@ -7,10 +7,11 @@ A packet is counted at the first host or router that it reaches, among all packe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
+from mprun.model.frozen import dataclass
 from mprun.model.intent import Intent
 from mprun.model.spec import Capture, ExperimentSpec, FaultAction, PacketFault
 

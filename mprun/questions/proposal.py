@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from mprun.errors import MachineError
+from mprun.model.frozen import dataclass
 from mprun.model.search_space import Choice, SearchAxis
 
 Point = tuple[float, ...]

@@ -18,12 +18,12 @@ import shutil
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from mprun.errors import MachineError, RunError, SpecError
 from mprun.machine import invoking_user
 from mprun.machine.cache import cache
+from mprun.model.frozen import dataclass
 from mprun.safety.folder import Folder, UnsafeError, open_regular
 
 # The time of one call of git. To list the commits of Linux that changed a file takes about a minute.

@@ -8,7 +8,7 @@ and the outcomes, so the same search finds its runs again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from mprun.compile import allocate
@@ -18,6 +18,7 @@ from mprun.inputs.search_point import CASE, MAIN, control_values, is_of_control
 from mprun.labs.steps import measured_by
 from mprun.machine.scratch import scratch
 from mprun.metrics.claim_check import MeasuredRun, find_value
+from mprun.model.frozen import dataclass
 from mprun.model.permission import Consent
 from mprun.model.scalar import Scalar, spell_values
 from mprun.model.search_space import Floors, Search

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from mprun.model.frozen import dataclass
 from mprun.model.run_summary import MetricValue
 from mprun.model.spec import Reseed
 from mprun.questions.bisect import judge_run

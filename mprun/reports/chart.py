@@ -10,7 +10,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import matplotlib as mpl
@@ -21,6 +21,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from mprun.model.frozen import dataclass
 from mprun.model.units import find_prefix
 from mprun.reports import figure
 from mprun.reports.figure import Chart, ChartAxis, Panel

@@ -8,10 +8,10 @@ style of a link's line shows its entry in the key.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from textwrap import wrap
 from typing import Literal
 
+from mprun.model.frozen import dataclass
 from mprun.model.spec import Addressing, Direction, Flow, Forwarding, LinkSpec, Middlebox, NodeKind, TopologySpec
 from mprun.model.units import TIME
 from mprun.model.wording import describe, say_changes

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from mprun.model.frozen import dataclass
 from mprun.model.metric import SUFFIXES
 from mprun.model.spec import Plot
 from mprun.safety.cell import write_rows

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from mprun.model.frozen import dataclass
 from mprun.reports.chart import COLUMN, WIDE, paint
 from mprun.reports.figure import Chart, ChartAxis, Panel, Series
 from mprun.reports.page import HistoryPage, HistoryRow, Picture, render

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
+from mprun.model.frozen import dataclass
 from mprun.model.spec import LinkSpec, TopologySpec
 
 # A run of equal nodes is cut if it is this long. This number of nodes is kept at each end.

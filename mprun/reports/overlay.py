@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy
 
 from mprun.inputs.keys.plot import FORMS
+from mprun.model.frozen import dataclass
 from mprun.model.spec import SeriesName
 from mprun.reports.figure import Chart, ChartForm, Mark, Panel, Series
 from mprun.reports.run_data import RunData

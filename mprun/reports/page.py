@@ -7,13 +7,13 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, Protocol
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from mprun.model.frozen import dataclass
 from mprun.reports import palette
 
 _SVG = re.compile(r"<svg\b.*</svg>", re.DOTALL)

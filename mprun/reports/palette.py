@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from mprun.model.frozen import dataclass
 from mprun.reports.drawing import Edge
 
 INK = "#1a1a1a"

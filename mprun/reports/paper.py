@@ -7,10 +7,10 @@ Each metric has one unit, which is in the head of its column (a sweep) or in a c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+from mprun.model.frozen import dataclass
 from mprun.model.run_summary import Summary
 from mprun.model.scalar import spell_scalar
 from mprun.model.sweep_files import Statistic, SweepSummary

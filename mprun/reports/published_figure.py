@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from textwrap import fill
 
 import polars as pl
 
 from mprun.metrics.statistics import t_interval
+from mprun.model.frozen import dataclass
 from mprun.model.metric import SYMBOLS
 from mprun.reports.figure import Chart, ChartAxis, Panel, Series
 from mprun.reports.palette import FLOW_TONES

@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from mprun.model.axis import read_number
+from mprun.model.frozen import dataclass
 from mprun.model.scalar import Scalar, spell_scalar
 from mprun.model.search_space import Choice, Search, SearchAxis
 from mprun.reports.figure import TIME, Chart, ChartAxis, Mark, Panel, Series

@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import polars as pl
 
 from mprun.errors import MprunError
+from mprun.model.frozen import dataclass
 from mprun.model.units import NS_PER_S
 from mprun.reports.figure import MOST_POINTS, TIME, Chart, ChartAxis, ChartForm, Mark, Panel, Series
 from mprun.reports.palette import FLOW_TONES, PATH_TONES

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +17,7 @@ import polars as pl
 
 from mprun.inputs.keys.plot import FORMS, TABLE_FORMS
 from mprun.kernel.trace_event_format import ENDS, HOST, TIME
+from mprun.model.frozen import dataclass
 from mprun.model.metric import SUFFIXES
 from mprun.model.spec import Plot, SeriesName
 from mprun.model.trace_event_name import event_of

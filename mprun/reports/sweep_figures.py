@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mprun.inputs.keys.plot import choose_form
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.axis import read_axis, read_number
+from mprun.model.frozen import dataclass
 from mprun.model.scalar import spell_scalar
 from mprun.model.spec import Plot
 from mprun.model.sweep_files import CellSummary

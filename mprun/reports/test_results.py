@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+from mprun.model.frozen import dataclass
 from mprun.model.run_summary import Summary
 from mprun.model.scalar import spell_values
 from mprun.model.sweep_files import SweepSummary

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from mprun.engines import capability, machine_mptcp
 from mprun.engines.agent_process import find_library, find_program, unshare_command
@@ -13,6 +12,7 @@ from mprun.errors import MachineError, SpecError
 from mprun.inputs import settings
 from mprun.kernel import build, store
 from mprun.machine.machine_kind import Surroundings
+from mprun.model.frozen import dataclass
 from mprun.runs import place
 from mprun.safety import landlock
 from mprun.workloads import https, iperf3, probe, tcpdump, tshark

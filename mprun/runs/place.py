@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import cast
 
 from mprun.engines.registry import ENGINES, Engine
@@ -14,6 +13,7 @@ from mprun.inputs.settings import configuration_path, configured_engine
 from mprun.kernel.store import DEFAULT_NAME, Kernel, is_current
 from mprun.machine.machine_kind import identify, refuse_other_systems
 from mprun.model.engine_name import DEFAULT_ENGINE, EngineChoice, EngineName
+from mprun.model.frozen import dataclass
 from mprun.model.permission import Consent
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec

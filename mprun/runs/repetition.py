@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from mprun.engines.agent_process import RunProgress
 from mprun.engines.debugger import Debugger
 from mprun.metrics.comparison import differing_values
 from mprun.model.engine_name import EngineChoice
+from mprun.model.frozen import dataclass
 from mprun.model.permission import Consent
 from mprun.model.run_summary import Summary
 from mprun.runs import runner

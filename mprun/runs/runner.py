@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from mprun.metrics.series import tabulate_changes
 from mprun.metrics.summary import Measured, measure
 from mprun.model.agent_report import AgentReport
 from mprun.model.capabilities import Capabilities
+from mprun.model.frozen import dataclass
 from mprun.model.intent import Intent
 from mprun.model.network import Network
 from mprun.model.permission import NO_COMMANDS, Consent

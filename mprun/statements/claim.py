@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from mprun.model.frozen import dataclass
 from mprun.model.metric import Unit
 from mprun.statements.expression import Expression, Reference, Segment
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 
+from mprun.model.frozen import dataclass
 from mprun.model.metric import Unit
 from mprun.statements.expression import (
     COMPARISONS,

@@ -14,9 +14,10 @@ import operator
 import re
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from mprun.model import units
+from mprun.model.frozen import dataclass
 from mprun.model.metric import Unit
 
 MOST_CHARACTERS = 2000

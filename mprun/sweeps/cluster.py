@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -20,6 +20,7 @@ from mprun.errors import MachineError, MprunError, RunError
 from mprun.kernel.store import find_kernel
 from mprun.machine.scratch import scratch
 from mprun.machine.version import code_digest
+from mprun.model.frozen import dataclass
 from mprun.safety.folder import Folder, UnsafeError
 from mprun.sweeps.worker import Job, RunOutcome, perform
 from mprun.workloads.tool import Program

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from mprun.engines.registry import ENGINES
 from mprun.errors import MprunError
+from mprun.model.frozen import dataclass
 from mprun.model.span import find_spans
 from mprun.runs import runner
 from mprun.runs.run_directory import RunDirectory, list_runs

@@ -10,13 +10,14 @@ import contextlib
 import platform
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from mprun.engines.registry import ENGINES
 from mprun.errors import Interrupted, MprunError, SpecError
 from mprun.model.engine_name import EngineChoice, EngineName
+from mprun.model.frozen import dataclass
 from mprun.model.permission import NO_COMMANDS, Consent
 from mprun.model.run_files import Build
 from mprun.model.sweep_files import FORMAT, Session, SweepCell, SweepRecord, SweepSummary

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from mprun.errors import MprunError, SpecError
@@ -23,6 +23,7 @@ from mprun.metrics.comparison import (
     unmatched,
 )
 from mprun.metrics.statistics import CONFIDENCE
+from mprun.model.frozen import dataclass
 from mprun.model.metric import Metric, find_metric, metrics_of
 from mprun.model.problem import name_nearest
 from mprun.model.scalar import spell_scalar

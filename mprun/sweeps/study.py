@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from mprun.compile.variation import derive_seed, draw
@@ -18,6 +18,7 @@ from mprun.inputs.matrix_cells import PLACES, CellValues
 from mprun.inputs.writer import write_experiment, write_topology
 from mprun.model.codec import PLAIN, canonical_json
 from mprun.model.engine_name import EngineChoice, EngineName
+from mprun.model.frozen import dataclass
 from mprun.model.scalar import Scalar, spell_scalar, spell_values
 from mprun.model.spec import Repeat, Spec
 from mprun.safety.text import slug

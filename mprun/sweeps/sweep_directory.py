@@ -30,13 +30,13 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mprun.errors import MprunError, RunError, SpecError
 from mprun.machine import invoking_user
 from mprun.model.codec import PLAIN
+from mprun.model.frozen import dataclass
 from mprun.model.scalar import spell_values
 from mprun.runs import run_directory
 from mprun.runs.run_directory import RunDirectory, make_frame, point, read_table, read_texts, read_value, write_page

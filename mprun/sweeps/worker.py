@@ -15,12 +15,13 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 from mprun.errors import MprunError, explain_machine
 from mprun.model.engine_name import EngineChoice
+from mprun.model.frozen import dataclass
 from mprun.model.permission import Consent
 from mprun.model.run_summary import Summary
 from mprun.model.scalar import Scalar

@@ -15,7 +15,7 @@ import csv
 import json
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
@@ -27,6 +27,7 @@ from mprun.inputs.keys.trace_file import TraceError
 from mprun.inputs.keys.traffic_entry import CongestionName, ConnectionEntry, PositiveTime
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
+from mprun.model.frozen import dataclass
 from mprun.model.metric import OF_CONNECTIONS, Metric, delays
 from mprun.model.plan import File, Process, Ready
 from mprun.model.problem import ValuePath, tell_unknown

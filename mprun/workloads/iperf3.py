@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Annotated, Any, Literal
 
@@ -20,6 +19,7 @@ from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
 from mprun.inputs.keys.file_model import refuse
 from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, OmitEntry, ServedEntry, Size
 from mprun.model.capabilities import Capabilities
+from mprun.model.frozen import dataclass
 from mprun.model.metric import OF_CONNECTIONS, Metric
 from mprun.model.plan import Process, Ready
 from mprun.model.problem import ValuePath

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from mprun.model.frozen import dataclass
 from mprun.model.sequence_space import Seen
 from mprun.safety.folder import parse_json
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
 from mprun.model import engine_paths
+from mprun.model.frozen import dataclass
 from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric, Metrics
 from mprun.model.path import NamedPath
 from mprun.model.plan import Process, Ready

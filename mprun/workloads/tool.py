@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
@@ -14,6 +14,7 @@ from mprun.errors import MachineError
 from mprun.machine.plugin import Collection, PluginProblem
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
+from mprun.model.frozen import dataclass
 from mprun.model.metric import OF_FLOWS, Better, Metric, Metrics, Unit, group_metrics
 from mprun.model.plan import TIMEOUT_NS, Process, Ready
 from mprun.model.spec import Flow

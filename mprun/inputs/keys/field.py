@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Annotated, Any
 
@@ -17,6 +16,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from mprun.inputs.keys.file_model import FileModel
 from mprun.model import units
+from mprun.model.frozen import dataclass
 from mprun.model.scalar import PRIVATE, name_value
 
 NAME_PATTERN = "^[a-zA-Z][a-zA-Z0-9_-]{0,31}$"

@@ -9,8 +9,7 @@ measure. The rates, the jitter and the losses of both satellites are assumptions
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from mprun.model.frozen import dataclass
 from mprun.model.spec import Chance, Direction, Jitter
 
 _MBIT = 1_000_000

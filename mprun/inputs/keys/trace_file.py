@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from mprun.model.frozen import dataclass
 from mprun.model.units import NS_PER_MS, NS_PER_S, TIME, QuantityError, hold_rate, parse_link_rate
 
 # More rates than a run may have changes.

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from yaml.nodes import MappingNode
 
 from mprun.inputs.older import experiment, topology
 from mprun.inputs.older.lines import FileRole, split
 from mprun.inputs.older.older_file import OlderFile
+from mprun.model.frozen import dataclass
 from mprun.model.problem import InputProblem
 
 

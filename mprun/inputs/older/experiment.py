@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from yaml.nodes import MappingNode, Node
 
 from mprun.inputs.older.lines import OlderEntry
 from mprun.inputs.older.older_file import NodeValue, OlderFile, with_unit
+from mprun.model.frozen import dataclass
 from mprun.model.problem import list_names
 
 _ON = {"1": True, "0": False}

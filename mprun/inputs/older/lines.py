@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from mprun.model.frozen import dataclass
 from mprun.model.problem import InputProblem
 
 # The role of a file. The older format has keys for each role.

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from mprun.model.frozen import dataclass
 
 _NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,18})?"
 _PERCENT = re.compile(rf"({_NUMBER})%?")

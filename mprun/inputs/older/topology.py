@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from yaml.nodes import MappingNode, Node
 
 from mprun.inputs.older import netem
 from mprun.inputs.older.lines import OlderEntry
 from mprun.inputs.older.older_file import NodeValue, OlderFile, exact, with_unit
+from mprun.model.frozen import dataclass
 
 _GENERATORS = {"MultiIf": "multi-path", "MultiIfMultiClient": "multi-client"}
 _CANNOT = {"ECMPLike": "write its nodes and links as a YAML topology, see 'mprun new --topology graph'"}

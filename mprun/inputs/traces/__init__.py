@@ -7,8 +7,9 @@ no file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from mprun.model.frozen import dataclass
 
 FOLDER = Path(__file__).parent
 

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import gdb
 
 from mprun.kernel.gdb.structure import address_of, entries, text, variable
+from mprun.model.frozen import dataclass
 
 IFF_UP = 1
 

@@ -9,13 +9,13 @@ hardware watchpoint stops at each change of the clock.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import gdb
 
 from mprun.kernel.gdb import clock
 from mprun.kernel.gdb.headers import network_bytes
 from mprun.kernel.gdb.structure import text
+from mprun.model.frozen import dataclass
 
 TICK_NS = 10_000_000
 # The functions that pass a packet to a capture: with a shared ring, and without one.

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Any
 
 from mprun.kernel.selftests.known import Known, find_known
 from mprun.kernel.selftests.script_run import ScriptResult
 from mprun.kernel.selftests.tap import TapResult
+from mprun.model.frozen import dataclass
 
 # The state of a subtest that a kernel's tests do not have.
 ABSENT = "absent"

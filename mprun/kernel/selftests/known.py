@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import yaml
 
 from mprun.errors import MachineError, SpecError
+from mprun.model.frozen import dataclass
 
 LIST = Path(__file__).parent / "known.yaml"
 _FORM = "write entries as in '- {script: diag, subtest: NAME, reason: WHY}'"

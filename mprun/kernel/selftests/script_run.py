@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from mprun.engines.agent_process import ENVIRONMENT
@@ -16,6 +15,7 @@ from mprun.kernel.selftests import tap
 from mprun.kernel.selftests.test_source import GUEST, Script
 from mprun.kernel.store import Kernel
 from mprun.model import engine_paths
+from mprun.model.frozen import dataclass
 
 # The order of starts: the longest scripts first, so that concurrent scripts end at about the same time.
 DEFAULT_SCRIPTS = (

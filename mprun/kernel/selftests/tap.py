@@ -7,8 +7,9 @@ Source: Documentation/dev-tools/ktap.rst of the kernel, and `mptcp_lib_result_pr
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
+
+from mprun.model.frozen import dataclass
 
 TapResult = Literal["passed", "failed", "skipped"]
 

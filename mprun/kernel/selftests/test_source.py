@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from mprun.errors import MachineError, RunError
@@ -21,6 +21,7 @@ from mprun.kernel import build, store
 from mprun.machine.cache import Progress, cache, locked
 from mprun.machine.scratch import scratch
 from mprun.model import engine_paths
+from mprun.model.frozen import dataclass
 
 GUEST = Path(__file__).parent / "guest"
 SELFTESTS = Path("tools/testing/selftests")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from mprun.labs.course.first_page import Facts, LabFacts, write_readme
 from mprun.labs.course.handout import draw_handout
 from mprun.labs.definition import Lab
 from mprun.machine.scratch import scratch
+from mprun.model.frozen import dataclass
 from mprun.safety.folder import Folder
 
 README, HANDOUT, LABS, SCHEMA_FOLDER, SUMS = "README.md", "handout.html", "labs", "schemas", "SHA256SUMS"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from mprun.model.frozen import dataclass
 
 # The address of mprun's sources is the teacher's choice: a class may use a copy in its own network.
 INSTALL = (

@@ -8,11 +8,11 @@ look. Its script makes the letters of a page smaller until the text fits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from textwrap import wrap
 from typing import ClassVar
 
 from mprun.labs.course.first_page import CHECK, INSTALL, LOOK, WORDS, Facts
+from mprun.model.frozen import dataclass
 from mprun.reports.page import render
 
 # The letters of a command in one line of the printed page.

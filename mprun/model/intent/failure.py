@@ -7,8 +7,8 @@ Failures follow from the intent. So one rule decides which data is watched durin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from mprun.model.frozen import dataclass
 from mprun.model.intent.values import AddressedFlow, Intent
 from mprun.model.spec import AddressChange, Chance, Change, LinkChange
 

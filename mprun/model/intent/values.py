@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from mprun.model.frozen import dataclass
 from mprun.model.network import Link, Node, Switch
 from mprun.model.spec import (
     Capture,

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from mprun.errors import MprunError
+from mprun.model.frozen import dataclass
 from mprun.model.run_summary import MetricValue, Summary
 from mprun.model.scalar import Scalar
 from mprun.model.sweep_files import SweepSummary

@@ -7,12 +7,14 @@ A name is a field of each run (FIELDS), a parameter, or a metric. Of equal names
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from mprun.errors import SpecError
+from mprun.model.frozen import dataclass
 from mprun.model.metric import UNITS, Unit
 from mprun.model.problem import list_names, name_nearest
 from mprun.model.run_summary import MetricValue
@@ -92,7 +94,7 @@ class Listing:
     damage: tuple[str, ...] = ()
 
 
-@dataclass
+@dataclasses.dataclass
 class _Listed:
     """The values of all runs by name. `lacking`: what to add to a message about an unknown name."""
 

@@ -14,12 +14,12 @@ import json
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from mprun.errors import MachineError, SpecError
 from mprun.machine import invoking_user
 from mprun.machine.cache import Progress, cache, locked
+from mprun.model.frozen import dataclass
 from mprun.safety import unchanged_program
 from mprun.workloads.built import PROGRAMS, cargo, gcc
 from mprun.workloads.built.source import FACTS, CRecipe, Recipe

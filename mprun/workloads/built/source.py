@@ -6,9 +6,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from mprun.model.frozen import dataclass
 from mprun.safety.unchanged_program import digest_files
 
 HERE = Path(__file__).parent

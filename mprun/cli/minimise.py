@@ -46,7 +46,8 @@ def command(name: str, target: Path, fail_if: str | None, budget: int, runs: opt
     run = find_exact_run(runs.parent, name)
     options.refuse_existing(target)
     statement = read_statement(fail_if)
-    place = choose_place("virtual", runs.kernel or find_kernel(run.environment()))
+    kernel = runs.kernel or find_kernel(run.environment())
+    place = choose_place("virtual", kernel)
 
     def tell(failure: RunFailure | None) -> None:
         click.echo(f"keeps: {plain(failure.text if failure else fail_if)}", err=True)
@@ -69,7 +70,9 @@ def command(name: str, target: Path, fail_if: str | None, budget: int, runs: opt
         for path in paths:
             click.echo(f"\n{path}")
             click.echo("".join(f"  {plain(line)}\n" for line in path.read_text().splitlines()), nl=False)
-        click.echo(f"\nagain: mprun -t {paths[0].with_suffix('')} -x {paths[1].with_suffix('')}")
+        click.echo(
+            f"\nagain: mprun -t {paths[0].with_suffix('')} -x {paths[1].with_suffix('')}{options.spell_kernel(kernel)}"
+        )
     if not done.is_whole:
         click.echo(f"stopped after {budget} runs: the files may become smaller with a larger --budget", err=True)
     sys.exit(0 if done.is_whole else 1)

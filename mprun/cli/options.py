@@ -450,6 +450,13 @@ def spell_path(path: Path) -> str:
     return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
 
 
+def spell_kernel(name: str) -> str:
+    """Return the option of a command that runs files on a kernel; empty for the default one."""
+    from mprun.kernel.store import DEFAULT_NAME
+
+    return "" if name in ("", DEFAULT_NAME) else f" --kernel {name}"
+
+
 def wrap(text: str, first: str, rest: str | None = None) -> str:
     """Return text in lines of the terminal's width. first: before the first line; rest: before the others."""
     import textwrap

@@ -72,7 +72,7 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
     if as_json:
         _emit(search, found, growing.directory, written)
     else:
-        _show(search, found, growing.directory, written, took_s)
+        _show(search, found, growing.directory, written, runs.kernel, took_s)
     sys.exit(1 if found.worst else 0)
 
 
@@ -104,7 +104,14 @@ def _write(
     return written
 
 
-def _show(search: Search, found: SearchResult, sweep: SweepDirectory, files: tuple[Path, ...], took_s: float) -> None:
+def _show(
+    search: Search,
+    found: SearchResult,
+    sweep: SweepDirectory,
+    files: tuple[Path, ...],
+    kernel: str,
+    took_s: float,
+) -> None:
     from mprun.cli.terminal_table import show_table
     from mprun.questions.search import spell_edges
 
@@ -126,7 +133,7 @@ def _show(search: Search, found: SearchResult, sweep: SweepDirectory, files: tup
         rows = list(spell_edges(search, found))
         show_table([(f"  {name}", value, told) for name, value, told in rows], [[""] * len(rows)], 3)
         names = [str(path.with_suffix("")) for path in files]
-        click.echo(f"again: mprun -t {names[0]} -x {names[1]}")
+        click.echo(f"again: mprun -t {names[0]} -x {names[1]}{options.spell_kernel(kernel)}")
     click.echo(f"map and figure: {options.spell_path(sweep.path)}/tables/search.parquet, search.svg")
 
 

@@ -60,6 +60,8 @@ def check_names(search: Search, parameters: Collection[str], links: Collection[s
     names: list[tuple[str, ...]] = [("search", "vary", axis.name) for axis in search.axes]
     names += [("search", "control", control, name) for control, changes in search.controls.items() for name in changes]
     for *path, name in names:
+        if path[1] == "control" and name == "kernel":
+            continue
         if message := _find_name_problem(name, parameters, links):
             document.refuse((*path, name), message)
 
@@ -67,7 +69,7 @@ def check_names(search: Search, parameters: Collection[str], links: Collection[s
 def _find_name_problem(name: str, parameters: Collection[str], links: Collection[str] | None) -> str | None:
     link, dot, prop = name.rpartition(".")
     if name in PLACES:
-        return f"a search does not vary the {name}: give it on the command line"
+        return f"a search does not vary the {name}: give it on the command line, or a kernel to a control"
     if not dot:
         return None if name in parameters else tell_unknown("parameter", name, parameters)
     if prop not in PROPERTIES:

@@ -11,10 +11,11 @@ import pytest
 
 from mprun.inputs.keys.search import read_axis
 from mprun.inputs.loading import load_search
+from mprun.inputs.search_point import control_values
 from mprun.model.problem import InputError
 from mprun.model.search_space import Choice, NumberAxis
 from mprun.questions.proposal import Boundary, Point, Stage, explore
-from mprun.questions.search import find_below_floor
+from mprun.questions.search import cells_of, find_below_floor
 from mprun.statements.evaluation import find_margin
 from mprun.statements.expression import Reference, UnknownName, Value, parse
 
@@ -180,6 +181,15 @@ def test_the_values_of_a_point_are_those_of_its_files(tmp_path: Path) -> None:
 def test_faults_of_a_search_name_their_place(tmp_path: Path, old: str, new: str, told: str) -> None:
     with pytest.raises(InputError, match=told):
         load_search(*files(tmp_path, EXPERIMENT.replace(old, new)))
+
+
+def test_a_control_runs_on_the_kernel_that_it_names(tmp_path: Path) -> None:
+    text = EXPERIMENT.replace("{protocol: tcp}}", "{kernel: earlier}}")
+    loaded, load_at = load_search(*files(tmp_path, text))
+    assert loaded.spec.experiment.search is not None
+    values = control_values(loaded.spec.experiment.search, "tcp", {"path1.rate": "3mbit", "protocol": "mptcp"})
+    cells = cells_of([loaded, load_at(values)], "mine")
+    assert [cell.kernel for cell in cells] == ["mine", "earlier"]
 
 
 @pytest.mark.parametrize(

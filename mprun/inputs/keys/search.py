@@ -76,8 +76,9 @@ class SearchEntry(FileModel):
     )
     control: Controls = Field(
         description="Runs at the same point that show that the conditions are not the cause: by name, the parameters "
-        "and properties of links that they change. The name of an axis as value stands for the value of this axis.",
-        examples=[{"tcp": {"mptcp": False}}],
+        "and properties of links that they change, or the kernel that runs them. The name of an axis as value stands "
+        "for the value of this axis.",
+        examples=[{"tcp": {"mptcp": False}, "old": {"kernel": "default"}}],
     )
     floors: FloorsEntry | None = Field(None, description="Conditions below which no run is made.")
 

@@ -1,37 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file with which a user configures mprun for all runs on a machine: `config.yaml`.
+"""Find and read the user's configuration. It belongs to the user: no file of an experiment can name or replace it.
 
-`mprun.inputs.settings` knows its place. It belongs to the user: no file of an experiment can name or replace it.
+The file is `mprun/config.yaml` in $XDG_CONFIG_HOME, by default `~/.config` (XDG Base Directory Specification).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pydantic import Field
+from mprun.errors import MachineError
+from mprun.machine.cache import find_base
+from mprun.model.engine_name import EngineName
 
-from mprun.inputs.document import Document
-from mprun.inputs.keys.field import FileVersion
-from mprun.inputs.keys.file_model import FileModel, check
-from mprun.inputs.parameter import FileParameters
-from mprun.inputs.reader import read
-from mprun.model.engine_name import DEFAULT_ENGINE, EngineName
-from mprun.model.problem import InputError
+if TYPE_CHECKING:
+    from mprun.inputs.keys.configuration import ConfigurationFile
 
 
-class ConfigurationFile(FileModel):
-    """The user's settings for all runs on a machine."""
+def configuration_path() -> Path | None:
+    """Return the path of the configuration, which need not exist; None for a user without a home directory."""
+    try:
+        return find_base("XDG_CONFIG_HOME", ".config") / "mprun" / "config.yaml"
+    except MachineError:
+        return None
 
-    version: FileVersion = Field(description="The version of this format.", examples=[1])
-    engine: EngineName = Field(
-        DEFAULT_ENGINE,
-        description="The engine of a run that names none: what `--engine auto` means.",
-        examples=["real"],
-    )
+
+def configured_engine() -> EngineName | None:
+    """Return the engine in the configuration; None without a configuration. Raises SpecError for a faulty one."""
+    path = configuration_path()
+    return None if path is None or not path.exists() else read_configuration(path).engine
 
 
 def read_configuration(path: Path) -> ConfigurationFile:
     """Read the configuration in a file. Raises InputError with every problem, each with the file and its line."""
+    # these imports take time, and few users have a configuration
+    from mprun.inputs.document import Document
+    from mprun.inputs.keys.configuration import ConfigurationFile
+    from mprun.inputs.keys.file_model import check
+    from mprun.inputs.parameter import FileParameters
+    from mprun.inputs.reader import read
+    from mprun.model.problem import InputError
+
     document = Document(read(path, "experiment"))
     values = document.plain(FileParameters(document.parameters()))
     file = None if values is None else check(ConfigurationFile, values, document)

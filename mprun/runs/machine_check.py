@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from mprun.engines import capability, machine_mptcp
 from mprun.engines.agent_process import find_library, find_program, unshare_command
 from mprun.errors import MachineError, SpecError
-from mprun.inputs import settings
+from mprun.inputs import user_configuration
 from mprun.kernel import build, store
 from mprun.machine.machine_kind import Surroundings
 from mprun.model.frozen import dataclass
@@ -99,9 +99,9 @@ def _all_checks(here: Surroundings) -> Iterator[MachineCheck]:
 
 def _configuration() -> Iterator[MachineCheck]:
     """Check the user's own configuration, if it exists."""
-    path = settings.configuration_path()
+    path = user_configuration.configuration_path()
     try:
-        engine = settings.configured_engine()
+        engine = user_configuration.configured_engine()
     except SpecError as error:
         yield MachineCheck("configuration", "--engine auto", False, error.problems[0], f"correct or remove {path}")
         return

@@ -9,7 +9,7 @@ from typing import cast
 
 from mprun.engines.registry import ENGINES, Engine
 from mprun.errors import MachineError, SpecError
-from mprun.inputs.settings import configuration_path, configured_engine
+from mprun.inputs.user_configuration import configuration_path, configured_engine
 from mprun.kernel.store import DEFAULT_NAME, Kernel, is_current
 from mprun.machine.machine_kind import identify, refuse_other_systems
 from mprun.model.engine_name import DEFAULT_ENGINE, EngineChoice, EngineName

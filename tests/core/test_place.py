@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from mprun.cli import group
 from mprun.errors import MachineError, MprunError, SpecError
-from mprun.inputs import settings
+from mprun.inputs import user_configuration
 from mprun.inputs.loading import load
 from mprun.model.engine_name import EngineChoice, EngineName
 from mprun.model.permission import Consent
@@ -78,7 +78,7 @@ def test_the_configuration_is_what_auto_means(configure: Write) -> None:
         with pytest.raises(MachineError, match="no experiment kernel"):
             choose_place(wanted, kernel)
     configure("version: 1\n")
-    assert settings.configured_engine() == "virtual"
+    assert user_configuration.configured_engine() == "virtual"
 
 
 @pytest.mark.parametrize(

@@ -89,13 +89,7 @@ REMOVED_OPTIONS: Mapping[str, str] = {
 }
 
 # Words that other tools have for a command.
-_MEANT: Mapping[str, str] = {
-    "list": "runs list",
-    "ls": "runs list",
-    "init": "new",
-    "rm": "runs rm",
-    "check": "validate",
-}
+_MEANT = {"list": "runs list", "ls": "runs list", "rm": "runs rm", "init": "new", "check": "validate"}
 
 # The delay after which an ignored signal is sent again.
 AGAIN_S = 0.02

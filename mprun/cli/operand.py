@@ -47,11 +47,11 @@ def find_run(parent: Path, name: str) -> RunDirectory:
     """Return a run by any of its names, or the newest run of a lab's step. Raises SpecError."""
     from mprun.runs import run_directory
 
-    if "=" in name:
-        return _find_with(parent, name)
     try:
         return _tell(parent, name, run_directory.find(parent, name))
     except SpecError:
+        if _has_values(name):
+            return _find_with(parent, name)
         if step := _find_step(parent, name):
             return step[0]
         raise
@@ -76,17 +76,22 @@ def open_operands(parent: Path, names: Sequence[str]) -> Iterator[list[Operand]]
 def _find(parent: Path, name: str) -> Operand:
     from mprun.sweeps import sweep_directory
 
-    if "=" in name:
-        run = _find_with(parent, name)
-        return Operand(run, str(run.path))
     try:
         found = _tell(parent, name, sweep_directory.find_either(parent, name))
     except SpecError:
+        if _has_values(name):
+            run = _find_with(parent, name)
+            return Operand(run, str(run.path))
         step = _find_step(parent, name)
         if step is None:
             raise
         return Operand(step[0], str(step[0].path), step[1])
     return Operand(found, str(found.path))
+
+
+def _has_values(name: str) -> bool:
+    """Return True for values of parameters. The folder of a cell also has `=`, but as a part of a path."""
+    return "=" in name and "/" not in name
 
 
 def _find_with(parent: Path, text: str) -> RunDirectory:

@@ -44,6 +44,7 @@ def command(
 ) -> None:
     """Run an experiment on a topology and write all results to runs/latest."""
     from mprun.cli.show_run import show_summary
+    from mprun.model.run_files import LABEL
     from mprun.runs import runner
     from mprun.runs.place import choose_place_of
 
@@ -54,9 +55,9 @@ def command(
         if loaded.spec.experiment.repeat.most > 1:
             click.echo("note: this is one run; `mprun sweep` repeats it as the file asks", err=True)
     inputs = runner.read_inputs(loaded.sources)
-    if label and "label" in loaded.parameters:
+    if label and LABEL in loaded.parameters:
         raise click.UsageError("--label conflicts with the parameter 'label' of the files: rename the parameter")
-    values = {**loaded.parameters, **({"label": label} if label else {})}
+    values = {**loaded.parameters, **({LABEL: label} if label else {})}
     request = runner.RunRequest(loaded.spec, place, loaded.warnings, inputs, shell, runs.consent, values)
     with Bar(quiet=shell is not None) as bar:
         run, summary = runner.run_request(request, runs.parent, bar.show)

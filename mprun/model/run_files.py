@@ -13,6 +13,9 @@ from mprun.model.engine_name import EngineName
 from mprun.model.frozen import dataclass
 from mprun.model.scalar import Scalar
 
+# The parameter that holds the label of a run.
+LABEL = "label"
+
 
 class Build(NamedTuple):
     """A kernel. Only a kernel that mprun built has a digest, a name and a source."""

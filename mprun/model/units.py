@@ -146,10 +146,9 @@ def _split(kind: Quantity, value: object) -> tuple[int, int, str]:
 
 def _bare(kind: Quantity, number: str) -> str:
     number = number.lstrip("-")
-    base, most = next(iter(kind.units)), kind.maximum or math.inf
-    if kind.minimum <= float(number) <= most < float(number) * kind.units[kind.bare[0]]:
-        # too large in the usual unit, so it is in the smallest one, as in 3e7 for 30 Mbit/s
-        return f"a bare number has no unit: write '{kind.render(int(number)) if number.isdigit() else number + base}'"
+    if "mbit" in kind.bare and number.isdigit() and int(number) <= (kind.maximum or 0) < int(number) * 1_000_000:
+        # too large in Mbit/s, so it is in bit/s, as in 3e7
+        return f"a bare number has no unit: write '{kind.render(int(number))}'"
     offers = [number + unit for unit in kind.bare] if float(number) or not kind.minimum else [kind.example]
     if kind.units == {"%": 1} and 0 < float(number) < 1:
         offers.append(f"{float(number) * 100:g}%")

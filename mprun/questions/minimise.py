@@ -19,6 +19,7 @@ from mprun.inputs.writer import spell_file
 from mprun.machine.scratch import scratch
 from mprun.model.frozen import dataclass
 from mprun.model.permission import Consent
+from mprun.model.run_files import LABEL
 from mprun.model.run_summary import ExpectationVerdict, Summary
 from mprun.questions.bisect import judge_run
 from mprun.questions.reduction import ValueTree, reduce
@@ -108,7 +109,7 @@ def read_files(run: RunDirectory, work: Path, consent: Consent) -> ValueTree:
         folder.write_bytes(inside, run.folder.read_bytes(name))
     environment = run.environment()
     seed = run.plan().seed
-    parameters = {name: str(value) for name, value in environment.parameters.items()}
+    parameters = {name: str(value) for name, value in environment.parameters.items() if name != LABEL}
     own = [name for name in run.inputs() if name not in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT)]
     tree = None
     for pair in itertools.permutations(own, 2) if len(own) == 2 else ():

@@ -92,8 +92,8 @@ def choose_metrics(cells: Sequence[CellSummary], wanted: Sequence[str] = ()) -> 
 
 # The metrics that tell most of a run, the most telling first. A name may have further parts, as in `share.path0`.
 MAIN = (
-    *("goodput", "delay.mean", "completion.mean", "startup", "stall.time", "first_byte.mean", "time", "share"),
-    *("subflows", "handover.gap", "loss", "fairness", "rtt", "efficiency.best", "retransmits"),
+    *("goodput", "delay.mean", "completion.mean", "startup", "stall.time", "first_byte.mean", "time"),
+    *("subflows", "share", "handover.gap", "loss", "fairness", "rtt", "efficiency.best", "retransmits"),
 )
 MOST_MAIN = 5
 # Metrics that explain others, and that a first look leaves out.
@@ -119,10 +119,12 @@ def choose_main(metrics: Sequence[str], expected: Collection[str], own: Collecti
 
     chosen: list[str] = []
     others = [name for name in metrics if name not in expected]
-    for _, alike in groupby(sorted(others, key=rank), rank):
+    for number, alike in groupby(sorted(others, key=rank), rank):
+        # the number of subflows comes with their shares
+        most = MOST_MAIN + (MAIN[number : number + 1] == ("share",))
         some = [name for name in alike if rank(name) < len(MAIN)]
         # all shares or none: one of two would mislead
-        if len(chosen) + len(some) <= MOST_MAIN or not chosen:
+        if len(chosen) + len(some) <= most or not chosen:
             chosen += some[:MOST_MAIN]
     shown = {*expected, *chosen}
     return [name for name in metrics if name in shown] or list(metrics[:MOST_MAIN])

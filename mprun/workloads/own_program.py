@@ -40,8 +40,8 @@ ProgramEnvironment = Annotated[dict[Variable, str], Field(max_length=MOST_VARIAB
 
 FILES: Any = Field(
     [],
-    description="Files and folders that the programs need, relative to this file. They are copied into the run. "
-    "The programs start in a folder with copies of them, `{inputs}`.",
+    description="Files and folders that the programs need, relative to this file. They are copied into the run, "
+    "each without the folders before its name. The programs start in a folder with copies of them, `{inputs}`.",
     examples=[["client.py", "data"]],
 )
 BUILD: Any = Field(

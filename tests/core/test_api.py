@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of `import mprun` for notebooks and programs."""
+"""The functions of `import mprun` for notebooks and programs, and the output of `mprun show` for the same run."""
 
 from __future__ import annotations
 
 import inspect
+import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import mprun
+from mprun.cli import group
 from mprun.errors import SpecError
 from tests.hostile import RUN, make_sweep
 from tests.scenes import ONE_PATH
@@ -41,3 +45,13 @@ def test_tables_have_one_form_in_runs_and_sweeps(tmp_path: Path) -> None:
             assert found.table(name).collect().equals(found.tables[name].collect())
         with pytest.raises(SpecError, match="table 'nothing'"):
             found.table("nothing")
+
+
+def test_a_bound_of_a_metric_without_a_value_has_its_unit(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(RUN, tmp_path / RUN.name))
+    summary = json.loads((folder / "summary.json").read_text())
+    del summary["metrics"]["bulk.goodput"]
+    verdict = {"metric": "bulk.goodput", "minimum": 3e7, "maximum": None, "equals": None, "value": None, "held": False}
+    (folder / "summary.json").write_text(json.dumps({**summary, "expectations": [verdict]}))
+    shown = CliRunner().invoke(group, ["show", str(folder)], catch_exceptions=False).stdout
+    assert re.search(r"bulk\.goodput +not measured +✗ ≥ 30\.00 Mbit/s\n", shown)

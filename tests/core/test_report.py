@@ -604,6 +604,8 @@ def test_main_metrics_of_a_run() -> None:
     many = [f"flow{n}.goodput" for n in range(9)]
     assert choose_main([*many, "total.goodput"], []) == many[:5]
     assert choose_main(["a.odd", "b.odd"], []) == ["a.odd", "b.odd"]
+    four = ["bulk.goodput", "bulk.subflows", *(f"bulk.share.path{n}" for n in range(4)), "path0.rtt"]
+    assert choose_main(four, []) == four[:6]
 
 
 def test_a_single_request_has_one_delay() -> None:

@@ -93,14 +93,14 @@ def _spell_filled(
 ) -> dict[str, object] | None:
     """Return the values with text in place of numbers that are refused as no text; None without such numbers."""
     texts = [_locate(model, one["loc"])[0] for one in error.errors(include_url=False) if one["type"] == "string_type"]
-    spelled = deepcopy(dict(values))
+    filled = [path for path in texts if notes.is_filled((*position, *path))]
+    spelled = deepcopy(dict(values)) if filled else {}
     found = False
-    for path in texts:
+    for path in filled:
         holder: Any = spelled
         for element in path[:-1]:
             holder = holder[element]
-        value = holder[path[-1]]
-        if notes.is_filled((*position, *path)) and isinstance(value, int | float) and math.isfinite(value):
+        if isinstance(value := holder[path[-1]], int | float) and math.isfinite(value):
             holder[path[-1]] = spell_scalar(value)
             found = True
     return spelled if found else None

@@ -17,6 +17,7 @@ from mprun.errors import SpecError
 from mprun.model.frozen import dataclass
 from mprun.model.metric import UNITS, Unit
 from mprun.model.problem import list_names, name_nearest
+from mprun.model.run_files import LABEL
 from mprun.model.run_summary import MetricValue
 from mprun.model.scalar import Scalar, spell_scalar
 from mprun.model.units import format_measured
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 ListCell = Scalar | MetricValue
 ColumnValues = Mapping[int, ListCell]
 
-# The parameter that holds the label of a run.
-LABEL = "label"
 # The most parameters that a list shows if nobody has chosen columns.
 MOST_DIFFERING = 4
 

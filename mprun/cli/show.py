@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from mprun.model.run_summary import Summary
     from mprun.sweeps.sweep_directory import SweepDirectory
 
+# The files of an unfinished run that are named.
+MOST_LEFT = 20
+
 
 @click.command("show")
 @click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
@@ -77,7 +80,7 @@ def command(
 def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_all: bool, as_json: bool) -> None:
     if isinstance(found, RunDirectory):
         options.refuse_confidence(confidence)
-        summary = found.summary()
+        summary = _read_summary(found)
         if as_json:
             emit({"directory": str(found.path), **summary.to_json()})
             return
@@ -102,6 +105,21 @@ def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_a
             click.echo(text)
 
 
+def _read_summary(run: RunDirectory) -> Summary:
+    """Return the summary of a run. The error for a run that ended early names what it left."""
+    from mprun.errors import MprunError
+    from mprun.model.units import format_measured
+
+    try:
+        return run.summary()
+    except MprunError as error:
+        if run.has("summary.json"):
+            raise
+        names = [*run.left_files(), *run.folder.find("logs/*.out")]
+        left = [f"{name} ({format_measured(size, 'byte')})" for name in names if (size := run.folder.size(name))]
+        raise MprunError(f"{error}; it left {', '.join(left[:MOST_LEFT]) or 'no captures and no outputs'}") from None
+
+
 def _show_figures(run: RunDirectory, summary: Summary) -> Summary:
     """Print the figures of a run's report with a line for each series.
 
@@ -112,7 +130,7 @@ def _show_figures(run: RunDirectory, summary: Summary) -> Summary:
     from mprun.inputs.traffic import owned_metrics
     from mprun.reports.run_figures import draw_run
     from mprun.reports.run_page import gather
-    from mprun.reports.text_chart import to_text
+    from mprun.reports.text_chart import list_marks, to_text
 
     try:
         spec = load(*run.resolved_inputs).spec
@@ -121,8 +139,11 @@ def _show_figures(run: RunDirectory, summary: Summary) -> Summary:
         return summary
     evidence = gather(run, spec, run.plan().intent, summary)
     width = options.terminal_width()
-    for chart in draw_run(evidence, spec.experiment.plots):
+    charts = list(draw_run(evidence, spec.experiment.plots))
+    for chart in charts:
         for line in to_text(chart, width):
             click.echo(line)
         click.echo()
+    if marks := list(list_marks(charts)):
+        click.echo("\n".join(options.wrap(mark, "", "     ") for mark in marks) + "\n")
     return summary._replace(metrics=order_metrics(summary.metrics, owned_metrics(spec.experiment.traffic)))

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import io
+import json
 import math
 import re
 import shutil
@@ -28,7 +31,7 @@ from mprun.reports.chart import COLUMN, WIDE, paint
 from mprun.reports.figure import TIME, Chart, ChartAxis, ChartForm, Mark, Panel, Series, to_csv
 from mprun.reports.gallery import Gallery
 from mprun.reports.metrics import choose_main, find_repeated, format_mean
-from mprun.reports.page import ExpectationRow, Page, Picture, render
+from mprun.reports.page import ExpectationRow, HistoryPage, Page, Picture, render
 from mprun.reports.run_data import AssociationFlow, RunData
 from mprun.reports.run_figures import draw_run, lacking
 from mprun.reports.run_page import link_rates_of, marks_of
@@ -103,6 +106,26 @@ def test_every_form_is_painted_and_repeats(form: ChartForm) -> None:
     # 85 mm are 240.9 points
     assert float(root.attrib["width"].removesuffix("pt")) == pytest.approx(85 / 25.4 * 72)
     assert b"CreationDate" not in column["pdf"]
+
+
+def test_a_page_knows_the_values_under_the_pointer() -> None:
+    values = paint(CHARTS["step"], WIDE, ("svg", "values"))["values"].decode()
+    found = json.loads(values)
+    (plot,) = found["plots"]
+    left, top, right, bottom = plot["box"]
+    # within the picture of 460.8 by 208.8 points
+    assert 0 < left < right < 461
+    assert 0 < top < bottom < 209
+    assert (plot["lines"], found["units"], found["holds"]) == ([["a", [0, 1], [1, 2]]], ["s", "Mbit/s"], True)
+    assert paint(CHARTS["bar"], WIDE, ("values",)) == {"values": b""}
+    gallery = Gallery()
+    gallery.add(replace(CHARTS["step"], panels=(Panel("", (replace(NUMBERS, label='"><script>'),)),)))
+    listed = HistoryPage("t", "", gallery.pictures, [], [])
+    page = render(listed)
+    assert "<script>" not in re.sub(r"<script>\n\(function", "", page)
+    for script in re.findall(r"<script>(.*?)</script>", page, re.DOTALL):
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        assert f"sha256-{digest}" in page
 
 
 def test_every_colour_of_a_picture_is_themed() -> None:

@@ -466,9 +466,15 @@ def interact(run: AgentRun) -> None:
     """Open Mininet's prompt on the running network."""
     from mininet.cli import CLI
 
+    # Mininet's own commands wait for ever for telnet(1) and iperf(1), which no run needs
+    CLI.do_iperf = CLI.do_iperfudp = _tell_iperf3
     signal.signal(signal.SIGINT, signal.default_int_handler)
     CLI(run.machine.network())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _tell_iperf3(_prompt: object, _line: str) -> None:
+    print("write `server iperf3 -s -D`, and then `client iperf3 -c server`, with the names of your hosts")
 
 
 def tidy_up(run: AgentRun) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -32,8 +33,8 @@ def command(directory: Path, kind: str) -> None:
     }
     options.write_files(files, "name another directory")
     click.echo(f"wrote {' and '.join(map(str, files))}")
-    folder = "" if directory == Path() else f"{directory}/"
-    click.echo(f"next: mprun -t {folder}topo -x {folder}xp")
+    topology, experiment = (shlex.quote(str(directory / name)) for name in ("topo", "xp"))
+    click.echo(f"next: mprun -t {topology} -x {experiment}")
 
 
 def _read(name: str) -> str:

@@ -91,13 +91,13 @@ def _plot(run: RunDirectory, width: int) -> None:
     """Print the first figure of the run over time: by default, the rate of the first flow."""
     from mprun.errors import MprunError
     from mprun.reports.run_charts import charts_of
-    from mprun.reports.text_chart import to_text
+    from mprun.reports.text_chart import list_marks, to_text
 
     # a figure that cannot be drawn does not hide the summary
     with contextlib.suppress(MprunError):
         chart = next((one for one in charts_of(run) if one.is_over_time), None)
         if chart is not None:
-            click.echo("\n".join(to_text(chart, width)) + "\n")
+            click.echo("\n".join([*to_text(chart, width), *list_marks([chart])]) + "\n")
 
 
 def _link(run: RunDirectory, spec: Spec, folder: Path) -> list[str]:

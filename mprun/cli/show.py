@@ -16,7 +16,11 @@ from mprun.reports.metrics import order_metrics
 from mprun.runs.run_directory import RunDirectory, readable
 
 if TYPE_CHECKING:
+    from mprun.model.run_summary import Summary
     from mprun.sweeps.sweep_directory import SweepDirectory
+
+# The files of an unfinished run that are named.
+MOST_LEFT = 20
 
 
 @click.command("show")
@@ -77,7 +81,7 @@ def command(
 def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_all: bool, as_json: bool) -> None:
     if isinstance(found, RunDirectory):
         options.refuse_confidence(confidence)
-        summary = found.summary()
+        summary = _read_summary(found)
         if as_json:
             emit({"directory": str(found.path), **summary.to_json()})
             return
@@ -105,10 +109,25 @@ def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_a
             click.echo(text)
 
 
+def _read_summary(run: RunDirectory) -> Summary:
+    """Return the summary of a run. The error for a run that ended early names what it left."""
+    from mprun.errors import MprunError
+    from mprun.model.units import format_measured
+
+    try:
+        return run.summary()
+    except MprunError as error:
+        if run.has("summary.json"):
+            raise
+        names = [*run.left_files(), *run.folder.find("logs/*.out")]
+        left = [f"{name} ({format_measured(size, 'byte')})" for name in names if (size := run.folder.size(name))]
+        raise MprunError(f"{error}; it left {', '.join(left[:MOST_LEFT]) or 'no captures and no outputs'}") from None
+
+
 def _show_figures(run: RunDirectory) -> None:
     """Print the figures of a run's report with a line for each series."""
     from mprun.reports.run_charts import charts_of
-    from mprun.reports.text_chart import to_text
+    from mprun.reports.text_chart import list_marks, to_text
 
     try:
         charts = charts_of(run)
@@ -120,3 +139,5 @@ def _show_figures(run: RunDirectory) -> None:
         for line in to_text(chart, width):
             click.echo(line)
         click.echo()
+    if marks := list(list_marks(charts)):
+        click.echo("\n".join(options.wrap(mark, "", "     ") for mark in marks) + "\n")

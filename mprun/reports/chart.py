@@ -7,6 +7,7 @@ With the same matplotlib, equal charts give equal bytes: there are no dates, and
 from __future__ import annotations
 
 import io
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +28,8 @@ from mprun.reports import figure
 from mprun.reports.figure import Chart, ChartAxis, Panel
 from mprun.reports.palette import GREY, GRID, INK, PAPER, TONES
 
-Image = Literal["svg", "pdf", "png"]
+# values: JSON for the pointer on a page, with the places of the plots in the SVG and the values of their lines.
+Image = Literal["svg", "pdf", "png", "values"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,10 @@ TIME_MARGIN = 0.01
 MOST_SHORT = 500
 # Up to this number, points are drawn large.
 MOST_LARGE = 200
+# Points of a figure with more of them are this much larger in its legend.
+LEGEND_SCALE = 2.5
+# The values of a line that a page shows under the pointer.
+MOST_VALUES = 600
 # Up to this number of cells, a heat map shows their values.
 MOST_WRITTEN = 120
 _FONTS = "'DejaVu Sans', Verdana, sans-serif"
@@ -72,7 +78,7 @@ _TAG = re.compile("<[^>]*>")
 _NAMED = re.compile(r'(\bid="|url\(#|href="#)')
 
 # Metadata of images about the time and the program that made them.
-_NOTHING: Mapping[Image, dict[str, Any]] = {
+_NOTHING: Mapping[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
     "png": {"Software": None},
@@ -96,10 +102,14 @@ def paint(chart: Chart, layout: ChartSize, images: Sequence[Image]) -> dict[str,
     """
     painted: dict[str, bytes] = {}
     with mpl.rc_context(_settings(layout, chart.name)):  # type: ignore[arg-type]
-        whole = _Painting(chart, layout).figure
+        painting = _Painting(chart, layout)
+        whole = painting.figure
         whole.draw_without_rendering()
         whole.set_layout_engine("none")
         for image in images:
+            if image == "values":
+                painted[image] = painting.locate_values()
+                continue
             target = io.BytesIO()
             whole.savefig(target, format=image, dpi=PNG_DPI, metadata=_NOTHING[image])
             painted[image] = target.getvalue()
@@ -174,7 +184,7 @@ class _Painting:
         FigureCanvasAgg(self.figure)
         grid = self.figure.subplots(rows, across, sharex=True, sharey=True, squeeze=False)
         every = list(grid.flat)
-        shown = every[: len(chart.panels)]
+        self._shown = shown = every[: len(chart.panels)]
         for axes, panel in zip(shown, chart.panels, strict=True):
             self._paint(axes, panel)
         # only after all panels are painted, because they share their axes
@@ -197,6 +207,28 @@ class _Painting:
             if n % across == 0 and chart.form != "effect":
                 axes.set_ylabel(self._y.title)
         self._add_legend(every[0])
+
+    def locate_values(self) -> bytes:
+        """Return the places of plots in the SVG, the ends of their x axes, and their lines in the shown units, as JSON.
+
+        Places are in points from the left and the top. Only figures with numbers on a linear axis have values.
+        """
+        chart = self._chart
+        if chart.form not in ("line", "step", "stack", "points") or chart.x.categories or chart.x.scale == "log":
+            return b""
+        height = self.figure.get_figheight()
+        plots = []
+        for axes, panel in zip(self._shown, chart.panels, strict=True):
+            ends = axes.get_window_extent().transformed(self.figure.dpi_scale_trans.inverted()).extents
+            left, bottom, right, top = (float(inches) for inches in ends)
+            lines = []
+            for one in panel.series:
+                x, y = figure.thin(one.x, one.y, MOST_VALUES)
+                lines.append([one.label, [float(f"{v:.6g}") for v in self._x(x)], [_brief(v) for v in self._y(y)]])
+            box = [round(72 * inches, 1) for inches in (left, height - top, right, height - bottom)]
+            plots.append({"box": box, "ends": [float(end) for end in axes.get_xlim()], "lines": lines})
+        found = {"plots": plots, "units": [self._x.unit, self._y.unit], "holds": chart.form in ("step", "stack")}
+        return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
 
     def _height(self, rows: int) -> float:
         one = self._layout.height
@@ -451,6 +483,10 @@ class _Painting:
                 bbox={"boxstyle": "circle,pad=0.18", "facecolor": PAPER, "edgecolor": GREY, "linewidth": 0.7},
             )
 
+    def _has_small_points(self) -> bool:
+        every = (series for panel in self._chart.panels for series in panel.series)
+        return self._chart.form == "points" and any(len(series.x) > MOST_LARGE for series in every)
+
     def _add_legend(self, axes: Axes) -> None:
         entries: dict[str, Any] = {}
         for one in self.figure.axes:
@@ -474,6 +510,7 @@ class _Painting:
             handlelength=1.6,
             columnspacing=1.2,
             borderpad=0.1,
+            markerscale=LEGEND_SCALE if self._has_small_points() else 1,
         )
 
 
@@ -503,6 +540,11 @@ def _scale(axis: ChartAxis, values: Iterable[float]) -> _Scale:
         typical = math.sqrt(min(sizes) * typical)
     factor, name = find_prefix(typical, axis.unit)
     return _Scale(f"{title} ({name})" if name else title, factor, name)
+
+
+def _brief(value: float) -> float | None:
+    """Return a value with four digits; None for an unknown value."""
+    return None if math.isnan(value) else float(f"{value:.4g}")
 
 
 def _extent(panels: Sequence[Panel]) -> list[float]:

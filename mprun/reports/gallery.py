@@ -31,12 +31,13 @@ class Gallery:
     def add(self, chart: Chart) -> None:
         """Paint a figure. If its name is taken, as by the same figure in another form, it gets a number."""
         chart = replace(chart, name=untaken(chart.name, [picture.name for picture in self.pictures]))
-        wide, column = paint(chart, WIDE, ("svg", "png")), paint(chart, COLUMN, ("svg",))
+        wide, column = paint(chart, WIDE, ("svg", "png", "values")), paint(chart, COLUMN, ("svg",))
         pdf = paint(chart, lay_out(chart.width_um), ("pdf",))["pdf"]
         files = {"svg": wide["svg"], "pdf": pdf, "png": wide["png"], "csv": to_csv(chart).encode()}
         marks = tuple(f"{mark.at:g} s: {mark.text}" for mark in chart.marks)
         words = (chart.name, chart.title, chart.caption)
-        self._hang(Picture(*words, wide["svg"].decode(), column["svg"].decode(), marks), files)
+        picture = Picture(*words, wide["svg"].decode(), column["svg"].decode(), marks, values=wide["values"].decode())
+        self._hang(picture, files)
 
     def add_all(self, charts: Sequence[Chart], progress: PageProgress) -> None:
         """Paint figures. progress: gets the title of each, and the share of the page that is done before it."""

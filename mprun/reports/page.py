@@ -67,6 +67,7 @@ class Picture:
     - svg: for a wide page.
     - narrow: for a small page, if it differs.
     - files: the files beside the page, as (kind, path).
+    - values: what the pointer shows on the wide picture, as JSON (`chart.paint`); empty for nothing.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Picture:
     marks: tuple[str, ...] = ()
     files: tuple[tuple[str, str], ...] = ()
     is_broad: bool = False
+    values: str = ""
 
 
 @dataclass(frozen=True)

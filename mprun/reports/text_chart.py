@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from mprun.model.units import format_measured
-from mprun.reports.figure import Chart, ChartAxis, Series
+from mprun.reports.figure import MOST_NUMBERS, Chart, ChartAxis, Mark, Series
 from mprun.workloads.tool import percentile
 
 LEVELS = "▁▂▃▄▅▆▇█"
@@ -31,6 +31,8 @@ def to_text(chart: Chart, width: int) -> Iterator[str]:
     most = max(every, default=0.0)
     is_line = chart.form != "cdf" and not chart.x.categories
     yield f"{chart.title}, 0 to {_say(chart.end, chart.x)}" if is_line else chart.title
+    if is_line and chart.marks:
+        yield f"  {'':{max(map(len, labels), default=0)}}  {_number(chart.marks, chart.end, room)}"
     for panel in chart.panels:
         if panel.title:
             yield f"  {panel.title}"
@@ -43,6 +45,26 @@ def to_text(chart: Chart, width: int) -> Iterator[str]:
             else:
                 line = spark(_spread(series, chart.end, room, chart.form != "points"), most)
                 yield f"  {series.label:{longest}}  {line}  {_say_ends(series, chart)}"
+
+
+def list_marks(charts: Sequence[Chart]) -> Iterator[str]:
+    """Yield a line for each mark of figures over time: its number above the lines, its time and its text."""
+    marks = next((chart.marks for chart in charts if chart.is_over_time), ())
+    for number, mark in enumerate(marks[:MOST_NUMBERS], 1):
+        yield f"  {number}  {mark.at:g} s: {mark.text}"
+    if len(marks) > MOST_NUMBERS:
+        yield f"  {len(marks) - MOST_NUMBERS} more changes: mprun report"
+
+
+def _number(marks: Sequence[Mark], end: float, room: int) -> str:
+    """Return the numbers of marks at their times. A mark without room for its number is a dot, or is left out."""
+    places = [" "] * room
+    for number, mark in enumerate(marks, 1):
+        text = str(number) if number <= MOST_NUMBERS else "·"
+        at = min(int(mark.at / end * room), room - len(text))
+        if all(place == " " for place in places[max(at - 1, 0) : at + len(text)]):
+            places[at : at + len(text)] = text
+    return "".join(places).rstrip()
 
 
 def _say_ends(series: Series, chart: Chart) -> str:

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import io
+import json
 import math
 import re
 import shutil
@@ -28,11 +31,11 @@ from mprun.reports.chart import COLUMN, WIDE, paint
 from mprun.reports.figure import TIME, Chart, ChartAxis, ChartForm, Mark, Panel, Series, to_csv
 from mprun.reports.gallery import Gallery
 from mprun.reports.metrics import choose_main, find_repeated, format_mean
-from mprun.reports.page import ExpectationRow, Page, Picture, render
+from mprun.reports.page import ExpectationRow, HistoryPage, Page, Picture, render
 from mprun.reports.run_charts import link_rates_of, marks_of
 from mprun.reports.run_data import AssociationFlow, RunData
 from mprun.reports.run_figures import draw_run, lacking
-from mprun.reports.text_chart import to_text
+from mprun.reports.text_chart import list_marks, to_text
 from mprun.workloads.tool import summarize_delays
 from tests.hostile import copy_run
 
@@ -103,6 +106,26 @@ def test_every_form_is_painted_and_repeats(form: ChartForm) -> None:
     # 85 mm are 240.9 points
     assert float(root.attrib["width"].removesuffix("pt")) == pytest.approx(85 / 25.4 * 72)
     assert b"CreationDate" not in column["pdf"]
+
+
+def test_a_page_knows_the_values_under_the_pointer() -> None:
+    values = paint(CHARTS["step"], WIDE, ("svg", "values"))["values"].decode()
+    found = json.loads(values)
+    (plot,) = found["plots"]
+    left, top, right, bottom = plot["box"]
+    # within the picture of 460.8 by 208.8 points
+    assert 0 < left < right < 461
+    assert 0 < top < bottom < 209
+    assert (plot["lines"], found["units"], found["holds"]) == ([["a", [0, 1], [1, 2]]], ["s", "Mbit/s"], True)
+    assert paint(CHARTS["bar"], WIDE, ("values",)) == {"values": b""}
+    gallery = Gallery()
+    gallery.add(replace(CHARTS["step"], panels=(Panel("", (replace(NUMBERS, label='"><script>'),)),)))
+    listed = HistoryPage("t", "", gallery.pictures, [], [])
+    page = render(listed)
+    assert "<script>" not in re.sub(r"<script>\n\(function", "", page)
+    for script in re.findall(r"<script>(.*?)</script>", page, re.DOTALL):
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        assert f"sha256-{digest}" in page
 
 
 def test_every_colour_of_a_picture_is_themed() -> None:
@@ -428,7 +451,8 @@ def test_all_figures_over_time_have_one_range() -> None:
     assert [chart.until for chart in charts] == [9.0, 9.0, None]
     assert [[mark.at for mark in chart.marks] for chart in charts] == [[5.0], [5.0], []]
     assert list(charts[0].panels[0].series[0].x) == [3.0, 4.0]
-    (title, line) = to_text(charts[0], 100)
+    (title, numbers, line) = to_text(charts[0], 100)
+    assert numbers.strip() == "1"
     assert title == "Goodput, 0 to 9.000 s"
     # 3 to 4 of 9 s in 60 characters
     assert (len(line[8:68]) - len(line[8:68].lstrip()), len(line[8:68].rstrip())) == (20, 27)
@@ -553,6 +577,21 @@ def test_a_mean_with_its_interval(mean: float, half: float, unit: Symbol, text: 
     assert format_mean(replace(metric, t95=None), 0.95) == format_measured(mean, unit)
 
 
+def test_marks_in_a_terminal() -> None:
+    steps = Series("path0", "p0", (0, 10), (1e6, 1e6))
+    axes = (figure.TIME, ChartAxis("rate", "bit/s"))
+    marks = (Mark(2.5, "path0 down"), Mark(2.6, "too near"), Mark(5, "path0 up"))
+    chart = Chart("c", "Rate", "", "step", *axes, (Panel("", (steps,)),), marks)
+    _, numbers, line = to_text(chart, 100)
+    # a quarter and a half of 60 letters
+    assert (numbers.index("1"), numbers.index("3"), "2" in numbers) == (
+        line.index("█") + 15,
+        line.index("█") + 30,
+        False,
+    )
+    assert list(list_marks([chart])) == ["  1  2.5 s: path0 down", "  2  2.6 s: too near", "  3  5 s: path0 up"]
+
+
 def test_distribution_in_a_terminal() -> None:
     delays = Series("web", "f0", range(100), [n / 1000 for n in range(1, 101)])
     chart = Chart(
@@ -672,6 +711,10 @@ def test_a_report_links_the_files_of_its_run(tmp_path: Path, monkeypatch: pytest
     assert "2 more files are in the run directory." in text
     (run / "files" / "get" / "z00").unlink()
     assert "1 more file is in the run directory." in _report_of(run)
+    # a run that ended early says what it left
+    (run / "summary.json").unlink()
+    said = str(CliRunner().invoke(group, ["show", run.name]).exception)
+    assert "did not get so far; it left pcap/client.pcap (1.50 kB), files/get/" in said
 
 
 def _report_of(run: Path) -> str:

@@ -57,7 +57,7 @@ _HTML: Mapping[str, str] = {
     **{
         "html": "lang",
         "meta": "charset name content http-equiv",
-        "div": "class style role aria-label hidden",
+        "div": "class style role aria-label hidden data-values title",
         "b": "class style",
         "h3": "style",
     },

@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
-from mprun.cli import new, schema, validate
+from mprun.cli import new, schema, sweep, validate
 from mprun.errors import MachineError, SpecError
 from mprun.inputs.json_schema import SCHEMAS, render
 from mprun.inputs.loading import load
@@ -54,6 +54,21 @@ def test_validate_json() -> None:
         "path": "traffic[0].to",
         "message": "no host 'srv' in topology 'topo'; hosts: client, server",
     }
+
+
+def test_a_list_of_cells_needs_no_consent(tmp_path: Path) -> None:
+    flow = "{tool: exec, from: client, to: server, command: [sleep, '{{ s }}']}"
+    (tmp_path / "topo.yaml").write_text("version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 5ms}]\n")
+    (tmp_path / "xp.yaml").write_text(f"version: 1\nparams: {{s: 1s}}\ntraffic: [{flow}]\nmatrix: {{s: [1s, 2s]}}\n")
+    files = ("-t", tmp_path / "topo", "-x", tmp_path / "xp", "-o", tmp_path)
+    assert "2 cells of 1 run" in _run(sweep.command, *files, "--dry-run")
+    refused = CliRunner().invoke(sweep.command, list(map(str, files)))
+    assert "add --allow-exec" in str(refused.exception)
+
+
+def test_new_quotes_a_name_with_a_space(tmp_path: Path) -> None:
+    output = _run(new.command, tmp_path / "my lab")
+    assert output.endswith(f"next: mprun -t '{tmp_path}/my lab/topo' -x '{tmp_path}/my lab/xp'\n")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -75,6 +75,8 @@ def test_prompt_on_the_network(tmp_path: Path, engine: str) -> None:
     assert "10.0.1.1/24" in terminal.ask("client ip -color=never -br address")
     assert "2 received" in terminal.ask("client ping -c 2 -i 0.2 server")
     assert "0% dropped" in terminal.ask("pingall")
+    # Mininet's own command would wait for ever
+    assert "client iperf3 -c server" in terminal.ask("iperf client server")
     assert terminal.close() == 0
     assert not (tmp_path / "runs").exists()
 

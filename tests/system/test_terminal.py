@@ -97,7 +97,8 @@ def test_a_lab_fits_and_takes_what_exists(columns: int, tmp_path: Path) -> None:
     for existed in (False, True):
         status, lines = call_in_terminal(columns, tmp_path, "lab", "run", "lab")
         assert status == 1
-        assert max(map(len, lines)) <= columns
+        # the path of the lab is not broken
+        assert [line for line in lines if len(line) > columns and "/" not in line] == []
         assert ("  1 of 1 runs existed already; to run all steps again: add --new" in lines) == existed
     (failure,) = [line.strip() for line in lines if "failure" in line]
     assert re.fullmatch(r"failure: a-long-name\.rtt is \d+\.\d+ ms; expected: ≤ 1\.000 ms", failure), failure

@@ -25,8 +25,9 @@ from tests.system.conftest import call, environment, needs_tool
 BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 # Transfers of two minutes.
 LONG = "iperf_scenario_long"
-
-
+# A sweep of the page about which no claim is made. Half of the data still takes longer than the 2 s after which a path
+# fails.
+SHORTER = {"08_multipath_scenarios": ("matrix.yaml", "response: 20mb", "response: 10mb")}
 RUN = re.compile(r"mprun (-t \S+ -x \S+)")
 # The programs that a lab needs.
 PROGRAMS = {"06_multipath_quic": ("quic",), "08_multipath_scenarios": ("quic", "noq", "cmtsctp")}
@@ -78,6 +79,11 @@ def check_page(folder: Path, tmp_path: Path, script: str, **variables: str) -> N
     write_program(programs)
     copy = tmp_path / "copy"
     assert call("lab", "start", folder.name, copy, cwd=tmp_path).status == 0
+    if folder.name in SHORTER:
+        file, long, short = SHORTER[folder.name]
+        text = (copy / file).read_text()
+        assert text.count(long) == 1
+        (copy / file).write_text(text.replace(long, short))
     done = subprocess.run(
         ["sh", "-ex"],
         input=script,

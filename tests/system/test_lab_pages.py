@@ -25,8 +25,9 @@ from tests.system.conftest import call, environment, needs_tool
 BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 # Transfers of two minutes.
 LONG = "iperf_scenario_long"
-
-
+# A sweep of the page about which no claim is made. Half of the data still takes longer than the 2 s after which a path
+# fails.
+SHORTER = {"08_multipath_scenarios": ("matrix.yaml", "response: 20mb", "response: 10mb")}
 RUN = re.compile(r"mprun (-t \S+ -x \S+)")
 # The programs that a lab needs.
 PROGRAMS = {"06_multipath_quic": ("quic",), "08_multipath_scenarios": ("quic", "noq", "cmtsctp")}
@@ -78,6 +79,11 @@ def check_page(folder: Path, tmp_path: Path, script: str, **variables: str) -> N
     write_program(programs)
     copy = tmp_path / "copy"
     assert call("lab", "start", folder.name, copy, cwd=tmp_path).status == 0
+    if folder.name in SHORTER:
+        file, long, short = SHORTER[folder.name]
+        text = (copy / file).read_text()
+        assert text.count(long) == 1
+        (copy / file).write_text(text.replace(long, short))
     done = subprocess.run(
         ["sh", "-ex"],
         input=script,
@@ -91,7 +97,7 @@ def check_page(folder: Path, tmp_path: Path, script: str, **variables: str) -> N
     if is_tutorial(folder):
         assert_all_is_done(copy)
     captures = sorted({path.resolve() for path in copy.glob("**/runs/*/pcap/*.pcap")})
-    assert [one for one in filters_of(folder) if not any(matches(capture, one) for capture in captures)] == []
+    assert find_unmatched(filters_of(folder), captures) == []
 
 
 def assert_all_is_done(copy: Path) -> None:
@@ -109,11 +115,15 @@ def filters_of(folder: Path) -> list[str]:
     return [one for one in dict.fromkeys(found) if one not in NOT_MATCHED]
 
 
-def matches(capture: Path, display_filter: str) -> bool:
-    """Return whether a packet matches. tshark is not awaited after the first match."""
-    argv = ["tshark", "-l", "-r", str(capture), "-Y", display_filter]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as tshark:
-        assert tshark.stdout is not None
-        first = tshark.stdout.readline()
-        tshark.kill()
-    return bool(first)
+def find_unmatched(filters: list[str], captures: list[Path]) -> list[str]:
+    """Return the filters that match no packet of the captures. tshark reads a capture once for all filters."""
+    for capture in captures:
+        if not filters:
+            break
+        argv = ["tshark", "-q", "-r", str(capture), "-z", f"io,stat,0,{','.join(filters)}"]
+        said = subprocess.run(argv, capture_output=True, text=True).stdout
+        # The row of the whole time has the numbers of frames and bytes for each filter. An empty capture has no row.
+        for row in re.findall(r"^\|[^|]*<>[^|]*\|(.*)\|$", said, re.MULTILINE):
+            frames = row.split("|")[: 2 * len(filters) : 2]
+            filters = [one for one, number in zip(filters, frames, strict=True) if int(number) == 0]
+    return filters

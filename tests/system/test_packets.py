@@ -59,7 +59,7 @@ def run_and_read(folder: Path, topology: object, experiment: str) -> tuple[Resul
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, dict[str, Any]]:
     """Run an experiment over two paths, both in use."""
-    return run_and_read(tmp_path_factory.mktemp("both"), LAB / "topo", EXPERIMENT.replace("AMOUNT", "size: 20mb"))
+    return run_and_read(tmp_path_factory.mktemp("both"), LAB / "topo", EXPERIMENT.replace("AMOUNT", "size: 10mb"))
 
 
 @pytest.fixture(scope="module")

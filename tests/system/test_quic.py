@@ -60,7 +60,7 @@ def tshark(pcap: Path, *arguments: str) -> list[list[str]]:
 @pytest.mark.usefixtures("leaves_nothing")
 def test_a_single_path_is_filled(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
     result = mprun(
-        "-t", FAST, "-x", experiment(tmp_path, "xp", response="10mb", stack=stack), "--engine", "virtual", "--json"
+        "-t", FAST, "-x", experiment(tmp_path, "xp", response="5mb", stack=stack), "--engine", "virtual", "--json"
     )
     assert result.status == 0, result.out + result.err
     assert 17.5e6 <= result.metric("get.goodput") <= CEILING
@@ -70,7 +70,7 @@ def test_a_single_path_is_filled(mprun: Callable[..., Result], tmp_path: Path, s
 
 @on_each_stack
 def test_two_paths_are_filled(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
-    xp = experiment(tmp_path, "xp", response="20mb", multipath=True, stack=stack)
+    xp = experiment(tmp_path, "xp", response="10mb", multipath=True, stack=stack)
     result = mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
     assert 34e6 <= result.metric("get.goodput") <= 2 * CEILING
@@ -370,17 +370,17 @@ def test_two_paths_in_the_real_engine(mprun: Callable[..., Result], tmp_path: Pa
 def test_a_video_that_no_path_carries_alone_plays_over_both(
     mprun: Callable[..., Result], tmp_path: Path, stack: str
 ) -> None:
-    """Chunks of 25 Mbit/s over two paths of 20 Mbit/s. The client asks for each when the player has room for it."""
+    """Chunks of 6.25 Mbit/s over two paths of 5 Mbit/s. The client asks for each when the player has room for it."""
     video = f"tool: video, from: client, to: server, protocol: quic, multipath: true, qlog: true, stack: {stack}"
-    keys = "length: 4s, chunk: 1s, startup: 2s, buffer: 3s, qualities: [25mbit]"
+    keys = "length: 4s, chunk: 1s, startup: 2s, buffer: 3s, qualities: [6250kbit]"
     (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n  - {{name: film, {video}, {keys}}}\n")
-    result = mprun("-t", FAST, "-x", tmp_path / "xp", "--engine", "virtual", "--json")
+    result = mprun("-t", FAST, "-x", tmp_path / "xp", "-p", "rate=5mbit", "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
     assert (result.metric("film.chunks"), result.metric("film.stalls"), result.metric("film.paths")) == (4, 0, 2)
-    assert result.metric("film.bytes") == 4 * 25e6 / 8
+    assert result.metric("film.bytes") == 4 * 6.25e6 / 8
     assert result.metric("film.share.path1") == pytest.approx(0.5, abs=0.15)
     # faster than real time over both paths, once the second path is validated and slow start is over
-    assert 25e6 / (2 * CEILING) <= result.metric("film.delay.min") < 1
+    assert 6.25e6 / (2 * CEILING / 4) <= result.metric("film.delay.min") < 1
     assert sorted(path.name for path in (result.run / "files" / "film").iterdir()) == [
         "client.sqlog",
         "server.sqlog",

@@ -36,7 +36,7 @@ search:
 def test_a_planted_boundary_is_found(mprun: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(TOPOLOGY)
     (tmp_path / "xp.yaml").write_text(EXPERIMENT)
-    words = ("search", "-t", "topo", "-x", "xp", "--budget", "32")
+    words = ("search", "-t", "topo", "-x", "xp", "--budget", "16")
     found = mprun(*words)
     assert found.status == 1, found.out + found.err
     assert "worst point for: bulk.goodput >= 6mbit" in found.out

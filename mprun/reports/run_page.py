@@ -129,6 +129,7 @@ def gather(run: RunDirectory, spec: Spec, intent: Intent, summary: Summary) -> R
         captures={name: told.node for name, told in summary.captures.items()},
         associations={flow.name: _association(flow) for flow in intent.traffic if flow.protocol == "sctp"},
         ends=_ends(run.agent_report(), intent),
+        clients={flow.name: flow.source for flow in intent.traffic},
         link_rates=link_rates_of(spec.topology),
     )
 

@@ -54,6 +54,7 @@ def read_data(run: RunDirectory) -> RunData:
         captures={name: told.node for name, told in summary.captures.items()},
         associations={flow.name: _association(flow) for flow in intent.traffic if flow.protocol == "sctp"},
         ends=_ends(run.agent_report(), intent),
+        clients={flow.name: flow.source for flow in intent.traffic},
         link_rates=link_rates_of(intent),
     )
 

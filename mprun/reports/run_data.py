@@ -43,6 +43,7 @@ class RunData:
     - captures: the node of each capture.
     - associations: the flows over SCTP.
     - ends: the time at which the programs of each flow had ended, in s.
+    - clients: the host of the program of each flow.
     - link_rates: of each link and direction whose rate changes, the rate in bit/s from each time in s on. The direction
       is empty if both are the same.
     """
@@ -56,6 +57,7 @@ class RunData:
     captures: Mapping[str, str] = field(default_factory=dict)
     associations: Mapping[str, AssociationFlow] = field(default_factory=dict)
     ends: Mapping[str, float] = field(default_factory=dict)
+    clients: Mapping[str, str] = field(default_factory=dict)
     link_rates: Mapping[tuple[str, str], Sequence[tuple[float, float]]] = field(default_factory=dict)
     tones: Mapping[str, str] = field(init=False)
 

@@ -223,7 +223,8 @@ def _draw_goodput(evidence: RunData, flow: str | None, form: ChartForm) -> Chart
 def _draw_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of the acknowledged payload of each subflow, from samples of the sender's sockets.
 
-    All of the payload is in one of the intervals. The last interval ends with the flow.
+    If the flow's own program is the receiver, all payload was acknowledged at its end, where the last interval ends.
+    A sender may end before, and then the figure ends with its regular samples.
     """
     rows = _sender(evidence, flow, "bytes_acked")
     if rows is None or rows["path"].null_count() == rows.height:
@@ -234,8 +235,10 @@ def _draw_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | 
     # the interval that ended with the first sample
     moments.insert(0, max(0, moments[0] - _usual_interval(moments)))
     end_ns = round(evidence.ends.get(flow or "", 0.0) * NS)
-    if end_ns > moments[-1]:
+    if end_ns > moments[-1] and rows["host"][0] != evidence.clients.get(flow or ""):
         moments.append(end_ns)
+    else:
+        rows = rows.filter(pl.col("time_ns") <= moments[-1])
     subflows = list(_subflows(rows, evidence))
     series = []
     for label, tone, dash, part in subflows:

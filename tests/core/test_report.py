@@ -210,6 +210,9 @@ def test_a_rate_has_the_payload_of_all_connections() -> None:
     assert (series.label, list(series.x)) == ("path0", [0, 0.5, 1, 1.5, 2, 2.25])
     area = sum((x - w) * y for w, x, y in zip(series.x, series.x[1:], series.y, strict=False))
     assert area == pytest.approx(10 * 262_398 * 8)
+    # a sender may end before its data is acknowledged
+    (chart, *_) = draw_run(replace(shown, clients={"bulk": "server"}), [Plot(series="rate")])
+    assert chart.panels[0].series[0].x[-1] == 2
     # fewer connections are distinguished by the port that differs
     (chart, *_) = draw_run(
         evidence(sockets=table.head(2).with_columns(time_ns=pl.Series([1, 2]))), [Plot(series="rate")]

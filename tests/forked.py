@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -109,6 +110,8 @@ def _import_all() -> None:
 def serve(path: str) -> None:
     """Fork a process for each connection. Return in the process that is to become a call."""
     _import_all()
+    # no collection of a child walks through the modules, which would copy their pages
+    gc.freeze()
     # who waits for the socket finds a server that listens
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(f"{path}.new")

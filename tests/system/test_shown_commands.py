@@ -134,17 +134,12 @@ INSTEAD = {
     "tc-testing/qdiscs/tbf",
     # some of hundreds of runs; the last of two equal options counts
     **{
-        line: f"{line} --first 1"
-        for line in (
-            "mprun faults -t topo -x xp_mptcp --action delay --by 200ms",
-            "mprun faults -t topo -x xp_mptcp --action strip",
-            "mprun faults -t topo -x xp_mptcp --pairs",
-        )
-    },
-    **{
         line: f"{line} --first 2"
         for line in (
             "mprun faults -t topo -x xp_mptcp",
+            "mprun faults -t topo -x xp_mptcp --action delay --by 200ms",
+            "mprun faults -t topo -x xp_mptcp --action strip",
+            "mprun faults -t topo -x xp_mptcp --pairs",
             "mprun faults -t topo -x mptcp --metric bulk.goodput",
             "mprun faults -t topo -x get --first 40 --action strip",
             "mprun faults -t slow -x file --first 40",

@@ -17,6 +17,8 @@ from mprun.model.frozen import dataclass
 from mprun.reports import palette
 
 _SVG = re.compile(r"<svg\b.*</svg>", re.DOTALL)
+# The part of pages with figures.
+_FIGURES = "figures.html"
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 # graphviz' background, in a tag
 _WHITE = re.compile('"white"(?=[^<>]*>)')
@@ -275,6 +277,8 @@ def _policy(name: str) -> str:
     environment = _environment()
     assert environment.loader is not None
     sources = [environment.loader.get_source(environment, one)[0] for one in ("base.html", name)]
+    if f'"{_FIGURES}"' in sources[1]:
+        sources.insert(0, environment.loader.get_source(environment, _FIGURES)[0])
     scripts = [script for source in sources for script in _SCRIPT.findall(source)]
     digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)

@@ -53,7 +53,7 @@ def read_data(run: RunDirectory) -> RunData:
         background=frozenset(flow.name for flow in flows if flow.background),
         captures={name: told.node for name, told in summary.captures.items()},
         associations={flow.name: _association(flow) for flow in intent.traffic if flow.protocol == "sctp"},
-        ends=_ends(run.agent_report(), intent),
+        ends=_ends(run.agent_report(), intent) if run.has("agent.json") else {},
         clients={flow.name: flow.source for flow in intent.traffic},
         link_rates=link_rates_of(intent),
     )

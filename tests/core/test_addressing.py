@@ -25,7 +25,7 @@ PAIR = "nodes: {a: {kind: host}, r: {kind: router}, b: {kind: host}}\n"
 
 def read(folder: Path, keys: str, flows: str = "") -> Spec:
     (folder / "topo.yaml").write_text(f"version: 1\n{keys}")
-    (folder / "xp.yaml").write_text(f"version: 1\ntraffic: [{flows}]\n")
+    (folder / "xp.yaml").write_text("version: 1\n" + (f"traffic: [{flows}]\n" if flows else ""))
     return load(folder / "topo", folder / "xp").spec
 
 

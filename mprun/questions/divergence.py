@@ -21,6 +21,7 @@ from mprun.metrics.comparison import ComparedMetric
 from mprun.model.frozen import dataclass
 from mprun.model.trace_event_name import event_of
 from mprun.model.units import NS_PER_S
+from mprun.reports.metrics import choose_main
 from mprun.runs.run_directory import RunDirectory, reading
 from mprun.safety.text import plain
 from mprun.workloads.tshark import decoding
@@ -128,8 +129,9 @@ def say_changed(compared: Sequence[ComparedMetric]) -> str:
     changed = [one for one in compared if one.tendency != "same"]
     if not changed:
         return "equal inputs in simulated time: no metric changed"
-    most = max(changed, key=lambda one: abs(one.change or 0.0))
-    by = "" if most.change is None else f", most {plain(most.metric)} by {most.change:+.4%}"
+    main = choose_main([one.metric for one in changed], ())
+    most = max((one for one in changed if one.metric in main), key=lambda one: abs(one.change or 0.0))
+    by = "" if most.change is None else f", most {plain(most.metric)} by {most.change:+.3%}"
     many = "s" if len(changed) > 1 else ""
     return (
         f"equal inputs in simulated time: {len(changed)} metric{many} changed{by}; the size of the effect under other "

@@ -92,6 +92,11 @@ INSTEAD = {
     "mprun convert topo xp": "mprun convert topo xp --force",
     # for a sweep, because the folder has no run
     "mprun compare A B": "mprun compare latest-sweep latest-sweep",
+    # the other kernel is one of the reader
+    **{
+        f"mprun verify {name}": "mprun -t topo -x xp && mprun verify latest --kernel default"
+        for name in ("RUN --kernel NAME", "latest --kernel planted", "latest --kernel mine")
+    },
     "mprun compare": "mprun compare latest-sweep latest-sweep",
     "mprun plan --diff A B": "mprun plan --diff latest latest",
     # what the reader has at this place: an archive, a failed run, a run with these captures, a repository, a sweep

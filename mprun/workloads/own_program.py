@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Annotated, Any, Self
 
-from pydantic import Field, PrivateAttr
+from pydantic import BeforeValidator, Field, PrivateAttr
 
 from mprun.inputs.keys.file_model import FileModel
 from mprun.inputs.keys.traffic_entry import ServedEntry
@@ -34,7 +34,13 @@ class ArchiveEntry(FileModel):
     archive: str = Field(min_length=1, max_length=1000, description="The archive in the run's inputs.")
 
 
-ProgramFile = str | ArchiveEntry
+def _refuse_other(value: object) -> object:
+    if not isinstance(value, str | dict | ArchiveEntry):
+        raise ValueError("is no name of a file or folder: write one, as in 'client.py'")
+    return value
+
+
+ProgramFile = Annotated[str | ArchiveEntry, BeforeValidator(_refuse_other)]
 ProgramFiles = Annotated[list[ProgramFile], Field(max_length=MOST_FILES)]
 ProgramEnvironment = Annotated[dict[Variable, str], Field(max_length=MOST_VARIABLES)]
 

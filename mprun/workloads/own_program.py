@@ -149,7 +149,12 @@ def fill(words: Sequence[str], known: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def tell_placeholder(word: str, has_files: bool) -> str | None:
-    """Return the warning about a placeholder in a word of a command that no value replaces; None without one."""
+    """Return the warning about a placeholder in a word of a command that no value replaces; None without one.
+
+    A word with blanks is a program of its own, in which braces have other meanings.
+    """
+    if any(letter.isspace() for letter in word):
+        return None
     known = PLACEHOLDERS if has_files else PLACEHOLDERS[:-1]
     for name in _PLACEHOLDER.findall(word):
         if name == "inputs" and not has_files:

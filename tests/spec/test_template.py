@@ -111,7 +111,9 @@ SWEPT = "version: 1\nmatrix: {gap: [50, 100]}"
         ("{dest}", "'{dest}' is no value of a run, and the program gets it as written; known: {source}"),
         ("{inputs}/x", "'{inputs}' is the folder of 'files', and there are none: write 'files: [...]'"),
         ("{destination}:{port}", ""),
-        ("${HOME} %{time_total} {print $1}", ""),
+        ("${HOME}%{time_total}", ""),
+        # a program of its own
+        ("{print $1} {dest}", ""),
     ],
 )
 def test_unknown_words_in_braces(tmp_path: Path, word: str, warning: str) -> None:

@@ -51,7 +51,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("compare",), {"pydantic"}),
         (("plan", *FILES), INPUTS),
         (("validate", *FILES), INPUTS),
-        (("topology", "list"), {"pydantic"}),
+        # those of other packages are looked for
+        (("topology", "list"), {"pydantic", "importlib.metadata"}),
         (("run", *FILES), {*INPUTS, *TABLES}),
         (("verify", "latest"), {*INPUTS, *TABLES}),
     ],

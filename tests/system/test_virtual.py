@@ -100,6 +100,7 @@ def test_two_runs_at_once_give_the_bytes_of_one(mptcp: Result, tmp_path: Path) -
         thread.join()
     assert len(results) == 2
     for result in results:
+        assert result.summary["warnings"] == mptcp.summary["warnings"]
         assert digests_of(result.run) == digests_of(mptcp.run)
 
 

@@ -9,7 +9,7 @@ Source: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from mprun.errors import MprunError
 from mprun.model.frozen import dataclass
@@ -35,8 +35,9 @@ _read_header = struct.Struct("<IHHiIII").unpack_from
 _read_record = struct.Struct("<IIII").unpack_from
 _read_cooked = struct.Struct("<IIII4xI").unpack_from
 _read_block = struct.Struct("<II").unpack_from
-_packet = struct.Struct("<IIIIIII").pack
 _length = struct.Struct("<I").pack
+# Packs the block of a packet of one size at one interface; the length of the block; the number of the interface.
+_PacketForm = tuple[Callable[..., bytes], int, int]
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class PcapngConversion:
         self._comment = comment
         self._interfaces = dict(sorted(interfaces.items()))
         self._numbers: dict[int, int] = {}
-        self._tails: dict[int, tuple[int, bytes]] = {}
+        self._forms: dict[tuple[int, int], _PacketForm] = {}
 
     def begin(self, header: bytes) -> bytes:
         """Return the blocks before the first packet. header: the header of the first pcap file.
@@ -96,8 +97,7 @@ class PcapngConversion:
         body = struct.pack("<IHHq", BYTE_ORDER, 1, 0, -1) + options + _option(END_OF_OPTIONS, b"")
         blocks = [_block(SECTION, body)]
         for number, interface in self._interfaces.items():
-            # tcpdump writes the number in network byte order
-            blocks.append(self._add(int.from_bytes(struct.pack(">I", number), "little"), interface))
+            blocks.append(self._add(_swap(number), interface))
         return b"".join(blocks)
 
     def convert(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -117,21 +117,15 @@ class PcapngConversion:
     def _take(self, data: bytes, offset: int) -> tuple[list[bytes], int]:
         """Return the blocks of the complete packets in `data` from `offset` on, and the offset where they end."""
         blocks: list[bytes] = []
-        add = blocks.append
         is_cooked = self._link_type == COOKED
         read = _read_cooked if is_cooked else _read_record
         needed = RECORD_BYTES + (8 if is_cooked else 0)
         end = len(data)
-        number = 0
+        key = 0
         at_ns = None
         while offset + needed <= end:
             if is_cooked:
                 seconds, rest_ns, captured, original, key = read(data, offset)
-                number = self._numbers.get(key, -1)
-                if number < 0:
-                    index = int.from_bytes(_length(key), "big")
-                    add(self._add(key, InterfaceDescription(f"interface {index}")))
-                    number = self._numbers[key]
             else:
                 seconds, rest_ns, captured, original = read(data, offset)
             if captured > MOST_CAPTURED:
@@ -140,15 +134,16 @@ class PcapngConversion:
             begin = offset + RECORD_BYTES
             if begin + captured > end:
                 break
-            tail = self._tails.get(captured)
-            if tail is None:
-                length = 32 + captured + -captured % 4
-                tail = self._tails[captured] = (length, bytes(-captured % 4) + _length(length))
+            form = self._forms.get((captured, key))
+            if form is None:
+                if is_cooked and key not in self._numbers:
+                    blocks.append(self._add(key, InterfaceDescription(f"interface {_swap(key)}")))
+                form = self._forms[captured, key] = _form_of(captured, self._numbers[key] if is_cooked else 0)
+            pack, length, number = form
             at_ns = seconds * 1_000_000_000 + rest_ns
-            add(_packet(PACKET, tail[0], number, at_ns >> 32, at_ns & 0xFFFFFFFF, captured, original))
             offset = begin + captured
-            add(data[begin:offset])
-            add(tail[1])
+            high, low = at_ns >> 32, at_ns & 0xFFFFFFFF
+            blocks.append(pack(PACKET, length, number, high, low, captured, original, data[begin:offset], length))
             self.packets += 1
             if self.first_ns is None:
                 self.first_ns = at_ns
@@ -164,6 +159,17 @@ class PcapngConversion:
             options += _option(kind, text.encode()) if text else b""
         body = struct.pack("<HHI", self._link_type, 0, self._snaplen) + options + _option(END_OF_OPTIONS, b"")
         return _block(INTERFACE, body)
+
+
+def _swap(number: int) -> int:
+    """Return the number of an interface, which tcpdump writes in network byte order."""
+    return int.from_bytes(_length(number), "big")
+
+
+def _form_of(captured: int, number: int) -> _PacketForm:
+    """Return the form of the blocks of packets of this size at an interface."""
+    length = 32 + captured + -captured % 4
+    return struct.Struct(f"<IIIIIII{captured}s{-captured % 4}xI").pack, length, number
 
 
 def _option(kind: int, value: bytes) -> bytes:

@@ -21,6 +21,7 @@ from mprun.model.frozen import dataclass
 from mprun.model.permission import Consent
 from mprun.model.run_files import LABEL
 from mprun.model.run_summary import ExpectationVerdict, Summary
+from mprun.model.units import format_measured
 from mprun.questions.bisect import judge_run
 from mprun.questions.reduction import ValueTree, reduce
 from mprun.runs import runner
@@ -57,7 +58,8 @@ def find_failure(summary: Summary) -> RunFailure:
     for one in summary.expectations:
         miss = _miss(one)
         if miss is not None:
-            return RunFailure(f"{one.metric} is {one.value:.6g}", one.metric, _bounds(one), miss)
+            told = format_measured(*summary.metrics[one.metric])
+            return RunFailure(f"{one.metric} is {told}", one.metric, _bounds(one), miss)
     for text in (*summary.failures, *summary.errors):
         return RunFailure(text, message=_NUMBER.sub("#", text))
     raise SpecError("this run did not fail: name a run that did, or state what to keep with --fail-if")

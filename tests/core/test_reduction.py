@@ -12,7 +12,7 @@ import pytest
 from mprun.errors import SpecError
 from mprun.inputs.loading import load, read_plain
 from mprun.inputs.writer import spell_file
-from mprun.model.run_summary import ExpectationVerdict, Summary
+from mprun.model.run_summary import ExpectationVerdict, MetricValue, Summary
 from mprun.questions.minimise import RunFailure, find_failure, shows
 from mprun.questions.reduction import ValueTree, cut, ddmin, reduce, round_off
 from tests.summaries import PASSED
@@ -130,11 +130,13 @@ def test_simpler_numbers() -> None:
 
 
 def summary(value: float | None, held: bool = False, minimum: float | None = 10.0, **more: Any) -> Summary:
-    return PASSED._replace(expectations=(ExpectationVerdict("m", minimum, None, None, value, held),), **more)
+    metrics = {} if value is None else {"m": MetricValue(value / 1000, "s")}
+    told = (ExpectationVerdict("m", minimum, None, None, value, held),)
+    return PASSED._replace(metrics=metrics, expectations=told, **more)
 
 
 def test_the_failure_is_the_first_statement_with_a_value() -> None:
-    assert find_failure(summary(4.0)) == RunFailure("m is 4", "m", (10.0, None, None), 6.0)
+    assert find_failure(summary(4.0)) == RunFailure("m is 4.000 ms", "m", (10.0, None, None), 6.0)
     assert find_failure(summary(None, failures=("1 of 2 subflows",))).message == "# of # subflows"
     with pytest.raises(SpecError, match="this run did not fail: name a run that did"):
         find_failure(summary(12.0, held=True))

@@ -73,9 +73,10 @@ class Run:
 
     def table(self, name: str) -> polars.LazyFrame:
         """Return a table of the run. Raises SpecError if the run does not have it."""
-        if name not in self.tables:
-            raise SpecError(f"{self.path}: no table '{name}'{name_nearest(name, self.tables, 'tables')}")
-        return self.tables[name]
+        tables = self.tables
+        if name not in tables:
+            raise SpecError(f"{self.path}: no table '{name}'{name_nearest(name, tables, 'tables')}")
+        return tables[name]
 
     def figures(self) -> list[Figure]:
         """Return the figures of the report without the network: those in `plots`, or else all for which data exists."""

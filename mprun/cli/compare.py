@@ -94,7 +94,6 @@ def command(
     """
     from mprun.metrics.statistics import CONFIDENCE
     from mprun.model.units import QuantityError, parse_ratio
-    from mprun.questions.divergence import say_changed
     from mprun.sweeps.operands import measure_operands, read_halves, read_operands
     from mprun.sweeps.sweep_directory import LATEST
 
@@ -130,8 +129,7 @@ def command(
         compared = order_by_effect(pair.compared) if sort == "effect" else pair.compared
         _show(operands, compared, pair.expected, show_all, level)
         if divergence is not None:
-            for line in (say_changed(pair.compared), *divergence.tell(options.spell_path(sides[0].path))):
-                click.echo(options.wrap(line, "  ", "    "))
+            show_divergence(divergence, options.spell_path(sides[0].path), pair.compared)
         for text in reasons:
             click.echo(f"{click.style('FAILED', fg='red', bold=True)}  {text}")
         for text in _say_incomplete(operands):
@@ -182,15 +180,33 @@ def _find_last(parent: Path) -> tuple[str, str]:
     return str(runs[-2].path), str(runs[-1].path)
 
 
+def show_divergence(divergence: Divergence, run: str, compared: Sequence[ComparedMetric]) -> None:
+    """Print where two runs diverge. run: the name of the first one."""
+    for line in divergence.tell(run, compared):
+        click.echo(options.wrap(line, "  ", "    "))
+
+
 def _find_divergence(sides: Sequence[RunDirectory | SweepDirectory]) -> Divergence | None:
     """Return where two runs of equal inputs diverge; None for other sides, and for equal runs."""
-    from mprun.questions.divergence import are_equal_inputs, find_divergence
+    from mprun.questions.divergence import are_equal_inputs
     from mprun.runs.repetition import first_difference
 
     match sides:
         case [RunDirectory() as one, RunDirectory() as other] if are_equal_inputs(one, other):
             return None if first_difference(one, other) is None else find_divergence(one, other)
     return None
+
+
+def find_divergence(one: RunDirectory, other: RunDirectory) -> Divergence | None:
+    """Return where two runs diverge. None, with a note, if a capture or a table of them cannot be read."""
+    from mprun.errors import MprunError
+    from mprun.questions import divergence
+
+    try:
+        return divergence.find_divergence(one, other)
+    except MprunError as error:
+        click.echo(f"note: the first packet that differs is not known: {plain(str(error))}", err=True)
+        return None
 
 
 def _refuse_unknown(wanted: tuple[str, ...], operands: Operands) -> None:

@@ -11,7 +11,7 @@ from mprun.cli import options
 from mprun.cli.output import mark
 from mprun.errors import MprunError
 from mprun.inputs.keys.own_output import own_metrics
-from mprun.model.metric import SYMBOLS, Metric, find_metric, metrics_of
+from mprun.model.metric import SYMBOLS, Metric, find_owned
 from mprun.model.run_summary import Kind, Summary
 from mprun.model.units import format_measured
 from mprun.reports.metrics import choose_main, find_repeated, format_bound
@@ -93,8 +93,7 @@ def _find_metrics(run: RunDirectory, names: Sequence[str]) -> dict[str, Metric]:
         return {}
     found = {}
     for name in names:
-        owner, _, what = name.partition(".")
-        if metric := find_metric(metrics_of(owner, owned), what):
+        if metric := find_owned(name, owned):
             found[name] = metric[0]
     return found
 

@@ -60,10 +60,10 @@ reproduce = options.earlier(command, "reproduce", "mprun verify")
 def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) -> ReproducedRun:
     """Run again, and print the verdict. is_kept: keep the new runs of a run or a sweep. Raises MprunError."""
     from mprun.bundles import reproduction
+    from mprun.cli.compare import find_divergence
     from mprun.cli.progress import Bar
     from mprun.machine import invoking_user
     from mprun.machine.scratch import scratch
-    from mprun.questions.divergence import find_divergence
     from mprun.runs.run_directory import RunDirectory
 
     with scratch("mprun-verify-") as folder:
@@ -137,8 +137,8 @@ def _to_json(original: Original, done: ReproducedRun, is_alone: bool, is_kept: b
 
 def _show_run(original: Original, done: ReproducedRun, divergence: Divergence | None, is_kept: bool) -> None:
     """Print the verdict on a run, and where it diverges. A run that is kept is shown first."""
+    from mprun.cli.compare import show_divergence
     from mprun.cli.show_run import show_summary
-    from mprun.questions.divergence import say_changed
     from mprun.runs.run_directory import RunDirectory
 
     for fact, (then, now) in done.facts.items():
@@ -153,8 +153,7 @@ def _show_run(original: Original, done: ReproducedRun, divergence: Divergence | 
     else:
         click.echo(f"different: {done.differences[0]}")
         if divergence is not None:
-            for line in (say_changed(done.compared), *divergence.tell(original.source.name)):
-                click.echo(options.wrap(line, "  ", "    "))
+            show_divergence(divergence, original.source.name, done.compared)
         _show_metrics("then", done.main)
 
 

@@ -312,8 +312,7 @@ def _capture(capture: Capture) -> dict[str, Any]:
 
 
 def _expectation(expectation: Expectation, owned: Mapping[str, metric.Metrics]) -> dict[str, Any]:
-    owner, _, what = expectation.metric.partition(".")
-    found = metric.find_metric(metric.metrics_of(owner, owned), what)
+    found = metric.find_owned(expectation.metric, owned)
     assert found is not None
     unit = found[0].unit
     bounds = {"min": expectation.minimum, "max": expectation.maximum, "equals": expectation.equals}

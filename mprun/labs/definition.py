@@ -287,8 +287,7 @@ def _owned(loaded: Loaded) -> Mapping[str, Metrics]:
 
 
 def _find_metric(name: str, owned: Mapping[str, Metrics]) -> Metric | None:
-    owner, _, what = name.partition(".")
-    found = metric.find_metric(metric.metrics_of(owner, owned), what)
+    found = metric.find_owned(name, owned)
     return None if found is None else found[0]
 
 

@@ -185,6 +185,15 @@ def find_metric(metrics: Metrics, name: str) -> tuple[Metric, str | None] | None
     return (metrics[head], path) if head in metrics and metrics[head].by_path else None
 
 
+def find_owned(name: str, owned: Mapping[str, Metrics]) -> tuple[Metric, str | None] | None:
+    """Find a metric by its whole name, as `bulk.share.path0`. Return it and the path, or None.
+
+    owned: the metrics of flows and groups.
+    """
+    owner, _, what = name.partition(".")
+    return find_metric(metrics_of(owner, owned), what)
+
+
 def parse_bound(unit: Unit, value: object) -> float:
     """Parse a bound into the base unit: bit/s, s, 1 or bytes. Raises QuantityError."""
     if unit == "ratio":

@@ -84,8 +84,12 @@ class Divergence:
         """Return JSON values."""
         return asdict(self)
 
-    def tell(self, run: str) -> Iterator[str]:
-        """Yield lines for people. run: the name of the first run, whose kernel can be stopped at the packet."""
+    def tell(self, run: str, compared: Sequence[ComparedMetric]) -> Iterator[str]:
+        """Yield lines for people.
+
+        run: the name of the first run, whose kernel can be stopped at the packet. compared: the metrics of both runs.
+        """
+        yield _say_changed(compared)
         if self.packet is not None:
             yield from _tell_packet(self.packet, run)
         if self.event is not None:
@@ -124,7 +128,7 @@ def are_equal_inputs(one: RunDirectory, other: RunDirectory) -> bool:
     return one.digest == other.digest and not any(run.environment().real_time for run in (one, other))
 
 
-def say_changed(compared: Sequence[ComparedMetric]) -> str:
+def _say_changed(compared: Sequence[ComparedMetric]) -> str:
     """Return the number of metrics that two runs of equal inputs have different values of, and the largest change."""
     changed = [one for one in compared if one.tendency != "same"]
     if not changed:

@@ -25,18 +25,18 @@ def to_text(chart: Chart, width: int) -> Iterator[str]:
     labels = [series.label for panel in chart.panels for series in panel.series]
     ends = [_say_ends(series, chart) for panel in chart.panels for series in panel.series]
     # two spaces before each of the three parts
-    taken = 6 + max(map(len, labels), default=0) + max(map(len, ends), default=0)
+    longest = max(map(len, labels), default=0)
+    taken = 6 + longest + max(map(len, ends), default=0)
     room = max(10, min(MOST_WIDTH, width - taken))
     every = [y for panel in chart.panels for series in panel.series for y in series.y if not math.isnan(y)]
     most = max(every, default=0.0)
     is_line = chart.form != "cdf" and not chart.x.categories
     yield f"{chart.title}, 0 to {_say(chart.end, chart.x)}" if is_line else chart.title
     if is_line and chart.marks:
-        yield f"  {'':{max(map(len, labels), default=0)}}  {_number(chart.marks, chart.end, room)}"
+        yield f"  {'':{longest}}  {_number(chart.marks, chart.end, room)}"
     for panel in chart.panels:
         if panel.title:
             yield f"  {panel.title}"
-        longest = max(map(len, labels), default=0)
         for series in panel.series:
             if chart.form == "cdf":
                 yield f"  {series.label:{longest}}  {_quantiles(series, chart.x)}"

@@ -24,7 +24,7 @@ from mprun.metrics.comparison import (
 )
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.frozen import dataclass
-from mprun.model.metric import Metric, find_metric, metrics_of
+from mprun.model.metric import Metric, find_owned
 from mprun.model.problem import name_nearest
 from mprun.model.scalar import spell_scalar
 from mprun.runs.provenance import list_makers, list_programs
@@ -154,8 +154,7 @@ def _find_definitions(run: RunDirectory, names: Iterable[str]) -> Iterator[tuple
     with contextlib.suppress(MprunError):
         owned = owned_metrics(run.plan().intent.traffic)
         for name in names:
-            owner, _, what = name.partition(".")
-            if definition := find_metric(metrics_of(owner, owned), what):
+            if definition := find_owned(name, owned):
                 yield name, definition[0]
 
 

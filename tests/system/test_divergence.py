@@ -91,6 +91,14 @@ def test_a_capture_that_ends_before_the_other_differs_there(
     assert found["lines"] == [[], []]
 
 
+def test_a_capture_that_cannot_be_read_is_a_note(twins: tuple[Path, Path], mprun: Callable[..., Result]) -> None:
+    path = twins[1] / "pcap" / "client.pcap"
+    path.write_bytes(b"none" + path.read_bytes()[4:])
+    done = mprun("compare", *twins)
+    assert done.status == 0, done.err
+    assert "note: the first packet that differs is not known: " in done.err
+
+
 def test_runs_of_other_inputs_have_no_first_packet(mprun: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "xp.yaml").write_text(SHORT)
     runs = [mprun("-t", LAB / "topo", "-x", "xp", "--json", "--seed", seed).run for seed in (1, 2)]

@@ -24,8 +24,7 @@ from mprun.sweeps.sweep_directory import SweepDirectory
 @click.option("--open", "is_shown", is_flag=True, help="Open the report in a browser.")
 @options.confidence
 def command(names: tuple[str, ...], parent: Path, is_shown: bool, confidence: float | None) -> None:
-    """Write an HTML report of a run or a sweep with its figures. Default: the newest of
-    all.
+    """Write an HTML report of a run or a sweep with its figures. Default: the newest.
 
     The file report.html in the directory of the run or sweep needs no other file. Each figure is also in figures/
     as SVG, as PNG, as PDF of the width of a paper's column (85 mm), and its data as CSV.

@@ -16,6 +16,7 @@ import resource
 import signal
 import sys
 import threading
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -152,6 +153,7 @@ def _guest(plan: Plan, run: RunDirectory, talk: Channel, kernel: Kernel, shell: 
 def _read_folders(guest: Guest) -> list[Path]:
     """Return the folders with the files of this machine that a run reads: programs, libraries, Python, mprun itself.
 
+    Of the kernel's folder, they are the files, because other commands write symbols there, which a run does not read.
     A run in real time does not repeat, and none of its folders is returned.
     """
     if not guest.is_simulated:
@@ -163,9 +165,13 @@ def _read_folders(guest: Guest) -> list[Path]:
         Path("/etc"),
         standard,
         *(path for path in standard.glob("[!_]*") if path.is_dir() and not path.name.endswith("-packages")),
-        *guest.shown,
+        *(path for folder, place in guest.shown.items() for path in _list_read(folder, place)),
         *(Path(mprun.__file__).parent / name for name in AGENT_FOLDERS),
     ]
+
+
+def _list_read(folder: Path, place: str) -> Iterable[Path]:
+    return folder.iterdir() if place == engine_paths.KERNEL else (folder,)
 
 
 def _files_mib(plan: Plan) -> int:

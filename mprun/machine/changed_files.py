@@ -33,17 +33,17 @@ class FileChanges(NamedTuple):
 
 
 class FileWatch:
-    """A watch of the files that lie directly in some folders."""
+    """A watch of files, and of the files that lie directly in some folders."""
 
     def __init__(self, folders: Collection[Path]) -> None:
-        """Begin to watch. Folders that do not exist are left out."""
+        """Begin to watch. Files and folders that do not exist are left out."""
         self._problem = ""
         self._folders: dict[int, str] = {}
         self._file = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC) if folders else -1
         if folders and self._file < 0:
             self._problem = os.strerror(ctypes.get_errno())
             return
-        for folder in sorted({os.path.realpath(folder) for folder in folders if os.path.isdir(folder)}):
+        for folder in sorted({os.path.realpath(folder) for folder in folders if os.path.exists(folder)}):
             number = _libc.inotify_add_watch(self._file, os.fsencode(folder), _CHANGES)
             if number < 0:
                 self._problem = f"{folder}: {os.strerror(ctypes.get_errno())}"

@@ -55,6 +55,19 @@ def test_a_change_in_a_folder_is_seen(name: str, tmp_path: Path) -> None:
         assert watch.take() is None
 
 
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_of_a_file_is_seen_and_no_file_beside_it(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "linux"
+    path.write_text("kernel")
+    with watched([path, tmp_path / "no-such-file"]) as watch:
+        (tmp_path / "symbols").write_text("new")
+        assert watch.take() is None
+        CHANGES[name](path)
+        changed = watch.take()
+        assert changed is not None
+        assert changed.paths == (str(path),)
+
+
 def test_the_folders_of_the_agent_are_watched() -> None:
     own = list((PACKAGE / "agent").rglob("*.py"))
     read = {str(path.relative_to(PACKAGE).parent) for path in _imported(own, PACKAGE)}

@@ -171,7 +171,7 @@ def _read_folders(guest: Guest) -> list[Path]:
 
 
 def _list_read(folder: Path, place: str) -> Iterable[Path]:
-    return folder.iterdir() if place == engine_paths.KERNEL else (folder,)
+    return folder.glob("*") if place == engine_paths.KERNEL else (folder,)
 
 
 def _files_mib(plan: Plan) -> int:

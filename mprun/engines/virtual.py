@@ -16,7 +16,7 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -153,7 +153,7 @@ def _guest(plan: Plan, run: RunDirectory, talk: Channel, kernel: Kernel, shell: 
 def _read_folders(guest: Guest) -> list[Path]:
     """Return the folders with the files of this machine that a run reads: programs, libraries, Python, mprun itself.
 
-    Of the kernel's folder, they are the files, because other commands write symbols there, which a run does not read.
+    Of the kernel's folder, they are its programs alone, because other commands write there what a run does not read.
     A run in real time does not repeat, and none of its folders is returned.
     """
     if not guest.is_simulated:
@@ -170,8 +170,8 @@ def _read_folders(guest: Guest) -> list[Path]:
     ]
 
 
-def _list_read(folder: Path, place: str) -> Iterable[Path]:
-    return folder.glob("*") if place == engine_paths.KERNEL else (folder,)
+def _list_read(folder: Path, place: str) -> Sequence[Path]:
+    return [folder / name for name in store.PROGRAMS] if place == engine_paths.KERNEL else [folder]
 
 
 def _files_mib(plan: Plan) -> int:

@@ -107,7 +107,10 @@ def changing(path: Path, change: Change, runs: Path) -> Iterator[None]:
 def test_a_run_says_that_a_file_changed(name: str, scene: tuple[dict[str, str], Path], tmp_path: Path) -> None:
     env, path = scene
     files = ("-t", "topo", "-x", "xp", "-o", tmp_path / "runs", "--json")
-    calm = call(*files, cwd=tmp_path, env=env)
+    beside = path.with_name("not-read")
+    beside.write_text("")
+    with changing(beside, CHANGES[name], tmp_path / "runs"):
+        calm = call(*files, cwd=tmp_path, env=env)
     assert calm.status == 0, calm.out + calm.err
     assert not (calm.run / "changed.json").exists()
     with changing(path, CHANGES[name], tmp_path / "runs"):

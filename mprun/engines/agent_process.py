@@ -120,16 +120,17 @@ def channel() -> Iterator[Channel]:
         yield Channel(folder.make("reports"), folder.make("orders"))
 
 
-def agent_command(shell: Shell | None, options: Sequence[str], reports: str, orders: str) -> list[str]:
+def agent_command(shell: Shell | None, options: Sequence[str], reports: str, orders: str, start: str = "") -> list[str]:
     """Return the agent's command line inside an engine.
 
     Python's options -I -S -B ignore environment variables and site packages, and write no compiled files.
 
     - options: options of the agent.
     - reports, orders: the paths of the channel's folders inside the engine.
+    - start: Python statements to begin with.
     """
-    start = f"import sys; sys.path.insert(0, '{engine_paths.LIBRARY}'); import mprun.agent.main as agent; "
-    start += "sys.exit(agent.main(sys.argv[1:]))"
+    start += f"import sys; sys.path.insert(0, '{engine_paths.LIBRARY}'); "
+    start += "import mprun.agent.main as agent; sys.exit(agent.main(sys.argv[1:]))"
     options = [*options, "--shell", shell] if shell else options
     return [str(interpreter()), "-I", "-S", "-B", "-c", start, engine_paths.RUN, reports, orders, *options]
 

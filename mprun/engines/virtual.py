@@ -9,12 +9,9 @@ is skipped. With the same seed, the same plan gives the same bytes. On the host,
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
-import py_compile
 import resource
 import signal
-import sys
 import threading
 from collections.abc import Sequence
 from importlib import import_module
@@ -23,10 +20,10 @@ from typing import Any, cast
 
 import mprun
 from mprun.agent import shaping
+from mprun.engines import agent_code
 from mprun.engines.agent_process import (
     PROGRAM_PATH,
     Channel,
-    Library,
     RunProgress,
     Shell,
     agent_command,
@@ -34,7 +31,6 @@ from mprun.engines.agent_process import (
     environment,
     find_built,
     find_library,
-    interpreter,
     watch,
 )
 from mprun.engines.capability import tc_knows
@@ -72,8 +68,7 @@ WRITTEN_BYTES = 16 << 30
 # CPU time that a run may use while simulated time stands still. It is needed to build the network, and to send the
 # packets of half a second of simulated time. The time that its programs may compute is added.
 STILL_S, STILL_PER_NODE_S = 600, 1
-# The folders of mprun with the agent's modules, and the machine's folders of libraries (ld.so(8)).
-AGENT_FOLDERS = (".", "agent", "agent/programs", "machine", "model", "safety")
+# The machine's folders of libraries (ld.so(8)).
 LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/local/lib")
 # The last message of an experiment kernel without memory.
 OUT_OF_MEMORY = "System is deadlocked on memory"
@@ -129,9 +124,9 @@ def run_plan(
 def _guest(plan: Plan, run: RunDirectory, talk: Channel, kernel: Kernel, shell: Shell | None, real_time: bool) -> Guest:
     """Return the agent as a guest program, with the folders that it finds inside."""
     library = find_library()
-    _compile_agent(library)
+    start = agent_code.prepare(library, talk.orders, ORDERS)
     return Guest(
-        argv=agent_command(shell, [] if real_time else ["--simulated"], REPORTS, ORDERS),
+        argv=agent_command(shell, [] if real_time else ["--simulated"], REPORTS, ORDERS, start),
         cwd=engine_paths.RUN,
         log=None if shell else f"{engine_paths.RUN}/logs/agent.log",
         opened={run.path: engine_paths.RUN, talk.reports.path: REPORTS},
@@ -158,7 +153,7 @@ def _read_folders(guest: Guest) -> list[Path]:
     """
     if not guest.is_simulated:
         return []
-    standard = interpreter().parents[1] / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    standard = agent_code.standard_library()
     return [
         *map(Path, PROGRAM_PATH.split(":")),
         *(folder for place in LIBRARIES for folder in (Path(place), *Path(place).glob("*-linux-gnu"))),
@@ -166,7 +161,7 @@ def _read_folders(guest: Guest) -> list[Path]:
         standard,
         *(path for path in standard.glob("[!_]*") if path.is_dir() and not path.name.endswith("-packages")),
         *(path for folder, place in guest.shown.items() for path in _list_read(folder, place)),
-        *(Path(mprun.__file__).parent / name for name in AGENT_FOLDERS),
+        *(Path(mprun.__file__).parent / name for name in agent_code.FOLDERS),
     ]
 
 
@@ -228,19 +223,6 @@ def _find_report(run: RunDirectory) -> str | None:
     """Return the last fault that an experiment kernel reported on its console; None if there is none."""
     reports = find_reports(read_console(run.log("console", "log")))
     return f"it reported {reports[-1].describe()}" if reports else None
-
-
-def _compile_agent(library: Library) -> None:
-    """Compile the agent's modules that are not compiled yet.
-
-    Inside, nothing can be written, so each run would compile them again.
-    """
-    folders = [library.package / name for name in AGENT_FOLDERS]
-    for path in (path for folder in folders for path in folder.glob("*.py")):
-        compiled = Path(importlib.util.cache_from_source(str(path)))
-        if not compiled.exists() or compiled.stat().st_mtime < path.stat().st_mtime:
-            with contextlib.suppress(OSError):
-                py_compile.compile(str(path), cfile=str(compiled), quiet=1)
 
 
 def _tail(text: str, lines: int = 10) -> str:

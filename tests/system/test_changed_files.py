@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.engines.virtual import AGENT_FOLDERS
+from mprun.engines import agent_code
 from mprun.machine.changed_files import watched
 from tests.scenes import ONE_PATH, copy_kernel
 from tests.stored_runs import PACKAGE, _imported
@@ -71,7 +71,7 @@ def test_a_change_of_a_file_is_seen_and_no_file_beside_it(name: str, tmp_path: P
 def test_the_folders_of_the_agent_are_watched() -> None:
     own = list((PACKAGE / "agent").rglob("*.py"))
     read = {str(path.relative_to(PACKAGE).parent) for path in _imported(own, PACKAGE)}
-    assert read <= set(AGENT_FOLDERS)
+    assert read <= set(agent_code.FOLDERS)
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ files that the entry takes with it. The environment has the same values, and the
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.own_output import MOST_OWN, MetricEntry, TableEntry
 from mprun.inputs.keys.traffic_entry import PositiveTime
 from mprun.model import engine_paths
@@ -118,37 +118,33 @@ class Entry(own_program.AttachedEntry):
         [], description="Tables of the run from CSV files that the programs leave in `{files}`."
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> Entry:
-        problems: dict[ValuePath, str] = {}
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         for kind, taken in (("metrics", METRICS), ("tables", ())):
             names: list[str] = [*taken]
             for n, own in enumerate(getattr(self, kind)):
                 if own.name in names:
-                    problems[(kind, n, "name")] = f"'{own.name}' is taken already: write another name"
+                    yield (kind, n, "name"), f"'{own.name}' is taken already: write another name"
                 names.append(own.name)
         for n, metric in enumerate(self.metrics):
             if metric.of == "server" and self.server is None:
-                problems[("metrics", n, "of")] = "names the server, and there is none: write 'server', or remove this"
+                yield ("metrics", n, "of"), "names the server, and there is none: write 'server', or remove this"
         if self.compute_ns is not None and self.compute_ns % NS_PER_S:
-            problems[("compute",)] = "is no number of whole seconds: write one, as in '120s'"
-        problems |= dict(own_program.find_problems(self.files, self.build, self.environment, self.named_words()))
+            yield "compute", "is no number of whole seconds: write one, as in '120s'"
+        yield from own_program.find_problems(self.files, self.build, self.environment, self.named_words())
         for name in ("listens", "ready"):
             if self.server is None and name in self.model_fields_set:
-                problems[(name,)] = "needs a server: write 'server', or remove this"
+                yield name, "needs a server: write 'server', or remove this"
         if self.ready is not None and "listens" in self.model_fields_set:
-            problems[("ready",)] = "conflicts with 'listens': remove one of the two"
+            yield "ready", "conflicts with 'listens': remove one of the two"
         if self.until is not None and self.duration is not None:
-            problems[("until",)] = (
+            message = (
                 "conflicts with 'duration', which also ends the command: remove one of the two, and keep 'timeout'"
             )
+            yield "until", message
         if self.until is not None and not (self.until and self.until.isprintable()):
-            problems[("until",)] = "is no text of one line: write a part of a line that the command prints"
+            yield "until", "is no text of one line: write a part of a line that the command prints"
         if self.duration is not None and self.timeout is not None and self.timeout <= self.duration:
-            problems[("timeout",)] = "is not longer than 'duration': write a longer one"
-        if problems:
-            raise refuse(problems, self)
-        return self
+            yield "timeout", "is not longer than 'duration': write a longer one"
 
     def attachments(self) -> dict[ValuePath, tuple[str, str | None]]:
         return own_program.attachments(self.files)

@@ -14,15 +14,15 @@ from __future__ import annotations
 import csv
 import json
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema
 
 from mprun.inputs.keys.field import VOLUME_SCHEMA, Time
-from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.trace_file import TraceError
 from mprun.inputs.keys.traffic_entry import CongestionName, ConnectionEntry, PositiveTime
 from mprun.model import engine_paths
@@ -30,7 +30,7 @@ from mprun.model.capabilities import Capabilities
 from mprun.model.frozen import dataclass
 from mprun.model.metric import OF_CONNECTIONS, Metric, delays
 from mprun.model.plan import File, Process, Ready
-from mprun.model.problem import ValuePath, tell_unknown
+from mprun.model.problem import tell_unknown
 from mprun.model.spec import Flow
 from mprun.model.units import PERCENT_PATTERN, TIME, VOLUME, parse_ratio
 from mprun.workloads import tool
@@ -218,29 +218,24 @@ class Entry(ConnectionEntry):
         None, description="The congestion control of both ends. Default: the hosts'."
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> Self:
-        problems: dict[ValuePath, str] = {}
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         drawn = {"interval": self.interval_ns, "duration": self.duration, "size": self.size}
         given = [name for name, value in drawn.items() if value is not None]
         if self.schedule is not None or self.starts_ns is not None:
             for name in given:
-                problems[(name,)] = "is what the schedule says: remove one of the two"
+                yield name, "is what the schedule says: remove one of the two"
         else:
             examples = {"interval": "200ms", "duration": "10s", "size": "70kb"}
             for name in (name for name in drawn if name not in given):
-                problems[(name,)] = f"is missing: write '{name}: {examples[name]}', or 'schedule: flows.csv'"
+                yield name, f"is missing: write '{name}: {examples[name]}', or 'schedule: flows.csv'"
         if len(self.starts_ns or ()) != len(self.sizes_bytes or ()):
-            problems[("sizes",)] = "are not as many as 'starts': write one for each"
+            yield "sizes", "are not as many as 'starts': write one for each"
         if self.duration and self.interval_ns and self.duration // self.interval_ns > MOST_FLOWS:
-            problems[("interval",)] = f"amounts to more than {MOST_FLOWS} flows: write a longer one"
+            yield "interval", f"amounts to more than {MOST_FLOWS} flows: write a longer one"
         if self.arrivals == "constant" and self.duration and self.interval_ns and self.interval_ns >= self.duration:
-            problems[("interval",)] = "begins no flow within the duration: write a shorter one, or a longer duration"
+            yield "interval", "begins no flow within the duration: write a shorter one, or a longer duration"
         if self.aggregate and not self.is_several and self.group is None:
-            problems[("aggregate",)] = "is for flows of several hosts: name them, as in 'to: [h1, h2]', or remove it"
-        if problems:
-            raise refuse(problems, self)
-        return self
+            yield "aggregate", "is for flows of several hosts: name them, as in 'to: [h1, h2]', or remove it"
 
     def companions(self) -> dict[str, str]:
         if self.schedule is not None:

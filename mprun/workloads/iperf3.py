@@ -13,16 +13,15 @@ from contextlib import suppress
 from itertools import accumulate
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema
 
 from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
-from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, OmitEntry, ServedEntry, Size
 from mprun.model.capabilities import Capabilities
 from mprun.model.frozen import dataclass
 from mprun.model.metric import OF_CONNECTIONS, Metric
 from mprun.model.plan import Process, Ready
-from mprun.model.problem import ValuePath
 from mprun.model.spec import Flow, Protocol
 from mprun.model.units import NS_PER_S, SIZE, TIME
 from mprun.workloads import tool
@@ -131,32 +130,24 @@ class Entry(ServedEntry):
         1, description="The number of parallel connections."
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> Entry:
-        problems: dict[ValuePath, str] = {}
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.protocol == "udp":
             if self.rate_bit_per_s is None:
-                problems[("rate",)] = "is missing: write 'rate: 10mbit', as UDP has no rate of its own"
+                yield "rate", "is missing: write 'rate: 10mbit', as UDP has no rate of its own"
             if self.length_bytes is not None and self.length_bytes > MOST_UDP_BYTES:
-                problems[("length",)] = f"is more than fits into a UDP packet: write '{MOST_UDP_BYTES}bytes' or less"
+                yield "length", f"is more than fits into a UDP packet: write '{MOST_UDP_BYTES}bytes' or less"
         if self.protocol in ("udp", "sctp") and self.congestion is not None:
-            problems[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
+            yield "congestion", "is for TCP: remove it, or write 'protocol: tcp'"
         if self.duration is None and self.size_bytes is None:
-            problems[("duration",)] = "is missing: write 'duration: 10s', or how much, as in 'size: 100mb'"
+            yield "duration", "is missing: write 'duration: 10s', or how much, as in 'size: 100mb'"
         if self.duration is not None and self.size_bytes is not None:
-            problems[("size",)] = "conflicts with 'duration': remove one of the two"
+            yield "size", "conflicts with 'duration': remove one of the two"
         elif self.size_bytes is not None and self.bidirectional:
-            problems[("size",)] = "would end both directions once they have it together: write 'duration: 10s'"
+            yield "size", "would end both directions once they have it together: write 'duration: 10s'"
         if self.bidirectional and self.reverse:
-            problems[("reverse",)] = "conflicts with 'bidirectional', which has both directions: remove it"
+            yield "reverse", "conflicts with 'bidirectional', which has both directions: remove it"
         if self.omit is not None:
-            if self.duration is None:
-                problems[("omit",)] = "counts seconds of a duration: write 'duration: 10s'"
-            elif self.omit.start_ns + self.omit.end_ns >= self.duration:
-                problems[("omit",)] = f"omits the whole {TIME.render(self.duration)}: write less, or a longer duration"
-        if problems:
-            raise refuse(problems, self)
-        return self
+            yield from self.omit.find_excess(self.duration)
 
     def options(self) -> dict[str, object]:
         options = super().options() | ({} if self.omit is None else {"omit": self.omit.model_dump()})

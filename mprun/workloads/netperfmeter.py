@@ -17,10 +17,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema
 
 from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
-from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, ServedEntry, Size
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, Metric
@@ -111,15 +111,13 @@ class Entry(ServedEntry):
         default = DEFAULT_REVERSE_BYTES if self.reverse else DEFAULT_MESSAGE_BYTES
         return super().options() | {"message_bytes": self.message_bytes or default}
 
-    @model_validator(mode="after")
-    def _agree(self) -> Entry:
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.protocol == "udp" and self.rate_bit_per_s is None:
-            raise refuse({("rate",): "is missing: write 'rate: 10mbit', as UDP has no rate of its own"}, self)
+            yield "rate", "is missing: write 'rate: 10mbit', as UDP has no rate of its own"
         if self.unordered and self.protocol != "sctp":
-            raise refuse({("unordered",): f"is for SCTP, not for {self.protocol}: remove it"}, self)
+            yield "unordered", f"is for SCTP, not for {self.protocol}: remove it"
         if self.congestion and self.protocol not in ("tcp", "mptcp"):
-            raise refuse({("congestion",): f"can be chosen for tcp and mptcp, not {self.protocol}: remove it"}, self)
-        return self
+            yield "congestion", f"can be chosen for tcp and mptcp, not {self.protocol}: remove it"
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:

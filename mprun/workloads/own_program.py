@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr
 
-from mprun.inputs.keys.file_model import FileModel
+from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.inputs.keys.traffic_entry import ServedEntry
 from mprun.model import engine_paths
 from mprun.model.plan import Process
@@ -78,7 +78,7 @@ def find_problems(
     build: Sequence[str] | None,
     environment: Mapping[str, str],
     words: Mapping[ValuePath, str],
-) -> Iterator[tuple[ValuePath, str]]:
+) -> Iterator[KeyProblem]:
     """Yield the problems of these keys by their paths. words: those of all commands, by their paths."""
     names = [_name_of(one) for one in files]
     for n, name in enumerate(names):
@@ -87,7 +87,7 @@ def find_problems(
         elif names.index(name) < n:
             yield ("files", n), f"'{name}' is there already: rename one of the two"
     if build is not None and not files:
-        yield ("build",), "needs files to build: write 'files', or remove this"
+        yield "build", "needs files to build: write 'files', or remove this"
     for name, value in environment.items():
         if "\0" in value:
             yield ("environment", name), "contains a character that no variable can have: remove it"

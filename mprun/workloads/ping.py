@@ -8,12 +8,13 @@ iputils' ping: `probe`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema
 
 from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Time, Whole
-from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import FlowEntry
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
@@ -73,15 +74,11 @@ class Entry(FlowEntry):
         DEFAULT_SIZE_BYTES, alias="size", description="The payload of a ping. Default: 56bytes."
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> Entry:
-        if self.duration is not None:
-            if self.count is not None:
-                raise refuse({("duration",): "conflicts with 'count': remove one of the two"}, self)
-            if self.duration < self.interval_ns:
-                interval = TIME.render(self.interval_ns)
-                raise refuse({("duration",): f"is shorter than the interval, {interval}: write a longer one"}, self)
-        return self
+    def find_conflicts(self) -> Iterator[KeyProblem]:
+        if self.duration is not None and self.count is not None:
+            yield "duration", "conflicts with 'count': remove one of the two"
+        elif self.duration is not None and self.duration < self.interval_ns:
+            yield "duration", f"is shorter than the interval, {TIME.render(self.interval_ns)}: write a longer one"
 
     def options(self) -> dict[str, object]:
         count = DEFAULT_COUNT if self.count is None and self.duration is None else self.count

@@ -9,13 +9,13 @@ programs count what each path carried: payload of STREAM frames, including retra
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema, WrapValidator, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema, WrapValidator
 
 from mprun.inputs.keys.field import VOLUME_SCHEMA, Time, Whole
-from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import Size
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import Metric, delays
@@ -91,28 +91,22 @@ class Entry(own_program.AttachedEntry):
         description="Keep the events of client and server as qlog: packets, recovery and congestion control.",
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> Entry:
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.scheduler is not None and not self.multipath:
-            raise refuse({("scheduler",): quic_connection.NO_CHOICE}, self)
-        if isinstance(self.stack, StackEntry):
-            problems = self._find_own_problems()
+            yield "scheduler", quic_connection.NO_CHOICE
+        elif isinstance(self.stack, StackEntry):
+            yield from self._find_own_problems()
         else:
-            problems = quic_connection.find_stack_problems(self.stack, self.congestion, self.scheduler)
-        if problems:
-            raise refuse(problems, self)
-        return self
+            yield from quic_connection.find_stack_problems(self.stack, self.congestion, self.scheduler)
 
-    def _find_own_problems(self) -> dict[ValuePath, str]:
-        """Return the problems of keys that a stack of the user does not have."""
-        problems: dict[ValuePath, str] = {}
+    def _find_own_problems(self) -> Iterator[KeyProblem]:
+        """Yield the problems of keys that a stack of the user does not have."""
         for name, value in (("request", self.request_bytes), ("think", self.think_ns)):
             if value:
-                problems[(name,)] = "is not known to a stack of your own, which fetches files: remove it"
+                yield name, "is not known to a stack of your own, which fetches files: remove it"
         if self.requests > quic_stack.MOST_REQUESTS:
             most = quic_stack.MOST_REQUESTS
-            problems[("requests",)] = f"is more than a stack of your own is asked for: write {most} or less"
-        return problems
+            yield "requests", f"is more than a stack of your own is asked for: write {most} or less"
 
     def attachments(self) -> dict[ValuePath, tuple[str, str | None]]:
         found = self.stack.attachments() if isinstance(self.stack, StackEntry) else {}

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.model import engine_paths
 from mprun.model.frozen import dataclass
 from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric, Metrics
@@ -165,21 +166,17 @@ def programs(flow: Flow) -> Mapping[str, Program]:
 
 def find_stack_problems(
     name: str | None, congestion: str | None, schedulers: Mapping[str, Policy] | None
-) -> dict[tuple[str | int, ...], str]:
-    """Return the problems of keys that the stack of this name does not have."""
+) -> Iterator[KeyProblem]:
+    """Yield the problems of keys that the stack of this name does not have."""
     stack = STACKS[name or DEFAULT_STACK]
-    problems: dict[tuple[str | int, ...], str] = {}
     if congestion is not None and congestion not in stack.congestion:
         known = ", ".join(stack.congestion)
-        problems[("congestion",)] = f"the stack {name or DEFAULT_STACK} has no '{congestion}': write one of {known}"
+        yield "congestion", f"the stack {name or DEFAULT_STACK} has no '{congestion}': write one of {known}"
     declaring = {end for end, policy in (schedulers or {}).items() if _number(policy, "backup") is not None}
     if declaring and not stack.declares_backups:
-        problems[("scheduler",)] = "declares a backup, which only one stack can: write 'stack: noq'"
+        yield "scheduler", "declares a backup, which only one stack can: write 'stack: noq'"
     elif declaring == {"server"}:
-        problems[("scheduler",)] = (
-            "has a backup for the server alone, but the client declares it: write it for both ends"
-        )
-    return problems
+        yield "scheduler", "has a backup for the server alone, but the client declares it: write it for both ends"
 
 
 def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:

@@ -9,13 +9,13 @@ files that the client has downloaded, and from the client's qlog. So mprun has n
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from mprun.inputs.keys.file_model import FileModel, refuse
+from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.model import engine_paths
 from mprun.model.plan import Process, Ready
 from mprun.model.problem import ValuePath
@@ -59,12 +59,8 @@ class StackEntry(FileModel):
     build: CommandWords | None = own_program.BUILD
     environment: own_program.ProgramEnvironment = own_program.ENVIRONMENT
 
-    @model_validator(mode="after")
-    def _agree(self) -> StackEntry:
-        found = own_program.find_problems(self.files, self.build, self.environment, self.named_words())
-        if problems := dict(found):
-            raise refuse(problems, self)
-        return self
+    def find_conflicts(self) -> Iterator[KeyProblem]:
+        return own_program.find_problems(self.files, self.build, self.environment, self.named_words())
 
     def attachments(self) -> dict[ValuePath, tuple[str, str | None]]:
         return own_program.attachments(self.files)

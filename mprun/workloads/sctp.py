@@ -14,10 +14,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema
 
 from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA
-from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import OmitEntry, PositiveTime, ServedEntry, Size
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
@@ -115,18 +115,12 @@ class Entry(ServedEntry):
         description="The interval between samples of goodput and paths. Default: 100ms.",
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> Entry:
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         if (self.duration is None) == (self.size_bytes is None):
             what = "is missing" if self.duration is None else "conflicts with 'size'"
-            raise refuse({("duration",): f"{what}: write 'duration: 10s' or 'size: 10mb'"}, self)
-        if self.omit is not None:
-            if self.duration is None:
-                raise refuse({("omit",): "counts seconds of a duration: write 'duration: 10s'"}, self)
-            if self.omit.start_ns + self.omit.end_ns >= self.duration:
-                message = f"omits the whole {TIME.render(self.duration)}: write less, or a longer duration"
-                raise refuse({("omit",): message}, self)
-        return self
+            yield "duration", f"{what}: write 'duration: 10s' or 'size: 10mb'"
+        elif self.omit is not None:
+            yield from self.omit.find_excess(self.duration)
 
     def options(self) -> dict[str, object]:
         return super().options() | ({} if self.omit is None else {"omit": self.omit.model_dump()})

@@ -8,13 +8,13 @@ Sender and receiver are `mprun.agent.programs.datagrams`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema
 
 from mprun.inputs.keys.field import SIZE_SCHEMA
-from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import FlowRate, PositiveTime, ServedEntry
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
@@ -71,17 +71,12 @@ class Entry(ServedEntry):
         None, alias="length", description="The payload of a packet. Default: the largest payload for the path's MTU."
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> Entry:
-        length_bytes = self.length_bytes or FULL_BYTES
-        packets = _due(self.duration, self.rate_bit_per_s, length_bytes)
+    def find_conflicts(self) -> Iterator[KeyProblem]:
+        packets = _due(self.duration, self.rate_bit_per_s, self.length_bytes or FULL_BYTES)
         if packets > MOST_PACKETS:
-            message = f"amounts to {packets} packets, and each is recorded: write less, or longer packets"
-            raise refuse({("rate",): message}, self)
+            yield "rate", f"amounts to {packets} packets, and each is recorded: write less, or longer packets"
         if packets < 1:
-            message = "is too short for a single packet at this rate: write a longer one, or a higher rate"
-            raise refuse({("duration",): message}, self)
-        return self
+            yield "duration", "is too short for a single packet at this rate: write a longer one, or a higher rate"
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:

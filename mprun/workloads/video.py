@@ -8,20 +8,19 @@ client of the same program.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, PositiveTime, ServedEntry
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, OF_PATHS, Metric, delays
 from mprun.model.plan import Ready
-from mprun.model.problem import ValuePath
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S, TIME
 from mprun.workloads import quic_connection, tool
@@ -89,31 +88,27 @@ class Entry(ServedEntry):
     )
     qlog: bool = Field(False, description="Keep the events of both ends as qlog. It needs `protocol: quic`.")
 
-    @model_validator(mode="after")
-    def _agree(self) -> Self:
-        problems: dict[ValuePath, str] = {}
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         if any(before >= after for before, after in pairwise(self.qualities_bit_per_s)):
-            problems[("qualities",)] = "do not rise: write each once, the smallest first"
+            yield "qualities", "do not rise: write each once, the smallest first"
         if self.length_ns % self.chunk_ns or self.length_ns // self.chunk_ns > MOST_CHUNKS:
             chunk = TIME.render(self.chunk_ns)
-            problems[("length",)] = f"is not 1 to {MOST_CHUNKS} chunks of {chunk}: write a multiple of 'chunk'"
+            yield "length", f"is not 1 to {MOST_CHUNKS} chunks of {chunk}: write a multiple of 'chunk'"
         if self.buffer_ns < self.startup_ns + self.chunk_ns:
             least = TIME.render(self.startup_ns + self.chunk_ns)
-            problems[("buffer",)] = f"has no room for 'startup' and a chunk: write '{least}' or more"
-        problems |= self._check_transport()
-        if problems:
-            raise refuse(problems, self)
-        return self
+            yield "buffer", f"has no room for 'startup' and a chunk: write '{least}' or more"
+        yield from self._check_transport()
 
-    def _check_transport(self) -> dict[ValuePath, str]:
-        """Return the problems of keys that only QUIC has, and of keys that have another meaning over QUIC."""
+    def _check_transport(self) -> Iterator[KeyProblem]:
+        """Yield the problems of keys that only QUIC has, and of keys that have another meaning over QUIC."""
         if self.protocol != "quic":
-            given = [key for key in ("multipath", "scheduler", "stack", "qlog") if getattr(self, key)]
-            return {(key,): "is only for QUIC: write 'protocol: quic'" for key in given}
-        problems: dict[ValuePath, str] = {}
+            for key in ("multipath", "scheduler", "stack", "qlog"):
+                if getattr(self, key):
+                    yield key, "is only for QUIC: write 'protocol: quic'"
+            return
         if self.scheduler is not None and not self.multipath:
-            problems[("scheduler",)] = quic_connection.NO_CHOICE
-        return problems | quic_connection.find_stack_problems(self.stack, self.congestion, self.scheduler)
+            yield "scheduler", quic_connection.NO_CHOICE
+        yield from quic_connection.find_stack_problems(self.stack, self.congestion, self.scheduler)
 
 
 def programs(flow: Flow) -> Mapping[str, Program]:

@@ -7,13 +7,13 @@ of a run. The files are sparse: zeros that use no disk space.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mprun.inputs.keys.field import Whole
-from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import ConnectionEntry, Size
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, Metric, delays
@@ -98,12 +98,9 @@ class WebEntry(ConnectionEntry):
         1, description="The number of requests at the same time."
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> WebEntry:
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.requests is not None and self.requests < self.concurrency:
-            message = f"is more than all requests, {self.requests}: write '{self.requests}' or less"
-            raise refuse({("concurrency",): message}, self)
-        return self
+            yield "concurrency", f"is more than all requests, {self.requests}: write '{self.requests}' or less"
 
     def options(self) -> dict[str, object]:
         requests = len(self.sizes_bytes) if self.requests is None else self.requests

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Annotated
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema
 
-from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.link import LinkProperties
 from mprun.model.problem import ValuePath
 from mprun.model.spec import Direction
@@ -45,11 +46,10 @@ class Uplink(LinkProperties):
         examples=[4],
     )
 
-    @model_validator(mode="after")
-    def _choose(self) -> Uplink:
+    def find_conflicts(self) -> Iterator[KeyProblem]:
+        yield from super().find_conflicts()
         if self.oversubscription is not None and self.rate is not None:
-            raise refuse({("oversubscription",): "conflicts with 'rate': remove one of the two"}, self.oversubscription)
-        return self
+            yield "oversubscription", "conflicts with 'rate': remove one of the two"
 
     def find_problems(self, forward: Direction, reverse: Direction) -> dict[ValuePath, str]:
         problems = super().find_problems(forward, reverse)

@@ -15,13 +15,14 @@ client1 has the name of its own link, `client1`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mprun.inputs.generators.multi_path import MOST_PATHS, Paths, find_addresses, join_server
-from mprun.inputs.keys.file_model import refuse
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.link import UNSHAPED
 from mprun.inputs.keys.topology import Expansion
 from mprun.model.spec import LinkSpec, NodeKind
@@ -32,13 +33,12 @@ class Parameters(Paths):
 
     topology: Literal["multi-client"] = Field(description="The generator.")
 
-    @model_validator(mode="after")
-    def _fit(self) -> Parameters:
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         servers = len(self.server_links) + len(self.paths)
         if servers > MOST_PATHS:
             reason = "each has a subnet of its own, numbered by one byte of the address"
-            raise refuse({("paths",): f"make {servers} links to servers, more than {MOST_PATHS}: {reason}"}, self)
-        return self
+            yield "paths", f"make {servers} links to servers, more than {MOST_PATHS}: {reason}"
+        yield from super().find_conflicts()
 
     def other_links(self) -> list[str]:
         own = [(f"client-s{n}", f"client{n + 1}", f"router-server{n + 1}") for n in range(len(self.paths))]

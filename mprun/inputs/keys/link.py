@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Annotated, Any
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema
 
 from mprun.inputs.keys.field import MTU, Rtt
-from mprun.inputs.keys.file_model import FileModel, refuse
+from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.inputs.keys.impairment import (
     ChanceBoth,
     DelayBoth,
@@ -168,8 +169,7 @@ class LinkProperties(DirectionProperties):
         None, description="The addresses of the link's ends: IPv4, IPv6 or both. Default: the topology's `addressing`."
     )
 
-    @model_validator(mode="after")
-    def _agree(self) -> LinkProperties:
+    def find_conflicts(self) -> Iterator[KeyProblem]:
         ways = self.directions()
         problems = self.find_problems(*ways)
         if self.rtt is not None and self.delay is not None:
@@ -177,9 +177,7 @@ class LinkProperties(DirectionProperties):
         for direction in ways:
             if message := _explain_queue(direction, self.mtu + HEADER_BYTES):
                 problems.setdefault(("queue",), message)
-        if problems:
-            raise refuse(problems, self)
-        return self
+        yield from problems.items()
 
     def find_problems(self, forward: Direction, reverse: Direction) -> dict[ValuePath, str]:
         """Problems of properties that need another property, by the key of the problem."""

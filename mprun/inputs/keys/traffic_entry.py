@@ -33,6 +33,13 @@ class OmitEntry(FileModel):
     start_ns: Time = Field(0, alias="start", description="The time to leave out at the beginning.")
     end_ns: Time = Field(0, alias="end", description="The time to leave out at the end.")
 
+    def find_excess(self, duration_ns: int | None) -> Iterator[KeyProblem]:
+        """Yield the problem of `omit` if nothing is left of a flow's duration."""
+        if duration_ns is None:
+            yield "omit", "counts seconds of a duration: write 'duration: 10s'"
+        elif self.start_ns + self.end_ns >= duration_ns:
+            yield "omit", f"omits the whole {TIME.render(duration_ns)}: write less, or a longer duration"
+
 
 class StartEntry(FileModel):
     """The start of a flow: `5s`, or `{after: bulk, offset: 1s}`."""

@@ -54,69 +54,40 @@ KEY_LOG = "keys.log"
 class Entry(own_program.AttachedEntry):
     """Any command, given as a list of words and run without a shell."""
 
-    tool: Literal["exec"] = Field(description="The tool.")
-    protocol: Literal["tcp", "mptcp", "udp", "sctp"] = Field(
-        "tcp",
-        description="The transport protocol of the programs. `mptcp` turns TCP sockets into MPTCP sockets, as "
-        "mptcpize(8) does.",
-    )
-    command: CommandWords = Field(
-        description="The command that runs on `from`. The flow lasts as long as the command.",
-        examples=[["sleep", "5s"]],
-    )
-    on: str | None = Field(
-        None,
-        description="The host or router on which the command runs. Default: `from`. The addresses and paths of the "
-        "flow are still those of `from` and `to`.",
-        examples=["router"],
-    )
-    server: CommandWords | None = Field(
-        None, description="The server's command. It runs on `to` from before time zero until the end of the run."
-    )
+    tool: Literal["exec"]
+    """The tool."""
+    protocol: Literal["tcp", "mptcp", "udp", "sctp"] = "tcp"
+    """The transport protocol of the programs. `mptcp` turns TCP sockets into MPTCP sockets, as mptcpize(8) does."""
+    command: CommandWords = Field(examples=[["sleep", "5s"]])
+    """The command that runs on `from`. The flow lasts as long as the command."""
+    on: str | None = Field(None, examples=["router"])
+    """The host or router on which the command runs. Default: `from`. The addresses and paths of the flow are still
+    those of `from` and `to`."""
+    server: CommandWords | None = None
+    """The server's command. It runs on `to` from before time zero until the end of the run."""
     files: own_program.ProgramFiles = own_program.FILES
     build: CommandWords | None = own_program.BUILD
     environment: own_program.ProgramEnvironment = own_program.ENVIRONMENT
-    listens: bool = Field(True, description="Wait until the server listens on the port. `false` does not wait.")
-    ready: str | None = Field(
-        None,
-        min_length=1,
-        description="Wait until the server's standard error contains this text. Use it instead of `listens`.",
-        examples=["started"],
-    )
-    until: str | None = Field(
-        None,
-        description="End the command with the signal TERM when it has printed this text. A command that ends "
-        "without printing the text has failed.",
-        examples=["transfer complete"],
-    )
-    duration: PositiveTime | None = Field(
-        None,
-        description="End the command with the signal TERM after this time. This is no failure. Default: the "
-        "command ends by itself.",
-        examples=["10s"],
-    )
-    timeout: PositiveTime | None = Field(
-        TIMEOUT_NS,
-        description="The longest duration of the flow. A flow that takes longer is ended, and the run has failed. "
-        "Default: 60s.",
-    )
-    compute_ns: PositiveTime | None = Field(
-        None,
-        alias="compute",
-        description="The largest CPU time of the flow's programs while simulated time stands still, in whole "
-        "seconds. Programs that use more are considered to spin and are ended. The key has no effect "
-        "in the real engine. Default: 10s.",
-        examples=["120s"],
-    )
+    listens: bool = True
+    """Wait until the server listens on the port. `false` does not wait."""
+    ready: str | None = Field(None, min_length=1, examples=["started"])
+    """Wait until the server's standard error contains this text. Use it instead of `listens`."""
+    until: str | None = Field(None, examples=["transfer complete"])
+    """End the command with the signal TERM when it has printed this text. A command that ends without printing the text
+    has failed."""
+    duration: PositiveTime | None = Field(None, examples=["10s"])
+    """End the command with the signal TERM after this time. This is no failure. Default: the command ends by itself."""
+    timeout: PositiveTime | None = TIMEOUT_NS
+    """The longest duration of the flow. A flow that takes longer is ended, and the run has failed. Default: 60s."""
+    compute_ns: PositiveTime | None = Field(None, alias="compute", examples=["120s"])
+    """The largest CPU time of the flow's programs while simulated time stands still, in whole seconds. Programs that
+    use more are considered to spin and are ended. The key has no effect in the real engine. Default: 10s."""
 
-    metrics: Annotated[list[MetricEntry], Field(max_length=MOST_OWN)] = Field(
-        [],
-        description="Metrics from the output of the programs, or from files that they leave. They are used like all "
-        "other metrics. A run has failed if one of them is not found.",
-    )
-    tables: Annotated[list[TableEntry], Field(max_length=MOST_OWN)] = Field(
-        [], description="Tables of the run from CSV files that the programs leave in `{files}`."
-    )
+    metrics: Annotated[list[MetricEntry], Field(max_length=MOST_OWN)] = Field([])
+    """Metrics from the output of the programs, or from files that they leave. They are used like all other metrics. A
+    run has failed if one of them is not found."""
+    tables: Annotated[list[TableEntry], Field(max_length=MOST_OWN)] = Field([])
+    """Tables of the run from CSV files that the programs leave in `{files}`."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         for kind, taken in (("metrics", METRICS), ("tables", ())):

@@ -176,47 +176,33 @@ OneSize = Annotated[int, PlainValidator(_parse_one_size), WithJsonSchema(VOLUME_
 class Entry(ConnectionEntry):
     """Short flows that start independently of each other (open loop)."""
 
-    tool: Literal["flows"] = Field(description="The tool.")
-    arrivals: Literal["poisson", "uniform", "constant"] = Field(
-        "poisson",
-        description="The distribution of the time between the starts of two flows. `poisson`: exponential. "
-        "`uniform`: from 0 to twice the interval. `constant`: always the interval.",
-    )
-    interval_ns: PositiveTime | None = Field(
-        None, alias="interval", description="The mean time between the starts of two flows.", examples=["200ms"]
-    )
-    duration: PositiveTime | None = Field(None, description="The time during which flows start.", examples=["10s"])
-    size: FlowSize | None = Field(
-        None,
-        description="The size of the flows: a size, a range {min, max}, 'web-search', 'data-mining', or a "
-        "distribution {file}.",
-        examples=["70kb"],
-    )
-    schedule: str | None = Field(
-        None, description="A CSV file with the header 'at,size'. Use it instead of `interval`, `duration` and `size`."
-    )
-    starts_ns: list[Time] | None = Field(
-        None, alias="starts", description="The starts of the flows, as in the file of a schedule."
-    )
-    sizes_bytes: list[OneSize] | None = Field(None, alias="sizes", description="The sizes of the flows in `starts`.")
-    deadline_ns: PositiveTime | None = Field(
-        None, alias="deadline", description="The time within which a flow should be complete."
-    )
-    request_bytes: RequestSize | None = Field(
-        None,
-        alias="request",
-        description="The size of a request. `from` sends the request, and `to` answers with the flow. Default: "
-        "`from` sends the flow without a request.",
-        examples=["1kb"],
-    )
-    aggregate: bool = Field(
-        False,
-        description="Treat flows of several hosts as parts of queries. The parts of one query have the same "
-        "number and start together. The query is complete when its last part is complete.",
-    )
-    congestion: CongestionName | None = Field(
-        None, description="The congestion control of both ends. Default: the hosts'."
-    )
+    tool: Literal["flows"]
+    """The tool."""
+    arrivals: Literal["poisson", "uniform", "constant"] = "poisson"
+    """The distribution of the time between the starts of two flows. `poisson`: exponential. `uniform`: from 0 to twice
+    the interval. `constant`: always the interval."""
+    interval_ns: PositiveTime | None = Field(None, alias="interval", examples=["200ms"])
+    """The mean time between the starts of two flows."""
+    duration: PositiveTime | None = Field(None, examples=["10s"])
+    """The time during which flows start."""
+    size: FlowSize | None = Field(None, examples=["70kb"])
+    """The size of the flows: a size, a range {min, max}, 'web-search', 'data-mining', or a distribution {file}."""
+    schedule: str | None = None
+    """A CSV file with the header 'at,size'. Use it instead of `interval`, `duration` and `size`."""
+    starts_ns: list[Time] | None = Field(None, alias="starts")
+    """The starts of the flows, as in the file of a schedule."""
+    sizes_bytes: list[OneSize] | None = Field(None, alias="sizes")
+    """The sizes of the flows in `starts`."""
+    deadline_ns: PositiveTime | None = Field(None, alias="deadline")
+    """The time within which a flow should be complete."""
+    request_bytes: RequestSize | None = Field(None, alias="request", examples=["1kb"])
+    """The size of a request. `from` sends the request, and `to` answers with the flow. Default: `from` sends the flow
+    without a request."""
+    aggregate: bool = False
+    """Treat flows of several hosts as parts of queries. The parts of one query have the same number and start together.
+    The query is complete when its last part is complete."""
+    congestion: CongestionName | None = None
+    """The congestion control of both ends. Default: the hosts'."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         drawn = {"interval": self.interval_ns, "duration": self.duration, "size": self.size}

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
 from mprun.model.capabilities import Capabilities
 from mprun.model.spec import Flow
 from mprun.workloads import web
@@ -21,7 +19,8 @@ from mprun.workloads.web import parse as parse
 class Entry(web.WebEntry):
     """Files of given sizes from a web server, see curl(1) and nginx(8)."""
 
-    tool: Literal["http"] = Field(description="The tool.")
+    tool: Literal["http"]
+    """The tool."""
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
 from mprun.model.capabilities import Capabilities
 from mprun.model.spec import Flow
 from mprun.workloads import certificate, web
@@ -22,7 +20,8 @@ PROGRAMS = {**web.PROGRAMS, **certificate.PROGRAMS}
 class Entry(web.WebEntry):
     """Files of given sizes from a web server, see curl(1) and nginx(8)."""
 
-    tool: Literal["https"] = Field(description="The tool.")
+    tool: Literal["https"]
+    """The tool."""
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:

@@ -84,51 +84,41 @@ Block = Annotated[int, PlainValidator(_parse_block), WithJsonSchema(SIZE_SCHEMA)
 class OmitSecondsEntry(OmitEntry):
     """The time to leave out of the goodput, in whole seconds, to measure a steady state."""
 
-    start_ns: Omitted = Field(0, alias="start", description="The time to leave out at the beginning.")
-    end_ns: Omitted = Field(0, alias="end", description="The time to leave out at the end.")
+    start_ns: Omitted = Field(0, alias="start")
+    """The time to leave out at the beginning."""
+    end_ns: Omitted = Field(0, alias="end")
+    """The time to leave out at the end."""
 
 
 class Entry(ServedEntry):
     """Bulk transfer, see iperf3(1)."""
 
-    tool: Literal["iperf3"] = Field(description="The tool.")
-    protocol: Literal["tcp", "mptcp", "udp", "sctp"] = Field(
-        "tcp", description="The transport protocol. `sctp` is the kernel's SCTP."
-    )
-    rate_bit_per_s: FlowRate | None = Field(
-        None, alias="rate", description="The rate of payload to send. `udp` needs it."
-    )
-    duration: WholeSeconds | None = Field(
-        None, description="The time to send, in whole seconds. Use either `duration` or `size`.", examples=["10s"]
-    )
-    size_bytes: Size | None = Field(
-        None,
-        alias="size",
-        description="The number of bytes that the client writes. Use it instead of `duration`. Data that is still "
-        "in flight at the end is not received.",
-    )
-    omit: OmitSecondsEntry | None = Field(
-        None, description="The times to leave out of the goodput, to measure a steady state."
-    )
-    length_bytes: Block | None = Field(
-        None,
-        alias="length",
-        description="The payload of a UDP packet, of an SCTP message, or of a TCP write. Default: for UDP the "
-        "largest payload for the path's MTU, for SCTP 1452bytes, for TCP 128kb.",
-    )
-    window_bytes: Size | None = Field(
-        None, alias="window", description="The socket buffers of both ends. Default: the kernel tunes the buffers."
-    )
-    congestion: CongestionName | None = Field(
-        None, description="The congestion control of both ends. Default: the hosts'."
-    )
-    reverse: bool = Field(False, description="Let the server send and the client receive.")
-    bidirectional: bool = Field(
-        False, description="Let both ends send: the client on one connection, the server on another."
-    )
-    parallel: Annotated[int, Whole(1, 128, "iperf3 takes no more streams")] = Field(
-        1, description="The number of parallel connections."
-    )
+    tool: Literal["iperf3"]
+    """The tool."""
+    protocol: Literal["tcp", "mptcp", "udp", "sctp"] = "tcp"
+    """The transport protocol. `sctp` is the kernel's SCTP."""
+    rate_bit_per_s: FlowRate | None = Field(None, alias="rate")
+    """The rate of payload to send. `udp` needs it."""
+    duration: WholeSeconds | None = Field(None, examples=["10s"])
+    """The time to send, in whole seconds. Use either `duration` or `size`."""
+    size_bytes: Size | None = Field(None, alias="size")
+    """The number of bytes that the client writes. Use it instead of `duration`. Data that is still in flight at the end
+    is not received."""
+    omit: OmitSecondsEntry | None = None
+    """The times to leave out of the goodput, to measure a steady state."""
+    length_bytes: Block | None = Field(None, alias="length")
+    """The payload of a UDP packet, of an SCTP message, or of a TCP write. Default: for UDP the largest payload for the
+    path's MTU, for SCTP 1452bytes, for TCP 128kb."""
+    window_bytes: Size | None = Field(None, alias="window")
+    """The socket buffers of both ends. Default: the kernel tunes the buffers."""
+    congestion: CongestionName | None = None
+    """The congestion control of both ends. Default: the hosts'."""
+    reverse: bool = False
+    """Let the server send and the client receive."""
+    bidirectional: bool = False
+    """Let both ends send: the client on one connection, the server on another."""
+    parallel: Annotated[int, Whole(1, 128, "iperf3 takes no more streams")] = 1
+    """The number of parallel connections."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.protocol == "udp":

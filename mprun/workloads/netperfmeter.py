@@ -72,40 +72,30 @@ _Message = Annotated[int, PlainValidator(tool.parse_message("1452bytes")), WithJ
 class Entry(ServedEntry):
     """Messages from one program to another, see netperfmeter(1)."""
 
-    tool: Literal["netperfmeter"] = Field(description="The tool.")
-    protocol: Literal["tcp", "mptcp", "sctp", "udp"] = Field(
-        "tcp", description="The transport protocol. `sctp` is the kernel's SCTP."
-    )
-    duration: Annotated[int, PlainValidator(_parse_seconds), WithJsonSchema(TIME_SCHEMA)] = Field(
-        description="The time to send, in whole seconds.", examples=["10s"]
-    )
-    rate_bit_per_s: FlowRate | None = Field(
-        None,
-        alias="rate",
-        description="The rate of payload of each connection. `udp` needs it. Default: as fast as possible.",
-    )
-    message_bytes: _Message | None = Field(
-        None, alias="message", description="The size of a message. Default: 1452bytes, or 1432bytes from the server."
-    )
-    reverse: bool = Field(False, description="Let the server send and the client receive.")
-    parallel: Annotated[int, Whole(1, 128, "each has a socket at both ends")] = Field(
-        1, description="The number of parallel connections."
-    )
-    unordered: bool = Field(False, description="Deliver messages in the order of arrival. Only for `sctp`.")
-    send_buffer_bytes: Size | None = Field(
-        None,
-        alias="send_buffer",
-        description="The send buffer of the sockets. net.core.wmem_max must allow it. Default: 233016bytes.",
-    )
-    receive_buffer_bytes: Size | None = Field(
-        None,
-        alias="receive_buffer",
-        description="The receive buffer of the sockets. net.core.rmem_max must allow it. Default: 233016bytes.",
-    )
-    congestion: CongestionName | None = Field(
-        None, description="The congestion control of `tcp` and `mptcp`, by its name in the kernel. Default: the host's."
-    )
-    messages: bool = Field(False, description="Write a table with a row for each message.")
+    tool: Literal["netperfmeter"]
+    """The tool."""
+    protocol: Literal["tcp", "mptcp", "sctp", "udp"] = "tcp"
+    """The transport protocol. `sctp` is the kernel's SCTP."""
+    duration: Annotated[int, PlainValidator(_parse_seconds), WithJsonSchema(TIME_SCHEMA)] = Field(examples=["10s"])
+    """The time to send, in whole seconds."""
+    rate_bit_per_s: FlowRate | None = Field(None, alias="rate")
+    """The rate of payload of each connection. `udp` needs it. Default: as fast as possible."""
+    message_bytes: _Message | None = Field(None, alias="message")
+    """The size of a message. Default: 1452bytes, or 1432bytes from the server."""
+    reverse: bool = False
+    """Let the server send and the client receive."""
+    parallel: Annotated[int, Whole(1, 128, "each has a socket at both ends")] = 1
+    """The number of parallel connections."""
+    unordered: bool = False
+    """Deliver messages in the order of arrival. Only for `sctp`."""
+    send_buffer_bytes: Size | None = Field(None, alias="send_buffer")
+    """The send buffer of the sockets. net.core.wmem_max must allow it. Default: 233016bytes."""
+    receive_buffer_bytes: Size | None = Field(None, alias="receive_buffer")
+    """The receive buffer of the sockets. net.core.rmem_max must allow it. Default: 233016bytes."""
+    congestion: CongestionName | None = None
+    """The congestion control of `tcp` and `mptcp`, by its name in the kernel. Default: the host's."""
+    messages: bool = False
+    """Write a table with a row for each message."""
 
     def options(self) -> dict[str, object]:
         default = DEFAULT_REVERSE_BYTES if self.reverse else DEFAULT_MESSAGE_BYTES

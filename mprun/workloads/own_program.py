@@ -30,8 +30,10 @@ Variable = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 class ArchiveEntry(FileModel):
     """A file that a run has kept: its archive, and its name."""
 
-    name: str = Field(min_length=1, max_length=200, description="The name under which programs find it.")
-    archive: str = Field(min_length=1, max_length=1000, description="The archive in the run's inputs.")
+    name: str = Field(min_length=1, max_length=200)
+    """The name under which programs find it."""
+    archive: str = Field(min_length=1, max_length=1000)
+    """The archive in the run's inputs."""
 
 
 def _refuse_other(value: object) -> object:

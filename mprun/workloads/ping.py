@@ -61,18 +61,22 @@ def _parse_size(value: object) -> int:
 class Entry(FlowEntry):
     """Round-trip times, see ping(8)."""
 
-    tool: Literal["ping"] = Field(description="The tool.")
-    protocol: Literal["icmp"] = Field("icmp", description="The protocol of ping.")
-    count: Annotated[int, Whole(1, 100_000, "a ping is a probe, not a load")] | None = Field(
-        None, description="The number of pings. Use either `count` or `duration`. Default: 5."
-    )
-    duration: Time | None = Field(None, description="The time to send pings. Use it instead of `count`.")
+    tool: Literal["ping"]
+    """The tool."""
+    protocol: Literal["icmp"] = "icmp"
+    """The protocol of ping."""
+    count: Annotated[int, Whole(1, 100_000, "a ping is a probe, not a load")] | None = None
+    """The number of pings. Use either `count` or `duration`. Default: 5."""
+    duration: Time | None = None
+    """The time to send pings. Use it instead of `count`."""
     interval_ns: Annotated[int, PlainValidator(_parse_interval), WithJsonSchema(TIME_SCHEMA)] = Field(
-        DEFAULT_INTERVAL_NS, alias="interval", description="The time between two pings. Default: 200ms."
+        DEFAULT_INTERVAL_NS, alias="interval"
     )
+    """The time between two pings. Default: 200ms."""
     size_bytes: Annotated[int, PlainValidator(_parse_size), WithJsonSchema(SIZE_SCHEMA)] = Field(
-        DEFAULT_SIZE_BYTES, alias="size", description="The payload of a ping. Default: 56bytes."
+        DEFAULT_SIZE_BYTES, alias="size"
     )
+    """The payload of a ping. Default: 56bytes."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.duration is not None and self.count is not None:

@@ -63,33 +63,32 @@ StackChoice = Annotated[quic_connection.StackName | StackEntry, WrapValidator(_p
 class Entry(own_program.AttachedEntry):
     """Requests and answers over QUIC, one after the other or several at a time, on one connection."""
 
-    tool: Literal["quic"] = Field(description="The tool.")
-    protocol: Literal["quic"] = Field("quic", description="The transport protocol.")
-    response_bytes: Size = Field(alias="response", description="The size of an answer.", examples=["5mb"])
-    requests: Annotated[int, Whole(1, 100_000, "a run shows no more")] = Field(1, description="The number of requests.")
+    tool: Literal["quic"]
+    """The tool."""
+    protocol: Literal["quic"] = "quic"
+    """The transport protocol."""
+    response_bytes: Size = Field(alias="response", examples=["5mb"])
+    """The size of an answer."""
+    requests: Annotated[int, Whole(1, 100_000, "a run shows no more")] = 1
+    """The number of requests."""
     request_bytes: Annotated[int, PlainValidator(VOLUME.parse), WithJsonSchema(VOLUME_SCHEMA)] = Field(
-        0,
-        alias="request",
-        description="The size of a request, in addition to the line that asks for the answer. Default: 0bytes.",
+        0, alias="request"
     )
-    think_ns: Time = Field(0, alias="think", description="The time from an answer to the next request. Default: 0s.")
-    streams: Annotated[int, Whole(1, 100, "an end allows its peer no more streams at a time")] = Field(
-        1, description="The number of requests that are under way at a time, each on a stream of its own."
-    )
-    stack: StackChoice = Field(
-        "tquic",
-        description="The QUIC library of both ends: tquic (multipath as in draft 05) or noq (as in draft 21). "
-        "Or a stack of your own, as a mapping with the commands `client` and `server`.",
-    )
-    multipath: bool = Field(False, description="Use every path between the hosts.")
+    """The size of a request, in addition to the line that asks for the answer. Default: 0bytes."""
+    think_ns: Time = Field(0, alias="think")
+    """The time from an answer to the next request. Default: 0s."""
+    streams: Annotated[int, Whole(1, 100, "an end allows its peer no more streams at a time")] = 1
+    """The number of requests that are under way at a time, each on a stream of its own."""
+    stack: StackChoice = "tquic"
+    """The QUIC library of both ends: tquic (multipath as in draft 05) or noq (as in draft 21). Or a stack of your own,
+    as a mapping with the commands `client` and `server`."""
+    multipath: bool = False
+    """Use every path between the hosts."""
     scheduler: quic_connection.Schedulers | None = quic_connection.SCHEDULER
-    congestion: quic_connection.QuicCongestion = Field(
-        "cubic", description="The congestion control of both ends, on each path."
-    )
-    qlog: bool = Field(
-        False,
-        description="Keep the events of client and server as qlog: packets, recovery and congestion control.",
-    )
+    congestion: quic_connection.QuicCongestion = "cubic"
+    """The congestion control of both ends, on each path."""
+    qlog: bool = False
+    """Keep the events of client and server as qlog: packets, recovery and congestion control."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.scheduler is not None and not self.multipath:

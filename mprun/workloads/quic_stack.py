@@ -47,14 +47,10 @@ STANDSTILL_MS = 10
 class StackEntry(FileModel):
     """A QUIC stack by the commands of its two ends."""
 
-    client: CommandWords = Field(
-        description="The command of the client. It fetches the files of `REQUESTS` and ends.",
-        examples=[["python3", "client.py"]],
-    )
-    server: CommandWords = Field(
-        description="The command of the server. It serves the files of `WWW` until the signal TERM.",
-        examples=[["python3", "server.py"]],
-    )
+    client: CommandWords = Field(examples=[["python3", "client.py"]])
+    """The command of the client. It fetches the files of `REQUESTS` and ends."""
+    server: CommandWords = Field(examples=[["python3", "server.py"]])
+    """The command of the server. It serves the files of `WWW` until the signal TERM."""
     files: own_program.ProgramFiles = own_program.FILES
     build: CommandWords | None = own_program.BUILD
     environment: own_program.ProgramEnvironment = own_program.ENVIRONMENT

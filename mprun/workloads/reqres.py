@@ -38,21 +38,22 @@ REQUEST_NS = 1_000_000_000
 class Entry(ConnectionEntry):
     """Requests and answers over one connection. Each request is sent after the previous answer."""
 
-    tool: Literal["reqres"] = Field(description="The tool.")
+    tool: Literal["reqres"]
+    """The tool."""
     requests: Annotated[int, Whole(1, 1_000_000, "0 would measure nothing, more than a million no better")] = Field(
-        description="The number of requests.", examples=[20]
+        examples=[20]
     )
-    request_bytes: Size = Field(1_000, alias="request", description="The size of a request. Default: 1000bytes.")
-    response_bytes: Size = Field(1_000, alias="response", description="The size of an answer. Default: 1000bytes.")
-    think_ns: Time = Field(
-        0, alias="think", description="The time that the client waits before each request. Default: 0s."
-    )
-    server_think_ns: Time = Field(
-        0, alias="server_think", description="The time that the server waits before each answer. Default: 0s."
-    )
-    congestion: CongestionName | None = Field(
-        None, description="The congestion control of both ends. Default: the hosts'."
-    )
+    """The number of requests."""
+    request_bytes: Size = Field(1_000, alias="request")
+    """The size of a request. Default: 1000bytes."""
+    response_bytes: Size = Field(1_000, alias="response")
+    """The size of an answer. Default: 1000bytes."""
+    think_ns: Time = Field(0, alias="think")
+    """The time that the client waits before each request. Default: 0s."""
+    server_think_ns: Time = Field(0, alias="server_think")
+    """The time that the server waits before each answer. Default: 0s."""
+    congestion: CongestionName | None = None
+    """The congestion control of both ends. Default: the hosts'."""
 
 
 def _work_ns(flow: Flow) -> int:

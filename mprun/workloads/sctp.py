@@ -71,49 +71,38 @@ def _parse_rto_min(value: object) -> int:
 class Entry(ServedEntry):
     """Bulk transfer over one SCTP association, with CMT over all its paths."""
 
-    tool: Literal["sctp"] = Field(description="The tool.")
-    protocol: Literal["sctp"] = Field("sctp", description="The transport protocol.")
-    duration: PositiveTime | None = Field(
-        None, description="The time to send. Use either `duration` or `size`.", examples=["10s"]
-    )
-    size_bytes: Size | None = Field(
-        None, alias="size", description="The number of bytes to send. Use it instead of `duration`."
-    )
-    omit: OmitEntry | None = Field(
-        None, description="The times to leave out of the goodput, to measure a steady state."
-    )
-    reverse: bool = Field(False, description="Let the server send and the client receive.")
-    cmt: Literal["off", "on", "rpv1", "rpv2", "mptcp"] = Field(
-        "off",
-        description="The mode of concurrent multipath transfer. `off`: only the primary path, or another if it "
-        "fails. `on`: all paths, each with its own congestion window. `rpv1`, `rpv2`: windows coupled "
-        "by resource pooling. `mptcp`: windows coupled as in RFC 6356.",
-    )
-    buffer_splitting: Literal["off", "send", "receive", "both"] = Field(
-        "off", description="Divide the send buffer, the peer's receive window, or both among the paths."
-    )
-    unordered: bool = Field(False, description="Deliver messages in the order of arrival.")
-    message_bytes: MessageSize | None = Field(
-        None,
-        alias="message",
-        description="The payload of a message. Default: the largest payload for a packet of 1500 bytes.",
-    )
-    send_buffer_bytes: Size | None = Field(
-        None, alias="send_buffer", description="The send buffer of the sender. Default: 256 KiB."
-    )
-    receive_buffer_bytes: Size | None = Field(
-        None, alias="receive_buffer", description="The receive buffer of the receiver. Default: 128 KiB."
-    )
+    tool: Literal["sctp"]
+    """The tool."""
+    protocol: Literal["sctp"] = "sctp"
+    """The transport protocol."""
+    duration: PositiveTime | None = Field(None, examples=["10s"])
+    """The time to send. Use either `duration` or `size`."""
+    size_bytes: Size | None = Field(None, alias="size")
+    """The number of bytes to send. Use it instead of `duration`."""
+    omit: OmitEntry | None = None
+    """The times to leave out of the goodput, to measure a steady state."""
+    reverse: bool = False
+    """Let the server send and the client receive."""
+    cmt: Literal["off", "on", "rpv1", "rpv2", "mptcp"] = "off"
+    """The mode of concurrent multipath transfer. `off`: only the primary path, or another if it fails. `on`: all paths,
+    each with its own congestion window. `rpv1`, `rpv2`: windows coupled by resource pooling. `mptcp`: windows coupled
+    as in RFC 6356."""
+    buffer_splitting: Literal["off", "send", "receive", "both"] = "off"
+    """Divide the send buffer, the peer's receive window, or both among the paths."""
+    unordered: bool = False
+    """Deliver messages in the order of arrival."""
+    message_bytes: MessageSize | None = Field(None, alias="message")
+    """The payload of a message. Default: the largest payload for a packet of 1500 bytes."""
+    send_buffer_bytes: Size | None = Field(None, alias="send_buffer")
+    """The send buffer of the sender. Default: 256 KiB."""
+    receive_buffer_bytes: Size | None = Field(None, alias="receive_buffer")
+    """The receive buffer of the receiver. Default: 128 KiB."""
     rto_min_ns: Annotated[int, PlainValidator(_parse_rto_min), WithJsonSchema(TIME_SCHEMA)] | None = Field(
-        None,
-        alias="rto_min",
-        description="The smallest retransmission timeout of the sender (RTO.Min, RFC 9260, section 16). Default: 1s.",
+        None, alias="rto_min"
     )
-    interval_ns: PositiveTime = Field(
-        DEFAULT_INTERVAL_NS,
-        alias="interval",
-        description="The interval between samples of goodput and paths. Default: 100ms.",
-    )
+    """The smallest retransmission timeout of the sender (RTO.Min, RFC 9260, section 16). Default: 1s."""
+    interval_ns: PositiveTime = Field(DEFAULT_INTERVAL_NS, alias="interval")
+    """The interval between samples of goodput and paths. Default: 100ms."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         if (self.duration is None) == (self.size_bytes is None):

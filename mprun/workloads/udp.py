@@ -63,13 +63,18 @@ def _parse_length(value: object) -> int:
 class Entry(ServedEntry):
     """UDP packets at a constant rate."""
 
-    tool: Literal["udp"] = Field(description="The tool.")
-    protocol: Literal["udp"] = Field("udp", description="The transport protocol.")
-    rate_bit_per_s: FlowRate = Field(alias="rate", description="The rate of payload.", examples=["1mbit"])
-    duration: PositiveTime = Field(description="The time to send.", examples=["10s"])
+    tool: Literal["udp"]
+    """The tool."""
+    protocol: Literal["udp"] = "udp"
+    """The transport protocol."""
+    rate_bit_per_s: FlowRate = Field(alias="rate", examples=["1mbit"])
+    """The rate of payload."""
+    duration: PositiveTime = Field(examples=["10s"])
+    """The time to send."""
     length_bytes: Annotated[int, PlainValidator(_parse_length), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
-        None, alias="length", description="The payload of a packet. Default: the largest payload for the path's MTU."
+        None, alias="length"
     )
+    """The payload of a packet. Default: the largest payload for the path's MTU."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         packets = _due(self.duration, self.rate_bit_per_s, self.length_bytes or FULL_BYTES)

@@ -53,40 +53,36 @@ TIME_LIMIT = TimeLimit(60, lambda flow: 10 * int(tool.options_of(flow)["length_n
 class Entry(ServedEntry):
     """A video that is played while it is downloaded."""
 
-    tool: Literal["video"] = Field(description="The tool.")
-    protocol: Literal["tcp", "mptcp", "quic"] = Field("tcp", description="The transport protocol.")
-    length_ns: PositiveTime = Field(alias="length", description="The length of the video.", examples=["60s"])
+    tool: Literal["video"]
+    """The tool."""
+    protocol: Literal["tcp", "mptcp", "quic"] = "tcp"
+    """The transport protocol."""
+    length_ns: PositiveTime = Field(alias="length", examples=["60s"])
+    """The length of the video."""
     qualities_bit_per_s: Annotated[list[FlowRate], Field(min_length=1, max_length=MOST_QUALITIES)] = Field(
-        alias="qualities", description="The bit rates of the video, in rising order.", examples=[["1mbit", "4mbit"]]
+        alias="qualities", examples=[["1mbit", "4mbit"]]
     )
-    chunk_ns: PositiveTime = Field(
-        2 * NS_PER_S, alias="chunk", description="The length of a chunk. Default: 2s.", examples=["2s"]
-    )
-    startup_ns: PositiveTime = Field(
-        4 * NS_PER_S,
-        alias="startup",
-        description="The amount of video in the buffer before playback begins, and before it resumes after a "
-        "stall. Default: 4s.",
-    )
-    buffer_ns: PositiveTime = Field(
-        20 * NS_PER_S, alias="buffer", description="The largest amount of video in the buffer. Default: 20s."
-    )
-    adaptation: Literal["rate", "buffer"] = Field(
-        "rate",
-        description="The choice of the quality. `rate`: the best quality below 90 % of the rate of the last three "
-        "chunks. `buffer`: a better quality for a fuller buffer (BBA-0).",
-    )
-    congestion: CongestionName | None = Field(
-        None,
-        description="The congestion control of both ends. For `quic`: cubic or bbr3, with tquic also bbr or copa, with "
-        "noq also reno. Default: the hosts', and cubic for `quic`.",
-    )
-    multipath: bool = Field(False, description="Use every path between the hosts. It needs `protocol: quic`.")
+    """The bit rates of the video, in rising order."""
+    chunk_ns: PositiveTime = Field(2 * NS_PER_S, alias="chunk", examples=["2s"])
+    """The length of a chunk. Default: 2s."""
+    startup_ns: PositiveTime = Field(4 * NS_PER_S, alias="startup")
+    """The amount of video in the buffer before playback begins, and before it resumes after a stall. Default: 4s."""
+    buffer_ns: PositiveTime = Field(20 * NS_PER_S, alias="buffer")
+    """The largest amount of video in the buffer. Default: 20s."""
+    adaptation: Literal["rate", "buffer"] = "rate"
+    """The choice of the quality. `rate`: the best quality below 90 % of the rate of the last three chunks. `buffer`: a
+    better quality for a fuller buffer (BBA-0)."""
+    congestion: CongestionName | None = None
+    """The congestion control of both ends. For `quic`: cubic or bbr3, with tquic also bbr or copa, with noq also reno.
+    Default: the hosts', and cubic for `quic`."""
+    multipath: bool = False
+    """Use every path between the hosts. It needs `protocol: quic`."""
     scheduler: quic_connection.Schedulers | None = quic_connection.SCHEDULER
     stack: quic_connection.StackName | None = Field(
         None, description=f"{quic_connection.STACK_DESCRIPTION} It needs `protocol: quic`."
     )
-    qlog: bool = Field(False, description="Keep the events of both ends as qlog. It needs `protocol: quic`.")
+    qlog: bool = False
+    """Keep the events of both ends as qlog. It needs `protocol: quic`."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         if any(before >= after for before, after in pairwise(self.qualities_bit_per_s)):

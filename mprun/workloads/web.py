@@ -83,20 +83,14 @@ http {{
 class WebEntry(ConnectionEntry):
     """Files of given sizes from a web server."""
 
-    sizes_bytes: Annotated[list[Size], Field(min_length=1, max_length=100)] = Field(
-        alias="sizes", description="The sizes of the files. The client requests the files in turn.", examples=[["1mb"]]
-    )
-    requests: Annotated[int, Whole(1, MOST_REQUESTS, "curl keeps a list of them")] | None = Field(
-        None, description="The number of requests. Default: one for each size."
-    )
-    persistent: bool = Field(
-        True,
-        description="Use a connection for several requests, one after the other. `false` opens a connection for "
-        "each request.",
-    )
-    concurrency: Annotated[int, Whole(1, 100, "curl has no more at a time than 300, and nobody needs them")] = Field(
-        1, description="The number of requests at the same time."
-    )
+    sizes_bytes: Annotated[list[Size], Field(min_length=1, max_length=100)] = Field(alias="sizes", examples=[["1mb"]])
+    """The sizes of the files. The client requests the files in turn."""
+    requests: Annotated[int, Whole(1, MOST_REQUESTS, "curl keeps a list of them")] | None = None
+    """The number of requests. Default: one for each size."""
+    persistent: bool = True
+    """Use a connection for several requests, one after the other. `false` opens a connection for each request."""
+    concurrency: Annotated[int, Whole(1, 100, "curl has no more at a time than 300, and nobody needs them")] = 1
+    """The number of requests at the same time."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.requests is not None and self.requests < self.concurrency:

@@ -35,25 +35,22 @@ class Parameters(GeneratedTopology):
     server.
     """
 
-    topology: Literal["access-points"] = Field(description="The generator.")
-    multipath_users: Annotated[int, Whole(1, MOST_HOSTS, WHY_HOSTS)] = Field(
-        description="The number of users with a link to both access points.", examples=[2]
-    )
-    single_path_users: Annotated[int, Whole(0, MOST_HOSTS, WHY_HOSTS)] = Field(
-        description="The number of users with a link only to the second access point.", examples=[2]
-    )
+    topology: Literal["access-points"]
+    """The generator."""
+    multipath_users: Annotated[int, Whole(1, MOST_HOSTS, WHY_HOSTS)] = Field(examples=[2])
+    """The number of users with a link to both access points."""
+    single_path_users: Annotated[int, Whole(0, MOST_HOSTS, WHY_HOSTS)] = Field(examples=[2])
+    """The number of users with a link only to the second access point."""
     points: list[LinkProperties] = Field(
-        description="The links of the two access points, ap0 and ap1, to the router.",
         examples=[[{"rate": "20mbit", "delay": "10ms"}, {"rate": "20mbit", "delay": "10ms"}]],
         min_length=2,
         max_length=2,
     )
-    access: Access = Field(
-        description="The properties of each link between a user and an access point. Default: unshaped."
-    )
-    server: Access = Field(
-        description="The properties of the link between the router and the server. Default: unshaped."
-    )
+    """The links of the two access points, ap0 and ap1, to the router."""
+    access: Access
+    """The properties of each link between a user and an access point. Default: unshaped."""
+    server: Access
+    """The properties of the link between the router and the server. Default: unshaped."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         total = self.multipath_users + self.single_path_users

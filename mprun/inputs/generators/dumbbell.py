@@ -25,14 +25,14 @@ from mprun.model.spec import NodeKind
 class Parameters(GeneratedTopology):
     """Pairs of a client and a server over one bottleneck. Forward is from the clients to the servers on every link."""
 
-    topology: Literal["dumbbell"] = Field(description="The generator.")
-    pairs: Annotated[int, Whole(1, MOST_HOSTS // 2, WHY_HOSTS)] = Field(
-        description="The number of pairs of a client and a server.", examples=[2]
-    )
-    bottleneck: LinkProperties = Field(
-        description="The properties of the link that all pairs share.", examples=[{"rate": "20mbit", "delay": "20ms"}]
-    )
-    access: Access = Field(description="The properties of each link of a client or a server. Default: unshaped.")
+    topology: Literal["dumbbell"]
+    """The generator."""
+    pairs: Annotated[int, Whole(1, MOST_HOSTS // 2, WHY_HOSTS)] = Field(examples=[2])
+    """The number of pairs of a client and a server."""
+    bottleneck: LinkProperties = Field(examples=[{"rate": "20mbit", "delay": "20ms"}])
+    """The properties of the link that all pairs share."""
+    access: Access
+    """The properties of each link of a client or a server. Default: unshaped."""
 
 
 def expand(parameters: Parameters) -> Expansion:

@@ -39,12 +39,8 @@ Oversubscription = Annotated[
 class Uplink(LinkProperties):
     """A layer of links towards the core. Forward is upwards."""
 
-    oversubscription: Oversubscription | None = Field(
-        None,
-        description="The largest rate from the layer below, divided by the rate of this layer. Use it instead of "
-        "`rate`.",
-        examples=[4],
-    )
+    oversubscription: Oversubscription | None = Field(None, examples=[4])
+    """The largest rate from the layer below, divided by the rate of this layer. Use it instead of `rate`."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         yield from super().find_conflicts()

@@ -44,20 +44,21 @@ MOST_PORTS = 12
 class Parameters(GeneratedTopology):
     """A k-ary fat tree of routers with three layers of links. Forward is upwards on every link."""
 
-    topology: Literal["fat-tree"] = Field(description="The generator.")
+    topology: Literal["fat-tree"]
+    """The generator."""
     k: Annotated[int, Whole(2, MOST_PORTS, f"a tree of {MOST_PORTS} has 432 hosts, and all share one machine")] = Field(
-        description="The number of ports of each router, an even number. The tree has k pods with k/2 edge "
-        "routers, each with k/2 hosts.",
-        examples=[4],
+        examples=[4]
     )
-    interfaces: Interfaces = Field(1, description="The number of interfaces of each host.")
-    access: Access = Field(description="The links between hosts and edge routers. Default: unshaped.")
-    aggregation: Annotated[Uplink, Field(default_factory=Uplink.model_construct)] = Field(
-        description="The links between edge and aggregation routers. Default: unshaped."
-    )
-    core: Annotated[Uplink, Field(default_factory=Uplink.model_construct)] = Field(
-        description="The links between aggregation and core routers. Default: unshaped."
-    )
+    """The number of ports of each router, an even number. The tree has k pods with k/2 edge routers, each with k/2
+    hosts."""
+    interfaces: Interfaces = 1
+    """The number of interfaces of each host."""
+    access: Access
+    """The links between hosts and edge routers. Default: unshaped."""
+    aggregation: Annotated[Uplink, Field(default_factory=Uplink.model_construct)]
+    """The links between edge and aggregation routers. Default: unshaped."""
+    core: Annotated[Uplink, Field(default_factory=Uplink.model_construct)]
+    """The links between aggregation and core routers. Default: unshaped."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.k % 2:

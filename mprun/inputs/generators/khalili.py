@@ -18,8 +18,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from mprun.inputs.generators.multi_path import MOST_PATHS
 from mprun.inputs.keys.field import Whole
 from mprun.inputs.keys.link import LinkProperties
@@ -34,14 +32,14 @@ class Parameters(GeneratedTopology, LinkProperties):
     of a host. Forward is from the clients to the servers.
     """
 
-    topology: Literal["khalili"] = Field(description="The generator.")
+    topology: Literal["khalili"]
+    """The generator."""
     paths: Annotated[
         int, Whole(2, MOST_PATHS, "one switch is private, one shared, and each has a subnet numbered by one byte")
-    ] = Field(2, description="The number of switches between client and server.")
-    bottleneck: LinkProperties | None = Field(
-        None,
-        description="The properties of a link inside the shared switch, for which the pairs compete. Default: none.",
-    )
+    ] = 2
+    """The number of switches between client and server."""
+    bottleneck: LinkProperties | None = None
+    """The properties of a link inside the shared switch, for which the pairs compete. Default: none."""
 
 
 def expand(parameters: Parameters) -> Expansion:

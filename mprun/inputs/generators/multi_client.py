@@ -19,8 +19,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
-from pydantic import Field
-
 from mprun.inputs.generators.multi_path import MOST_PATHS, Paths, find_addresses, join_server
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.link import UNSHAPED
@@ -31,7 +29,8 @@ from mprun.model.spec import LinkSpec, NodeKind
 class Parameters(Paths):
     """The topology `multi-path` with a further client and server for each path, to compete with the first ones."""
 
-    topology: Literal["multi-client"] = Field(description="The generator.")
+    topology: Literal["multi-client"]
+    """The generator."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         servers = len(self.server_links) + len(self.paths)

@@ -28,34 +28,25 @@ SERVER_SUBNETS = IPv4Network("10.1.0.0/16")
 class PathEntry(LinkProperties):
     """A link between the router and an end."""
 
-    name: Name | None = Field(
-        None,
-        description="The name of the link in events, paths and metrics. Default: path0, path1 and so on, or "
-        "server0, server1 and so on.",
-    )
+    name: Name | None = None
+    """The name of the link in events, paths and metrics. Default: path0, path1 and so on, or server0, server1 and so
+    on."""
 
 
 class Paths(GeneratedTopology):
     """A client and a server joined by disjoint paths, numbered from 0 in the order of the file."""
 
     paths: list[PathEntry] = Field(
-        description="The links between the client and the router. Forward is from the client.",
-        examples=[[{"rate": "20mbit", "delay": "20ms"}, {"rate": "20mbit", "delay": "20ms"}]],
-        min_length=1,
+        examples=[[{"rate": "20mbit", "delay": "20ms"}, {"rate": "20mbit", "delay": "20ms"}]], min_length=1
     )
-    server_paths: list[PathEntry] = Field(
-        [],
-        description="The links between the router and the server. Forward is to the server. Default: one, unshaped.",
-    )
-    client_subnets: Subnets = Field(
-        CLIENT_SUBNETS,
-        description="The network of the paths' subnets. Path i has the i-th subnet. Default: 10.0.0.0/16, so path "
-        "1 has 10.0.1.0/24.",
-    )
-    server_subnets: Subnets = Field(
-        SERVER_SUBNETS,
-        description="The network of the server links' subnets. Link j has the j-th subnet. Default: 10.1.0.0/16.",
-    )
+    """The links between the client and the router. Forward is from the client."""
+    server_paths: list[PathEntry] = Field([])
+    """The links between the router and the server. Forward is to the server. Default: one, unshaped."""
+    client_subnets: Subnets = CLIENT_SUBNETS
+    """The network of the paths' subnets. Path i has the i-th subnet. Default: 10.0.0.0/16, so path 1 has
+    10.0.1.0/24."""
+    server_subnets: Subnets = SERVER_SUBNETS
+    """The network of the server links' subnets. Link j has the j-th subnet. Default: 10.1.0.0/16."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         taken: dict[str, tuple[str | int, ...]] = {}
@@ -91,7 +82,8 @@ class Paths(GeneratedTopology):
 class Parameters(Paths):
     """A client with several links to a router, and a server behind the router."""
 
-    topology: Literal["multi-path"] = Field(description="The generator.")
+    topology: Literal["multi-path"]
+    """The generator."""
 
 
 def find_addresses(subnets: IPv4Network, n: int) -> tuple[str, str]:

@@ -31,14 +31,16 @@ class Parameters(GeneratedTopology):
     the servers on every link.
     """
 
-    topology: Literal["parking-lot"] = Field(description="The generator.")
+    topology: Literal["parking-lot"]
+    """The generator."""
     hops: Annotated[int, Whole(1, MOST_HOPS, f"{MOST_HOPS} hops have 202 hosts, and all share one machine")] = Field(
-        description="The number of bottlenecks in a row.", examples=[3]
+        examples=[3]
     )
-    hop: LinkProperties = Field(
-        description="The properties of each bottleneck.", examples=[{"rate": "20mbit", "delay": "10ms"}]
-    )
-    access: Access = Field(description="The properties of each link of a client or a server. Default: unshaped.")
+    """The number of bottlenecks in a row."""
+    hop: LinkProperties = Field(examples=[{"rate": "20mbit", "delay": "10ms"}])
+    """The properties of each bottleneck."""
+    access: Access
+    """The properties of each link of a client or a server. Default: unshaped."""
 
 
 def expand(parameters: Parameters) -> Expansion:

@@ -29,18 +29,20 @@ MOST_ON_ONE_LAN = 32
 class Parameters(GeneratedTopology):
     """Clients and a server around a switch."""
 
-    topology: Literal["star"] = Field(description="The generator.")
+    topology: Literal["star"]
+    """The generator."""
     clients: Annotated[int, Whole(1, 250, "all are on one subnet, numbered by one byte of the address")] = Field(
-        description="The number of clients.", examples=[4]
+        examples=[4]
     )
-    interfaces: Interfaces = Field(1, description="The number of interfaces of each client.")
-    server_interfaces: Interfaces = Field(1, description="The number of interfaces of the server.")
-    access: Access = Field(
-        description="The properties of each link of a client. Forward is from the client. Default: unshaped."
-    )
-    server_access: LinkProperties | None = Field(
-        None, description="The properties of each link of the server. Forward is from the server. Default: as `access`."
-    )
+    """The number of clients."""
+    interfaces: Interfaces = 1
+    """The number of interfaces of each client."""
+    server_interfaces: Interfaces = 1
+    """The number of interfaces of the server."""
+    access: Access
+    """The properties of each link of a client. Forward is from the client. Default: unshaped."""
+    server_access: LinkProperties | None = None
+    """The properties of each link of the server. Forward is from the server. Default: as `access`."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         total = self.clients * self.interfaces + self.server_interfaces

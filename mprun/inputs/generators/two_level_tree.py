@@ -40,23 +40,26 @@ Count = Annotated[int, Whole(1, MOST_PORTS, "a router of this generator has at m
 class Parameters(GeneratedTopology):
     """Core and edge routers with two layers of links. Forward is upwards on every link."""
 
-    topology: Literal["two-level-tree"] = Field(description="The generator.")
+    topology: Literal["two-level-tree"]
+    """The generator."""
     ports: Annotated[int, Whole(2, MOST_PORTS, "one leads up and one down at least, and nobody builds larger ones")] = (
-        Field(description="The number of ports of each router.", examples=[36])
+        Field(examples=[36])
     )
-    core: Count = Field(description="The number of core routers.", examples=[2])
-    edge: Count = Field(description="The number of edge routers.", examples=[4])
-    parallel: Count = Field(
-        1, description="The number of links between each core router and each edge router.", examples=[9]
-    )
-    hosts_per_edge: Count | None = Field(
-        None, description="The number of hosts on each edge router. Default: as many as an edge router has ports for."
-    )
-    interfaces: Interfaces = Field(1, description="The number of interfaces of each host.")
-    access: Access = Field(description="The links between hosts and edge routers. Default: unshaped.")
-    trunk: Annotated[Uplink, Field(default_factory=Uplink.model_construct)] = Field(
-        description="The links between edge and core routers. Default: unshaped."
-    )
+    """The number of ports of each router."""
+    core: Count = Field(examples=[2])
+    """The number of core routers."""
+    edge: Count = Field(examples=[4])
+    """The number of edge routers."""
+    parallel: Count = Field(1, examples=[9])
+    """The number of links between each core router and each edge router."""
+    hosts_per_edge: Count | None = None
+    """The number of hosts on each edge router. Default: as many as an edge router has ports for."""
+    interfaces: Interfaces = 1
+    """The number of interfaces of each host."""
+    access: Access
+    """The links between hosts and edge routers. Default: unshaped."""
+    trunk: Annotated[Uplink, Field(default_factory=Uplink.model_construct)]
+    """The links between edge and core routers. Default: unshaped."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         down, up = self.edge * self.parallel, self.core * self.parallel

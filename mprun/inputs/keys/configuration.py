@@ -13,9 +13,7 @@ from mprun.model.engine_name import DEFAULT_ENGINE, EngineName
 class ConfigurationFile(FileModel):
     """The user's settings for all runs on a machine."""
 
-    version: FileVersion = Field(description="The version of this format.", examples=[1])
-    engine: EngineName = Field(
-        DEFAULT_ENGINE,
-        description="The engine of a run that names none: what `--engine auto` means.",
-        examples=["real"],
-    )
+    version: FileVersion = Field(examples=[1])
+    """The version of this format."""
+    engine: EngineName = Field(DEFAULT_ENGINE, examples=["real"])
+    """The engine of a run that names none: what `--engine auto` means."""

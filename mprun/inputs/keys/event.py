@@ -24,36 +24,32 @@ PROPERTIES = tuple(DirectionProperties.model_fields)
 class EventEntry(FileModel):
     """A change, or several changes, of a link or of a host's address."""
 
-    at: Time = Field(
-        0,
-        description="The time of the change, counted from time zero. `set` and `state` need it. With `schedule` or "
-        "`trace`: the time at which the file begins.",
-        examples=["5s"],
-    )
-    link: Name | None = Field(None, description="The link that changes.", examples=["path0"])
-    set: DirectionProperties | None = Field(
-        None, description="The properties of the link from this time on.", examples=[{"loss": "100%"}]
-    )
-    over: Time | None = Field(None, description="Reach the values of `set` in equal steps over this time.")
-    step: Time = Field(100 * NS_PER_MS, description="The time between two steps of `over`.")
-    state: Literal["down", "up", "removed", "added"] | None = Field(
-        None, description="Set a link `down` or `up`, or let an address be `removed` or `added`."
-    )
-    host: Name | None = Field(None, description="The host whose address changes.")
-    address: Name | None = Field(None, description="The address that changes, by the name of its link.")
-    lasts: Time | None = Field(
-        None,
-        alias="for",
-        description="End the change after this time. The values of other events then hold, or the values of the link. "
-        "Default: the change stays.",
-        examples=["200ms"],
-    )
-    every: Time | None = Field(None, description="Repeat the change with this period until `until`.")
-    until: Time | None = Field(None, description="The time at which a repetition or a trace ends.", examples=["60s"])
-    schedule: str | None = Field(
-        None,
-        description="A CSV file with values of properties over time, with the header 'at,rate,delay', for example.",
-    )
+    at: Time = Field(0, examples=["5s"])
+    """The time of the change, counted from time zero. `set` and `state` need it. With `schedule` or `trace`: the time
+    at which the file begins."""
+    link: Name | None = Field(None, examples=["path0"])
+    """The link that changes."""
+    set: DirectionProperties | None = Field(None, examples=[{"loss": "100%"}])
+    """The properties of the link from this time on."""
+    over: Time | None = None
+    """Reach the values of `set` in equal steps over this time."""
+    step: Time = 100 * NS_PER_MS
+    """The time between two steps of `over`."""
+    state: Literal["down", "up", "removed", "added"] | None = None
+    """Set a link `down` or `up`, or let an address be `removed` or `added`."""
+    host: Name | None = None
+    """The host whose address changes."""
+    address: Name | None = None
+    """The address that changes, by the name of its link."""
+    lasts: Time | None = Field(None, alias="for", examples=["200ms"])
+    """End the change after this time. The values of other events then hold, or the values of the link. Default: the
+    change stays."""
+    every: Time | None = None
+    """Repeat the change with this period until `until`."""
+    until: Time | None = Field(None, examples=["60s"])
+    """The time at which a repetition or a trace ends."""
+    schedule: str | None = None
+    """A CSV file with values of properties over time, with the header 'at,rate,delay', for example."""
     trace: str | None = Field(
         None,
         description="A file with values over time, or the name of a trace that comes with mprun: "
@@ -61,19 +57,13 @@ class EventEntry(FileModel):
         + ".",
         examples=["lte-drive"],
     )
-    format: Literal["mahimahi", "rates", "schedule"] = Field(
-        "mahimahi",
-        description="The format of the trace's file. A `schedule` is a file as for the key `schedule`. Its last row is "
-        "the time at which the trace repeats. The traces of mprun are schedules.",
-    )
-    interval: Time = Field(
-        100 * NS_PER_MS,
-        description="The duration of each line of a rate trace, or of each rate that is computed from a mahimahi "
-        "trace.",
-    )
-    direction: Literal["forward", "reverse", "both"] = Field(
-        "both", description="The direction of the link that the trace applies to."
-    )
+    format: Literal["mahimahi", "rates", "schedule"] = "mahimahi"
+    """The format of the trace's file. A `schedule` is a file as for the key `schedule`. Its last row is the time at
+    which the trace repeats. The traces of mprun are schedules."""
+    interval: Time = 100 * NS_PER_MS
+    """The duration of each line of a rate trace, or of each rate that is computed from a mahimahi trace."""
+    direction: Literal["forward", "reverse", "both"] = "both"
+    """The direction of the link that the trace applies to."""
 
     @property
     def is_scheduled_trace(self) -> bool:

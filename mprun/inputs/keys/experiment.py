@@ -152,51 +152,39 @@ _Limit = Annotated[int, Whole(0, 8, "the kernel's MPTCP limits end there")]
 class LimitsEntry(FileModel):
     """The limits of a host, as `ip mptcp limits` sets them."""
 
-    subflows: _Limit | None = Field(
-        None,
-        description="The number of additional subflows of a connection. Default: the number that the topology needs.",
-    )
-    add_addr_accepted: _Limit | None = Field(
-        None, description="The number of ADD_ADDRs that the host accepts. Default: the number that the topology needs."
-    )
+    subflows: _Limit | None = None
+    """The number of additional subflows of a connection. Default: the number that the topology needs."""
+    add_addr_accepted: _Limit | None = None
+    """The number of ADD_ADDRs that the host accepts. Default: the number that the topology needs."""
 
 
 class EndpointEntry(FileModel):
     """An MPTCP endpoint, see ip-mptcp(8)."""
 
-    link: Name = Field(description="The link of the endpoint's address.", examples=["path1"])
-    flags: Annotated[list[EndpointFlag], Field(min_length=1)] = Field(
-        description="The flags of the endpoint. `subflow`: the host opens a subflow from this address. `signal`: "
-        "the host announces the address. `fullmesh`: the host opens a subflow to each address of the "
-        "peer. `backup`: the subflow is used only if no other works.",
-        examples=[["subflow", "backup"]],
-    )
+    link: Name = Field(examples=["path1"])
+    """The link of the endpoint's address."""
+    flags: Annotated[list[EndpointFlag], Field(min_length=1)] = Field(examples=[["subflow", "backup"]])
+    """The flags of the endpoint. `subflow`: the host opens a subflow from this address. `signal`: the host announces
+    the address. `fullmesh`: the host opens a subflow to each address of the peer. `backup`: the subflow is used only if
+    no other works."""
 
 
 class MptcpEntry(FileModel):
     """A host's MPTCP settings."""
 
-    path_manager: PathManagerName = Field(
-        "default",
-        description="The path manager. `default` opens no additional subflow. `fullmesh` opens one subflow for "
-        "each pair of addresses. `in-order` joins the host's first address with the peer's first, the "
-        "second with the second, and so on. `ndiffports` opens several subflows from different ports "
-        "between the first pair of addresses.",
-    )
-    scheduler: Scheduler = Field(
-        "default",
-        description="The packet scheduler, by its name in the kernel. Linux has `default`. The experiment kernel "
-        "also has `lowest-rtt`, `roundrobin`, `redundant`, `balanced` and `blest`.",
-    )
-    subflows_per_pair: Annotated[int, Whole(1, 9, "the kernel has room for no more")] | None = Field(
-        None,
-        description="The number of subflows for each pair of addresses. Default: 2 for ndiffports, else 1.",
-        examples=[4],
-    )
-    endpoints: list[EndpointEntry] = Field([], description="A list of endpoints, for the path manager `default`.")
-    limits: LimitsEntry | None = Field(
-        None, description="The limits on subflows and addresses. Default: the limits that the topology needs."
-    )
+    path_manager: PathManagerName = "default"
+    """The path manager. `default` opens no additional subflow. `fullmesh` opens one subflow for each pair of addresses.
+    `in-order` joins the host's first address with the peer's first, the second with the second, and so on. `ndiffports`
+    opens several subflows from different ports between the first pair of addresses."""
+    scheduler: Scheduler = "default"
+    """The packet scheduler, by its name in the kernel. Linux has `default`. The experiment kernel also has
+    `lowest-rtt`, `roundrobin`, `redundant`, `balanced` and `blest`."""
+    subflows_per_pair: Annotated[int, Whole(1, 9, "the kernel has room for no more")] | None = Field(None, examples=[4])
+    """The number of subflows for each pair of addresses. Default: 2 for ndiffports, else 1."""
+    endpoints: list[EndpointEntry] = Field([])
+    """A list of endpoints, for the path manager `default`."""
+    limits: LimitsEntry | None = None
+    """The limits on subflows and addresses. Default: the limits that the topology needs."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.endpoints and self.path_manager != "default":
@@ -218,41 +206,32 @@ class HostEntry(FileModel):
         ("scheduler", "path_manager", "endpoints", "limits"),
         "is a key of 'mptcp': write it there, as in 'mptcp: {path_manager: fullmesh}'",
     )
-    mptcp: MptcpEntry | None = Field(None, description="The MPTCP settings of the host.")
-    sysctl: dict[Sysctl, SysctlValue] = Field(
-        {},
-        description="Sysctls of the host's network namespace. mprun sets them before the traffic and reads them back.",
-    )
-    congestion: dict[Name, CongestionName] = Field(
-        {},
-        description="The congestion control of TCP connections and MPTCP subflows from the host's address on a link. "
-        "The key is the name of the link (`congctl` of ip-route(8)). Default: the congestion control of the host.",
-        examples=[{"path0": "cubic", "path1": "bbr"}],
-    )
+    mptcp: MptcpEntry | None = None
+    """The MPTCP settings of the host."""
+    sysctl: dict[Sysctl, SysctlValue] = Field({})
+    """Sysctls of the host's network namespace. mprun sets them before the traffic and reads them back."""
+    congestion: dict[Name, CongestionName] = Field({}, examples=[{"path0": "cubic", "path1": "bbr"}])
+    """The congestion control of TCP connections and MPTCP subflows from the host's address on a link. The key is the
+    name of the link (`congctl` of ip-route(8)). Default: the congestion control of the host."""
 
 
 class CaptureEntry(FileModel):
     """A capture on a host, router or switch, of all its interfaces or of one."""
 
-    host: Name | None = Field(None, description="The host to capture on.", examples=["client"])
-    node: Name | None = Field(
-        None, description="The host, router or switch to capture on. Use it instead of `host`.", examples=["router"]
-    )
-    link: Name | None = Field(
-        None,
-        description="Capture only on the node's interface to this link. Default: all interfaces.",
-        examples=["path0"],
-    )
-    snaplen: Snaplen = Field(0, description="The number of bytes to keep of each packet. 0 keeps whole packets.")
-    filter: Filter = Field(
-        "", description="The packets to capture, as an expression of pcap-filter(7). Default: all packets."
-    )
-    size_bytes: CaptureSize | None = Field(
-        None, alias="size", description="The largest size of the file. Default: no limit.", examples=["100mb"]
-    )
-    keep: Literal["first", "last"] | None = Field(
-        None, description="The packets that a capture with a `size` keeps. Default: first."
-    )
+    host: Name | None = Field(None, examples=["client"])
+    """The host to capture on."""
+    node: Name | None = Field(None, examples=["router"])
+    """The host, router or switch to capture on. Use it instead of `host`."""
+    link: Name | None = Field(None, examples=["path0"])
+    """Capture only on the node's interface to this link. Default: all interfaces."""
+    snaplen: Snaplen = 0
+    """The number of bytes to keep of each packet. 0 keeps whole packets."""
+    filter: Filter = ""
+    """The packets to capture, as an expression of pcap-filter(7). Default: all packets."""
+    size_bytes: CaptureSize | None = Field(None, alias="size", examples=["100mb"])
+    """The largest size of the file. Default: no limit."""
+    keep: Literal["first", "last"] | None = None
+    """The packets that a capture with a `size` keeps. Default: first."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         if (self.host is None) == (self.node is None):
@@ -273,27 +252,22 @@ MPTCP_OPTION = 30
 class FaultEntry(FileModel):
     """A fault of one packet."""
 
-    node: Name = Field(description="The host or router at which the packet arrives.", examples=["router"])
-    link: Name = Field(description="The link over which it arrives.", examples=["path0"])
-    packet: Annotated[int, Whole(0, 2**62, "a run has fewer packets")] = Field(
-        description="The number of the packet among the packets that arrive at this node over this link, from 1. "
-        "Packets of ICMP do not count. 0 stands for no packet.",
-        examples=[17],
-    )
-    action: FaultAction = Field(
-        "drop",
-        description="The kind of the fault. `drop`: the packet is lost. `delay`: it continues later. `duplicate`: a "
-        "copy arrives later. `strip`: a TCP option is replaced by NOPs.",
-    )
-    by_ns: Time | None = Field(
-        None,
-        alias="by",
-        description="With `delay`: the time. With `duplicate`: the time until the copy arrives. Default: 0.",
-        examples=["50ms"],
-    )
+    node: Name = Field(examples=["router"])
+    """The host or router at which the packet arrives."""
+    link: Name = Field(examples=["path0"])
+    """The link over which it arrives."""
+    packet: Annotated[int, Whole(0, 2**62, "a run has fewer packets")] = Field(examples=[17])
+    """The number of the packet among the packets that arrive at this node over this link, from 1. Packets of ICMP do
+    not count. 0 stands for no packet."""
+    action: FaultAction = "drop"
+    """The kind of the fault. `drop`: the packet is lost. `delay`: it continues later. `duplicate`: a copy arrives
+    later. `strip`: a TCP option is replaced by NOPs."""
+    by_ns: Time | None = Field(None, alias="by", examples=["50ms"])
+    """With `delay`: the time. With `duplicate`: the time until the copy arrives. Default: 0."""
     option: Annotated[int, Whole(2, 255, "0 and 1 are the end and the padding of the options")] | None = Field(
-        None, description="With `strip`: the kind of the TCP option. Default: 30, MPTCP (RFC 8684).", examples=[30]
+        None, examples=[30]
     )
+    """With `strip`: the kind of the TCP option. Default: 30, MPTCP (RFC 8684)."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.action == "delay" and self.by_ns is None:
@@ -322,34 +296,25 @@ Tracepoint = Annotated[
 class ProbeEntry(FileModel):
     """The measurements before time zero, when the network is idle."""
 
-    pings: Annotated[int, Whole(0, 1000, "more would only delay the start")] = Field(
-        DEFAULT_PROBE_PINGS, description="The number of pings on each path. 0 sends no ping."
-    )
+    pings: Annotated[int, Whole(0, 1000, "more would only delay the start")] = DEFAULT_PROBE_PINGS
+    """The number of pings on each path. 0 sends no ping."""
 
 
 class SampleEntry(FileModel):
     """The values to sample, and the intervals."""
 
-    interfaces: SampleInterval | None = Field(
-        None,
-        description="The interval between samples of bytes, packets and drops of every interface. Default: once "
-        "at time zero, once at the end.",
-    )
-    queues: SampleInterval | None = Field(
-        None,
-        description="The interval between samples of backlog and drops of every link's queues. Default: once at "
-        "time zero, once at the end.",
-    )
-    sockets: SampleInterval | None = Field(
-        None,
-        description="The interval between samples of congestion window, round-trip time, rates and bytes of every "
-        "TCP socket. Each MPTCP subflow has its own TCP socket. Default: 500ms.",
-    )
-    cpu: SampleInterval | None = Field(
-        None,
-        description="The interval between samples of the CPU time of every program and of the machine's CPUs, in "
-        "the real engine. Default: not sampled.",
-    )
+    interfaces: SampleInterval | None = None
+    """The interval between samples of bytes, packets and drops of every interface. Default: once at time zero, once at
+    the end."""
+    queues: SampleInterval | None = None
+    """The interval between samples of backlog and drops of every link's queues. Default: once at time zero, once at the
+    end."""
+    sockets: SampleInterval | None = None
+    """The interval between samples of congestion window, round-trip time, rates and bytes of every TCP socket. Each
+    MPTCP subflow has its own TCP socket. Default: 500ms."""
+    cpu: SampleInterval | None = None
+    """The interval between samples of the CPU time of every program and of the machine's CPUs, in the real engine.
+    Default: not sampled."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         if not self.intervals():
@@ -365,15 +330,16 @@ class ExpectEntry(FileModel):
     failed.
     """
 
-    metric: str | None = Field(None, description="The metric of a flow, a group or a path.", examples=["bulk.goodput"])
-    holds: str | None = Field(
-        None,
-        description="Instead of `metric`: a statement that compares cells, by the means over their runs.",
-        examples=["cells[cc=cubic].bulk.goodput >= 1.1 * cells[cc=reno].bulk.goodput"],
-    )
-    min: Bound | None = Field(None, description="The smallest allowed value, in the metric's unit.")
-    max: Bound | None = Field(None, description="The largest allowed value, in the metric's unit.")
-    equals: Bound | None = Field(None, description="The exact value, in the metric's unit.")
+    metric: str | None = Field(None, examples=["bulk.goodput"])
+    """The metric of a flow, a group or a path."""
+    holds: str | None = Field(None, examples=["cells[cc=cubic].bulk.goodput >= 1.1 * cells[cc=reno].bulk.goodput"])
+    """Instead of `metric`: a statement that compares cells, by the means over their runs."""
+    min: Bound | None = None
+    """The smallest allowed value, in the metric's unit."""
+    max: Bound | None = None
+    """The largest allowed value, in the metric's unit."""
+    equals: Bound | None = None
+    """The exact value, in the metric's unit."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         bounds = (self.min, self.max, self.equals)
@@ -392,47 +358,44 @@ class ExpectEntry(FileModel):
 class UntilEntry(FileModel):
     """The condition that ends the repetitions of a cell."""
 
-    metric: str = Field(description="The metric whose mean is measured.", examples=["bulk.goodput"])
-    confidence: Confidence = Field(0.95, alias="ci", description="The confidence level of the interval.")
-    within: Within = Field(
-        description="The target: half the width of the interval, as a share of the mean.", examples=["2%"]
-    )
+    metric: str = Field(examples=["bulk.goodput"])
+    """The metric whose mean is measured."""
+    confidence: Confidence = Field(0.95, alias="ci")
+    """The confidence level of the interval."""
+    within: Within = Field(examples=["2%"])
+    """The target: half the width of the interval, as a share of the mean."""
 
 
 class ReseedEntry(FileModel):
     """A change of the kernel's random numbers during a run."""
 
-    at_ns: Time = Field(alias="at", description="The time after time zero.", examples=["3s"])
-    seed: Annotated[int, SEED] = Field(description="The seed of the random numbers from then on.", examples=[2])
+    at_ns: Time = Field(alias="at", examples=["3s"])
+    """The time after time zero."""
+    seed: Annotated[int, SEED] = Field(examples=[2])
+    """The seed of the random numbers from then on."""
 
 
 class RepeatEntry(FileModel):
     """The number of runs of each cell of a sweep, and the variations between them."""
 
-    seed: Annotated[int, SEED] = Field(DEFAULT_SEED, description="The seed of all randomness.")
-    runs: Annotated[int, RUNS] | None = Field(
-        None, description="The number of runs of each cell in `mprun sweep`. Default: 1.", examples=[5]
-    )
-    until: UntilEntry | None = Field(
-        None, description="Instead of `runs`: repeat a cell until the confidence interval of a metric is narrow enough."
-    )
-    min: Annotated[int, RUNS] | None = Field(None, description="With `until`: the smallest number of runs. Default: 5.")
-    max: Annotated[int, RUNS] | None = Field(None, description="With `until`: the largest number of runs. Default: 50.")
-    vary: list[Variation] | None = Field(
-        None,
-        description="The variations that follow from the seed, in addition to the kernel's random numbers. "
-        "`start` delays the start of each flow by up to a round-trip time. `wire` varies the delay of "
-        "each packet on a link by less than the transmission time of a packet. Default: both where a "
-        "sweep repeats, none in a single run.",
-        examples=[["start", "wire"]],
-    )
+    seed: Annotated[int, SEED] = DEFAULT_SEED
+    """The seed of all randomness."""
+    runs: Annotated[int, RUNS] | None = Field(None, examples=[5])
+    """The number of runs of each cell in `mprun sweep`. Default: 1."""
+    until: UntilEntry | None = None
+    """Instead of `runs`: repeat a cell until the confidence interval of a metric is narrow enough."""
+    min: Annotated[int, RUNS] | None = None
+    """With `until`: the smallest number of runs. Default: 5."""
+    max: Annotated[int, RUNS] | None = None
+    """With `until`: the largest number of runs. Default: 50."""
+    vary: list[Variation] | None = Field(None, examples=[["start", "wire"]])
+    """The variations that follow from the seed, in addition to the kernel's random numbers. `start` delays the start of
+    each flow by up to a round-trip time. `wire` varies the delay of each packet on a link by less than the transmission
+    time of a packet. Default: both where a sweep repeats, none in a single run."""
 
-    reseed: ReseedEntry | None = Field(
-        None,
-        description="A change of the kernel's random numbers during the run. Until then, the run is the same as "
-        "without this key. In the virtual engine only.",
-        examples=[{"at": "3s", "seed": 2}],
-    )
+    reseed: ReseedEntry | None = Field(None, examples=[{"at": "3s", "seed": 2}])
+    """A change of the kernel's random numbers during the run. Until then, the run is the same as without this key. In
+    the virtual engine only."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.until is not None and self.runs is not None:
@@ -461,55 +424,50 @@ class ExperimentFile(FileModel):
         ("topology", "nodes", "paths", "events", "middleboxes", "addressing", "ecmp"),
         "is a key of topologies: write it there, or in a topology file of its own that begins with 'extends: FILE'",
     )
-    version: FileVersion = Field(description="The version of this format.", examples=[1])
-    description: str = Field("", description="A text for people: the purpose of the experiment.")
-    hosts: dict[HostKey, HostEntry] = Field(
-        {},
-        description="Settings of hosts, by name, pattern 'h*' or range 'h0..h4'. The entry of a name replaces that of "
-        "a pattern, and a later pattern replaces an earlier one.",
-    )
-    traffic: list[dict[str, Any]] = Field(default=[], description="The flows: tool, hosts, times and sizes.")
-    capture: list[CaptureEntry] = Field(default=[], description="The captures of packets.")
+    version: FileVersion = Field(examples=[1])
+    """The version of this format."""
+    description: str = ""
+    """A text for people: the purpose of the experiment."""
+    hosts: dict[HostKey, HostEntry] = Field({})
+    """Settings of hosts, by name, pattern 'h*' or range 'h0..h4'. The entry of a name replaces that of a pattern, and a
+    later pattern replaces an earlier one."""
+    traffic: list[dict[str, Any]] = Field(default=[])
+    """The flows: tool, hosts, times and sizes."""
+    capture: list[CaptureEntry] = Field(default=[])
+    """The captures of packets."""
     faults: Annotated[list[FaultEntry], Field(max_length=1000)] = Field(
-        default=[],
-        description="Faults of single packets. Every other packet is forwarded as it would be without this key. "
-        "In the virtual engine only.",
-        examples=[[{"node": "router", "link": "path0", "packet": 17}]],
+        default=[], examples=[[{"node": "router", "link": "path0", "packet": 17}]]
     )
-    probe: ProbeEntry | None = Field(None, description="The measurements before the traffic.")
-    sample: SampleEntry | None = Field(None, description="The values to sample during the run, and their intervals.")
+    """Faults of single packets. Every other packet is forwarded as it would be without this key. In the virtual engine
+    only."""
+    probe: ProbeEntry | None = None
+    """The measurements before the traffic."""
+    sample: SampleEntry | None = None
+    """The values to sample during the run, and their intervals."""
     tracepoints: Annotated[list[Tracepoint], Field(max_length=100)] = Field(
-        default=[],
-        description="The kernel's trace events to record (Documentation/trace/events.rst). An entry is an event, or "
-        "a pattern such as `mptcp:*`. `ftrace:print` is trace_printk() of a kernel of your own. Each kind of event "
-        "becomes a table of the run. In the virtual engine only.",
-        examples=[["tcp:tcp_probe", "mptcp:*"]],
+        default=[], examples=[["tcp:tcp_probe", "mptcp:*"]]
     )
-    expect: list[ExpectEntry] = Field(
-        default=[], description="The expectations. A run in which an expectation does not hold has failed."
-    )
-    calibrate: bool = Field(
-        False,
-        description="Measure each link before the run. A link that does not agree with the topology fails the run.",
-    )
-    matrix: dict[str, Any] = Field({}, description="The parameters that a sweep varies.")
-    repeat: RepeatEntry | None = Field(None, description="The repetitions of each cell, and their seed.")
-    search: SearchEntry | None = Field(
-        None, description="The conditions that `mprun search` varies, to find where a statement does not hold."
-    )
+    """The kernel's trace events to record (Documentation/trace/events.rst). An entry is an event, or a pattern such as
+    `mptcp:*`. `ftrace:print` is trace_printk() of a kernel of your own. Each kind of event becomes a table of the run.
+    In the virtual engine only."""
+    expect: list[ExpectEntry] = Field(default=[])
+    """The expectations. A run in which an expectation does not hold has failed."""
+    calibrate: bool = False
+    """Measure each link before the run. A link that does not agree with the topology fails the run."""
+    matrix: dict[str, Any] = Field({})
+    """The parameters that a sweep varies."""
+    repeat: RepeatEntry | None = None
+    """The repetitions of each cell, and their seed."""
+    search: SearchEntry | None = None
+    """The conditions that `mprun search` varies, to find where a statement does not hold."""
     links: dict[LinkName, RunFile] = Field(
-        {},
-        description="Links to files of the newest run, in the folder of this experiment file. The key is the name "
-        "of the link. In a name, `{experiment}` and `{topology}` stand for the names of the two files without their "
-        "suffix. The value is a file of the run or a pattern. If several files match a pattern, they are "
-        "concatenated. The links are made if mprun runs in that folder.",
-        examples=[{"iperf.log": "logs/bulk.log", "client-{experiment}.pcap": "pcap/client.pcap"}],
+        {}, examples=[{"iperf.log": "logs/bulk.log", "client-{experiment}.pcap": "pcap/client.pcap"}]
     )
-    show: Annotated[list[str], Field(max_length=50)] = Field(
-        [],
-        description="The metrics that the table of a sweep shows. Default: those with expectations, and goodputs.",
-        examples=[["bulk.goodput", "bulk.retransmits"]],
-    )
-    plots: list[PlotEntry] = Field(
-        default=[], description="The figures of the report. Default: every figure with data."
-    )
+    """Links to files of the newest run, in the folder of this experiment file. The key is the name of the link. In a
+    name, `{experiment}` and `{topology}` stand for the names of the two files without their suffix. The value is a file
+    of the run or a pattern. If several files match a pattern, they are concatenated. The links are made if mprun runs
+    in that folder."""
+    show: Annotated[list[str], Field(max_length=50)] = Field([], examples=[["bulk.goodput", "bulk.retransmits"]])
+    """The metrics that the table of a sweep shows. Default: those with expectations, and goodputs."""
+    plots: list[PlotEntry] = Field(default=[])
+    """The figures of the report. Default: every figure with data."""

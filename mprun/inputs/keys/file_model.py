@@ -7,15 +7,20 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields
+from functools import cache
+from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
-from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError, model_validator
+from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from mprun.model.problem import Notes, ValuePath, list_names, name_nearest
 from mprun.model.scalar import name_value, spell_scalar
@@ -47,6 +52,15 @@ class FileModel(BaseModel):
             raise refuse(problems, self)
         return self
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Return the JSON Schema, where the docstring below a field describes its key."""
+        made = handler(schema)
+        keys = handler.resolve_ref_schema(made)["properties"]
+        for name, meaning in _docstrings_of(cls).items():
+            keys[cls.model_fields[name].alias or name].setdefault("description", meaning)
+        return made
+
     def fill(self, kind: type[ValueT], **others: Any) -> ValueT:
         """Return a value of a dataclass whose fields have the names of fields of this model.
 
@@ -54,6 +68,28 @@ class FileModel(BaseModel):
         """
         own = {one.name for one in fields(kind)} & type(self).model_fields.keys() - others.keys()  # type: ignore[arg-type]
         return kind(**{name: _freeze(getattr(self, name)) for name in own}, **others)
+
+
+def _docstrings_of(model: type[FileModel]) -> dict[str, str]:
+    """Return the docstrings of the fields of a model and of its bases, by field."""
+    return {
+        field: text
+        for kind in reversed(model.__mro__)
+        for field, text in _read_docstrings(kind.__module__).get(kind.__name__, {}).items()
+    }
+
+
+@cache
+def _read_docstrings(module: str) -> dict[str, dict[str, str]]:
+    """Return the docstrings below fields in the source of a module, by class and field."""
+    tree = ast.parse(inspect.getsource(sys.modules[module])) if module.startswith("mprun.") else ast.Module([], [])
+    found: dict[str, dict[str, str]] = {}
+    for kind in (one for one in tree.body if isinstance(one, ast.ClassDef)):
+        for field, below in pairwise(kind.body):
+            match field, below:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    found.setdefault(kind.name, {})[name] = inspect.cleandoc(text).replace("\n", " ")
+    return found
 
 
 def _freeze(value: object) -> object:

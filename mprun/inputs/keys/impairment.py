@@ -59,40 +59,34 @@ _require: Callable[..., Any] = partial(Field, examples=PERCENT["examples"])
 class JitterEntry(FileModel):
     """The variation of the delay."""
 
-    amount_ns: _Delay = Field(
-        alias="amount",
-        description="The size of the variation. For `uniform` it is half the width of the distribution, so the "
-        "standard deviation is 0.577 of the amount. For `normal` it is the standard deviation. For "
-        "`pareto` and `paretonormal` it is the scale of tc's tables, whose standard deviations are "
-        "0.820 and 0.834 of the amount.",
-        examples=["5ms"],
-    )
-    correlation: _Correlation = Field(0.0, description="The correlation with the delay of the previous packet.")
-    distribution: Annotated[Distribution, WithJsonSchema({"enum": list(get_args(Distribution))})] = Field(
-        "uniform", description="The distribution of the delays. Default: uniform."
-    )
+    amount_ns: _Delay = Field(alias="amount", examples=["5ms"])
+    """The size of the variation. For `uniform` it is half the width of the distribution, so the standard deviation is
+    0.577 of the amount. For `normal` it is the standard deviation. For `pareto` and `paretonormal` it is the scale of
+    tc's tables, whose standard deviations are 0.820 and 0.834 of the amount."""
+    correlation: _Correlation = 0.0
+    """The correlation with the delay of the previous packet."""
+    distribution: Annotated[Distribution, WithJsonSchema({"enum": list(get_args(Distribution))})] = "uniform"
+    """The distribution of the delays. Default: uniform."""
 
 
 class RandomEntry(FileModel):
     """Independent losses, or losses that depend on the previous packet."""
 
-    probability: _Chance = _require(alias="random", description="The share of lost packets.")
-    correlation: _Correlation = Field(0.0, description="The correlation with the loss of the previous packet.")
+    probability: _Chance = _require(alias="random")
+    """The share of lost packets."""
+    correlation: _Correlation = 0.0
+    """The correlation with the loss of the previous packet."""
 
 
 class ReorderEntry(FileModel):
     """Packets that are sent immediately while others wait for the delay."""
 
-    probability: _Chance = _require(
-        description="The probability p that a packet is sent immediately. With `gap`, it counts only for packets that "
-        "may be."
-    )
-    gap: Annotated[int, *_count(1, 10_000, "N - 1 packets follow each one that is sent immediately")] = Field(
-        1,
-        description="The number N: after a packet that was sent immediately, N - 1 packets are delayed. Each further "
-        "packet has the probability p again. The share of packets that are sent immediately is "
-        "p / (1 + (N - 1) p): 16.7 % for p = 50% and N = 5. Default: 1.",
-    )
+    probability: _Chance = _require()
+    """The probability p that a packet is sent immediately. With `gap`, it counts only for packets that may be."""
+    gap: Annotated[int, *_count(1, 10_000, "N - 1 packets follow each one that is sent immediately")] = 1
+    """The number N: after a packet that was sent immediately, N - 1 packets are delayed. Each further packet has the
+    probability p again. The share of packets that are sent immediately is p / (1 + (N - 1) p): 16.7 % for p = 50% and N
+    = 5. Default: 1."""
 
 
 def parse_jitter(value: object) -> Jitter:
@@ -177,12 +171,10 @@ def _option_field(option: Option) -> Any:
 class _AnyQueueEntry(FileModel):
     """The keys of a queue besides the options of its discipline."""
 
-    limit: Annotated[Queue, PlainValidator(units.parse_queue), WithJsonSchema(QUEUE)] = Field(
-        ONE_BDP, description="The capacity of the queue. Default: 1bdp."
-    )
-    discipline: Annotated[DisciplineName, WithJsonSchema({"enum": list(DISCIPLINES)})] = Field(
-        "fifo", description="The queueing discipline. Default: fifo."
-    )
+    limit: Annotated[Queue, PlainValidator(units.parse_queue), WithJsonSchema(QUEUE)] = ONE_BDP
+    """The capacity of the queue. Default: 1bdp."""
+    discipline: Annotated[DisciplineName, WithJsonSchema({"enum": list(DISCIPLINES)})] = "fifo"
+    """The queueing discipline. Default: fifo."""
 
 
 _FIELDS: dict[str, Any] = {name: _option_field(option) for name, option in OPTIONS.items()}

@@ -37,58 +37,57 @@ MeasuredValue = Annotated[Expression, PlainValidator(_parse_value), WithJsonSche
 class StepEntry(FileModel):
     """A run of a lab."""
 
-    name: Name | None = Field(
-        None, description="The name of the run in claims. Default: the name of the experiment's file."
-    )
-    topology: str = Field(description="The topology file, relative to the lab file.", examples=["topo"])
-    experiment: str = Field(description="The experiment file, relative to the lab file.", examples=["xp_tcp"])
-    params: dict[str, str | int | float | bool] = Field({}, description="Parameters of the run, as with the option -p.")
-    profile: LabProfile | None = Field(
-        None, description="The only profile in which the step runs. Default: both profiles."
-    )
+    name: Name | None = None
+    """The name of the run in claims. Default: the name of the experiment's file."""
+    topology: str = Field(examples=["topo"])
+    """The topology file, relative to the lab file."""
+    experiment: str = Field(examples=["xp_tcp"])
+    """The experiment file, relative to the lab file."""
+    params: dict[str, str | int | float | bool] = Field({})
+    """Parameters of the run, as with the option -p."""
+    profile: LabProfile | None = None
+    """The only profile in which the step runs. Default: both profiles."""
 
 
 class ClaimEntry(FileModel):
     """An expected result of the steps."""
 
-    says: str = Field(description="The expected result, in one sentence.", examples=["two paths carry nearly twice"])
-    holds: Statement = Field(
-        description="The statement about the runs, see docs/reference/statements.md.",
-        examples=["xp_mptcp.bulk.goodput >= 1.8 * xp_tcp.bulk.goodput"],
-    )
-    why: str = Field(
-        description="The arithmetic or the publication from which the claim follows.", examples=["two equal paths"]
-    )
-    tolerance: str = Field("", description="The reason for the width of the tolerance.")
+    says: str = Field(examples=["two paths carry nearly twice"])
+    """The expected result, in one sentence."""
+    holds: Statement = Field(examples=["xp_mptcp.bulk.goodput >= 1.8 * xp_tcp.bulk.goodput"])
+    """The statement about the runs, see docs/reference/statements.md."""
+    why: str = Field(examples=["two equal paths"])
+    """The arithmetic or the publication from which the claim follows."""
+    tolerance: str = ""
+    """The reason for the width of the tolerance."""
 
 
 class SweepEntry(FileModel):
     """A sweep of a lab. It runs only in the profile `published`."""
 
-    name: Name = Field(description="The name of the sweep in claims and figures.", examples=["repeated"])
-    topology: str = Field(description="The topology file, relative to the lab file.", examples=["topo"])
-    experiment: str = Field(
-        description="The experiment file with a `matrix` or `repeat`, relative to the lab file.", examples=["repeated"]
-    )
-    params: dict[str, str | int | float | bool] = Field({}, description="Parameters of the sweep, as with -p.")
+    name: Name = Field(examples=["repeated"])
+    """The name of the sweep in claims and figures."""
+    topology: str = Field(examples=["topo"])
+    """The topology file, relative to the lab file."""
+    experiment: str = Field(examples=["repeated"])
+    """The experiment file with a `matrix` or `repeat`, relative to the lab file."""
+    params: dict[str, str | int | float | bool] = Field({})
+    """Parameters of the sweep, as with -p."""
 
 
 class ValueEntry(FileModel):
     """A value of a figure: the published value, the measured value, or both."""
 
-    name: Name = Field(
-        description="The name of the value in `checks`: `published.NAME`, `here.NAME`.", examples=["tcp"]
-    )
-    label: str = Field("", description="The text of the value in the picture. Default: the name.")
-    series: str | None = Field(
-        None, description="The column `series` of the row of `published.csv` with the value.", examples=["TCP"]
-    )
-    x: str | None = Field(
-        None, description="With `series`: the column `x` of the row. Default: any.", examples=["throughput"]
-    )
-    here: MeasuredValue | None = Field(
-        None, description="The measured value, as in a statement.", examples=["xp_tcp.bulk.goodput"]
-    )
+    name: Name = Field(examples=["tcp"])
+    """The name of the value in `checks`: `published.NAME`, `here.NAME`."""
+    label: str = ""
+    """The text of the value in the picture. Default: the name."""
+    series: str | None = Field(None, examples=["TCP"])
+    """The column `series` of the row of `published.csv` with the value."""
+    x: str | None = Field(None, examples=["throughput"])
+    """With `series`: the column `x` of the row. Default: any."""
+    here: MeasuredValue | None = Field(None, examples=["xp_tcp.bulk.goodput"])
+    """The measured value, as in a statement."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.series is None and self.here is None:
@@ -100,57 +99,52 @@ class ValueEntry(FileModel):
 class CheckEntry(FileModel):
     """A published result and the statement that tests it."""
 
-    says: str = Field(description="The published result, in words.", examples=["two paths beat one"])
-    holds: Statement = Field(
-        description="The statement that is true if the result is also measured here. `published.NAME` and `here.NAME` "
-        "are the values of the figure.",
-        examples=["here.mptcp > here.tcp"],
-    )
-    why: str = Field(description="The reason for the tolerance of the statement.", examples=["seeds differ by 1 %"])
-    differs: str = Field("", description="The reason why the measured result differs. Default: no difference is known.")
+    says: str = Field(examples=["two paths beat one"])
+    """The published result, in words."""
+    holds: Statement = Field(examples=["here.mptcp > here.tcp"])
+    """The statement that is true if the result is also measured here. `published.NAME` and `here.NAME` are the values
+    of the figure."""
+    why: str = Field(examples=["seeds differ by 1 %"])
+    """The reason for the tolerance of the statement."""
+    differs: str = ""
+    """The reason why the measured result differs. Default: no difference is known."""
 
 
 class TogetherEntry(FileModel):
     """A figure with the curves of several runs, as `mprun compare` draws it."""
 
-    figure: str = Field(description="The name of the figure in the report of the comparison.", examples=["rate-by-run"])
-    runs: dict[str, str] = Field(
-        description="The names of the runs in the picture, each with the step.",
-        examples=[{"TCP": "xp_tcp", "MPTCP": "xp_mptcp"}],
-        min_length=2,
-    )
-    interval: Time | None = Field(
-        None,
-        description="The interval of means, for curves of steps. Default: that of each run's data.",
-        examples=["1s"],
-    )
+    figure: str = Field(examples=["rate-by-run"])
+    """The name of the figure in the report of the comparison."""
+    runs: dict[str, str] = Field(examples=[{"TCP": "xp_tcp", "MPTCP": "xp_mptcp"}], min_length=2)
+    """The names of the runs in the picture, each with the step."""
+    interval: Time | None = Field(None, examples=["1s"])
+    """The interval of means, for curves of steps. Default: that of each run's data."""
 
 
 class BinnedEntry(FileModel):
     """Means of a table's column in bins of another column, with intervals of 99 %, for several runs."""
 
-    table: str = Field(description="The table of the runs.", examples=["flows"])
-    over: str = Field(description="The column that is divided into bins of equal width.", examples=["size_bytes"])
-    of: str = Field(description="The column whose mean is drawn.", examples=["completion_ns"])
-    bins: int = Field(5, description="The number of bins.", ge=2, le=50)
-    runs: dict[str, str] = Field(
-        description="The names of the runs in the picture, each with the step.",
-        examples=[{"TCP": "xp_tcp"}],
-        min_length=1,
-    )
+    table: str = Field(examples=["flows"])
+    """The table of the runs."""
+    over: str = Field(examples=["size_bytes"])
+    """The column that is divided into bins of equal width."""
+    of: str = Field(examples=["completion_ns"])
+    """The column whose mean is drawn."""
+    bins: int = Field(5, ge=2, le=50)
+    """The number of bins."""
+    runs: dict[str, str] = Field(examples=[{"TCP": "xp_tcp"}], min_length=1)
+    """The names of the runs in the picture, each with the step."""
 
 
 class ClassesEntry(FileModel):
     """The packets over time of one short flow of each class, from a capture of its sender."""
 
-    run: str = Field(description="The step whose run has the capture.", examples=["xp_tcp"])
-    flow: Name = Field(description="The flow, as in table `flows`.", examples=["short-h1"])
-    classes: list[str] = Field(
-        description="The values of the column `class` of table `flows`, in order.",
-        examples=[["full_window", "intensive"]],
-        min_length=1,
-        max_length=4,
-    )
+    run: str = Field(examples=["xp_tcp"])
+    """The step whose run has the capture."""
+    flow: Name = Field(examples=["short-h1"])
+    """The flow, as in table `flows`."""
+    classes: list[str] = Field(examples=[["full_window", "intensive"]], min_length=1, max_length=4)
+    """The values of the column `class` of table `flows`, in order."""
 
 
 class FigureEntry(FileModel):
@@ -159,39 +153,35 @@ class FigureEntry(FileModel):
     Write `checks`, `not_comparable` or both, or else `not_measured`.
     """
 
-    name: Name = Field(description="The name of the figure's picture, and for --figure.", examples=["figure-5"])
-    published: str = Field(
-        description="The figure, as in the column `figure` of `published.csv`.", examples=["Figure 5"]
-    )
-    title: str = Field(description="The title of the figure.", examples=["Throughput of one client"])
-    quantity: str = Field("", description="The quantity of the values, for the axis of the picture.")
-    values: list[ValueEntry] = Field([], description="The values to draw. All have one kind of unit.")
-    picture: str | None = Field(
-        None,
-        description="A figure in the report of a run or sweep, to draw too: `STEP.FIGURE`.",
-        examples=["xp_mptcp.rate"],
-    )
-    together: TogetherEntry | None = Field(None, description="A figure with the curves of several runs, to draw too.")
-    binned: BinnedEntry | None = Field(
-        None, description="A figure of a table's column by another column, to draw too, such as times by size."
-    )
-    sequence: ClassesEntry | None = Field(
-        None, description="The packets of one short flow of each class over time, to draw too."
-    )
-    checks: list[CheckEntry] = Field([], description="The published results that are tested here.")
-    not_comparable: str = Field("", description="The reason why the published numbers cannot be compared.")
-    not_measured: str = Field("", description="The reason why the result is not measured.")
-    command: str = Field(
-        "",
-        description="With `not_measured`: the command that measures the result, for a machine that can.",
-        examples=["mprun sweep -t topo -x cpu --engine real"],
-    )
-    says: str = Field(
-        "",
-        description="With `not_comparable` or `not_measured`: the published result, in words. Default: the published "
-        "values, or else the rows of `published.csv` with words.",
-        examples=["MPTCP sends more packets"],
-    )
+    name: Name = Field(examples=["figure-5"])
+    """The name of the figure's picture, and for --figure."""
+    published: str = Field(examples=["Figure 5"])
+    """The figure, as in the column `figure` of `published.csv`."""
+    title: str = Field(examples=["Throughput of one client"])
+    """The title of the figure."""
+    quantity: str = ""
+    """The quantity of the values, for the axis of the picture."""
+    values: list[ValueEntry] = Field([])
+    """The values to draw. All have one kind of unit."""
+    picture: str | None = Field(None, examples=["xp_mptcp.rate"])
+    """A figure in the report of a run or sweep, to draw too: `STEP.FIGURE`."""
+    together: TogetherEntry | None = None
+    """A figure with the curves of several runs, to draw too."""
+    binned: BinnedEntry | None = None
+    """A figure of a table's column by another column, to draw too, such as times by size."""
+    sequence: ClassesEntry | None = None
+    """The packets of one short flow of each class over time, to draw too."""
+    checks: list[CheckEntry] = Field([])
+    """The published results that are tested here."""
+    not_comparable: str = ""
+    """The reason why the published numbers cannot be compared."""
+    not_measured: str = ""
+    """The reason why the result is not measured."""
+    command: str = Field("", examples=["mprun sweep -t topo -x cpu --engine real"])
+    """With `not_measured`: the command that measures the result, for a machine that can."""
+    says: str = Field("", examples=["MPTCP sends more packets"])
+    """With `not_comparable` or `not_measured`: the published result, in words. Default: the published values, or else
+    the rows of `published.csv` with words."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         compared = bool(self.checks or self.not_comparable)
@@ -207,36 +197,41 @@ class FigureEntry(FileModel):
 class QuestionEntry(FileModel):
     """A question to the student. The answers are in ANSWERS.md."""
 
-    ask: str = Field(description="The question.", examples=["Why is it not 40 Mbit/s?"])
-    hint: str = Field("", description="A hint to the answer.")
+    ask: str = Field(examples=["Why is it not 40 Mbit/s?"])
+    """The question."""
+    hint: str = ""
+    """A hint to the answer."""
 
 
 class KernelEntry(FileModel):
     """The kernel of a lab whose runs need a file of the student, such as a scheduler."""
 
-    name: Name = Field(description="The name of the kernel, as with the option --kernel.", examples=["mine"])
-    build: str = Field(
-        description="The command that builds the kernel. It is shown, and never run.",
-        examples=["mprun kernel build --name mine --with-scheduler own.c"],
-    )
+    name: Name = Field(examples=["mine"])
+    """The name of the kernel, as with the option --kernel."""
+    build: str = Field(examples=["mprun kernel build --name mine --with-scheduler own.c"])
+    """The command that builds the kernel. It is shown, and never run."""
 
 
 class LabFile(FileModel):
     """A lab: runs of experiments, their expected results, and questions."""
 
-    version: FileVersion = Field(description="The version of this format.", examples=[1])
-    title: str = Field(description="The title of the lab, in one line.", examples=["Two paths, twice the rate"])
-    aim: str = Field(description="The aim: what a student knows after the lab.", examples=["What a second path gives"])
-    kernel: KernelEntry | None = Field(
-        None, description="The kernel that the student builds for the runs. Default: the kernel of mprun."
-    )
-    steps: list[StepEntry] = Field(
-        description="The runs of the lab.", examples=[[{"topology": "topo", "experiment": "xp_tcp"}]], min_length=1
-    )
-    show: list[str] = Field([], description="The metrics to show for each step.")
-    claims: list[ClaimEntry] = Field([], description="The claims that the runs must confirm.")
-    questions: list[QuestionEntry] = Field([], description="The questions to the student.")
-    sweeps: list[SweepEntry] = Field([], description="The sweeps of the profile `published`.")
-    figures: list[FigureEntry] = Field(
-        [], description="The published figures and tables. Their values are in the file `published.csv` of the lab."
-    )
+    version: FileVersion = Field(examples=[1])
+    """The version of this format."""
+    title: str = Field(examples=["Two paths, twice the rate"])
+    """The title of the lab, in one line."""
+    aim: str = Field(examples=["What a second path gives"])
+    """The aim: what a student knows after the lab."""
+    kernel: KernelEntry | None = None
+    """The kernel that the student builds for the runs. Default: the kernel of mprun."""
+    steps: list[StepEntry] = Field(examples=[[{"topology": "topo", "experiment": "xp_tcp"}]], min_length=1)
+    """The runs of the lab."""
+    show: list[str] = Field([])
+    """The metrics to show for each step."""
+    claims: list[ClaimEntry] = Field([])
+    """The claims that the runs must confirm."""
+    questions: list[QuestionEntry] = Field([])
+    """The questions to the student."""
+    sweeps: list[SweepEntry] = Field([])
+    """The sweeps of the profile `published`."""
+    figures: list[FigureEntry] = Field([])
+    """The published figures and tables. Their values are in the file `published.csv` of the lab."""

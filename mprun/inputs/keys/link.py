@@ -46,34 +46,27 @@ class DirectionProperties(FileModel):
     direction has its own.
     """
 
-    rate: RateBoth | None = Field(
-        None,
-        description="The rate in bits per second on the wire. A link, or a direction of it, without a rate is as fast "
-        "as the machine.",
-    )
-    delay: DelayBoth | None = Field(None, description="The one-way delay of each direction.")
-    rtt: Rtt | None = Field(
-        None, description="The round-trip delay, split evenly between the directions. Use it instead of `delay`."
-    )
-    jitter: JitterBoth | None = Field(None, description="The variation of the delay. Packets may overtake each other.")
-    loss: LossBoth | None = Field(
-        None,
-        description="The loss of packets: independent and random, by the Gilbert-Elliott model, or by a model of "
-        "four states.",
-    )
-    duplicate: ChanceBoth | None = Field(None, description="The share of packets that arrive twice.")
-    corrupt: ChanceBoth | None = Field(None, description="The share of packets with one flipped bit.")
-    reorder: ReorderBoth | None = Field(
-        None, description="The share of packets that are sent immediately, without delay."
-    )
-    queue: QueueBoth | None = Field(
-        None,
-        description=(
-            "The queue in front of the rate stage, in packets, bytes (64kb is 65536), time or BDPs. "
-            "It holds at least one full frame. A change of the rate leaves the packets that it holds: 50ms at 10mbit "
-            "are 250ms at 2mbit. Default: one BDP of the path, at least 20 packets."
-        ),
-    )
+    rate: RateBoth | None = None
+    """The rate in bits per second on the wire. A link, or a direction of it, without a rate is as fast as the
+    machine."""
+    delay: DelayBoth | None = None
+    """The one-way delay of each direction."""
+    rtt: Rtt | None = None
+    """The round-trip delay, split evenly between the directions. Use it instead of `delay`."""
+    jitter: JitterBoth | None = None
+    """The variation of the delay. Packets may overtake each other."""
+    loss: LossBoth | None = None
+    """The loss of packets: independent and random, by the Gilbert-Elliott model, or by a model of four states."""
+    duplicate: ChanceBoth | None = None
+    """The share of packets that arrive twice."""
+    corrupt: ChanceBoth | None = None
+    """The share of packets with one flipped bit."""
+    reorder: ReorderBoth | None = None
+    """The share of packets that are sent immediately, without delay."""
+    queue: QueueBoth | None = None
+    """The queue in front of the rate stage, in packets, bytes (64kb is 65536), time or BDPs. It holds at least one full
+    frame. A change of the rate leaves the packets that it holds: 50ms at 10mbit are 250ms at 2mbit. Default: one BDP of
+    the path, at least 20 packets."""
 
     def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the values of this entry by field of Direction: forward, reverse. A zero chance or jitter is None."""
@@ -156,18 +149,14 @@ def _explain_queue(direction: Direction, frame_bytes: int) -> str | None:
 class LinkProperties(DirectionProperties):
     """Rate, delay, loss and all other properties of a link."""
 
-    profile: ProfileName | None = Field(
-        None,
-        description="A named set of properties. Forward is the uplink. Other keys of the link override the profile.",
-        examples=["4g-lte"],
-    )
-    mtu: Annotated[int, MTU] = Field(DEFAULT_MTU, description="The size of the largest IP packet in bytes.")
-    backup: bool = Field(
-        False, description="Give subflows over this link the backup flag. They are used only if no other subflow works."
-    )
-    addressing: Addressing | None = Field(
-        None, description="The addresses of the link's ends: IPv4, IPv6 or both. Default: the topology's `addressing`."
-    )
+    profile: ProfileName | None = Field(None, examples=["4g-lte"])
+    """A named set of properties. Forward is the uplink. Other keys of the link override the profile."""
+    mtu: Annotated[int, MTU] = DEFAULT_MTU
+    """The size of the largest IP packet in bytes."""
+    backup: bool = False
+    """Give subflows over this link the backup flag. They are used only if no other subflow works."""
+    addressing: Addressing | None = None
+    """The addresses of the link's ends: IPv4, IPv6 or both. Default: the topology's `addressing`."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         ways = self.directions()

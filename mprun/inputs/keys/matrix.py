@@ -20,23 +20,17 @@ MOST_CELLS = 10_000
 class RangeEntry(FileModel):
     """Values between two ends, with a step or with a number of values."""
 
-    first: Annotated[Any, WithJsonSchema({"type": ["string", "number"]})] = Field(
-        alias="from", description="The first value.", examples=["1mbit"]
-    )
-    last: Annotated[Any, WithJsonSchema({"type": ["string", "number"]})] = Field(
-        alias="to", description="The last value, in the same unit.", examples=["100mbit"]
-    )
-    step: Annotated[Any, WithJsonSchema({"type": ["string", "number"]})] = Field(
-        None, description="The difference between two values, in the same unit."
-    )
-    steps: Annotated[int, Whole(2, MOST_CELLS, "a range has two ends at least")] | None = Field(
-        None, description="The number of values, including both ends."
-    )
-    scale: Literal["linear", "log"] = Field(
-        "linear",
-        description="The spacing of the values. `linear`: equal differences. `log`: equal ratios, with values "
-        "rounded to three digits.",
-    )
+    first: Annotated[Any, WithJsonSchema({"type": ["string", "number"]})] = Field(alias="from", examples=["1mbit"])
+    """The first value."""
+    last: Annotated[Any, WithJsonSchema({"type": ["string", "number"]})] = Field(alias="to", examples=["100mbit"])
+    """The last value, in the same unit."""
+    step: Annotated[Any, WithJsonSchema({"type": ["string", "number"]})] = None
+    """The difference between two values, in the same unit."""
+    steps: Annotated[int, Whole(2, MOST_CELLS, "a range has two ends at least")] | None = None
+    """The number of values, including both ends."""
+    scale: Literal["linear", "log"] = "linear"
+    """The spacing of the values. `linear`: equal differences. `log`: equal ratios, with values rounded to three
+    digits."""
 
     def values(self) -> tuple[Scalar, ...]:
         """The values of the range. Raises a ValidationError."""

@@ -41,52 +41,40 @@ class FirewallEntry(FileModel):
     """A stateful firewall: only hosts inside can open connections. Answers pass."""
 
     inside: list[Name] = Field(description=_INSIDE, examples=[["lan"]], min_length=1)
-    refuse: Refusal = Field(
-        "drop",
-        description="The treatment of refused packets. `drop`: no answer. `reject`: a TCP reset or an ICMP error. "
-        "Default: drop.",
-    )
+    refuse: Refusal = "drop"
+    """The treatment of refused packets. `drop`: no answer. `reject`: a TCP reset or an ICMP error. Default: drop."""
 
 
 class SequenceEntry(FileModel):
     """A rewriter of sequence numbers. Some firewalls replace the numbers that a host chose."""
 
-    sack: bool = Field(
-        True,
-        description="Also rewrite the sequence numbers in SACK blocks. `false` leaves SACK blocks as they are, as "
-        "some middleboxes do.",
-    )
+    sack: bool = True
+    """Also rewrite the sequence numbers in SACK blocks. `false` leaves SACK blocks as they are, as some middleboxes
+    do."""
 
 
 class ProxyEntry(FileModel):
     """A transparent TCP proxy. It answers instead of the server, without MPTCP, and connects instead of the client."""
 
-    ports: list[Port] = Field(
-        [], description="The server ports to intercept. Default: all ports.", examples=[[80, 443]]
-    )
+    ports: list[Port] = Field([], examples=[[80, 443]])
+    """The server ports to intercept. Default: all ports."""
 
 
 class MiddleboxEntry(FileModel):
     """The functions of a router besides forwarding."""
 
-    nat: NatEntry | None = Field(None, description="Network address translation (NAT).", examples=[{"inside": ["lan"]}])
-    firewall: FirewallEntry | None = Field(None, description="A stateful firewall.", examples=[{"inside": ["lan"]}])
-    strip: list[StrippedOption] = Field(
-        [],
-        description="The MPTCP options that the router removes from TCP segments. `mptcp` removes all of them.",
-        examples=[["mp_join"]],
-    )
-    alter: list[AlteredOption] = Field(
-        [],
-        description="The MPTCP options in which the router replaces the key, token or address.",
-        examples=[["add_addr"]],
-    )
-    rewrite_sequence: SequenceEntry | None = Field(
-        None, description="Rewriting of TCP sequence numbers.", examples=[{}]
-    )
-    proxy: ProxyEntry | None = Field(
-        None, description="A transparent proxy that terminates TCP connections and opens new ones.", examples=[{}]
-    )
+    nat: NatEntry | None = Field(None, examples=[{"inside": ["lan"]}])
+    """Network address translation (NAT)."""
+    firewall: FirewallEntry | None = Field(None, examples=[{"inside": ["lan"]}])
+    """A stateful firewall."""
+    strip: list[StrippedOption] = Field([], examples=[["mp_join"]])
+    """The MPTCP options that the router removes from TCP segments. `mptcp` removes all of them."""
+    alter: list[AlteredOption] = Field([], examples=[["add_addr"]])
+    """The MPTCP options in which the router replaces the key, token or address."""
+    rewrite_sequence: SequenceEntry | None = Field(None, examples=[{}])
+    """Rewriting of TCP sequence numbers."""
+    proxy: ProxyEntry | None = Field(None, examples=[{}])
+    """A transparent proxy that terminates TCP connections and opens new ones."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         does = [name for name in _BEHAVIOURS if getattr(self, name) not in (None, [])]

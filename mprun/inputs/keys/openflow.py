@@ -37,56 +37,31 @@ IdleTimeout = Annotated[int, PlainValidator(_parse_idle_timeout), WithJsonSchema
 class ControllerEntry(FileModel):
     """The controller of a reactive switch."""
 
-    delay_ns: Time = Field(
-        0,
-        alias="delay",
-        description="The one-way delay between switch and controller. The first packet of a flow waits twice this "
-        "delay.",
-    )
-    idle_timeout_s: IdleTimeout = Field(
-        10,
-        alias="idle_timeout",
-        description="The time after which the switch removes a flow without packets. 0s keeps flows for ever.",
-        json_schema_extra={"default": "10s"},
-    )
-    match: FlowMatch = Field(
-        "connection",
-        description="The definition of a flow. `connection`: packets with the same addresses, protocol and ports. "
-        "`hosts`: packets with the same MAC addresses of both hosts.",
-    )
+    delay_ns: Time = Field(0, alias="delay")
+    """The one-way delay between switch and controller. The first packet of a flow waits twice this delay."""
+    idle_timeout_s: IdleTimeout = Field(10, alias="idle_timeout", json_schema_extra={"default": "10s"})
+    """The time after which the switch removes a flow without packets. 0s keeps flows for ever."""
+    match: FlowMatch = "connection"
+    """The definition of a flow. `connection`: packets with the same addresses, protocol and ports. `hosts`: packets
+    with the same MAC addresses of both hosts."""
 
 
 class OpenFlowEntry(FileModel):
     """An Open vSwitch instead of a Linux bridge."""
 
-    mode: Forwarding | None = Field(
-        None,
-        description=(
-            "The treatment of a packet that matches none of `flows`. `learning`: send it to the port on "
-            "which its destination was seen, else to all ports. `multipath`: send it over one of the "
-            "shortest paths. `reactive`: ask the controller. `flows`: drop it. Default: reactive if a "
-            "controller is given, else flows if flows are given, else learning."
-        ),
-    )
-    flows: list[OfctlLine] = Field(
-        [],
-        description="Flows in the syntax of ovs-ofctl(8), with names of links instead of ports.",
-        examples=[["in_port=path0,actions=output:server0"]],
-    )
-    groups: list[OfctlLine] = Field(
-        [],
-        description="Groups in the syntax of ovs-ofctl(8).",
-        examples=[["group_id=1,type=select,bucket=output:path0,bucket=output:path1"]],
-    )
-    hash: HashedBy | None = Field(
-        None,
-        description=(
-            "The fields that choose the path of a packet in mode `multipath`. `connection`: addresses, "
-            "protocol and ports. `addresses`: only the addresses. `datapath`: the kernel's own hash of "
-            "the packet. Default: connection."
-        ),
-    )
-    controller: ControllerEntry | None = Field(None, description="The controller in mode `reactive`.")
+    mode: Forwarding | None = None
+    """The treatment of a packet that matches none of `flows`. `learning`: send it to the port on which its destination
+    was seen, else to all ports. `multipath`: send it over one of the shortest paths. `reactive`: ask the controller.
+    `flows`: drop it. Default: reactive if a controller is given, else flows if flows are given, else learning."""
+    flows: list[OfctlLine] = Field([], examples=[["in_port=path0,actions=output:server0"]])
+    """Flows in the syntax of ovs-ofctl(8), with names of links instead of ports."""
+    groups: list[OfctlLine] = Field([], examples=[["group_id=1,type=select,bucket=output:path0,bucket=output:path1"]])
+    """Groups in the syntax of ovs-ofctl(8)."""
+    hash: HashedBy | None = None
+    """The fields that choose the path of a packet in mode `multipath`. `connection`: addresses, protocol and ports.
+    `addresses`: only the addresses. `datapath`: the kernel's own hash of the packet. Default: connection."""
+    controller: ControllerEntry | None = None
+    """The controller in mode `reactive`."""
 
     def resolve(self) -> OpenFlow:
         mode: Forwarding = self.mode or ("reactive" if self.controller else "flows" if self.flows else "learning")

@@ -68,44 +68,25 @@ FileName = Annotated[str, Field(pattern=_FILE_PATTERN)]
 class MetricEntry(FileModel):
     """A metric from the output of the entry's programs, or from a file that they leave."""
 
-    name: Name = Field(description="The name of the metric. It follows the flow's name.", examples=["latency"])
-    regex: Regex | None = Field(
-        None,
-        description="Each line in which this regular expression is found gives a value: the first group, or the "
-        "whole match.",
-        examples=["latency: ([0-9.]+) ms"],
-    )
-    json_path: str | None = Field(
-        None,
-        alias="json",
-        min_length=1,
-        max_length=200,
-        description="Each JSON object gives the value at this path, whose parts are separated by dots. An object "
-        "is a line, or the whole text.",
-        examples=["end.latency.p99"],
-    )
-    column: str | None = Field(
-        None,
-        min_length=1,
-        max_length=100,
-        description="Each row gives the value in this column of a CSV text with a line of names.",
-        examples=["delay"],
-    )
-    file: FileName | None = Field(
-        None, description="The file in `{files}` to read. Default: the output.", examples=["delays.csv"]
-    )
-    of: Literal["command", "server"] | None = Field(
-        None,
-        description="The program whose output is read, standard output and error. Default: `command`, if `file` is "
-        "missing.",
-    )
-    unit: OutputUnit = Field("count", description="The unit of the values in the output.", examples=["ms"])
-    take: Take = Field("last", description="The value of the metric if the output has several values.")
-    better: Better | None = Field(
-        None,
-        description="The direction of an improvement, which `mprun compare` shows. Default: none.",
-        examples=["lower"],
-    )
+    name: Name = Field(examples=["latency"])
+    """The name of the metric. It follows the flow's name."""
+    regex: Regex | None = Field(None, examples=["latency: ([0-9.]+) ms"])
+    """Each line in which this regular expression is found gives a value: the first group, or the whole match."""
+    json_path: str | None = Field(None, alias="json", min_length=1, max_length=200, examples=["end.latency.p99"])
+    """Each JSON object gives the value at this path, whose parts are separated by dots. An object is a line, or the
+    whole text."""
+    column: str | None = Field(None, min_length=1, max_length=100, examples=["delay"])
+    """Each row gives the value in this column of a CSV text with a line of names."""
+    file: FileName | None = Field(None, examples=["delays.csv"])
+    """The file in `{files}` to read. Default: the output."""
+    of: Literal["command", "server"] | None = None
+    """The program whose output is read, standard output and error. Default: `command`, if `file` is missing."""
+    unit: OutputUnit = Field("count", examples=["ms"])
+    """The unit of the values in the output."""
+    take: Take = "last"
+    """The value of the metric if the output has several values."""
+    better: Better | None = Field(None, examples=["lower"])
+    """The direction of an improvement, which `mprun compare` shows. Default: none."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         ways = [way for way in (self.regex, self.json_path, self.column) if way is not None]
@@ -125,23 +106,18 @@ class MetricEntry(FileModel):
 class TableEntry(FileModel):
     """A table from a CSV file that the entry's programs leave."""
 
-    name: Name = Field(description="The name of the table.", examples=["delays"])
-    file: FileName = Field(description="The CSV file in `{files}`, with a line of names.", examples=["delays.csv"])
-    time: str | None = Field(
-        None, min_length=1, max_length=100, description="The column with the time of a row.", examples=["at"]
-    )
-    clock: Literal["start", "unix", "monotonic"] = Field(
-        "start",
-        description="The origin of these times. `start`: the start of the flow's command. `unix`: as in time(2). "
-        "`monotonic`: as in CLOCK_MONOTONIC of clock_gettime(2).",
-    )
-    units: dict[str, OutputUnit] = Field(
-        {},
-        max_length=100,
-        description="The units of columns by name. A time has the unit s if it is not named here. Default: a "
-        "number without a unit, or a text.",
-        examples=[{"delay": "ms"}],
-    )
+    name: Name = Field(examples=["delays"])
+    """The name of the table."""
+    file: FileName = Field(examples=["delays.csv"])
+    """The CSV file in `{files}`, with a line of names."""
+    time: str | None = Field(None, min_length=1, max_length=100, examples=["at"])
+    """The column with the time of a row."""
+    clock: Literal["start", "unix", "monotonic"] = "start"
+    """The origin of these times. `start`: the start of the flow's command. `unix`: as in time(2). `monotonic`: as in
+    CLOCK_MONOTONIC of clock_gettime(2)."""
+    units: dict[str, OutputUnit] = Field({}, max_length=100, examples=[{"delay": "ms"}])
+    """The units of columns by name. A time has the unit s if it is not named here. Default: a number without a unit, or
+    a text."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.name in TABLES:

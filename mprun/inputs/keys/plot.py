@@ -47,78 +47,46 @@ class PlotEntry(FileModel):
     sweep.
     """
 
-    series: SeriesName | None = Field(
-        None,
-        description="The series to plot over the run's time. `rate`, `rtt`, `cwnd`: of each subflow, and of each "
-        "path of a QUIC flow with `qlog`. `in_flight`: of each path of such a flow. `goodput`: of each flow. `queue`, "
-        "`interfaces`: if `sample` names them. `link_rate`: of links whose rate changes. `delay`: of requests, "
-        "datagrams and pings. `completion`: of short flows. `buffer`, `quality`: of videos. "
-        "`sequence`: the position of each packet in the data, and "
-        "`one_way_delay`: the delay of each packet from one host to another, after `mprun packets` has read the "
-        "captures. A QUIC flow with `qlog` needs no captures for `sequence`.",
-        examples=["rate"],
-    )
-    table: Name | None = Field(
-        None,
-        description="The table to plot over the run's time: of an `exec` entry's `tables`, or of a trace event, such "
-        "as `trace-tcp-tcp_probe` for `tcp:tcp_probe`.",
-        examples=["delays"],
-    )
-    column: str | None = Field(
-        None,
-        min_length=1,
-        max_length=100,
-        description="With `table`: the column to plot, named as in the CSV file, or the field of the event.",
-        examples=["delay"],
-    )
-    flow: Name | None = Field(
-        None,
-        description="With `series` or `table`: plot only this flow. Default: all flows.",
-        examples=["bulk"],
-    )
-    metric: str | None = Field(
-        None, description="The metric to plot, as the mean over each cell's runs.", examples=["bulk.goodput"]
-    )
-    over: str | None = Field(
-        None, description="With `metric`: the axis of the matrix on the horizontal axis of the figure."
-    )
-    by: str | None = Field(
-        None, description="With `metric`: the axis of the matrix whose values get a line or colour each."
-    )
-    facet: str | None = Field(None, description="With `metric`: the axis of the matrix whose values get a plot each.")
-    form: PlotForm | None = Field(
-        None,
-        description="The form of the figure. For `rate`: stack or step. For `delay` and `completion`: cdf, or "
-        "points over time. For `one_way_delay`: points over time, or cdf. For `table`: line, points or step. "
-        "For `metric`: line, bar, box, or heat (a map of `over` and `by`). Default: the first form that fits.",
-    )
-    log: Annotated[list[Literal["x", "y"]], Field(max_length=2)] = Field(
-        [], description="With `metric`: the axes of the figure with a logarithmic scale.", examples=[["x"]]
-    )
-    title: str = Field("", description="The title of the figure. Default: a title from the data.")
-    x_title: str = Field(
-        "",
-        max_length=100,
-        description="The title of the horizontal axis. The unit follows. Default: a title from the data.",
-        examples=["time after the start"],
-    )
-    y_title: str = Field(
-        "",
-        max_length=100,
-        description="The title of the vertical axis. The unit follows. Default: a title from the data.",
-        examples=["throughput"],
-    )
+    series: SeriesName | None = Field(None, examples=["rate"])
+    """The series to plot over the run's time. `rate`, `rtt`, `cwnd`: of each subflow, and of each path of a QUIC flow
+    with `qlog`. `in_flight`: of each path of such a flow. `goodput`: of each flow. `queue`, `interfaces`: if `sample`
+    names them. `link_rate`: of links whose rate changes. `delay`: of requests, datagrams and pings. `completion`: of
+    short flows. `buffer`, `quality`: of videos. `sequence`: the position of each packet in the data, and
+    `one_way_delay`: the delay of each packet from one host to another, after `mprun packets` has read the captures. A
+    QUIC flow with `qlog` needs no captures for `sequence`."""
+    table: Name | None = Field(None, examples=["delays"])
+    """The table to plot over the run's time: of an `exec` entry's `tables`, or of a trace event, such as
+    `trace-tcp-tcp_probe` for `tcp:tcp_probe`."""
+    column: str | None = Field(None, min_length=1, max_length=100, examples=["delay"])
+    """With `table`: the column to plot, named as in the CSV file, or the field of the event."""
+    flow: Name | None = Field(None, examples=["bulk"])
+    """With `series` or `table`: plot only this flow. Default: all flows."""
+    metric: str | None = Field(None, examples=["bulk.goodput"])
+    """The metric to plot, as the mean over each cell's runs."""
+    over: str | None = None
+    """With `metric`: the axis of the matrix on the horizontal axis of the figure."""
+    by: str | None = None
+    """With `metric`: the axis of the matrix whose values get a line or colour each."""
+    facet: str | None = None
+    """With `metric`: the axis of the matrix whose values get a plot each."""
+    form: PlotForm | None = None
+    """The form of the figure. For `rate`: stack or step. For `delay` and `completion`: cdf, or points over time. For
+    `one_way_delay`: points over time, or cdf. For `table`: line, points or step. For `metric`: line, bar, box, or heat
+    (a map of `over` and `by`). Default: the first form that fits."""
+    log: Annotated[list[Literal["x", "y"]], Field(max_length=2)] = Field([], examples=[["x"]])
+    """With `metric`: the axes of the figure with a logarithmic scale."""
+    title: str = ""
+    """The title of the figure. Default: a title from the data."""
+    x_title: str = Field("", max_length=100, examples=["time after the start"])
+    """The title of the horizontal axis. The unit follows. Default: a title from the data."""
+    y_title: str = Field("", max_length=100, examples=["throughput"])
+    """The title of the vertical axis. The unit follows. Default: a title from the data."""
     names: Annotated[dict[str, DisplayName], Field(max_length=50)] = Field(
-        {},
-        description="Texts to show in place of names: of paths, flows, metrics, axes or values.",
-        examples=[{"path0": "Wi-Fi", "path1": "LTE"}],
+        {}, examples=[{"path0": "Wi-Fi", "path1": "LTE"}]
     )
-    width_um: Width | None = Field(
-        None,
-        alias="width",
-        description="The width of the figure's PDF. Default: 85mm, the width of a paper's column.",
-        examples=["178mm"],
-    )
+    """Texts to show in place of names: of paths, flows, metrics, axes or values."""
+    width_um: Width | None = Field(None, alias="width", examples=["178mm"])
+    """The width of the figure's PDF. Default: 85mm, the width of a paper's column."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         kinds = [kind for kind in ("series", "table", "metric") if getattr(self, kind) is not None]

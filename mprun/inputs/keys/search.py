@@ -46,41 +46,31 @@ class FloorsEntry(FileModel):
     """Conditions below which no run is made, because a violation there would say nothing."""
 
     queue_packets: Annotated[int, Whole(1, 1_000_000, "a queue holds one packet at least")] = Field(
-        search_space.LEAST_QUEUE, alias="queue", description="The least queue of a link, in packets."
+        search_space.LEAST_QUEUE, alias="queue"
     )
-    buffer_bytes: Bytes = Field(
-        search_space.LEAST_BUFFER,
-        alias="buffer",
-        description="The least limit of the send and receive buffers of hosts (`net.ipv4.tcp_wmem`, `tcp_rmem`).",
-        examples=["65536bytes"],
-    )
-    duration_ns: Time = Field(
-        search_space.LEAST_DURATION_NS,
-        alias="duration",
-        description="The least duration of a flow that has one.",
-        examples=["1s"],
-    )
+    """The least queue of a link, in packets."""
+    buffer_bytes: Bytes = Field(search_space.LEAST_BUFFER, alias="buffer", examples=["65536bytes"])
+    """The least limit of the send and receive buffers of hosts (`net.ipv4.tcp_wmem`, `tcp_rmem`)."""
+    duration_ns: Time = Field(search_space.LEAST_DURATION_NS, alias="duration", examples=["1s"])
+    """The least duration of a flow that has one."""
 
 
 class SearchEntry(FileModel):
     """The conditions to vary, and the statement to violate."""
 
     vary: SearchValues = Field(
-        description="The axes: parameters and properties of links. A range `1mbit..50mbit` has equal ratios if its "
-        "ends differ by a factor of 10 or more, and else equal differences. A list has values without an order.",
-        examples=[{"path1.rate": "1mbit..50mbit", "path1.delay": "1ms..300ms", "cc": ["cubic", "bbr"]}],
+        examples=[{"path1.rate": "1mbit..50mbit", "path1.delay": "1ms..300ms", "cc": ["cubic", "bbr"]}]
     )
-    violate: str = Field(
-        description="The statement that should hold at every point. `CONTROL.METRIC` is a metric of a control run.",
-        examples=["bulk.goodput >= 0.9 * tcp.bulk.goodput"],
-    )
-    control: Controls = Field(
-        description="Runs at the same point that show that the conditions are not the cause: by name, the parameters "
-        "and properties of links that they change, or the kernel that runs them. The name of an axis as value stands "
-        "for the value of this axis.",
-        examples=[{"tcp": {"mptcp": False}, "old": {"kernel": "default"}}],
-    )
-    floors: FloorsEntry | None = Field(None, description="Conditions below which no run is made.")
+    """The axes: parameters and properties of links. A range `1mbit..50mbit` has equal ratios if its ends differ by a
+    factor of 10 or more, and else equal differences. A list has values without an order."""
+    violate: str = Field(examples=["bulk.goodput >= 0.9 * tcp.bulk.goodput"])
+    """The statement that should hold at every point. `CONTROL.METRIC` is a metric of a control run."""
+    control: Controls = Field(examples=[{"tcp": {"mptcp": False}, "old": {"kernel": "default"}}])
+    """Runs at the same point that show that the conditions are not the cause: by name, the parameters and properties of
+    links that they change, or the kernel that runs them. The name of an axis as value stands for the value of this
+    axis."""
+    floors: FloorsEntry | None = None
+    """Conditions below which no run is made."""
 
 
 def read_axis(name: str, value: object) -> SearchAxis:

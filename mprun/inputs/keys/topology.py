@@ -27,81 +27,61 @@ class TopologyFile(FileModel):
         ("hosts", "traffic", "capture", "probe", "sample", "expect", "calibrate", "matrix", "repeat"),
         "is a key of experiments: write it in the file that -x names",
     )
-    version: FileVersion = Field(description="The version of this format.", examples=[1])
-    description: str = Field("", description="A text for people: the purpose of the topology.")
-    addressing: Addressing | None = Field(
-        None, description="The addresses of all interfaces: IPv4, IPv6 or both. Default: ipv4.", examples=["both"]
-    )
-    ecmp: bool = Field(
-        False, description="Let routers choose among equally short paths for each flow, not for each subnet."
-    )
-    events: list[EventEntry] = Field(
-        [],
-        description="The changes of the network over time.",
-        examples=[[{"at": "5s", "link": "path0", "set": {"loss": "100%"}}]],
-    )
-    middleboxes: dict[Name, MiddleboxEntry] = Field(
-        {},
-        description="The middleboxes, by the name of their router.",
-        examples=[{"router": {"strip": ["mp_join"]}}],
-    )
+    version: FileVersion = Field(examples=[1])
+    """The version of this format."""
+    description: str = ""
+    """A text for people: the purpose of the topology."""
+    addressing: Addressing | None = Field(None, examples=["both"])
+    """The addresses of all interfaces: IPv4, IPv6 or both. Default: ipv4."""
+    ecmp: bool = False
+    """Let routers choose among equally short paths for each flow, not for each subnet."""
+    events: list[EventEntry] = Field([], examples=[[{"at": "5s", "link": "path0", "set": {"loss": "100%"}}]])
+    """The changes of the network over time."""
+    middleboxes: dict[Name, MiddleboxEntry] = Field({}, examples=[{"router": {"strip": ["mp_join"]}}])
+    """The middleboxes, by the name of their router."""
 
 
 class NodeEntry(FileModel):
     """A host, a router or a switch."""
 
-    kind: NodeKind = Field(
-        description="The kind of the node. A host runs traffic, a router forwards packets, and a switch forwards "
-        "frames.",
-        examples=["host"],
-    )
-    openflow: OpenFlowEntry | None = Field(
-        None, description="Make the switch an Open vSwitch. Without this key the switch is a Linux bridge."
-    )
+    kind: NodeKind = Field(examples=["host"])
+    """The kind of the node. A host runs traffic, a router forwards packets, and a switch forwards frames."""
+    openflow: OpenFlowEntry | None = None
+    """Make the switch an Open vSwitch. Without this key the switch is a Linux bridge."""
 
 
 class LinkEntry(LinkProperties):
     """A link between two nodes."""
 
-    name: Name | None = Field(
-        None, description="The name of the link in events, paths and metrics. Default: both ends, as in client-router."
-    )
-    between: list[Name] = Field(
-        description="The two ends of the link. Forward is from the first to the second.",
-        examples=[["client", "router"]],
-        min_length=2,
-        max_length=2,
-    )
+    name: Name | None = None
+    """The name of the link in events, paths and metrics. Default: both ends, as in client-router."""
+    between: list[Name] = Field(examples=[["client", "router"]], min_length=2, max_length=2)
+    """The two ends of the link. Forward is from the first to the second."""
     addresses: list[EndAddresses] | None = Field(
-        None,
-        description=(
-            "The addresses of the two ends with prefix length. Write null for a switch, and a list for an "
-            "end with both families. Default: derived."
-        ),
-        examples=[["10.0.0.1/24", "10.0.0.2/24"]],
-        min_length=2,
-        max_length=2,
+        None, examples=[["10.0.0.1/24", "10.0.0.2/24"]], min_length=2, max_length=2
     )
+    """The addresses of the two ends with prefix length. Write null for a switch, and a list for an end with both
+    families. Default: derived."""
 
 
 class WrittenTopology(TopologyFile):
     """A topology as a list of nodes and links."""
 
     nodes: dict[Name, NodeEntry] = Field(
-        description="The nodes, by name.",
-        examples=[{"client": {"kind": "host"}, "server": {"kind": "host"}}],
-        min_length=1,
+        examples=[{"client": {"kind": "host"}, "server": {"kind": "host"}}], min_length=1
     )
-    links: list[LinkEntry] = Field(default=[], description="The links between the nodes.")
+    """The nodes, by name."""
+    links: list[LinkEntry] = Field(default=[])
+    """The links between the nodes."""
 
 
 class GeneratedTopology(TopologyFile):
     """A topology made by a generator, whose module adds its own keys."""
 
-    topology: str = Field(description="The generator.", examples=["multi-path"])
-    openflow: dict[Name, OpenFlowEntry] = Field(
-        {}, description="The switches that are an Open vSwitch and not a Linux bridge, by name."
-    )
+    topology: str = Field(examples=["multi-path"])
+    """The generator."""
+    openflow: dict[Name, OpenFlowEntry] = Field({})
+    """The switches that are an Open vSwitch and not a Linux bridge, by name."""
 
 
 Expansion = tuple[Mapping[str, NodeKind], tuple[LinkSpec, ...]]

@@ -30,8 +30,10 @@ _CONGESTION = re.compile(r"[a-z][a-z0-9_-]{0,14}")
 class OmitEntry(FileModel):
     """The time to leave out of the goodput, to measure a steady state."""
 
-    start_ns: Time = Field(0, alias="start", description="The time to leave out at the beginning.")
-    end_ns: Time = Field(0, alias="end", description="The time to leave out at the end.")
+    start_ns: Time = Field(0, alias="start")
+    """The time to leave out at the beginning."""
+    end_ns: Time = Field(0, alias="end")
+    """The time to leave out at the end."""
 
     def find_excess(self, duration_ns: int | None) -> Iterator[KeyProblem]:
         """Yield the problem of `omit` if nothing is left of a flow's duration."""
@@ -107,14 +109,13 @@ class RepetitionEntry(FileModel):
     """The repetition of a flow within a run. Each repetition has the flow's name and a number."""
 
     times: Annotated[int, Whole(2, MOST_REPETITIONS, "1 is no repetition, and a run shows no more")] = Field(
-        description="The total number of flows.", examples=[3]
+        examples=[3]
     )
-    interval_ns: PositiveTime | None = Field(
-        None, alias="interval", description="The time from the start of a flow to the start of the next."
-    )
-    pause_ns: Time | None = Field(
-        None, alias="pause", description="The time from the end of a flow to the start of the next."
-    )
+    """The total number of flows."""
+    interval_ns: PositiveTime | None = Field(None, alias="interval")
+    """The time from the start of a flow to the start of the next."""
+    pause_ns: Time | None = Field(None, alias="pause")
+    """The time from the end of a flow to the start of the next."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         if (self.interval_ns is None) == (self.pause_ns is None):
@@ -125,49 +126,32 @@ class RepetitionEntry(FileModel):
 class FlowEntry(FileModel):
     """The common keys of all entries of `traffic`."""
 
-    name: Name | None = Field(
-        None,
-        description="The name of the flow, used in its metrics. Default: the tool's name, for further flows with "
-        "-2, -3 and so on.",
-    )
-    tool: str = Field(description="The tool.")
-    source: Hosts = Field(
-        alias="from",
-        description="The host that opens the connection. For several hosts, write a list, a pattern 'h*' or a "
-        "range 'h0..h4'.",
-        examples=["client"],
-    )
-    destination: Hosts = Field(
-        alias="to",
-        description="The host that accepts the connection. Several hosts are written as for `from`.",
-        examples=["server"],
-    )
-    start: Start = Field(
-        _at(0),
-        description="The start of the flow, counted from time zero or from another flow's start or end. Default: 0s.",
-    )
-    repeat: RepetitionEntry | None = Field(None, description="Repeat the flow within the run.")
-    timeout: PositiveTime | None = Field(
-        None,
-        description="The longest duration of the flow. A flow that takes longer is ended, and the run has failed. "
-        "Default: the tool's.",
-    )
-    family: Family | None = Field(
-        None,
-        description="The family of the addresses for the connection. Default: ipv6 if both hosts have it, else ipv4.",
-    )
-    background: bool = Field(False, description="Leave the flow out of metrics that sum over flows.")
-    pairs: Pairing | None = Field(
-        None,
-        description="The pairs of hosts if both ends are several hosts. `all-to-all`: from each host to every "
-        "other. `in-order`: from the first to the first, from the second to the second, and so on. "
-        "`permutation`: from each host to a random host, where no two hosts send to the same one.",
-    )
-    group: Name | None = Field(
-        None,
-        description="A name for several flows, which also get common metrics. Default: the flow's name if the "
-        "entry names several hosts.",
-    )
+    name: Name | None = None
+    """The name of the flow, used in its metrics. Default: the tool's name, for further flows with -2, -3 and so on."""
+    tool: str
+    """The tool."""
+    source: Hosts = Field(alias="from", examples=["client"])
+    """The host that opens the connection. For several hosts, write a list, a pattern 'h*' or a range 'h0..h4'."""
+    destination: Hosts = Field(alias="to", examples=["server"])
+    """The host that accepts the connection. Several hosts are written as for `from`."""
+    start: Start = Field(_at(0))
+    """The start of the flow, counted from time zero or from another flow's start or end. Default: 0s."""
+    repeat: RepetitionEntry | None = None
+    """Repeat the flow within the run."""
+    timeout: PositiveTime | None = None
+    """The longest duration of the flow. A flow that takes longer is ended, and the run has failed. Default: the
+    tool's."""
+    family: Family | None = None
+    """The family of the addresses for the connection. Default: ipv6 if both hosts have it, else ipv4."""
+    background: bool = False
+    """Leave the flow out of metrics that sum over flows."""
+    pairs: Pairing | None = None
+    """The pairs of hosts if both ends are several hosts. `all-to-all`: from each host to every other. `in-order`: from
+    the first to the first, from the second to the second, and so on. `permutation`: from each host to a random host,
+    where no two hosts send to the same one."""
+    group: Name | None = None
+    """A name for several flows, which also get common metrics. Default: the flow's name if the entry names several
+    hosts."""
 
     @property
     def is_several(self) -> bool:
@@ -230,13 +214,12 @@ class FlowEntry(FileModel):
 class ServedEntry(FlowEntry):
     """A flow to its own server on its own port."""
 
-    port: Annotated[int, PORT] | None = Field(
-        None,
-        description="The server's port, or its first port if it has several. Default: the next free port from 5201 on.",
-    )
+    port: Annotated[int, PORT] | None = None
+    """The server's port, or its first port if it has several. Default: the next free port from 5201 on."""
 
 
 class ConnectionEntry(ServedEntry):
     """A flow of TCP or MPTCP connections."""
 
-    protocol: Literal["tcp", "mptcp"] = Field("tcp", description="The transport protocol.")
+    protocol: Literal["tcp", "mptcp"] = "tcp"
+    """The transport protocol."""

@@ -18,7 +18,7 @@ from mprun.model.spec import LinkSpec, NodeKind
 if TYPE_CHECKING:
     from mprun.inputs.keys.topology import Expansion, GeneratedTopology
 
-COLLECTION = Collection("mprun.topologies", "generator", GENERATORS)
+COLLECTION = Collection("mprun.topologies", "generator", "mprun.inputs.generators", GENERATORS)
 
 
 class Generator(Protocol):

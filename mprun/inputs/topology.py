@@ -66,7 +66,7 @@ def read_topology(
     if "topology" in values:
         return _generate(values, document, lay_over)
     if "nodes" not in values and "links" not in values:
-        names = list_names(list(GENERATORS), "generators")
+        names = list_names(GENERATORS, "generators")
         message = f"describes no network: write 'topology: multi-path', or 'nodes' and 'links'{names}"
         if not TopologyFile.ELSEWHERE.keys().isdisjoint(values):
             message = "describes no network, but an experiment: name it after -x, and a topology after -t"

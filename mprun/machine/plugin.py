@@ -7,7 +7,6 @@ because reading their metadata takes time. The caller checks that a module has t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -43,16 +42,18 @@ class Collection:
 
     - group: the group of entry points in which packages name their modules.
     - noun: the word for a module in messages.
-    - own: the import paths of mprun's own modules, by name.
+    - package: the package of mprun's own modules.
+    - own: their names. A module is named after its name, with `_` in place of `-`.
     """
 
     group: str
     noun: str
-    own: Mapping[str, str]
+    package: str
+    own: tuple[str, ...]
 
     def load_own(self, name: str) -> object:
-        """Import and return one of mprun's own modules. Raises KeyError if mprun has no module of this name."""
-        return import_module(self.own[name])
+        """Import and return one of mprun's own modules."""
+        return import_module(f"{self.package}.{name.replace('-', '_')}")
 
     def load_installed(self, name: str) -> InstalledModule | None:
         """Import and return a module of an installed package; None if no package has a module of this name.
@@ -80,7 +81,7 @@ class Collection:
 
         A module that cannot be imported has the reason in place of this line.
         """
-        own = [Described(name, _summary(import_module(module)), None) for name, module in self.own.items()]
+        own = [Described(name, _summary(self.load_own(name)), None) for name in self.own]
         others = []
         for point in self._entry_points():
             if point.name in self.own:

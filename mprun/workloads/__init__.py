@@ -23,19 +23,4 @@ own programs of a workload are in `mprun.agent.programs` and need only Python, o
 `mprun tools install` builds them.
 """
 
-from __future__ import annotations
-
-TOOLS = {
-    "iperf3": "mprun.workloads.iperf3",
-    "netperfmeter": "mprun.workloads.netperfmeter",
-    "ping": "mprun.workloads.ping",
-    "reqres": "mprun.workloads.reqres",
-    "http": "mprun.workloads.http",
-    "https": "mprun.workloads.https",
-    "udp": "mprun.workloads.udp",
-    "quic": "mprun.workloads.quic",
-    "sctp": "mprun.workloads.sctp",
-    "flows": "mprun.workloads.flows",
-    "video": "mprun.workloads.video",
-    "exec": "mprun.workloads.exec",
-}
+TOOLS = ("iperf3", "netperfmeter", "ping", "reqres", "http", "https", "udp", "quic", "sctp", "flows", "video", "exec")

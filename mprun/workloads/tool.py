@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # The option of a flow over UDP that the input stage fills in: payload of a packet in bytes.
 LENGTH = "length_bytes"
-COLLECTION = Collection("mprun.tools", "tool", TOOLS)
+COLLECTION = Collection("mprun.tools", "tool", "mprun.workloads", TOOLS)
 
 # Programs start in the run directory. The files that they leave for `parse` belong in a folder of the flow below this
 # one.

@@ -8,10 +8,12 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from mprun.errors import SpecError
+from mprun.inputs.generator import load_own
 from mprun.inputs.generators import GENERATORS
 from mprun.inputs.keys.experiment import name_link
 from mprun.inputs.loading import Loaded, load, load_topology
@@ -175,7 +177,8 @@ def test_line(tmp_path: Path) -> None:
 
 
 def test_every_generator_has_the_name_of_its_module() -> None:
-    assert {name: f"mprun.inputs.generators.{name.replace('-', '_')}" for name in GENERATORS} == GENERATORS
+    for name in GENERATORS:
+        assert get_args(load_own(name).Parameters.model_fields["topology"].annotation) == (name,)
 
 
 def test_default_names(tmp_path: Path) -> None:

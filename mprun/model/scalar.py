@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import cast
 
 # Tags of our nodes. A refused node is a placeholder for a value with a recorded problem.
@@ -72,6 +72,14 @@ def split_number(value: object) -> tuple[Decimal, str] | None:
     text = format(value, "f") if isinstance(value, float) else str(value)
     match = _NUMBER.fullmatch(text)
     return None if match is None or isinstance(value, bool) else (Decimal(match[1]), match[2])
+
+
+def interpolate(first: Decimal, last: Decimal, share: Decimal, is_log: bool) -> Decimal:
+    """Return the number at a share of the way from one number to another, on a logarithmic or a linear scale."""
+    with localcontext(prec=30):
+        if is_log:
+            return (first.ln() + (last.ln() - first.ln()) * share).exp()
+        return first + (last - first) * share
 
 
 def round_digits(number: Decimal) -> Decimal:

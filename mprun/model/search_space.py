@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal, localcontext
+from decimal import Decimal
 
 from mprun.model.frozen import dataclass
-from mprun.model.scalar import Scalar, round_digits, spell_number
+from mprun.model.scalar import Scalar, interpolate, round_digits, spell_number
 
 # The least queue in packets and buffer in bytes, and the least time of a flow: smaller ones are faults of the files.
 LEAST_QUEUE = 10
@@ -31,16 +31,10 @@ class NumberAxis:
         """Return the value at a share of the axis, 0 to 1, with three digits. The ends are exact."""
         if share <= 0 or share >= 1:
             return spell_number(self.first if share <= 0 else self.last, self.unit)
-        with localcontext() as context:
-            context.prec = 30
-            at = Decimal(share)
-            if self.is_log:
-                number = (self.first.ln() + (self.last.ln() - self.first.ln()) * at).exp()
-            else:
-                number = self.first + (self.last - self.first) * at
-            number = round_digits(number) if number > 0 else number.quantize(Decimal("1e-3"))
-            if self._is_whole:
-                number = number.to_integral()
+        number = interpolate(self.first, self.last, Decimal(share), self.is_log)
+        number = round_digits(number) if number > 0 else number.quantize(Decimal("1e-3"))
+        if self._is_whole:
+            number = number.to_integral()
         low, high = sorted((self.first, self.last))
         return spell_number(min(max(number, low), high), self.unit)
 

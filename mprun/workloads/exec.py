@@ -54,6 +54,7 @@ KEY_LOG = "keys.log"
 class Entry(own_program.AttachedEntry):
     """Any command, given as a list of words and run without a shell."""
 
+    UNSAID = ("environment", "metrics", "tables")
     tool: Literal["exec"]
     """The tool."""
     protocol: Literal["tcp", "mptcp", "udp", "sctp"] = "tcp"
@@ -125,16 +126,9 @@ class Entry(own_program.AttachedEntry):
 
     def options(self) -> dict[str, object]:
         options = super().options()
-        del options["files"]
-        if not self.environment:
-            del options["environment"]
+        options.pop("files", None)
         if self.server is None or self.ready is not None:
             del options["listens"]
-        for kind in ("metrics", "tables"):
-            if own := getattr(self, kind):
-                options[kind] = [entry.plain() for entry in own]
-            else:
-                del options[kind]
         return options
 
 

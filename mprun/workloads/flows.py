@@ -176,6 +176,7 @@ OneSize = Annotated[int, PlainValidator(_parse_one_size), WithJsonSchema(VOLUME_
 class Entry(ConnectionEntry):
     """Short flows that start independently of each other (open loop)."""
 
+    UNSAID = ("aggregate",)
     tool: Literal["flows"]
     """The tool."""
     arrivals: Literal["poisson", "uniform", "constant"] = "poisson"
@@ -239,8 +240,6 @@ class Entry(ConnectionEntry):
         options = super().options()
         if self.starts_ns is not None:
             del options["arrivals"]
-        if not self.aggregate:
-            del options["aggregate"]
         if isinstance(self.size, int):
             options["size_bytes"] = options.pop("size")
         return options

@@ -93,6 +93,7 @@ class OmitSecondsEntry(OmitEntry):
 class Entry(ServedEntry):
     """Bulk transfer, see iperf3(1)."""
 
+    UNSAID = ("bidirectional",)
     tool: Literal["iperf3"]
     """The tool."""
     protocol: Literal["tcp", "mptcp", "udp", "sctp"] = "tcp"
@@ -138,11 +139,6 @@ class Entry(ServedEntry):
             yield "reverse", "conflicts with 'bidirectional', which has both directions: remove it"
         if self.omit is not None:
             yield from self.omit.find_excess(self.duration)
-
-    def options(self) -> dict[str, object]:
-        options = super().options() | ({} if self.omit is None else {"omit": self.omit.model_dump()})
-        # left out if false: digests of files without this key do not contain it
-        return options if self.bidirectional else {n: value for n, value in options.items() if n != "bidirectional"}
 
 
 def _work_ns(flow: Flow) -> int:

@@ -115,12 +115,6 @@ class Entry(own_program.AttachedEntry):
         found = self.stack.named_words() if isinstance(self.stack, StackEntry) else {}
         return {("stack", *path): word for path, word in found.items()}
 
-    def options(self) -> dict[str, object]:
-        options = super().options()
-        if isinstance(self.stack, StackEntry):
-            options["stack"] = self.stack.plain()
-        return options
-
 
 def programs(flow: Flow) -> Mapping[str, Program]:
     """Return the programs that a flow starts. Those of a stack of the user are not known."""

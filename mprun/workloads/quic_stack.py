@@ -64,7 +64,7 @@ class StackEntry(FileModel):
     def named_words(self) -> dict[ValuePath, str]:
         return own_program.named_words(client=self.client, server=self.server, build=self.build)
 
-    def plain(self) -> dict[str, object]:
+    def plain(self) -> dict[str, Any]:
         """Return the entry as plain values, without its files and what is missing."""
         values = {"client": self.client, "server": self.server, "build": self.build, "environment": self.environment}
         return {name: value for name, value in values.items() if value}

@@ -111,9 +111,6 @@ class Entry(ServedEntry):
         elif self.omit is not None:
             yield from self.omit.find_excess(self.duration)
 
-    def options(self) -> dict[str, object]:
-        return super().options() | ({} if self.omit is None else {"omit": self.omit.model_dump()})
-
 
 def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:
     """Yield a problem if a flow with CMT has only one path, because its receiver has only one address."""

@@ -69,6 +69,10 @@ class FileModel(BaseModel):
         own = {one.name for one in fields(kind)} & type(self).model_fields.keys() - others.keys()  # type: ignore[arg-type]
         return kind(**{name: _freeze(getattr(self, name)) for name in own}, **others)
 
+    def plain(self) -> dict[str, Any]:
+        """Return the mapping as plain values by key, without what is missing."""
+        return self.model_dump(by_alias=True, exclude_none=True)
+
 
 def _docstrings_of(model: type[FileModel]) -> dict[str, str]:
     """Return the docstrings of the fields of a model and of its bases, by field."""

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
 from mprun.inputs.keys.field import Whole
 from mprun.inputs.keys.file_model import FileModel, refuse
-from mprun.model.scalar import Scalar, round_digits, spell_number, split_number
+from mprun.model.scalar import Scalar, interpolate, round_digits, spell_number, split_number
 
 ZIP, EXCLUDE = "zip", "exclude"
 MOST_CELLS = 10_000
@@ -63,16 +63,12 @@ class RangeEntry(FileModel):
 
     def _divide(self, first: Decimal, last: Decimal) -> Iterator[Decimal]:
         assert self.steps is not None
-        with localcontext() as context:
-            context.prec = 30
-            for n in range(self.steps):
-                share = Decimal(n) / (self.steps - 1)
-                if n in (0, self.steps - 1):
-                    yield last if n else first
-                elif self.scale == "log":
-                    yield round_digits((first.ln() + (last.ln() - first.ln()) * share).exp())
-                else:
-                    yield (first + (last - first) * share).quantize(Decimal("1e-9"))
+        is_log = self.scale == "log"
+        yield first
+        for n in range(1, self.steps - 1):
+            number = interpolate(first, last, Decimal(n) / (self.steps - 1), is_log)
+            yield round_digits(number) if is_log else number.quantize(Decimal("1e-9"))
+        yield last
 
     def _read(self, field: str, key: str) -> tuple[Decimal, str]:
         """Return a number and its unit."""

@@ -98,10 +98,6 @@ class MetricEntry(FileModel):
         if self.take == "count" and self.unit != "count":
             yield "unit", "is not the unit of a number of values: remove it"
 
-    def plain(self) -> dict[str, Any]:
-        """Return the entry as plain values, without what is missing."""
-        return _plain(self)
-
 
 class TableEntry(FileModel):
     """A table from a CSV file that the entry's programs leave."""
@@ -126,15 +122,6 @@ class TableEntry(FileModel):
             yield "clock", "needs 'time': name the column with the times"
         if self.time is not None and OUTPUT_UNITS[self.units.get(self.time, "s")][0] != "time":
             yield "units", f"has no time for '{self.time}': write one, as in '{self.time}: ms'"
-
-    def plain(self) -> dict[str, Any]:
-        """Return the entry as plain values, without what is missing."""
-        return _plain(self)
-
-
-def _plain(entry: FileModel) -> dict[str, Any]:
-    values = entry.model_dump(by_alias=True)
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def own_tables(flow: Flow) -> Sequence[Mapping[str, Any]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
@@ -34,6 +34,9 @@ class OmitEntry(FileModel):
     """The time to leave out at the beginning."""
     end_ns: Time = Field(0, alias="end")
     """The time to leave out at the end."""
+
+    def plain(self) -> dict[str, Any]:
+        return self.model_dump()
 
     def find_excess(self, duration_ns: int | None) -> Iterator[KeyProblem]:
         """Yield the problem of `omit` if nothing is left of a flow's duration."""
@@ -126,6 +129,8 @@ class RepetitionEntry(FileModel):
 class FlowEntry(FileModel):
     """The common keys of all entries of `traffic`."""
 
+    # Fields that are left out of the options if they are empty or false. Digests of files without them stay the same.
+    UNSAID: ClassVar[tuple[str, ...]] = ()
     name: Name | None = None
     """The name of the flow, used in its metrics. Default: the tool's name, for further flows with -2, -3 and so on."""
     tool: str
@@ -207,8 +212,16 @@ class FlowEntry(FileModel):
     def options(self) -> dict[str, object]:
         """The fields with a value that only the tool knows, by their Python names, as plain values."""
         shared = {*FlowEntry.model_fields, "protocol", "duration", "port", "congestion"}
-        own = {name: getattr(self, name) for name in type(self).model_fields if name not in shared}
-        return {name: value for name, value in own.items() if value is not None}
+        own = {name: _plain(getattr(self, name)) for name in type(self).model_fields if name not in shared}
+        unsaid = {name for name in self.UNSAID if not own[name]}
+        return {name: value for name, value in own.items() if value is not None and name not in unsaid}
+
+
+def _plain(value: object) -> object:
+    """Return the value of a field with plain values in place of entries."""
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return value.plain() if isinstance(value, FileModel) else value
 
 
 class ServedEntry(FlowEntry):

@@ -13,11 +13,11 @@ from contextlib import suppress
 from itertools import accumulate
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
-from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
+from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Whole, checked
 from mprun.inputs.keys.file_model import KeyProblem
-from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, OmitEntry, ServedEntry, Size
+from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, OmitEntry, ServedEntry, Size, whole_seconds
 from mprun.model.capabilities import Capabilities
 from mprun.model.frozen import dataclass
 from mprun.model.metric import OF_CONNECTIONS, Metric
@@ -62,23 +62,15 @@ MOST_UDP_BYTES = 65_507
 MOST_BLOCK_BYTES = 1 << 20
 
 
-def _parse_omitted(value: object) -> int:
-    omitted_ns = TIME.parse(value)
-    if omitted_ns % NS_PER_S:
-        raise ValueError(f"iperf3 reports whole seconds, not {TIME.render(omitted_ns)}: write '5s'")
-    return omitted_ns
-
-
-def _parse_block(value: object) -> int:
-    block_bytes = SIZE.parse(value)
-    if not 0 < block_bytes <= MOST_BLOCK_BYTES:
-        raise ValueError(f"{block_bytes} bytes at a time are not between 1 and {MOST_BLOCK_BYTES}: write '128kb'")
-    return block_bytes
-
-
-WholeSeconds = Annotated[int, PlainValidator(tool.parse_whole_seconds("iperf3")), WithJsonSchema(TIME_SCHEMA)]
-Omitted = Annotated[int, PlainValidator(_parse_omitted), WithJsonSchema(TIME_SCHEMA)]
-Block = Annotated[int, PlainValidator(_parse_block), WithJsonSchema(SIZE_SCHEMA)]
+_NO_SECONDS = "iperf3 reports whole seconds, not {}: write '5s'"
+_NO_BLOCK = f"{{}} bytes at a time are not between 1 and {MOST_BLOCK_BYTES}: write '128kb'"
+WholeSeconds = Annotated[int, whole_seconds("iperf3"), WithJsonSchema(TIME_SCHEMA)]
+Omitted = Annotated[
+    int, checked(TIME.parse, lambda ns: ns % NS_PER_S == 0, _NO_SECONDS, TIME.render), WithJsonSchema(TIME_SCHEMA)
+]
+Block = Annotated[
+    int, checked(SIZE.parse, lambda size: 0 < size <= MOST_BLOCK_BYTES, _NO_BLOCK), WithJsonSchema(SIZE_SCHEMA)
+]
 
 
 class OmitSecondsEntry(OmitEntry):

@@ -17,11 +17,11 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
 from mprun.inputs.keys.file_model import KeyProblem
-from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, ServedEntry, Size
+from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, ServedEntry, Size, message_size, whole_seconds
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, Metric
 from mprun.model.plan import Ready
@@ -63,10 +63,7 @@ _ARRIVAL = re.compile(r"^\d+ (\d+) [\d.]+ \d+\t\d+ \d+ \d+\t\d+ \d+ \d+\t([\d.-]
 _MESSAGE = re.compile(r"^\d+ (\d+) [\d.]+ (\d+)\t\d+ \d+ \d+\t(\d+) \d+ \d+\t([\d.-]+) [\d.-]+ ([\d.]+)$", re.MULTILINE)
 
 
-_parse_seconds = tool.parse_whole_seconds("netperfmeter")
-
-
-_Message = Annotated[int, PlainValidator(tool.parse_message("1452bytes")), WithJsonSchema(SIZE_SCHEMA)]
+_Message = Annotated[int, message_size("1452bytes"), WithJsonSchema(SIZE_SCHEMA)]
 
 
 class Entry(ServedEntry):
@@ -76,7 +73,7 @@ class Entry(ServedEntry):
     """The tool."""
     protocol: Literal["tcp", "mptcp", "sctp", "udp"] = "tcp"
     """The transport protocol. `sctp` is the kernel's SCTP."""
-    duration: Annotated[int, PlainValidator(_parse_seconds), WithJsonSchema(TIME_SCHEMA)] = Field(examples=["10s"])
+    duration: Annotated[int, whole_seconds("netperfmeter"), WithJsonSchema(TIME_SCHEMA)] = Field(examples=["10s"])
     """The time to send, in whole seconds."""
     rate_bit_per_s: FlowRate | None = Field(None, alias="rate")
     """The rate of payload of each connection. `udp` needs it. Default: as fast as possible."""

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
-from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Time, Whole
+from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Time, Whole, checked
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import FlowEntry
 from mprun.model import engine_paths
@@ -44,18 +44,12 @@ MOST_BYTES = 65_507
 _REPLY = re.compile(r"^\[(\d+)\] .*: icmp_seq=(\d+) ttl=\d+ time=([\d.]+) ms", re.MULTILINE)
 
 
-def _parse_interval(value: object) -> int:
-    interval_ns = TIME.parse(value)
-    if interval_ns < NS_PER_MS:
-        raise ValueError(f"{TIME.render(interval_ns)} is below 1ms, and a ping is a probe, not a load: write '200ms'")
-    return interval_ns
-
-
-def _parse_size(value: object) -> int:
-    size_bytes = SIZE.parse(value)
-    if size_bytes > MOST_BYTES:
-        raise ValueError(f"{size_bytes} bytes do not fit into an IP packet: write '{MOST_BYTES}bytes' or less")
-    return size_bytes
+_TOO_OFTEN = "{} is below 1ms, and a ping is a probe, not a load: write '200ms'"
+_TOO_LARGE = f"{{}} bytes do not fit into an IP packet: write '{MOST_BYTES}bytes' or less"
+Interval = Annotated[
+    int, checked(TIME.parse, lambda ns: ns >= NS_PER_MS, _TOO_OFTEN, TIME.render), WithJsonSchema(TIME_SCHEMA)
+]
+PingSize = Annotated[int, checked(SIZE.parse, lambda size: size <= MOST_BYTES, _TOO_LARGE), WithJsonSchema(SIZE_SCHEMA)]
 
 
 class Entry(FlowEntry):
@@ -69,13 +63,9 @@ class Entry(FlowEntry):
     """The number of pings. Use either `count` or `duration`. Default: 5."""
     duration: Time | None = None
     """The time to send pings. Use it instead of `count`."""
-    interval_ns: Annotated[int, PlainValidator(_parse_interval), WithJsonSchema(TIME_SCHEMA)] = Field(
-        DEFAULT_INTERVAL_NS, alias="interval"
-    )
+    interval_ns: Interval = Field(DEFAULT_INTERVAL_NS, alias="interval")
     """The time between two pings. Default: 200ms."""
-    size_bytes: Annotated[int, PlainValidator(_parse_size), WithJsonSchema(SIZE_SCHEMA)] = Field(
-        DEFAULT_SIZE_BYTES, alias="size"
-    )
+    size_bytes: PingSize = Field(DEFAULT_SIZE_BYTES, alias="size")
     """The payload of a ping. Default: 56bytes."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:

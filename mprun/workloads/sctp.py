@@ -14,11 +14,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
-from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA
+from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, checked
 from mprun.inputs.keys.file_model import KeyProblem
-from mprun.inputs.keys.traffic_entry import OmitEntry, PositiveTime, ServedEntry, Size
+from mprun.inputs.keys.traffic_entry import OmitEntry, PositiveTime, ServedEntry, Size, message_size
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric
@@ -57,15 +57,18 @@ DEFAULT_INTERVAL_NS = 100_000_000
 MOST_RTO_MIN_NS = 60_000_000_000
 
 
-MessageSize = Annotated[int, PlainValidator(tool.parse_message("1444bytes")), WithJsonSchema(SIZE_SCHEMA)]
-
-
-def _parse_rto_min(value: object) -> int:
-    """Return whole milliseconds, because the library counts them."""
-    least_ns = TIME.parse(value)
-    if not NS_PER_MS <= least_ns <= MOST_RTO_MIN_NS or least_ns % NS_PER_MS:
-        raise ValueError(f"{TIME.render(least_ns)} is no whole number of milliseconds from 1ms to 60s: write '200ms'")
-    return least_ns
+MessageSize = Annotated[int, message_size("1444bytes"), WithJsonSchema(SIZE_SCHEMA)]
+# The library counts milliseconds.
+RtoMin = Annotated[
+    int,
+    checked(
+        TIME.parse,
+        lambda ns: NS_PER_MS <= ns <= MOST_RTO_MIN_NS and ns % NS_PER_MS == 0,
+        "{} is no whole number of milliseconds from 1ms to 60s: write '200ms'",
+        TIME.render,
+    ),
+    WithJsonSchema(TIME_SCHEMA),
+]
 
 
 class Entry(ServedEntry):
@@ -97,9 +100,7 @@ class Entry(ServedEntry):
     """The send buffer of the sender. Default: 256 KiB."""
     receive_buffer_bytes: Size | None = Field(None, alias="receive_buffer")
     """The receive buffer of the receiver. Default: 128 KiB."""
-    rto_min_ns: Annotated[int, PlainValidator(_parse_rto_min), WithJsonSchema(TIME_SCHEMA)] | None = Field(
-        None, alias="rto_min"
-    )
+    rto_min_ns: RtoMin | None = Field(None, alias="rto_min")
     """The smallest retransmission timeout of the sender (RTO.Min, RFC 9260, section 16). Default: 1s."""
     interval_ns: PositiveTime = Field(DEFAULT_INTERVAL_NS, alias="interval")
     """The interval between samples of goodput and paths. Default: 100ms."""

@@ -19,7 +19,7 @@ from mprun.model.metric import OF_FLOWS, Better, Metric, Metrics, Unit, group_me
 from mprun.model.plan import TIMEOUT_NS, Process, Ready
 from mprun.model.spec import Flow
 from mprun.model.spec import Protocol as Transport
-from mprun.model.units import NS_PER_S, SIZE, TIME
+from mprun.model.units import NS_PER_S
 from mprun.workloads import TOOLS
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ FILES = "files"
 PYTHON = ("python3", "-I", "-S", "-B")
 # A flow of a number of bytes is given the time that they take at this rate.
 LEAST_BIT_PER_S = 1_000_000
-MOST_MESSAGE_BYTES = 65_535
 
 
 @dataclass(frozen=True)
@@ -450,31 +449,6 @@ def bracket(address: str) -> str:
 def options_of(flow: Flow) -> Mapping[str, Any]:
     """Return the options of a flow, whose types the tool's Entry has checked."""
     return flow.options
-
-
-def parse_whole_seconds(program: str) -> Callable[[object], int]:
-    """Return a parser of a time in ns, for a program that counts whole seconds."""
-
-    def parse(value: object) -> int:
-        time_ns = TIME.parse(value)
-        if time_ns == 0 or time_ns % NS_PER_S:
-            raise ValueError(f"{program} counts whole seconds from 1s on, not {TIME.render(time_ns)}: write '10s'")
-        return time_ns
-
-    return parse
-
-
-def parse_message(example: str) -> Callable[[object], int]:
-    """Return a parser of the payload of a message in bytes. example: a size, for an error message."""
-
-    def parse(value: object) -> int:
-        size_bytes = SIZE.parse(value)
-        if not 0 < size_bytes <= MOST_MESSAGE_BYTES:
-            most = f"{MOST_MESSAGE_BYTES}bytes"
-            raise ValueError(f"{size_bytes} bytes are no message: write '{example}', or up to '{most}'")
-        return size_bytes
-
-    return parse
 
 
 def mapping_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:

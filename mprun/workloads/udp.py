@@ -11,9 +11,9 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
-from mprun.inputs.keys.field import SIZE_SCHEMA
+from mprun.inputs.keys.field import SIZE_SCHEMA, checked
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import FlowRate, PositiveTime, ServedEntry
 from mprun.model import engine_paths
@@ -52,12 +52,13 @@ MOST_BYTES, MOST_PACKETS = 65_507, 1_000_000
 TIME_LIMIT = TimeLimit(30)
 
 
-def _parse_length(value: object) -> int:
-    length_bytes = SIZE.parse(value)
-    if not LEAST_BYTES <= length_bytes <= MOST_BYTES:
-        message = f"{length_bytes} bytes are not between {LEAST_BYTES}, for number and time, and {MOST_BYTES}"
-        raise ValueError(f"{message}, what fits into an IP packet: write '1000bytes'")
-    return length_bytes
+_NO_LENGTH = (
+    f"{{}} bytes are not between {LEAST_BYTES}, for number and time, and {MOST_BYTES}, what fits into an IP packet: "
+    "write '1000bytes'"
+)
+Length = Annotated[
+    int, checked(SIZE.parse, lambda size: LEAST_BYTES <= size <= MOST_BYTES, _NO_LENGTH), WithJsonSchema(SIZE_SCHEMA)
+]
 
 
 class Entry(ServedEntry):
@@ -71,9 +72,7 @@ class Entry(ServedEntry):
     """The rate of payload."""
     duration: PositiveTime = Field(examples=["10s"])
     """The time to send."""
-    length_bytes: Annotated[int, PlainValidator(_parse_length), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
-        None, alias="length"
-    )
+    length_bytes: Length | None = Field(None, alias="length")
     """The payload of a packet. Default: the largest payload for the path's MTU."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:

@@ -18,6 +18,7 @@ from mprun.inputs.keys.field import (
     Snaplen,
     Time,
     Whole,
+    checked,
     quantity,
     text_that,
 )
@@ -26,7 +27,6 @@ from mprun.inputs.keys.pairing import HostKey
 from mprun.inputs.keys.plot import PlotEntry
 from mprun.inputs.keys.search import SearchEntry
 from mprun.inputs.keys.traffic_entry import CongestionName
-from mprun.model.scalar import name_value
 from mprun.model.spec import (
     VARIATIONS,
     Capture,
@@ -106,23 +106,14 @@ Scheduler = Annotated[
 ]
 
 
-def _parse_confidence(value: object) -> float:
-    confidence = parse_ratio(value)
-    if confidence not in (0.95, 0.99):
-        raise ValueError(f"{name_value(value)} is not a known confidence level: write '95%' or '99%'")
-    return confidence
-
-
-def _parse_within(value: object) -> float:
-    within = parse_ratio(value)
-    if not 0 < within < 1:
-        raise ValueError("must be above 0% and below 100%: write a share of the mean, as in '2%'")
-    return within
-
-
 _PERCENT = {"type": "string", "pattern": PERCENT_PATTERN}
-Confidence = Annotated[float, PlainValidator(_parse_confidence), WithJsonSchema({"enum": ["95%", "99%"]})]
-Within = Annotated[float, PlainValidator(_parse_within), WithJsonSchema(_PERCENT)]
+Confidence = Annotated[
+    float,
+    checked(parse_ratio, (0.95, 0.99).__contains__, "'{given}' is not a known confidence level: write '95%' or '99%'"),
+    WithJsonSchema({"enum": ["95%", "99%"]}),
+]
+_NO_SHARE = "must be above 0% and below 100%: write a share of the mean, as in '2%'"
+Within = Annotated[float, checked(parse_ratio, lambda share: 0 < share < 1, _NO_SHARE), WithJsonSchema(_PERCENT)]
 Filter = Annotated[str, PlainValidator(_parse_filter), WithJsonSchema({"type": "string"})]
 LinkName = Annotated[
     str,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from ipaddress import IPv4Network
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, PlainValidator, WithJsonSchema
 from pydantic_core import CoreSchema, core_schema
@@ -25,6 +25,7 @@ _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]*")
 
 
 JsonSchema = dict[str, Any]
+ParsedT = TypeVar("ParsedT")
 
 
 def text_schema(pattern: str, *examples: str) -> JsonSchema:
@@ -61,6 +62,27 @@ def either_schema(one: JsonSchema, *models: type[FileModel]) -> JsonSchema:
 def quantity(kind: units.Quantity, *examples: str) -> tuple[PlainValidator, WithJsonSchema]:
     """The metadata of an int that is written with a unit, in base units."""
     return PlainValidator(kind.parse), WithJsonSchema(text_schema(kind.pattern, *examples))
+
+
+def checked(
+    parse: Callable[[object], ParsedT],
+    is_right: Callable[[ParsedT], object],
+    problem: str,
+    render: Callable[[ParsedT], str] = str,
+) -> PlainValidator:
+    """The validator of a value that a parser reads and that passes a test.
+
+    problem: the message about another value. `{}` stands for the value as `render` spells it, and `{given}` for the
+    value in the file.
+    """
+
+    def check(value: object) -> ParsedT:
+        parsed = parse(value)
+        if not is_right(parsed):
+            raise ValueError(problem.format(render(parsed), given=value))
+        return parsed
+
+    return PlainValidator(check)
 
 
 def text_that(is_right: Callable[[str], object], problem: str) -> PlainValidator:
@@ -110,19 +132,16 @@ class Whole:
         return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
 
 
-def _parse_rtt(value: object) -> int:
-    rtt_ns = units.RTT.parse(value)
-    if rtt_ns % 2:
-        raise ValueError("cannot be split evenly: write an even number of ns")
-    return rtt_ns
-
-
 TIME_SCHEMA = text_schema(units.TIME.pattern, "10s", "500ms")
 SIZE_SCHEMA = text_schema(units.SIZE.pattern, "1400bytes")
 VOLUME_SCHEMA = text_schema(units.VOLUME.pattern, "10mb", "1400bytes")
 
 Name = Annotated[str, PlainValidator(parse_name), WithJsonSchema({"type": "string", "pattern": NAME_PATTERN})]
-Rtt = Annotated[int, PlainValidator(_parse_rtt), WithJsonSchema(text_schema(units.RTT.pattern, "40ms"))]
+Rtt = Annotated[
+    int,
+    checked(units.RTT.parse, lambda ns: ns % 2 == 0, "cannot be split evenly: write an even number of ns"),
+    WithJsonSchema(text_schema(units.RTT.pattern, "40ms")),
+]
 Width = Annotated[int, *quantity(units.WIDTH, "85mm", "178mm")]
 Time = Annotated[int, PlainValidator(units.TIME.parse), WithJsonSchema(TIME_SCHEMA)]
 
@@ -175,12 +194,13 @@ Snaplen = Annotated[
 ]
 
 
-def _capture_size(value: object) -> int:
-    """The largest size of a capture in bytes. A smaller file hardly has room for its headers."""
-    return Whole(10_000, 1 << 50, "write '10kb' or more").bound(units.VOLUME.parse(value))
-
-
-CaptureSize = Annotated[int, PlainValidator(_capture_size), WithJsonSchema(VOLUME_SCHEMA)]
+# The largest size of a capture in bytes. A smaller file hardly has room for its headers.
+CaptureSize = Annotated[
+    int,
+    PlainValidator(units.VOLUME.parse),
+    Whole(10_000, 1 << 50, "write '10kb' or more"),
+    WithJsonSchema(VOLUME_SCHEMA),
+]
 
 
 def _parse_subnets(value: object) -> IPv4Network:

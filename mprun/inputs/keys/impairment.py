@@ -13,7 +13,15 @@ from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import Field, PlainValidator, WithJsonSchema, create_model
 
-from mprun.inputs.keys.field import JsonSchema, SchemaOnDemand, either_schema, mapping_schema, quantity, text_schema
+from mprun.inputs.keys.field import (
+    JsonSchema,
+    SchemaOnDemand,
+    checked,
+    either_schema,
+    mapping_schema,
+    quantity,
+    text_schema,
+)
 from mprun.inputs.keys.file_model import FileModel, read_fields, refuse
 from mprun.model import units
 from mprun.model.discipline import DISCIPLINES, LOSS_MODELS, OPTIONS, DisciplineName, Option, OptionKind
@@ -38,13 +46,6 @@ def _count(least: int, most: int, reason: str, *examples: int) -> tuple[PlainVal
     return PlainValidator(parse), WithJsonSchema(schema | ({"examples": list(examples)} if examples else {}))
 
 
-def _parse_correlation(value: object) -> float:
-    ratio = units.parse_ratio(value)
-    if ratio == 1:
-        raise ValueError(f"'{value}' would give every packet the fate of the first: write less, such as '25%'")
-    return ratio
-
-
 PERCENT = text_schema(units.PERCENT_PATTERN, "1%", "25%")
 DELAY = text_schema(units.DELAY.pattern, "5ms")
 QUEUE = text_schema(units.QUEUE_PATTERN, "80packets", "1bdp")
@@ -52,7 +53,10 @@ QUEUE = text_schema(units.QUEUE_PATTERN, "80packets", "1bdp")
 _Delay = Annotated[int, *quantity(units.DELAY, "5ms")]
 _Share = Annotated[float, PlainValidator(units.parse_ratio), WithJsonSchema(PERCENT)]
 _Chance = Annotated[float, PlainValidator(units.parse_loss), WithJsonSchema(PERCENT)]
-_Correlation = Annotated[float, PlainValidator(_parse_correlation), WithJsonSchema(PERCENT)]
+_ALL_ALIKE = "'{given}' would give every packet the fate of the first: write less, such as '25%'"
+_Correlation = Annotated[
+    float, checked(units.parse_ratio, lambda share: share < 1, _ALL_ALIKE), WithJsonSchema(PERCENT)
+]
 _require: Callable[..., Any] = partial(Field, examples=PERCENT["examples"])
 
 

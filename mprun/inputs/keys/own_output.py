@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from mprun.inputs.keys.field import Name
+from mprun.inputs.keys.field import Name, text_that
 from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.model import units
 from mprun.model.metric import Better, Unit
@@ -29,12 +29,6 @@ OUTPUT_UNITS: dict[str, tuple[Unit, float]] = {
 MOST_REGEX = 200
 MOST_OWN = 50
 _FILE_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"
-
-
-def _parse_unit(value: object) -> str:
-    if not isinstance(value, str) or value not in OUTPUT_UNITS:
-        raise ValueError(f"'{value}' is no unit: write one of {', '.join(OUTPUT_UNITS)}")
-    return value
 
 
 def _parse_regex(value: object) -> str:
@@ -58,7 +52,11 @@ def _parse_regex(value: object) -> str:
     return value
 
 
-OutputUnit = Annotated[str, PlainValidator(_parse_unit), WithJsonSchema({"type": "string", "enum": list(OUTPUT_UNITS)})]
+OutputUnit = Annotated[
+    str,
+    text_that(OUTPUT_UNITS.__contains__, f"is no unit: write one of {', '.join(OUTPUT_UNITS)}"),
+    WithJsonSchema({"type": "string", "enum": list(OUTPUT_UNITS)}),
+]
 Regex = Annotated[
     str, PlainValidator(_parse_regex), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MOST_REGEX})
 ]

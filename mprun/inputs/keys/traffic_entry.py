@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from mprun.inputs.keys.field import TIME_SCHEMA, VOLUME_SCHEMA, Name, Time, Whole, quantity
+from mprun.inputs.keys.field import TIME_SCHEMA, VOLUME_SCHEMA, Name, Time, Whole, checked, quantity, text_that
 from mprun.inputs.keys.file_model import FileModel, KeyProblem, refuse
 from mprun.inputs.keys.pairing import Hosts, Pairing
 from mprun.model import units
@@ -24,6 +24,7 @@ from mprun.model.spec import After, Attachment, Family, Flow, FlowRepetition
 from mprun.model.units import TIME, VOLUME
 
 MOST_REPETITIONS = 1000
+MOST_MESSAGE_BYTES = 65_535
 _CONGESTION = re.compile(r"[a-z][a-z0-9_-]{0,14}")
 
 
@@ -66,24 +67,16 @@ def _at(time_ns: int) -> StartEntry:
     return StartEntry.model_construct(after=None, of="end", offset=time_ns)
 
 
-def _parse_congestion(value: object) -> str:
-    if not isinstance(value, str) or not _CONGESTION.fullmatch(value):
-        raise ValueError(f"'{value}' is no congestion control: write the kernel's name of one, as in 'cubic'")
-    return value
+def whole_seconds(program: str) -> PlainValidator:
+    """The validator of a time in ns, for a program that counts whole seconds."""
+    problem = f"{program} counts whole seconds from 1s on, not {{}}: write '10s'"
+    return checked(TIME.parse, lambda ns: ns > 0 and ns % units.NS_PER_S == 0, problem, TIME.render)
 
 
-def _parse_least_size(value: object) -> int:
-    size_bytes = VOLUME.parse(value)
-    if size_bytes == 0:
-        raise ValueError("is zero: write '1byte' or more")
-    return size_bytes
-
-
-def _parse_positive_time(value: object) -> int:
-    time_ns = TIME.parse(value)
-    if time_ns == 0:
-        raise ValueError("is zero: write a longer time, as in '10s'")
-    return time_ns
+def message_size(example: str) -> PlainValidator:
+    """The validator of the payload of a message in bytes. example: a size, for an error message."""
+    problem = f"{{}} bytes are no message: write '{example}', or up to '{MOST_MESSAGE_BYTES}bytes'"
+    return checked(units.SIZE.parse, lambda size_bytes: 0 < size_bytes <= MOST_MESSAGE_BYTES, problem)
 
 
 _AFTER_SCHEMA: dict[str, Any] = {
@@ -98,11 +91,15 @@ _AFTER_SCHEMA: dict[str, Any] = {
 }
 Start = Annotated[StartEntry, PlainValidator(_parse_start), WithJsonSchema({"oneOf": [TIME_SCHEMA, _AFTER_SCHEMA]})]
 CongestionName = Annotated[
-    str, PlainValidator(_parse_congestion), WithJsonSchema({"type": "string", "pattern": f"^{_CONGESTION.pattern}$"})
+    str,
+    text_that(_CONGESTION.fullmatch, "is no congestion control: write the kernel's name of one, as in 'cubic'"),
+    WithJsonSchema({"type": "string", "pattern": f"^{_CONGESTION.pattern}$"}),
 ]
 # A number of bytes, at least one.
-Size = Annotated[int, PlainValidator(_parse_least_size), WithJsonSchema(VOLUME_SCHEMA)]
-PositiveTime = Annotated[int, PlainValidator(_parse_positive_time), WithJsonSchema(TIME_SCHEMA)]
+Size = Annotated[int, checked(VOLUME.parse, bool, "is zero: write '1byte' or more"), WithJsonSchema(VOLUME_SCHEMA)]
+PositiveTime = Annotated[
+    int, checked(TIME.parse, bool, "is zero: write a longer time, as in '10s'"), WithJsonSchema(TIME_SCHEMA)
+]
 # A rate in bits of payload per second.
 FlowRate = Annotated[int, *quantity(units.RATE, "10mbit", "500kbit")]
 PORT = Whole(1, 65_535, "a port has 16 bits, and 0 is none")

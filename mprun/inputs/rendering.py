@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
+from mprun.inputs.reader import parse
 from mprun.model.scalar import PLAIN, read_scalar
 
 _WIDTH = 140
@@ -26,9 +28,16 @@ def render(root: MappingNode, comments: Mapping[int, tuple[str, ...]], modeline:
     `modeline`: the first line, for example a line that names the schema for editors.
     """
     waiting = dict(comments)
-    body = [line for key, value in root.value for line in _entry(key.value, value, waiting)]
+    body = [line for key, value in root.value for line in _entry(_flow(key), value, waiting)]
     top = [line for number in sorted(waiting) for line in waiting[number]]
     return "\n".join([*([modeline] if modeline else []), *top, *body, ""])
+
+
+def spell_file(value: Mapping[str, Any]) -> str:
+    """Return the text of a topology or an experiment from its plain values."""
+    root = parse(json.dumps(value), "")
+    assert isinstance(root, MappingNode)
+    return render(root, {})
 
 
 def _entry(key: str, value: Node, comments: dict[int, tuple[str, ...]]) -> Iterator[str]:
@@ -40,7 +49,7 @@ def _entry(key: str, value: Node, comments: dict[int, tuple[str, ...]]) -> Itera
         yield f"{key}:"
         for name, item in value.value:
             yield from _comments(item, comments, "  ")
-            yield from _mapping(name.value, item, "  ")
+            yield from _mapping(_flow(name), item, "  ")
     else:
         yield f"{key}:"
         for item in value.value:
@@ -54,7 +63,7 @@ def _item(item: Node) -> Iterator[str]:
     if len(text) <= _WIDTH or not isinstance(item, MappingNode):
         yield text
         return
-    lines = [line for name, value in item.value for line in _mapping(name.value, value, "    ")]
+    lines = [line for name, value in item.value for line in _mapping(_flow(name), value, "    ")]
     yield f"  - {lines[0].lstrip()}"
     yield from lines[1:]
 
@@ -67,7 +76,7 @@ def _mapping(key: str, value: Node, indent: str) -> Iterator[str]:
         return
     yield f"{indent}{key}:"
     for name, item in value.value:
-        yield from _mapping(name.value, item, f"{indent}  ")
+        yield from _mapping(_flow(name), item, f"{indent}  ")
 
 
 def _comments(node: Node, comments: dict[int, tuple[str, ...]], indent: str) -> Iterator[str]:
@@ -78,7 +87,7 @@ def _comments(node: Node, comments: dict[int, tuple[str, ...]], indent: str) -> 
 def _flow(node: Node) -> str:
     """Return a value on one line."""
     if isinstance(node, MappingNode):
-        return "{" + ", ".join(f"{key.value}: {_flow(value)}" for key, value in node.value) + "}"
+        return "{" + ", ".join(f"{_flow(key)}: {_flow(value)}" for key, value in node.value) + "}"
     if not isinstance(node, ScalarNode):
         return "[" + ", ".join(map(_flow, node.value)) + "]"
     text = str(node.value)

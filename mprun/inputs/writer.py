@@ -38,8 +38,6 @@ from mprun.model.spec import (
 )
 from mprun.workloads.tool import owned_metrics, tool_of
 
-# The length of a line, and of an entry that stands on one line with its key.
-WIDTH, MOST_ON_A_LINE = 118, 90
 # The writer of an option, by the end of the name of a flow's option, and by the kind of a discipline's option.
 _RENDERERS: Mapping[str, Callable[[Any], str]] = {
     "_ns": units.TIME.render,
@@ -342,35 +340,3 @@ def _without_none(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _dump(value: dict[str, Any]) -> str:
     return yaml.dump(value, Dumper=yaml.CSafeDumper, sort_keys=False, width=110, allow_unicode=True)
-
-
-def spell_file(value: Mapping[str, Any]) -> str:
-    """Return a topology or an experiment as a person would write it: a short entry on one line."""
-    root = yaml.compose(_dump(dict(value)), Loader=yaml.CSafeLoader)
-    assert isinstance(root, yaml.MappingNode)
-    for _, entries in root.value:
-        _shorten(entries, 0)
-    text: str = yaml.serialize(root, Dumper=yaml.CSafeDumper, width=WIDTH, allow_unicode=True)
-    return text
-
-
-def _shorten(node: yaml.Node, indent: int) -> None:
-    """Set the entries of a mapping or list on one line each, if they fit. A list of scalars is one entry."""
-    if not isinstance(node, yaml.CollectionNode):
-        return
-    pairs = isinstance(node, yaml.MappingNode)
-    children = [child for _, child in node.value] if pairs else node.value
-    node.flow_style = not pairs and all(isinstance(child, yaml.ScalarNode) for child in children)
-    for child in children:
-        _flatten(child)
-        one = yaml.serialize(child, Dumper=yaml.CSafeDumper, width=10 * WIDTH, allow_unicode=True)
-        if len(one) + indent > MOST_ON_A_LINE:
-            _shorten(child, indent + 2)
-
-
-def _flatten(node: yaml.Node) -> None:
-    if isinstance(node, yaml.CollectionNode):
-        node.flow_style = True
-        for child in node.value:
-            for one in child if isinstance(child, tuple) else (child,):
-                _flatten(one)

@@ -15,7 +15,7 @@ from mprun.engines.agent_process import RunProgress
 from mprun.errors import MachineError, MprunError, RunError, SpecError
 from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.loading import load, read_plain
-from mprun.inputs.writer import spell_file
+from mprun.inputs.rendering import spell_file
 from mprun.machine.scratch import scratch
 from mprun.model.frozen import dataclass
 from mprun.model.permission import Consent

@@ -15,9 +15,9 @@ from mprun.errors import MachineError, SpecError
 from mprun.inputs.document import Document
 from mprun.inputs.loading import load, load_trees
 from mprun.inputs.older import netem
-from mprun.inputs.older.conversion import OlderConversion
 from mprun.inputs.older.conversion import convert as convert_text
 from mprun.inputs.older.lines import FileRole, is_older
+from mprun.inputs.older.older_file import OlderFile
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import FileTree, parse, read
 from mprun.inputs.rendering import render
@@ -89,10 +89,10 @@ def _plain(tree: FileTree) -> dict[str, object]:
     return values
 
 
-def _converted(text: str, role: FileRole, legacy_queue: bool = False) -> OlderConversion:
+def _converted(text: str, role: FileRole, legacy_queue: bool = False) -> OlderFile:
     assert is_older(text)
     converted = convert_text(text, "older", role, legacy_queue)
-    assert converted.problems == ()
+    assert converted.problems == []
     return converted
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 from yaml.error import Mark
@@ -27,10 +26,15 @@ NodeValue = Node | Mapping[str, Any] | list[Any] | str | int | bool | None
 
 
 class OlderFile:
-    """The entries of a file, the entries that were used, and their problems."""
+    """The entries of a file, the entries that were used, their problems, and the tree that they make.
+
+    `root`: None before the conversion, and if problems prevent a tree. `comments`: as in `Lines`.
+    """
 
     def __init__(self, name: str, lines: Lines) -> None:
         self.name = name
+        self.root: MappingNode | None = None
+        self.comments = lines.comments
         self.problems = list(lines.problems)
         self.warnings: list[InputProblem] = []
         self._entries = lines.entries
@@ -38,6 +42,11 @@ class OlderFile:
         self._taken: set[str] = set()
 
     # entries
+
+    @property
+    def keys(self) -> dict[int, str]:
+        """The key on each line, for messages."""
+        return {entry.line: entry.key for entry in self._entries.values()}
 
     def has(self, key: str) -> bool:
         """Return True if the key exists, whatever its value."""
@@ -161,8 +170,3 @@ def line_of(node: object) -> int:
 def with_unit(number: str | int | None, unit: str) -> str | None:
     """The text of a quantity. None if its number has a recorded problem."""
     return None if number is None else f"{number}{unit}"
-
-
-def exact(number: str) -> Fraction:
-    """The value of a text from `OlderFile.number`."""
-    return Fraction(number)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 
 from yaml.nodes import MappingNode, Node
 
 from mprun.inputs.older import netem
 from mprun.inputs.older.lines import OlderEntry
-from mprun.inputs.older.older_file import NodeValue, OlderFile, exact, with_unit
+from mprun.inputs.older.older_file import NodeValue, OlderFile, with_unit
 from mprun.model.frozen import dataclass
 
 _GENERATORS = {"MultiIf": "multi-path", "MultiIfMultiClient": "multi-client"}
@@ -139,15 +140,15 @@ def _queue(given: Mapping[str, str | None], legacy_queue: bool) -> str | None:
     rate, delay, asked = given["rate"], given["delay"], given.get("queue")
     if "queue" in given and not legacy_queue:
         return with_unit(asked, "packets")
-    if rate is None or delay is None or ("queue" in given and asked is None) or exact(rate) == 0:
+    if rate is None or delay is None or ("queue" in given and asked is None) or Fraction(rate) == 0:
         return None
-    bdp_packets = math.ceil(exact(rate) * 125_000 * 2 * exact(delay) / 1000 / _PACKET_BYTES)
+    bdp_packets = math.ceil(Fraction(rate) * 125_000 * 2 * Fraction(delay) / 1000 / _PACKET_BYTES)
     packets = str(max(1, bdp_packets)) if asked is None else asked
     if not legacy_queue:
         return f"{packets}packets"
     # The older tool's tbf has this limit: a BDP, plus the queue as a time at a rate in Mibit/s.
-    queue_ms = max(1, int(exact(packets) * 12_000_000 / (exact(rate) * 1024**2)))
-    return f"{bdp_packets * _PACKET_BYTES + int(exact(rate) * 1000 * queue_ms / 8)}bytes"
+    queue_ms = max(1, int(Fraction(packets) * 12_000_000 / (Fraction(rate) * 1024**2)))
+    return f"{bdp_packets * _PACKET_BYTES + int(Fraction(rate) * 1000 * queue_ms / 8)}bytes"
 
 
 def _subnets(source: OlderFile, side: _Side, line: int) -> Node | None:
@@ -217,4 +218,4 @@ def _event(source: OlderFile, entry: OlderEntry, link: str, node: Node | None) -
             f"names no {' and no '.join(kept)}, which stays as it is; the older tool's change took it away:"
             f" add '{zero}' if that is meant",
         )
-    return float(exact(at)), source.node({"at": f"{at}s", "link": link, "set": setting.properties}, entry.line)
+    return float(Fraction(at)), source.node({"at": f"{at}s", "link": link, "set": setting.properties}, entry.line)

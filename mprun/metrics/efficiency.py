@@ -17,7 +17,7 @@ from mprun.metrics.connection import addresses_at, goes_forward
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.limitation import GOOD, LEAST_SAMPLES, LimitedFlow, Sample, SubflowState, explain_rate
 from mprun.metrics.observation import ENDS, Observation
-from mprun.metrics.readings import Readings, measured
+from mprun.metrics.readings import Readings, name_metrics
 from mprun.metrics.series import FlowConnections
 from mprun.model.frozen import dataclass
 from mprun.model.metric import OF_CONNECTIONS
@@ -117,13 +117,9 @@ def measure_preference(one: FlowConnections, sockets: polars.DataFrame) -> Readi
     columns = ("time_ns", "connection", "path", *ENDS, "bytes_acked" if _is_forward(one) else "bytes_received")
     samples = ((row[0], (row[1], row[2], row[3:-1]), row[-1]) for row in mine.select(columns).iter_rows())
     of_paths = carry(samples, began_ns, ended_ns)
-    metrics = {}
-    flapping = find_flapping(of_paths)
-    if flapping is not None:
-        metrics[f"{flow.name}.flapping"] = measured(flapping, OF_CONNECTIONS["flapping"].unit)
-    for path, deviation in share_deviations(of_paths, [path.name for path in flow.paths]).items():
-        metrics[f"{flow.name}.share.stdev.{path}"] = measured(deviation, OF_CONNECTIONS["share.stdev"].unit)
-    return Readings(metrics)
+    deviations = share_deviations(of_paths, [path.name for path in flow.paths])
+    values = {"flapping": find_flapping(of_paths), **{f"share.stdev.{path}": one for path, one in deviations.items()}}
+    return Readings(name_metrics(flow.name, values, OF_CONNECTIONS))
 
 
 def explain_efficiency(

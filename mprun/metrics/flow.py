@@ -14,7 +14,7 @@ from mprun.metrics.fairness import find_fairness, find_rate
 from mprun.metrics.handover import measure_handover, tell_handovers_seen
 from mprun.metrics.interference import on_paths
 from mprun.metrics.path_use import carried, judge_paths, tell_paths
-from mprun.metrics.readings import Readings, join, measured
+from mprun.metrics.readings import Readings, join, measured, name_metrics, with_delays
 from mprun.metrics.series import FlowConnections
 from mprun.metrics.subflow import count_reinjected, count_subflows
 from mprun.model.agent_report import Ended
@@ -22,7 +22,7 @@ from mprun.model.frozen import dataclass
 from mprun.model.intent import AddressedFlow
 from mprun.model.metric import OF_TOTAL, TOTAL
 from mprun.model.units import TIME
-from mprun.workloads.tool import Result, Tool, metrics_of, steady_span, summarize_delays, tool_of
+from mprun.workloads.tool import Result, Tool, metrics_of, steady_span, tool_of
 
 # A share of a flow's time in which no payload could arrive. A larger share gets a warning.
 IDLE_SHARE = 0.02
@@ -89,12 +89,8 @@ def _find_errors(
 
 
 def _tell_result(flow: AddressedFlow, result: Result) -> Readings:
-    values = dict(result.values)
-    for what, delays_ns in result.delays_ns.items():
-        values |= summarize_delays(what, delays_ns)
-    metrics = metrics_of(flow)
     return Readings(
-        metrics={f"{flow.name}.{name}": measured(value, metrics[name].unit) for name, value in values.items()},
+        metrics=name_metrics(flow.name, with_delays(result), metrics_of(flow)),
         tables=tuple((title, flow.name, table) for title, table in result.tables.items()),
         accounts=result.accounts,
         warnings=tuple(f"{flow.name}: {text}" for text in (*result.warnings, *_find_idle_begin(flow, result))),
@@ -152,10 +148,4 @@ def sum_up(flows: Sequence[AddressedFlow], results: Mapping[str, Result]) -> Rea
     names = [flow.name for flow in flows if not flow.background and flow.name in results]
     portions = [results[name].portions["goodput"] for name in names if "goodput" in results[name].values]
     together = {"goodput": find_rate(portions), "fairness": find_fairness(portions)}
-    return Readings(
-        {
-            f"{TOTAL}.{metric}": measured(value, OF_TOTAL[metric].unit)
-            for metric, value in together.items()
-            if value is not None
-        }
-    )
+    return Readings(name_metrics(TOTAL, together, OF_TOTAL))

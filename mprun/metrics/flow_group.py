@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from mprun.metrics.fairness import find_fairness, find_rate
-from mprun.metrics.readings import SummaryMetrics
-from mprun.model.metric import FAIRNESS, Unit, group_metrics
+from mprun.metrics.readings import Readings, SummaryMetrics, name_metrics, with_delays
+from mprun.model.metric import FAIRNESS, group_metrics
 from mprun.model.spec import Flow
-from mprun.workloads.tool import Result, Table, metrics_of, summarize_delays, tool_of
-
-GroupValues = dict[str, tuple[float, Unit]]
+from mprun.workloads.tool import Result, metrics_of, tool_of
 
 
 def measure_groups(
     flows: Sequence[Flow], results: Mapping[str, Result], measured: SummaryMetrics
-) -> Iterator[tuple[str, GroupValues, Mapping[str, Table]]]:
-    """Yield each group whose flows all have a result: its name, its values by the names of metrics, and its tables.
+) -> Iterator[Readings]:
+    """Yield the metrics and the tables of each group whose flows all have a result.
 
     results: by flow. measured: the metrics of flows by their whole names.
     """
@@ -36,11 +34,11 @@ def measure_groups(
             told = [results[flow.name] for flow in some]
             pool = getattr(tool, "pool", _pool_delays)
             pooled = pool(some, told)
-            named = dict(pooled.values)
-            for what, delays_ns in pooled.delays_ns.items():
-                named |= summarize_delays(what, delays_ns)
-            values |= {name: (value, metrics_of(some[0])[name].unit) for name, value in named.items()}
-            yield group, values, pooled.tables
+            metrics = {**metrics_of(some[0]), **FAIRNESS}
+            yield Readings(
+                name_metrics(group, {**values, **with_delays(pooled)}, metrics),
+                tables=[(title, group, table) for title, table in pooled.tables.items()],
+            )
 
 
 def _pool_delays(flows: Sequence[Flow], results: Sequence[Result]) -> Result:
@@ -49,24 +47,21 @@ def _pool_delays(flows: Sequence[Flow], results: Sequence[Result]) -> Result:
     return Result(delays_ns={n: [ns for r in results for ns in r.delays_ns.get(n, ())] for n in names})
 
 
-def _over(flows: Sequence[Flow], results: Mapping[str, Result], measured: SummaryMetrics) -> GroupValues:
+def _over(flows: Sequence[Flow], results: Mapping[str, Result], measured: SummaryMetrics) -> dict[str, float | None]:
     """Return the sum or the smallest value of each metric that all flows have, and the rate and fairness of all."""
-    values: GroupValues = {}
+    values: dict[str, float | None] = {}
     for name, metric in group_metrics(metrics_of(flows[0])).items():
         found = [measured[key].value for flow in flows if (key := f"{flow.name}.{name}") in measured]
         if len(found) < len(flows):
             continue
         if metric.over == "least":
-            values[name] = min(found), metric.unit
+            values[name] = min(found)
         elif metric.over == "sum" and metric.unit != "rate":
-            values[name] = sum(found), metric.unit
+            values[name] = sum(found)
         elif metric.over == "sum":
             portions = [results[flow.name].portions[name] for flow in flows]
             is_alone = len(flows) == 1
-            rate = found[0] if is_alone else find_rate(portions)
-            if rate is not None:
-                values[name] = rate, metric.unit
-            fairness = find_fairness(portions) if not is_alone else 1.0 if found[0] else None
-            if name == "goodput" and fairness is not None:
-                values["fairness"] = fairness, FAIRNESS["fairness"].unit
+            values[name] = found[0] if is_alone else find_rate(portions)
+            if name == "goodput":
+                values["fairness"] = find_fairness(portions) if not is_alone else 1.0 if found[0] else None
     return values

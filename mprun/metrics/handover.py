@@ -20,10 +20,11 @@ from mprun.metrics.connection import Connection, addresses_at, goes_forward
 from mprun.metrics.diagnosis import STALE_LOSSES, explain_handover
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.observation import DataProgress
-from mprun.metrics.readings import Readings, measured
+from mprun.metrics.readings import Readings, name_metrics
 from mprun.model.frozen import dataclass
 from mprun.model.intent import AddressedFlow, Intent
 from mprun.model.intent.failure import PathFailure, find_failures
+from mprun.model.metric import OF_HANDOVER
 from mprun.model.spec import HostSpec
 from mprun.workloads.tool import Movement
 
@@ -135,10 +136,6 @@ def _tell_handover(
         given = (dict(sender.sysctl).get(STALE_LOSSES), sender.mptcp.scheduler)
     backups = [path.name for path in flow.paths if path.backup]
     text = explain_handover(failure.path, worst.time_ns, worst.is_over, backups, *given)
-    return Readings(
-        metrics={
-            f"{flow.name}.handover.gap": measured(max(one.gap_ns for _, one in handovers) / 1e9, "time"),
-            f"{flow.name}.handover.time": measured(worst.time_ns / 1e9, "time"),
-        },
-        warnings=(f"{flow.name}: {text}",) if text else (),
-    )
+    values = {"handover.gap": max(one.gap_ns for _, one in handovers) / 1e9, "handover.time": worst.time_ns / 1e9}
+    warnings = (f"{flow.name}: {text}",) if text else ()
+    return Readings(name_metrics(flow.name, values, OF_HANDOVER), warnings=warnings)

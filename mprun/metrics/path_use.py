@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from mprun.metrics.capacity import find_capacity
 from mprun.metrics.connection import Connection, goes_forward
 from mprun.metrics.evidence import Logs
-from mprun.metrics.readings import Readings, measured
+from mprun.metrics.readings import Readings, measured, name_metrics
 from mprun.model.agent_report import Ended
 from mprun.model.intent import AddressedFlow, Intent
 from mprun.model.metric import OF_PATHS, Metrics
@@ -70,17 +70,12 @@ def tell_paths(flow: AddressedFlow, intent: Intent, uses: Uses, metrics: Metrics
     forward, reverse = (sum(getattr(use, way) for use in uses.values()) for way in ("forward_bytes", "reverse_bytes"))
     named = [(path.name, uses.get(path.ends)) for path in flow.paths]
     told = {path: _facts(use, forward, reverse) for path, use in named if use is not None}
-    found = {}
-    for metric in (*OF_PATHS, "share.forward", "share.reverse"):
-        for path, facts in told.items():
-            value = facts.get(metric)
-            if metric in metrics and value is not None:
-                found[f"{flow.name}.{metric}.{path}"] = measured(value, metrics[metric].unit)
+    asked = [metric for metric in (*OF_PATHS, "share.forward", "share.reverse") if metric in metrics]
+    values = {f"{metric}.{path}": facts.get(metric) for metric in asked for path, facts in told.items()}
     capacity = find_capacity(intent, flow, forward >= reverse)
     if len(flow.paths) > 1 and goodput is not None and capacity and "efficiency.sum" in metrics:
-        found[f"{flow.name}.efficiency.sum"] = measured(goodput / capacity.total, "ratio")
-        found[f"{flow.name}.efficiency.best"] = measured(goodput / capacity.best, "ratio")
-    return Readings(found)
+        values |= {"efficiency.sum": goodput / capacity.total, "efficiency.best": goodput / capacity.best}
+    return Readings(name_metrics(flow.name, values, metrics))
 
 
 def _facts(use: PathUse, forward: int, reverse: int) -> dict[str, float | None]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from mprun.metrics.readings import Readings, measured
 from mprun.metrics.rows import ColumnKind, Rows, SampleSource
 from mprun.model.agent_report import Ended
-from mprun.model.metric import OF_FLOWS
 from mprun.model.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -84,5 +83,5 @@ def measure_cpu(processes: Mapping[str, Ended], programs: polars.DataFrame) -> R
                 (flow,) = process.flows
                 sums[flow] = sums.get(flow, 0) + used_ns[name]
         for flow, total_ns in sums.items():
-            metrics[f"{flow}.{metric}"] = measured(total_ns / 1e9, OF_FLOWS[metric].unit)
+            metrics[f"{flow}.{metric}"] = measured(total_ns / 1e9, "time")
     return Readings(metrics)

@@ -8,9 +8,9 @@ from dataclasses import field
 from typing import Any
 
 from mprun.model.frozen import dataclass
-from mprun.model.metric import SYMBOLS, Unit
+from mprun.model.metric import SYMBOLS, Metrics, Unit, find_metric
 from mprun.model.run_summary import MetricValue
-from mprun.workloads.tool import Table
+from mprun.workloads.tool import Result, Table, summarize_delays
 
 SummaryMetrics = Mapping[str, MetricValue]
 
@@ -55,6 +55,28 @@ def measured(value: float, unit: Unit) -> MetricValue:
     """Return a value as a metric. Counts and sizes without a fraction become whole numbers."""
     is_whole = unit in ("count", "size") and value == int(value)
     return MetricValue(int(value) if is_whole else value, SYMBOLS[unit])
+
+
+def name_metrics(owner: str, values: Mapping[str, float | None], metrics: Metrics) -> dict[str, MetricValue]:
+    """Return the known values of a flow or a group, by the whole names of its metrics.
+
+    values: by the names in `metrics`, such as `goodput`, with the path of a metric by path, such as `share.path0`.
+    """
+    named = {}
+    for name, value in values.items():
+        if value is not None:
+            found = find_metric(metrics, name)
+            assert found is not None, name
+            named[f"{owner}.{name}"] = measured(value, found[0].unit)
+    return named
+
+
+def with_delays(result: Result) -> dict[str, float | None]:
+    """Return the values of a result with the statistics of its delays."""
+    values: dict[str, float | None] = {**result.values}
+    for what, delays_ns in result.delays_ns.items():
+        values |= summarize_delays(what, delays_ns)
+    return values
 
 
 def join_tables(parts: Iterable[tuple[str, str, Table]]) -> dict[str, dict[str, list[Any]]]:

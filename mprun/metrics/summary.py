@@ -29,7 +29,7 @@ from mprun.metrics.lateness import find_allowances
 from mprun.metrics.loss import account_for_losses
 from mprun.metrics.path_use import read_probes, warn_of_ways
 from mprun.metrics.processor import measure_cpu
-from mprun.metrics.readings import Readings, SummaryMetrics, join, join_tables, measured
+from mprun.metrics.readings import Readings, SummaryMetrics, join, join_tables
 from mprun.metrics.series import FlowConnections, tabulate
 from mprun.metrics.shortfall import explain_shortfall
 from mprun.metrics.trace_event_tables import tabulate_trace, warn_of_lost_events
@@ -72,7 +72,7 @@ def measure(evidence: Evidence) -> Measured:
     found = join(
         (
             found,
-            _tell_groups(intent.traffic, results, found.metrics),
+            *measure_groups(intent.traffic, results, found.metrics),
             sum_up(intent.traffic, results),
             *_use_samples(connections, sampled, found.metrics, evidence),
             *(explain_shortfall(flow, results, sampled, evidence) for flow in intent.traffic),
@@ -113,15 +113,6 @@ def _group(flows: Sequence[AddressedFlow]) -> dict[str, tuple[str, ...]]:
     """Return the names of the flows in each group."""
     groups = dict.fromkeys(flow.group for flow in flows if flow.group is not None)
     return {group: tuple(flow.name for flow in flows if flow.group == group) for group in groups}
-
-
-def _tell_groups(flows: Sequence[AddressedFlow], results: Mapping[str, Result], metrics: SummaryMetrics) -> Readings:
-    """Return what the flows of each group measured together."""
-    told = list(measure_groups(flows, results, metrics))
-    return Readings(
-        metrics={f"{group}.{name}": measured(*value) for group, values, _ in told for name, value in values.items()},
-        tables=tuple((title, group, table) for group, _, tables in told for title, table in tables.items()),
-    )
 
 
 def _use_samples(

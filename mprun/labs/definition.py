@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file of a lab: its steps, its claims, and its questions for students.
 
-`read_lab` checks the file and reports all problems. `check_claims` also reads the files of the steps, and checks that
-they will measure what the claims name, in the same units. Nothing is run here.
+`read_lab` checks the file and reports all problems. Nothing is run here.
 """
 
 from __future__ import annotations
@@ -18,17 +17,12 @@ from mprun.inputs.loading import Loaded, load, load_cells
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import SUFFIXES, is_outside, read
 from mprun.labs.published_values import read_published
-from mprun.labs.study_figure import HERE, PUBLISHED, StudyFigure, check_figure, make_figure
-from mprun.model import metric
+from mprun.labs.study_figure import HERE, PUBLISHED, StudyFigure, make_figure
 from mprun.model.frozen import dataclass
-from mprun.model.metric import Metric, Metrics, Unit
 from mprun.model.problem import InputError, InputProblem, ValuePath, name_nearest
 from mprun.model.scalar import read_scalar, spell_scalar
 from mprun.safety.folder import Folder
-from mprun.statements.claim import Claim, column_unit, split_table
-from mprun.statements.evaluation import check as check_units
-from mprun.statements.expression import ExpressionError, Reference, UnknownName
-from mprun.workloads.tool import owned_metrics
+from mprun.statements.claim import Claim
 
 FILE = "lab.yaml"
 
@@ -255,53 +249,3 @@ def _check_figure_names(lab: Lab, known: Mapping[str, ValuePath], document: Docu
     for name in (PUBLISHED, HERE) if lab.figures else ():
         if name in known:
             document.refuse(known[name], f"'{name}' names the values of figures: give it another name")
-
-
-def check_claims(lab: Lab) -> None:
-    """Check claims and figures against what the steps and sweeps will measure. Raises InputError."""
-    document = Document(read(lab.folder / FILE, "experiment"))
-    loaded = {step.name: step.load() for step in lab.steps}
-    swept = {sweep.name: sweep.load()[0] for sweep in lab.sweeps}
-    for n, claim in enumerate(lab.claims):
-        try:
-            check_units(claim.holds, lambda reference: _unit_of(reference, loaded, swept))
-        except ExpressionError as error:
-            document.refuse(("claims", n, "holds"), str(error))
-    for n, figure in enumerate(lab.figures):
-        for path, message in check_figure(figure, lambda reference: _unit_of(reference, loaded, swept)):
-            document.refuse(("figures", n, *path), message)
-    for n, step in enumerate(lab.steps):
-        explicit = replace(step, parameters={**lab.defaults, **step.parameters})
-        if explicit.load().spec != loaded[step.name].spec:
-            document.refuse(("steps", n), "has another default for a parameter of the lab: give both the same")
-    measured = [_owned(one) for one in loaded.values()]
-    for n, name in enumerate(lab.show):
-        if not any(_find_metric(name, owned) for owned in measured):
-            document.refuse(("show", n), f"no step has a metric '{name}'")
-    if document.problems:
-        raise InputError(document.problems)
-
-
-def _owned(loaded: Loaded) -> Mapping[str, Metrics]:
-    return owned_metrics(loaded.spec.experiment.traffic)
-
-
-def _find_metric(name: str, owned: Mapping[str, Metrics]) -> Metric | None:
-    found = metric.find_owned(name, owned)
-    return None if found is None else found[0]
-
-
-def _unit_of(reference: Reference, loaded: Mapping[str, Loaded], swept: Mapping[str, Loaded]) -> Unit:
-    """Return the unit of a name in a claim. Raises UnknownName. swept: a cell of each sweep."""
-    step, _, name = reference.name.partition(".")
-    table = split_table(reference) if step in loaded else None
-    if table is not None:
-        return column_unit(table[1])[0]
-    if any(segment.conditions for segment in reference.segments[step in swept :]):
-        raise UnknownName("conditions are for the rows of a table: write 'RUN.TABLE[flow=NAME].COLUMN'")
-    owned = _owned(loaded[step] if step in loaded else swept[step])
-    found = _find_metric(name, owned)
-    if found is None:
-        known = [f"{owner}.{metric}" for owner, metrics in owned.items() for metric in metrics]
-        raise UnknownName(f"step '{step}' has no metric '{name}'{name_nearest(name, known, 'it has')}")
-    return found.unit

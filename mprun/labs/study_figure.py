@@ -6,18 +6,17 @@ A verdict is always computed from the runs. Only the reasons come from the file 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from mprun.inputs.keys.lab_definition import CheckEntry, FigureEntry
 from mprun.labs.published_values import PublishedValue, find_rows
 from mprun.metrics.claim_check import MeasuredRun, Swept, find_value
 from mprun.model.frozen import dataclass
-from mprun.model.metric import SYMBOLS, Unit
+from mprun.model.metric import SYMBOLS
 from mprun.model.problem import ValuePath, name_nearest
 from mprun.model.units import format_measured
 from mprun.statements.evaluation import Comparison, Evaluation, compute, evaluate
-from mprun.statements.evaluation import check as check_units
 from mprun.statements.expression import Expression, ExpressionError, Reference, UnknownName, Value
 
 Agreement = Literal["agrees", "differs", "not comparable", "not measured here"]
@@ -153,39 +152,6 @@ def make_figure(
         problem(("picture",), "names no figure of a run: write STEP.FIGURE")
     says = entry.says or "; ".join(_say_published(values, named))
     return StudyFigure(entry, tuple(values), (step, picture) if dot else None, says)
-
-
-def check_figure(figure: StudyFigure, unit_of: Callable[[Reference], Unit]) -> Iterator[tuple[ValuePath, str]]:
-    """Yield a problem for each value or check whose names or units are wrong. unit_of: may raise UnknownName."""
-    units: dict[str, Unit] = {}
-    for n, value in enumerate(figure.values):
-        of_row = value.row.value if value.row else None
-        if of_row is not None:
-            units.setdefault(f"{PUBLISHED}.{value.name}", of_row.unit)
-        if value.here is None:
-            continue
-        try:
-            found = compute(value.here, lambda reference: Value((1.0,), unit_of(reference)))
-            units[f"{HERE}.{value.name}"] = found.unit
-        except ExpressionError as error:
-            yield ("values", n, "here"), str(error)
-    kinds = {"ratio" if unit == "count" else unit for unit in units.values()}
-    if len(kinds) > 1:
-        yield ("values",), f"have several kinds of unit ({', '.join(sorted(kinds))}): draw them in figures of their own"
-
-    def unit(reference: Reference) -> Unit:
-        if reference.segments[0].name not in (PUBLISHED, HERE):
-            return unit_of(reference)
-        if reference.name not in units:
-            known = name_nearest(reference.name, units, "it has")
-            raise UnknownName(f"the figure has no value '{reference.name}'{known}")
-        return units[reference.name]
-
-    for n, one in enumerate(figure.entry.checks):
-        try:
-            check_units(one.holds, unit)
-        except ExpressionError as error:
-            yield ("checks", n, "holds"), str(error)
 
 
 def judge_figure(

@@ -88,11 +88,6 @@ class Folder:
         found = self._stat(name)
         return found is not None and stat.S_ISREG(found.st_mode)
 
-    def has_folder(self, name: str) -> bool:
-        """Return whether a folder of this name exists and is reached without links."""
-        found = self._stat(name)
-        return found is not None and stat.S_ISDIR(found.st_mode)
-
     def stat(self, name: str) -> os.stat_result:
         """Return the status of a file or folder. Raises FileNotFoundError if none is reached without links."""
         found = self._stat(name)

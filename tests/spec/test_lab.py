@@ -9,8 +9,9 @@ import pytest
 
 from mprun.errors import SpecError
 from mprun.inputs.keys.lab_definition import PROFILES
-from mprun.labs.definition import check_claims, read_lab
+from mprun.labs.definition import read_lab
 from mprun.model.problem import InputError
+from tests.lab_claims import check_claims
 from tests.labs import FOLDERS
 
 LAB = FOLDERS[0]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mprun.model.spec import FaultAction
-    from mprun.questions.faults import Base, ComparedBy
+    from mprun.questions.faults import Base
     from mprun.questions.packet_choice import Fault, Packet
     from mprun.sweeps.sweep_directory import SweepDirectory
 
@@ -155,22 +155,16 @@ def _conclude(
 ) -> None:
     """Write the table and the figure, and print the summary."""
     from mprun.questions import faults
-    from mprun.reports.chart import WIDE, paint
-    from mprun.reports.question_figures import FaultyPacket, draw_faults
+    from mprun.questions.question_figures import draw_faults
+    from mprun.reports.chart import write_svg
 
-    measured: ComparedBy = "completed_ns" if metric is None else "value"
-    outliers = find_outliers(faulted, without, measured)
+    quantity = metric or "end of the last flow"
+    outliers = find_outliers(faulted, without)
     groups = group(outliers, without)
     sweep.write_table(faults.tabulate(faulted, outliers, metric), faults.TABLE)
-    points = [
-        FaultyPacket(one.packet.number, f"{one.packet.path} {one.packet.way}", one.status, _value(one, metric))
-        for one in faulted
-    ]
-    chart = draw_faults(
-        "faults", _DONE[fault.action], metric or "end of the last flow", unit, points, _value(without, metric)
-    )
+    chart = draw_faults(_DONE[fault.action], quantity, unit, faulted, without.value)
     if chart is not None:
-        sweep.folder.write_bytes("faults.svg", paint(chart, WIDE, ("svg",))["svg"])
+        write_svg(sweep.folder, chart)
     if as_json:
         found = [{"cause": one.cause, "packets": [each.packet.label for each in one.outcomes]} for one in groups]
         rows = [{**_packet(one.packet), **_outcome(one, metric)} for one in faulted]
@@ -181,25 +175,23 @@ def _conclude(
     ended = f"{passed} runs passed, {len(faulted) - passed} did not"
     what = "pairs of packets" if any(one.packet.also for one in faulted) else "packets"
     click.echo(f"{len(faulted)} {what}, each {_DONE[fault.action]} once: {ended}, {took_s:.0f} s")
-    name = metric or "end of the last flow"
-    click.echo(f"without faults: {without.status}, {name} {_say(_value(without, metric), unit)}")
-    _show_kinds(faulted, measured, metric, unit)
-    _show_groups(sweep, groups, metric, unit)
+    click.echo(f"without faults: {without.status}, {quantity} {_say(without.value, unit)}")
+    _show_kinds(faulted, unit)
+    _show_groups(sweep, groups, unit)
     click.echo(f"table and figure: {options.spell_path(sweep.path)}/tables/faults.parquet, faults.svg")
 
 
-def _show_kinds(faulted: Sequence[FaultedRun], measured: ComparedBy, metric: str | None, unit: str) -> None:
-    factor = 1e-9 if metric is None else 1.0
+def _show_kinds(faulted: Sequence[FaultedRun], unit: str) -> None:
     kinds, numbers = [("kind of packet",)], [["packets", "not passed", "least", "median", "most"]]
-    for row in by_kind(faulted, measured):
-        values = (None if one is None else one * factor for one in (row.least, row.median, row.most))
+    for row in by_kind(faulted):
         kinds.append((row.kind,))
-        numbers.append([str(row.packets), str(row.failed), *(_say(one, unit) for one in values)])
+        values = (_say(one, unit) for one in (row.least, row.median, row.most))
+        numbers.append([str(row.packets), str(row.failed), *values])
     click.echo()
     show_table(kinds, list(zip(*numbers, strict=True)), 1)
 
 
-def _show_groups(sweep: SweepDirectory, groups: Sequence[Group], metric: str | None, unit: str) -> None:
+def _show_groups(sweep: SweepDirectory, groups: Sequence[Group], unit: str) -> None:
     for one in groups:
         click.echo()
         number = len(one.outcomes)
@@ -207,7 +199,7 @@ def _show_groups(sweep: SweepDirectory, groups: Sequence[Group], metric: str | N
         for each in one.outcomes[:MOST_LISTED]:
             packet = each.packet
             said = f"{packet.label}: {packet.kind}, {packet.path} {packet.way}, at {packet.at_ns / 1e9:.3f} s"
-            click.echo(f"  {said}: {_say(_value(each, metric), unit)}")
+            click.echo(f"  {said}: {_say(each.value, unit)}")
         if number > MOST_LISTED:
             click.echo(f"  and {', '.join(each.packet.label for each in one.outcomes[MOST_LISTED:])}")
         click.echo(f"  again: mprun verify --keep {options.spell_path(sweep.path)}/{one.outcomes[0].run}")
@@ -223,12 +215,6 @@ def _read_time(text: str) -> int:
         return units.TIME.parse(text)
     except units.QuantityError as error:
         raise SpecError(f"--by: {error}") from None
-
-
-def _value(one: FaultedRun, metric: str | None) -> float | None:
-    if metric is None:
-        return None if one.completed_ns is None else one.completed_ns / 1e9
-    return one.value
 
 
 def _say(value: float | None, unit: str) -> str:

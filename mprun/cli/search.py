@@ -81,20 +81,16 @@ def _write(
 ) -> tuple[Path, ...]:
     """Write the table, the figure and the files of the worst point. Return the files."""
     from mprun.questions.minimise import write_files
+    from mprun.questions.question_figures import draw_search
     from mprun.questions.search import TABLE, read_case, tabulate
-    from mprun.reports.chart import WIDE, paint
-    from mprun.reports.question_figures import TestedPoint, draw_search
+    from mprun.reports.chart import write_svg
 
     runs = {kept.cell: kept.run for kept in sweep.runs()}
     paths = {cell: str(run.path.relative_to(sweep.path)) for cell, run in runs.items()}
     sweep.write_table(tabulate(search, found, paths), TABLE)
-
-    def as_point(one: SearchedPoint) -> TestedPoint:
-        return TestedPoint(one.values, one.kind, one.margin)
-
+    for chart in draw_search(search, found):
+        write_svg(sweep.folder, chart)
     worst = found.worst
-    for chart in draw_search(search, [as_point(one) for one in found.tested], as_point(worst) if worst else None):
-        sweep.folder.write_bytes(f"{chart.name}.svg", paint(chart, WIDE, ("svg",))["svg"])
     if worst is None or worst.run is None:
         return ()
     invoking_user.make_folder(folder)

@@ -95,17 +95,12 @@ def command(name: str, fail_if: str | None, count: int, steps: int, runs: option
 
 
 def _write(explained: Explained, sweep: SweepDirectory, failure: str, end_ns: int) -> None:
+    from mprun.questions.question_figures import draw_why
     from mprun.questions.why import TABLE, tabulate
-    from mprun.reports.chart import WIDE, paint
-    from mprun.reports.question_figures import Share, draw_why
+    from mprun.reports.chart import write_svg
 
     sweep.write_table(tabulate(explained), TABLE)
-    shares = [Share(one.at_ns / 1e9, one.share, *one.interval) for one in explained.moments]
-    jump = None
-    if explained.before is not None and explained.after is not None:
-        jump = explained.before.at_ns / 1e9, explained.after.at_ns / 1e9
-    chart = draw_why(failure, shares, end_ns / 1e9, jump)
-    sweep.folder.write_bytes("why.svg", paint(chart, WIDE, ("svg",))["svg"])
+    write_svg(sweep.folder, draw_why(failure, explained, end_ns))
 
 
 def _show(explained: Explained, run: RunDirectory, sweep: SweepDirectory, end_ns: int, took_s: float) -> None:

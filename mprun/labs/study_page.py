@@ -20,7 +20,7 @@ from mprun.labs.study_figure import Finding, JudgedFigure, StudyFigure, spell
 from mprun.machine import invoking_user
 from mprun.model.metric import SYMBOLS
 from mprun.model.units import NS_PER_S
-from mprun.reports.chart import WIDE, paint
+from mprun.reports.chart import write_svg
 from mprun.reports.comparison_page import read_subjects
 from mprun.reports.figure import Chart, to_csv
 from mprun.reports.overlay import average_steps, overlay
@@ -62,7 +62,7 @@ def write_page(
         charts = draw(one, results)
         pictures[one.figure.name] = [chart.name for chart in charts]
         for chart in charts:
-            folder.write_bytes(f"{chart.name}.svg", paint(chart, WIDE, ("svg",))["svg"])
+            write_svg(folder, chart)
             folder.write_text(f"{chart.name}.csv", to_csv(chart))
     text = "\n".join(
         [

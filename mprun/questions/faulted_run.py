@@ -27,7 +27,7 @@ class FaultedRun:
 
     - status: passed, failed or error.
     - completed_ns: the end of the last flow, from time zero; None if the run did not come so far.
-    - value: of the metric that the study measures, in its base unit.
+    - value: of the metric that the study measures, in its base unit, or of the end of the last flow, in s.
     - causes: what the run reports as errors and failures, and the expectations that do not hold.
     - run: the path of the run below the sweep.
     """
@@ -60,22 +60,18 @@ def find_end(agent: AgentReport) -> int | None:
     return None if agent.zero_ns is None or not ends else max(ends) - agent.zero_ns
 
 
-def find_outliers(faulted: Sequence[FaultedRun], base: FaultedRun, measured: str) -> list[FaultedRun]:
-    """Return the outcomes that do not have the status of the run without losses, or whose value is far out.
-
-    measured: the name of a field of an outcome, `value` or `completed_ns`.
-    """
-    known = [float(value) for one in faulted if (value := getattr(one, measured)) is not None]
+def find_outliers(faulted: Sequence[FaultedRun], base: FaultedRun) -> list[FaultedRun]:
+    """Return the outcomes that do not have the status of the run without losses, or whose value is far out."""
+    known = [one.value for one in faulted if one.value is not None]
     bounds = (float("-inf"), float("inf"))
     if len(known) >= 4:
         low, _, high = statistics.quantiles(known, n=4, method="inclusive")
-        reach = max(FENCE * (high - low), LEAST_SHARE * abs(getattr(base, measured) or 0.0))
+        reach = max(FENCE * (high - low), LEAST_SHARE * abs(base.value or 0.0))
         bounds = low - reach, high + reach
     return [
         one
         for one in faulted
-        if one.status != base.status
-        or ((value := getattr(one, measured)) is not None and not bounds[0] <= value <= bounds[1])
+        if one.status != base.status or (one.value is not None and not bounds[0] <= one.value <= bounds[1])
     ]
 
 
@@ -114,11 +110,11 @@ class KindRow:
     most: float | None
 
 
-def by_kind(faulted: Sequence[FaultedRun], measured: str) -> Iterator[KindRow]:
+def by_kind(faulted: Sequence[FaultedRun]) -> Iterator[KindRow]:
     """Yield a row for each kind of packet, in the order of their first packets."""
     for kind in dict.fromkeys(one.packet.kind for one in faulted):
         mine = [one for one in faulted if one.packet.kind == kind]
-        known = [float(value) for one in mine if (value := getattr(one, measured)) is not None]
+        known = [one.value for one in mine if one.value is not None]
         failed = sum(one.status != "passed" for one in mine)
         middle = statistics.median(known) if known else None
         yield KindRow(kind, len(mine), failed, middle, min(known, default=None), max(known, default=None))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from mprun.captures.dissection import dissect
 from mprun.compile import allocate, compile_plan
@@ -19,6 +19,7 @@ from mprun.model.frozen import dataclass
 from mprun.model.permission import Consent
 from mprun.model.run_summary import Summary
 from mprun.model.spec import PacketFault
+from mprun.model.units import NS_PER_S
 from mprun.questions.faulted_run import FaultedRun, find_end, read_causes
 from mprun.questions.packet_choice import Fault, Packet, find_headings, list_packets, watch
 from mprun.runs import runner
@@ -35,9 +36,6 @@ AXIS = "fault"
 # The name of the cell without faults.
 NONE = "none"
 TABLE = "faults"
-
-# The quantity of a study: a metric of the run, or when the last flow ended.
-ComparedBy = Literal["value", "completed_ns"]
 
 
 @dataclass(frozen=True)
@@ -102,20 +100,21 @@ def make_cells(loaded: Loaded, packets: Sequence[Packet], fault: Fault, place: P
 def read_faulted(
     sweep: SweepDirectory, packets: Sequence[Packet], metric: str | None
 ) -> tuple[FaultedRun, list[FaultedRun]]:
-    """Return the outcome without faults, and of each packet in order. metric: the one to measure."""
+    """Return the outcome without faults, and of each packet in order.
+
+    metric: the one to measure; None for the end of the last flow.
+    """
     found: dict[int, FaultedRun] = {}
     for kept in sweep.runs():
         # the cell without faults is the first one
         packet = packets[max(0, kept.cell - 1)]
-        measured = kept.summary.metrics.get(metric or "")
-        found[kept.cell] = FaultedRun(
-            packet,
-            kept.summary.status,
-            find_end(kept.run.agent_report()) if kept.run.has("agent.json") else None,
-            None if measured is None else measured.value,
-            read_causes(kept.summary),
-            str(kept.run.path.relative_to(sweep.path)),
-        )
+        end_ns = find_end(kept.run.agent_report()) if kept.run.has("agent.json") else None
+        value = None if end_ns is None else end_ns / NS_PER_S
+        if metric is not None:
+            measured = kept.summary.metrics.get(metric)
+            value = None if measured is None else float(measured.value)
+        name = str(kept.run.path.relative_to(sweep.path))
+        found[kept.cell] = FaultedRun(packet, kept.summary.status, end_ns, value, read_causes(kept.summary), name)
     if 0 not in found:
         raise RunError(f"{sweep.path}: the run without faults is missing: run the same command again")
     return found[0], [found[number] for number in sorted(found) if number]

@@ -27,6 +27,7 @@ from mprun.model.units import find_prefix
 from mprun.reports import figure
 from mprun.reports.figure import Chart, ChartAxis, Panel
 from mprun.reports.palette import GREY, GRID, INK, PAPER, TONES
+from mprun.safety.folder import Folder
 
 # values: JSON for the pointer on a page, with the places of the plots in the SVG and the values of their lines.
 Image = Literal["svg", "pdf", "png", "values"]
@@ -118,6 +119,11 @@ def paint(chart: Chart, layout: ChartSize, images: Sequence[Image]) -> dict[str,
         prefix = f"{chart.name}:{'w' if layout is WIDE else 'c'}:"
         painted["svg"] = _TAG.sub(lambda tag: _adapt(tag[0], prefix), painted["svg"].decode()).encode()
     return painted
+
+
+def write_svg(folder: Folder, chart: Chart) -> None:
+    """Write a chart, as wide as a page, to NAME.svg."""
+    folder.write_bytes(f"{chart.name}.svg", paint(chart, WIDE, ("svg",))["svg"])
 
 
 def _adapt(tag: str, prefix: str) -> str:

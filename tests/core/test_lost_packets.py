@@ -206,7 +206,7 @@ def test_what_stands_out_is_grouped_by_cause() -> None:
     usual = [outcome(number, value=10.0 + number % 3 / 100) for number in range(1, 40)]
     lost_join = [outcome(n, status="failed", causes=(f"bulk: 1 of 2 subflows after {n} s",)) for n in (50, 51)]
     slow = [outcome(60, value=20.0, kind="MP_CAPABLE SYN"), outcome(61, value=30.0, kind="first data")]
-    outliers = find_outliers([*usual, *lost_join, *slow], base, "value")
+    outliers = find_outliers([*usual, *lost_join, *slow], base)
     assert outliers == [*lost_join, *slow]
     groups = group(outliers, base)
     assert [(one.cause, len(one.outcomes)) for one in groups] == [
@@ -214,15 +214,15 @@ def test_what_stands_out_is_grouped_by_cause() -> None:
         ("no failure, but far from the other runs: MP_CAPABLE SYN", 1),
         ("no failure, but far from the other runs: first data", 1),
     ]
-    rows = {one.kind: one for one in by_kind([*usual, *slow], "value")}
+    rows = {one.kind: one for one in by_kind([*usual, *slow])}
     assert (rows["data"].packets, rows["data"].failed, rows["data"].median) == (39, 0, 10.01)
 
 
 def test_a_failure_that_the_run_without_losses_has_too_is_not_a_cause() -> None:
     base = outcome(0, status="failed", causes=("always",))
-    assert find_outliers([outcome(n, status="failed", causes=("always",)) for n in range(9)], base, "value") == []
+    assert find_outliers([outcome(n, status="failed", causes=("always",)) for n in range(9)], base) == []
     rescued = outcome(9, status="passed")
-    assert find_outliers([outcome(1, status="failed", causes=("always",)), rescued], base, "value") == [rescued]
+    assert find_outliers([outcome(1, status="failed", causes=("always",)), rescued], base) == [rescued]
 
 
 def packet(number: int, kind: str = "data", index: int = 1, arrival: Arrival | None = None) -> Packet:

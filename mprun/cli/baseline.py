@@ -141,4 +141,4 @@ def _show(name: str, differences: Sequence[BaselineDifference]) -> None:
         f"{'changed' if not because else 'differs'}  {plain(name)}{plain(': ' + ', '.join(because)) if because else ''}"
     )
     rows = [("", "base", "now", "change"), *((f"  {row[0]}", *row[1:]) for row in tell(differences))]
-    show_table([row[:1] for row in rows], list(zip(*(row[1:] for row in rows), strict=True)), 1)
+    show_table(rows, 1)

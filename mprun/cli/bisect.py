@@ -173,7 +173,7 @@ def _tell_end(history: History, done: Bisected, fail_if: str | None) -> None:
         rows.append((name, _format(old), _format(new), share))
     rows = [rows[0], *sorted(rows[1:])]
     if len(rows) > 1:
-        show_table([row[:1] for row in rows], list(zip(*(row[1:] for row in rows), strict=True)), 1)
+        show_table(rows, 1)
     if before.run and after.run:
         click.echo(f"compare: mprun compare {before.run.name} {after.run.name}")
 

@@ -117,7 +117,7 @@ def _show_files(lines: Iterable[CoverageLine]) -> None:
         counts = [line["executed"] for line in own]
         executed = sum(map(bool, counts))
         rows.append((file, f"{len(counts):,}", f"{executed:,}", f"{executed / len(counts):.1%}"))
-    show_table([row[:1] for row in rows], [[row[n] for row in rows] for n in (1, 2, 3)], 1)
+    show_table(rows, 1)
 
 
 def _show_lines(lines: Iterable[CoverageLine], text: Mapping[str, Sequence[str]] | None) -> None:

@@ -140,7 +140,7 @@ def _list_packets(chosen: Sequence[Packet], as_json: bool) -> None:
 
     rows = [("packet", "way", "path", "kind", "time")]
     rows += [(one.label, one.way, one.path, one.kind, f"{one.at_ns / 1e9:.6f} s") for one in chosen]
-    show_table([row[:4] for row in rows], [[row[4] for row in rows]], 4)
+    show_table(rows, 4)
 
 
 def _conclude(
@@ -182,13 +182,12 @@ def _conclude(
 
 
 def _show_kinds(faulted: Sequence[FaultedRun], unit: str) -> None:
-    kinds, numbers = [("kind of packet",)], [["packets", "not passed", "least", "median", "most"]]
+    rows = [["kind of packet", "packets", "not passed", "least", "median", "most"]]
     for row in by_kind(faulted):
-        kinds.append((row.kind,))
         values = (_say(one, unit) for one in (row.least, row.median, row.most))
-        numbers.append([str(row.packets), str(row.failed), *values])
+        rows.append([row.kind, str(row.packets), str(row.failed), *values])
     click.echo()
-    show_table(kinds, list(zip(*numbers, strict=True)), 1)
+    show_table(rows, 1)
 
 
 def _show_groups(sweep: SweepDirectory, groups: Sequence[Group], unit: str) -> None:

@@ -380,10 +380,11 @@ def _show_lab(result: LabRun) -> None:
     for name, reason in result.missing.items():
         if name not in {done.step.name for done in result.done}:
             click.echo(options.wrap(f"sweep {name}: {reason}", "  ", "    "))
-    first = [[""], *([f"{_mark(done)[0]} {done.step.name}"] for done in result.done)]
-    columns = [[name, *(_cell(done, name) for done in result.done)] for name in lab.show]
-    digests = [done.directory.name.rsplit("-", 1)[-1] if done.directory else "" for done in result.done]
-    show_table(first, [*columns, ["run", *digests]], 1)
+    rows = [["", *lab.show, "run"]]
+    for done in result.done:
+        digest = done.directory.name.rsplit("-", 1)[-1] if done.directory else ""
+        rows.append([f"{_mark(done)[0]} {done.step.name}", *(_cell(done, name) for name in lab.show), digest])
+    show_table(rows, 1)
     click.echo()
     for done in result.done:
         if complaints := list(_say_complaints(done)):

@@ -194,10 +194,11 @@ def _show(listing: Listing, parent: Path) -> None:
     else:
         from mprun.cli.terminal_table import show_table
 
-        first = [["status", "engine", "name"]]
-        first += [[row.entry.status, row.entry.engine, row.entry.name] for row in listing.rows]
-        columns = [[plain(name), *(_spell(row.values[name]) for row in listing.rows)] for name in listing.columns]
-        show_table(first, columns, len(first[0]))
+        rows = [["status", "engine", "name", *map(plain, listing.columns)]]
+        for row in listing.rows:
+            cells = (_spell(row.values[name]) for name in listing.columns)
+            rows.append([row.entry.status, row.entry.engine, row.entry.name, *cells])
+        show_table(rows, 3)
 
 
 def _spell(cell: ListCell) -> str:

@@ -126,8 +126,7 @@ def _show(
     else:
         click.echo(options.wrap(f"worst point for: {plain(search.violate)}", "", "  "))
         click.echo(options.wrap(f"  {_spell_figures(found.worst)}", "", "  "))
-        rows = list(spell_edges(search, found))
-        show_table([(f"  {name}", value, told) for name, value, told in rows], [[""] * len(rows)], 3)
+        show_table([(f"  {name}", value, told) for name, value, told in spell_edges(search, found)], 3)
         names = [str(path.with_suffix("")) for path in files]
         click.echo(f"again: mprun -t {names[0]} -x {names[1]}{options.spell_kernel(kernel)}")
     click.echo(f"map and figure: {options.spell_path(sweep.path)}/tables/search.parquet, search.svg")

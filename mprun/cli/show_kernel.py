@@ -123,12 +123,10 @@ def show_counters(found: RunDirectory | SweepDirectory, pattern: str, as_json: b
 
 
 def _show_counters(rows: Sequence[Mapping[str, Any]]) -> None:
-    first = [["counter", "host"], *([row["name"], row["host"]] for row in rows)]
-    columns = []
-    for title, name in (("before", "before"), ("after", "after"), ("growth", "value")):
-        if any(row.get(name) is not None for row in rows):
-            columns.append([title, *(f"{row[name]:,}" for row in rows)])
-    show_table(first, columns, 2)
+    columns = {"before": "before", "after": "after", "value": "growth"}
+    shown = [name for name in columns if any(row.get(name) is not None for row in rows)]
+    head = ["counter", "host", *(columns[name] for name in shown)]
+    show_table([head, *([row["name"], row["host"], *(f"{row[name]:,}" for name in shown)] for row in rows)], 2)
 
 
 def _read_table(run: RunDirectory, name: str) -> list[dict[str, Any]]:
@@ -180,11 +178,12 @@ def _show_counts(run: RunDirectory, tables: Mapping[str, polars.LazyFrame], as_j
     if as_json:
         emit({"directory": str(run.path), "kinds": counts})
         return
-    columns = [["events", *(f"{one['count']:,}" for one in counts)]]
-    for title in ("first", "last"):
-        times = (one[f"{title}_ns"] for one in counts)
-        columns.append([f"{title} [s]", *("" if at_ns is None else f"{at_ns / 1e9:.6f}" for at_ns in times)])
-    show_table([["event"], *([one["event"]] for one in counts)], columns, 1)
+    rows = [["event", "events", "first [s]", "last [s]"]]
+    for one in counts:
+        times = (one["first_ns"], one["last_ns"])
+        said = ("" if at_ns is None else f"{at_ns / 1e9:.6f}" for at_ns in times)
+        rows.append([one["event"], f"{one['count']:,}", *said])
+    show_table(rows, 1)
 
 
 def _rows_of(event: str, table: polars.LazyFrame) -> Iterator[dict[str, Any]]:

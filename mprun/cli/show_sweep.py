@@ -42,11 +42,12 @@ def show_sweep(
     cells = summary.cells
     axes = list(dict.fromkeys(name for cell in cells for name in cell.values))
     metrics = _choose(cells, wanted, asked)
-    first = [[*axes, "runs"]]
-    first += [[*(spell_scalar(cell.values.get(name, "")) for name in axes), _runs(cell)] for cell in cells]
-    columns = [[name, *(format_mean(cell.metrics.get(name), confidence) for cell in cells)] for name in metrics]
+    rows = [[*axes, "runs", *metrics]]
+    for cell in cells:
+        means = (format_mean(cell.metrics.get(name), confidence) for name in metrics)
+        rows.append([*(spell_scalar(cell.values.get(name, "")) for name in axes), _runs(cell), *means])
     click.echo()
-    show_table(first, columns, len(axes))
+    show_table(rows, len(axes), repeated=len(axes) + 1)
     click.echo()
     _show_expectations(cells)
     _show_statements(summary.statements, summary.status == INCOMPLETE)

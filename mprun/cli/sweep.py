@@ -93,7 +93,7 @@ def _show_cells(cells: Sequence[Cell], slots: int, parent: Path, begun: SweepDir
     names = list(dict.fromkeys(name for cell in cells for name, _ in cell.values))
     if names:
         rows = [[spell_scalar(dict(cell.values).get(name, "")) for name in names] for cell in cells]
-        show_table([names, *rows], [], len(names))
+        show_table([names, *rows], len(names))
     counts = {_times(cell) for cell in cells}
     each = "as many runs as each needs"
     if len(counts) == 1:

@@ -16,32 +16,33 @@ GAP = 2
 LEAST = 12
 
 
-def show_table(first: Sequence[Sequence[str]], columns: Sequence[Sequence[str]], names: int) -> None:
+def show_table(rows: Sequence[Sequence[str]], names: int, repeated: int | None = None) -> None:
     """Print a table, with an empty line between its parts. The first row is the head.
 
-    In a terminal too narrow for one column beside the first ones, the longest text of these loses its middle.
+    In a terminal too narrow for one column beside the repeated ones, the longest text of these loses its middle.
 
-    - first: rows of the columns with which each part begins.
-    - columns: the other columns, with numbers.
-    - names: the number of columns of `first` that have texts; the others have numbers.
+    - names: the number of columns with texts, which come first; the others have numbers.
+    - repeated: the number of columns with which each part begins. Default: those with texts.
     """
-    widths = [_width(column) for column in columns]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    first, others = columns[: repeated or names], columns[repeated or names :]
     if sys.stdout.isatty():
-        first = _narrow(first, options.terminal_width() - GAP - max(widths, default=0))
-    parts = _fit([_width(column) for column in zip(*first, strict=True)], widths)
-    for number, part in enumerate(parts):
+        _narrow(first, _room_beside(first) - GAP - max(map(_width, others), default=0))
+    for number, part in enumerate(_fit(others, _room_beside(first))):
         if number:
             click.echo()
-        _show_rows([[*row, *(columns[n][k] for n in part)] for k, row in enumerate(first)], names)
+        _show_columns([*first, *part], names)
 
 
-def _narrow(first: Sequence[Sequence[str]], room: int) -> list[list[str]]:
-    """Return the rows with the widest column cut so that all columns fit, where that leaves it `LEAST` characters."""
-    columns = [list(column) for column in zip(*first, strict=True)]
+def _room_beside(columns: Sequence[Sequence[str]]) -> int:
+    return options.terminal_width() - sum(GAP + _width(column) for column in columns)
+
+
+def _narrow(columns: Sequence[list[str]], room: int) -> None:
+    """Cut the widest column if there is no room left, so that all fit, where that leaves it `LEAST` characters."""
     widest = max(columns, key=_width)
-    most = max(_width(widest) + room - sum(GAP + _width(column) for column in columns), LEAST)
+    most = max(_width(widest) + room, LEAST)
     widest[:] = [cut_middle(text, most) for text in widest]
-    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def cut_middle(text: str, most: int) -> str:
@@ -56,26 +57,21 @@ def _width(column: Iterable[str]) -> int:
     return max(map(len, column))
 
 
-def _fit(first: Sequence[int], widths: Sequence[int]) -> Iterator[list[int]]:
-    """Return the columns of each part of the table, so that each part fits the terminal. Without a terminal there is
-    one part.
-
-    `first`: the widths of the columns that each part begins with.
-    """
-    room = options.terminal_width() - sum(GAP + width for width in first)
-    part: list[int] = []
-    for n in range(len(widths)):
-        if part and sys.stdout.isatty() and sum(GAP + widths[m] for m in (*part, n)) > room:
+def _fit(columns: Iterable[list[str]], room: int) -> Iterator[list[list[str]]]:
+    """Yield the columns of each part of the table, so that each part fits. Without a terminal there is one part."""
+    part: list[list[str]] = []
+    for column in columns:
+        if part and sys.stdout.isatty() and sum(GAP + _width(one) for one in (*part, column)) > room:
             yield part
             part = []
-        part.append(n)
+        part.append(column)
     yield part
 
 
-def _show_rows(rows: Sequence[Sequence[str]], names: int) -> None:
+def _show_columns(columns: Sequence[Sequence[str]], names: int) -> None:
     """Print a part. names: the number of text columns; the others are numbers."""
-    widths = [_width(column) for column in zip(*rows, strict=True)]
-    for row in rows:
+    widths = [_width(column) for column in columns]
+    for row in zip(*columns, strict=True):
         texts = [
             text.rjust(width) if n >= names else text.ljust(width)
             for n, (text, width) in enumerate(zip(row, widths, strict=True))

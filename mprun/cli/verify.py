@@ -191,20 +191,13 @@ def _show_metrics(before: str, compared: Sequence[ComparedMetric]) -> None:
     if not compared:
         return
     axes = list(dict.fromkeys(name for one in compared for name in one.values))
-    first = [[*axes, "metric"]]
-    first += [
-        [*(plain(spell_scalar(one.values.get(name, ""))) for name in axes), plain(one.metric)] for one in compared
-    ]
-    columns = [
-        [before, *(_format(one.first, one.symbol) for one in compared)],
-        ["here", *(_format(one.second, one.symbol) for one in compared)],
-        ["change", *("same" if one.tendency == "same" else _format_change(one.change) for one in compared)],
-    ]
-    show_table(first, columns, len(axes) + 1)
-
-
-def _format_change(change: float | None) -> str:
-    return "" if change is None else f"{change:+.3%}"
+    rows = [[*axes, "metric", before, "here", "change"]]
+    for one in compared:
+        cell = (plain(spell_scalar(one.values.get(name, ""))) for name in axes)
+        sides = (_format(value, one.symbol) for value in (one.first, one.second))
+        change = "same" if one.tendency == "same" else "" if one.change is None else f"{one.change:+.3%}"
+        rows.append([*cell, plain(one.metric), *sides, change])
+    show_table(rows, len(axes) + 1)
 
 
 def _format(value: float | None, symbol: str) -> str:

@@ -111,9 +111,8 @@ def _show(explained: Explained, run: RunDirectory, sweep: SweepDirectory, end_ns
     if not explained.is_drawn:
         click.echo("other random numbers change no metric of this run: its files alone decide")
         return
-    rows = [("other random numbers from",), *((f"{one.at_ns / 1e9:.3f} s",) for one in explained.moments)]
-    numbers = ["failed", *(f"{one.failed} of {one.count}" for one in explained.moments)]
-    show_table(rows, [numbers], 1)
+    rows = [(f"{one.at_ns / 1e9:.3f} s", f"{one.failed} of {one.count}") for one in explained.moments]
+    show_table([("other random numbers from", "failed"), *rows], 1)
     before, after = explained.before, explained.after
     if before is None or after is None:
         click.echo("the failure does not depend on the random numbers of the run: each of these runs fails")

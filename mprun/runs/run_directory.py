@@ -73,12 +73,37 @@ FROM_CAPTURES = ("packets", "connections", "subflows", "one_way_delays")
 _NAME = re.compile(r"^(\d{8}-\d{6})-(.*)-([0-9a-f]{8})(\.\d+)?$")
 
 
-class RunDirectory:
-    """The directory of a run. Only `folder` opens its files: a stranger or a program of the run may have made them."""
+class OutputDirectory:
+    """The directory of a run or a sweep. Only `folder` opens its files: a stranger or a program may have made them."""
 
     def __init__(self, folder: Path | Folder) -> None:
         self.folder = folder if isinstance(folder, Folder) else Folder(folder)
         self.path = self.folder.path
+
+    @property
+    def name(self) -> str:
+        """The name of the directory. Of a run in a sweep, it is only the number of the repetition."""
+        return self.path.name
+
+    def has(self, name: str) -> bool:
+        """Return whether a regular file of this name exists, such as `plan.json`."""
+        return self.folder.has(name)
+
+    def inputs(self) -> dict[str, str]:
+        """Return the text of each file in `inputs`, by name."""
+        names = [one for one in self.folder.find("inputs/*") if one.isprintable()]
+        return {one.partition("/")[2]: printable(self.folder.read_text(one)) for one in names}
+
+    def write_report(self, page: str, figures: Mapping[str, bytes]) -> Path:
+        """Write the page of the report, and replace its figures. Return the path of the page.
+
+        figures: the content of each figure by its file name.
+        """
+        return write_page(self.folder, page, figures)
+
+
+class RunDirectory(OutputDirectory):
+    """The directory of a run."""
 
     @classmethod
     def create(cls, parent: Path, title: str, digest: str) -> RunDirectory:
@@ -99,15 +124,8 @@ class RunDirectory:
         except (FileExistsError, FileNotFoundError) as error:
             raise MachineError(f"no directory '{parent}' can be made there: give another with -o") from error
         stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{title}-{digest[:8]}"
-        number = 0
-        while True:
-            path = parent / (stem if number == 0 else f"{stem}.{number}")
-            try:
-                path.mkdir()
-                break
-            except FileExistsError:
-                number += 1
-        _point_latest(parent, path.name)
+        path = take_name(parent, stem, "", lambda path: path.mkdir())
+        point(parent / LATEST, path.name)
         invoking_user.give_at_exit(path)
         return path
 
@@ -119,11 +137,6 @@ class RunDirectory:
             run.folder.make(name)
         run.folder.write_bytes(INCOMPLETE, b"")
         return run
-
-    @property
-    def name(self) -> str:
-        """The name of the directory. In a sweep this is only the number of the repetition."""
-        return self.path.name
 
     @property
     def title(self) -> str:
@@ -161,13 +174,6 @@ class RunDirectory:
         """Write the user's files into `inputs`. files: the text of each file by its name."""
         for name, text in files.items():
             self.folder.write_text(f"inputs/{name}", text)
-
-    def has(self, name: str) -> bool:
-        """Return whether a regular file of this name exists in the run.
-
-        name: relative to the run, such as `plan.json`.
-        """
-        return self.folder.has(name)
 
     def write(self, name: str, value: object) -> None:
         """Write a JSON file of the layout, completely or not at all."""
@@ -330,13 +336,6 @@ class RunDirectory:
                     shutil.copyfileobj(part, joined)
         return f"links/{name}"
 
-    def write_report(self, page: str, figures: Mapping[str, bytes]) -> Path:
-        """Write the page of the report, and replace its figures. Return the path of the page.
-
-        figures: the content of each figure by its file name.
-        """
-        return write_page(self.folder, page, figures)
-
     @property
     def resolved_inputs(self) -> tuple[Path, Path]:
         """The paths of the resolved topology and the resolved experiment, which have all defaults.
@@ -356,10 +355,6 @@ class RunDirectory:
     def has_resolved_inputs(self) -> bool:
         """True if both resolved files exist."""
         return all(self.folder.has(f"inputs/{name}") for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT))
-
-    def inputs(self) -> dict[str, str]:
-        """Return the text of each file in `inputs`, by name."""
-        return read_texts(self.folder, "inputs")
 
     def write_frames(self, name: str, schema: Mapping[str, Any], frames: Iterable[polars.DataFrame]) -> None:
         """Write a table from a sequence of frames, completely or not at all.
@@ -535,12 +530,6 @@ def write_page(folder: Folder, page: str, figures: Mapping[str, bytes]) -> Path:
     return folder.path / "report.html"
 
 
-def read_texts(folder: Folder, name: str) -> dict[str, str]:
-    """Return the text of each file in the folder `name` below a folder, by the file's name."""
-    names = [one for one in folder.find(f"{name}/*") if one.isprintable()]
-    return {one.partition("/")[2]: printable(folder.read_text(one)) for one in names}
-
-
 def read_table(folder: Folder, name: str) -> polars.LazyFrame:
     """Return a table, checked against its form. The content is read from the file only when it is used.
 
@@ -593,14 +582,8 @@ def age(path: Path) -> tuple[str, int, str]:
 
 def remove(run: RunDirectory) -> None:
     """Delete a run directory. If `latest` pointed at the run, it then points at the newest remaining run."""
-    parent = run.path.parent
     shutil.rmtree(run.path)
-    link = parent / LATEST
-    if link.is_symlink() and os.readlink(link) == run.name:
-        link.unlink()
-        left = list_runs(parent)
-        if left:
-            _point_latest(parent, left[-1].name)
+    point_elsewhere(run, LATEST, list_runs)
 
 
 def short_digest_of(name: str) -> str:
@@ -609,8 +592,19 @@ def short_digest_of(name: str) -> str:
     return match[3] if match else ""
 
 
-def _point_latest(parent: Path, name: str) -> None:
-    point(parent / LATEST, name)
+def take_name(parent: Path, stem: str, suffix: str, take: Callable[[Path], object]) -> Path:
+    """Take the first free name of STEM, STEM.1 and so on. Return its path. take: raises OSError if the path exists."""
+    number = 0
+    while True:
+        path = parent / f"{stem}{f'.{number}' if number else ''}{suffix}"
+        try:
+            take(path)
+        except OSError:
+            if not path.exists():
+                raise
+            number += 1
+        else:
+            return path
 
 
 def point(link: Path, target: str) -> None:
@@ -621,3 +615,15 @@ def point(link: Path, target: str) -> None:
         temporary.replace(link)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def point_elsewhere(
+    removed: OutputDirectory, name: str, list_left: Callable[[Path], Sequence[OutputDirectory]]
+) -> None:
+    """Point a link at the newest of the directories that are left, if it pointed at one that was removed."""
+    parent = removed.path.parent
+    link = parent / name
+    if link.is_symlink() and os.readlink(link) == removed.name:
+        link.unlink()
+        if left := list_left(parent):
+            point(link, left[-1].name)

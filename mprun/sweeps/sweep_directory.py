@@ -39,7 +39,16 @@ from mprun.model.codec import PLAIN
 from mprun.model.frozen import dataclass
 from mprun.model.scalar import spell_values
 from mprun.runs import run_directory
-from mprun.runs.run_directory import RunDirectory, make_frame, point, read_table, read_texts, read_value, write_page
+from mprun.runs.run_directory import (
+    OutputDirectory,
+    RunDirectory,
+    make_frame,
+    point,
+    point_elsewhere,
+    read_table,
+    read_value,
+    take_name,
+)
 from mprun.runs.table import pack
 from mprun.safety.folder import Folder, UnsafeError
 from mprun.sweeps import signature
@@ -75,12 +84,8 @@ class _Command(NamedTuple):
     words: tuple[str, ...]
 
 
-class SweepDirectory:
-    """The directory of a sweep. Its files, and those of its runs, are opened only through `folder`."""
-
-    def __init__(self, path: Path) -> None:
-        self.folder = Folder(path)
-        self.path = path
+class SweepDirectory(OutputDirectory):
+    """The directory of a sweep. The files of its runs, too, are opened only through `folder`."""
 
     @classmethod
     def create(cls, parent: Path, record: SweepRecord, inputs: Mapping[str, str]) -> SweepDirectory:
@@ -98,27 +103,13 @@ class SweepDirectory:
         folder.make("runs")
         folder.write_json("sweep.json", record.to_json())
         stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{record.title}-{record.digest[:8]}"
-        number = 0
-        while True:
-            path = parent / (f"{stem}-sweep" if number == 0 else f"{stem}.{number}-sweep")
-            try:
-                made.rename(path)
-                break
-            except OSError:
-                if not path.exists():
-                    raise
-                number += 1
-        sweep = cls(path)
+        sweep = cls(take_name(parent, stem, "-sweep", made.rename))
         sweep.become_latest()
         return sweep
 
     def become_latest(self) -> None:
         """Point `latest-sweep` at this sweep."""
         point(self.path.parent / LATEST, self.name)
-
-    @property
-    def name(self) -> str:
-        return self.path.name
 
     @property
     def record(self) -> SweepRecord:
@@ -153,6 +144,10 @@ class SweepDirectory:
             return ()
         return read_value(self.folder, "wall.json", "sweep", tuple[Session, ...])
 
+    def wall_s(self) -> float:
+        """Return the real time in which the sweep was run, in seconds, with all its sessions."""
+        return sum(session.wall_s for session in self.sessions())
+
     def add_session(self, session: Session) -> None:
         """Record the real times of a call. They never repeat, so they are in a file of their own."""
         self.folder.write_json("wall.json", PLAIN.encode((*self.sessions(), session)))
@@ -166,10 +161,6 @@ class SweepDirectory:
         """Remove summary, table and report. They describe the runs that existed when they were made."""
         for name in ("summary.json", "tables/cells.parquet", "report.html"):
             self.folder.remove(name)
-
-    def has(self, name: str) -> bool:
-        """Return True if a file of this name exists."""
-        return self.folder.has(name)
 
     def note_command(self, words: Sequence[str]) -> None:
         """Record the command line of mprun, which also resumes the sweep."""
@@ -209,14 +200,6 @@ class SweepDirectory:
         if self.is_held:
             return "it is running now"
         return f"to resume: {self.command}" if self.command else ""
-
-    def inputs(self) -> dict[str, str]:
-        """Return the input files, by name."""
-        return read_texts(self.folder, "inputs")
-
-    def write_report(self, page: str, figures: Mapping[str, bytes]) -> Path:
-        """Write the report, as `RunDirectory.write_report` does."""
-        return write_page(self.folder, page, figures)
 
     def table(self) -> polars.DataFrame:
         """Read `tables/cells.parquet`. Raises MprunError."""
@@ -347,12 +330,7 @@ def remove(sweep: SweepDirectory) -> None:
     """
     with sweep.held():
         shutil.rmtree(sweep.path)
-    link = sweep.path.parent / LATEST
-    if link.is_symlink() and os.readlink(link) == sweep.name:
-        link.unlink()
-        left = list_sweeps(sweep.path.parent)
-        if left:
-            point(link, left[-1].name)
+    point_elsewhere(sweep, LATEST, list_sweeps)
 
 
 def _digest_of(name: str) -> str:

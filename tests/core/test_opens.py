@@ -87,7 +87,7 @@ ONLY = {
         "temporary.unlink",
         "link.unlink",
     },
-    "sweeps/sweep_directory.py": {"parent.glob", "shutil.rmtree", "tempfile.mkdtemp", "parent.iterdir", "link.unlink"},
+    "sweeps/sweep_directory.py": {"parent.glob", "shutil.rmtree", "tempfile.mkdtemp", "parent.iterdir"},
     "sweeps/cluster.py": {"directory.mkdir"},
     "bundles/archive.py": {"archive.open"},
     "api.py": {"polars.read_csv"},

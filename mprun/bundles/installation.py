@@ -31,7 +31,6 @@ SUFFIX = ".mprun-kernel.zip"
 # The digests of the archives that belong to this release, one in a line.
 TRUSTED = Path(__file__).parent / "trusted.txt"
 KERNEL, TOOLS, RECIPE, NOTICE = "kernel", "tools", "recipe", "README"
-_BLOCK = 1 << 20
 # The facts of a build that differ between equal builds.
 _OF_THE_BUILD = {"build_seconds": 0.0}
 
@@ -102,14 +101,11 @@ def _built_tools() -> Iterator[programs.BuiltProgram]:
 
 def digest_of(path: Path) -> str:
     """Return the SHA-256 of a file. Raises SpecError if it is no regular file."""
-    total = hashlib.sha256()
     try:
         with open_regular(path, path, follow=True) as file:
-            while block := file.read(_BLOCK):
-                total.update(block)
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise SpecError(f"{path}: {error.strerror or error}") from None
-    return total.hexdigest()
 
 
 def trusted_digests() -> frozenset[str]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import re
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
+from typing import BinaryIO, Literal, NamedTuple
 
 from mprun.bundles.archive import SUFFIX, Content, write_archive
 from mprun.bundles.crate import METADATA, Description, describe
@@ -22,13 +21,11 @@ from mprun.kernel.store import describe_recipe
 from mprun.metrics.cells import INCOMPLETE
 from mprun.model.codec import PLAIN
 from mprun.model.run_files import RunEnvironment
+from mprun.runs import table
 from mprun.runs.run_directory import FROM_CAPTURES, RunDirectory
 from mprun.safety.folder import Folder
 from mprun.sweeps.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
-
-if TYPE_CHECKING:
-    import polars
 
 ARTIFACTS = "artifacts.json"
 # The members of a single run, and of each run of a sweep.
@@ -71,7 +68,7 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
         if not source.has_summary:
             files |= {
                 "summary.json": _to_json(summary.to_json()),
-                "tables/cells.parquet": _to_parquet(read_table(source)),
+                "tables/cells.parquet": table.pack(read_table(source)),
             }
         if summary.status == INCOMPLETE:
             note = f"Incomplete: {tell_progress(summary)}"
@@ -151,12 +148,6 @@ def digest_of(run: RunDirectory, name: str) -> str:
     """Return the SHA-256 of an artifact of a run, as a bundle lists it."""
     with run.open(name) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _to_parquet(table: polars.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    table.write_parquet(buffer)
-    return buffer.getvalue()
 
 
 def _to_json(value: object) -> bytes:

@@ -98,12 +98,10 @@ def default_source() -> Path:
 
 def digest_source(source: Path) -> str:
     """Return the SHA-256 of a tarball, or of names, sizes and times of the source files of a tree."""
-    total = hashlib.sha256()
     if source.is_file():
         with source.open("rb") as file:
-            while block := file.read(1 << 20):
-                total.update(block)
-        return total.hexdigest()
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    total = hashlib.sha256()
     for name, (size, changed_ns, _) in sorted(scan(source).items()):
         total.update(f"{name} {size} {changed_ns}\n".encode())
     return total.hexdigest()

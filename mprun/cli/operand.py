@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -40,21 +40,16 @@ class Operand:
 
 def find_either(parent: Path, name: str) -> RunDirectory | SweepDirectory:
     """Return a sweep or a run by any of its names, or the newest run of a lab's step. Raises SpecError."""
-    return _find(parent, name).source
+    from mprun.sweeps import sweep_directory
+
+    return _find(parent, name, sweep_directory.find_either)[0]
 
 
 def find_run(parent: Path, name: str) -> RunDirectory:
     """Return a run by any of its names, or the newest run of a lab's step. Raises SpecError."""
     from mprun.runs import run_directory
 
-    try:
-        return _tell(parent, name, run_directory.find(parent, name))
-    except SpecError:
-        if _has_values(name):
-            return _find_with(parent, name)
-        if step := _find_step(parent, name):
-            return step[0]
-        raise
+    return _find(parent, name, run_directory.find)[0]
 
 
 def find_exact_run(parent: Path, name: str) -> RunDirectory:
@@ -70,23 +65,31 @@ def find_exact_run(parent: Path, name: str) -> RunDirectory:
 def open_operands(parent: Path, names: Sequence[str]) -> Iterator[list[Operand]]:
     """Find runs and sweeps. Archives of bundles are unpacked until the end of the block. Raises MprunError."""
     with contextlib.ExitStack() as opened:
-        yield [_find_bundle(name, opened) if Path(name).is_file() else _find(parent, name) for name in names]
+        yield [_open_operand(parent, name, opened) for name in names]
 
 
-def _find(parent: Path, name: str) -> Operand:
+def _open_operand(parent: Path, name: str, opened: contextlib.ExitStack) -> Operand:
     from mprun.sweeps import sweep_directory
 
+    if Path(name).is_file():
+        return _find_bundle(name, opened)
+    source, title = _find(parent, name, sweep_directory.find_either)
+    return Operand(source, str(source.path), title)
+
+
+def _find(parent: Path, name: str, look: Callable[[Path, str], FoundT]) -> tuple[FoundT | RunDirectory, str]:
+    """Return what a name stands for, and the name of a lab's step if it stands for the run of one."""
     try:
-        found = _tell(parent, name, sweep_directory.find_either(parent, name))
+        return _tell(parent, name, look(parent, name)), ""
     except SpecError:
         if _has_values(name):
-            run = _find_with(parent, name)
-            return Operand(run, str(run.path))
-        step = _find_step(parent, name)
-        if step is None:
-            raise
-        return Operand(step[0], str(step[0].path), step[1])
-    return Operand(found, str(found.path))
+            return _find_with(parent, name), ""
+        # few operands are steps, and reading labs is expensive
+        from mprun.labs.grade import find_step_run
+
+        if step := find_step_run(parent, name):
+            return step
+        raise
 
 
 def _has_values(name: str) -> bool:
@@ -121,13 +124,6 @@ def _tell(parent: Path, name: str, found: FoundT) -> FoundT:
     if name == LATEST and all((parent / link).exists() for link in (LATEST, sweep_directory.LATEST)):
         click.echo(f"note: latest is {spell_path(found.path)}", err=True)
     return found
-
-
-def _find_step(parent: Path, name: str) -> tuple[RunDirectory, str] | None:
-    # few operands are steps, and reading labs is expensive
-    from mprun.labs.grade import find_step_run
-
-    return find_step_run(parent, name)
 
 
 def _find_bundle(name: str, opened: contextlib.ExitStack) -> Operand:

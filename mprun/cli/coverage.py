@@ -102,10 +102,9 @@ def _subtract(lines: Iterable[CoverageLine], run: RunDirectory, other: RunDirect
 def _read_text(run: RunDirectory) -> Mapping[str, Sequence[str]]:
     """Return the lines of the files of a run's kernel, by file. Raises SpecError if the kernel is not here any more."""
     from mprun.kernel.line_coverage import read_text
-    from mprun.kernel.store import list_kernels
+    from mprun.kernel.store import find_by_digest
 
-    digest = run.environment().kernel.digest
-    kernel = next((one for one in list_kernels() if one.digest == digest), None)
+    kernel = find_by_digest(run.environment().kernel.digest)
     if kernel is None:
         raise SpecError(f"the kernel of {run.name} is not in this user's store, so the text of its lines is not known")
     return read_text(kernel)

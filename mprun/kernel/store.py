@@ -84,6 +84,11 @@ def list_kernels() -> list[Kernel]:
     return [_load(path) for path in (*named, *(path for path in whole if path.resolve() not in paths))]
 
 
+def find_by_digest(digest: str) -> Kernel | None:
+    """Return a kernel of this user by its whole digest."""
+    return next((kernel for kernel in list_kernels() if kernel.digest == digest), None)
+
+
 def size_bytes(kernel: Kernel) -> int:
     """Return the size of a kernel on the disk."""
     return sum(path.stat().st_size for path in kernel.directory.iterdir())
@@ -204,7 +209,7 @@ def describe_recipe(digest: str) -> dict[str, bytes]:
     The files are its configuration and, if it has this version of the recipe, mprun's files and patches. The source is
     the distribution's. It is only given by name and digest.
     """
-    found = next((kernel for kernel in list_kernels() if kernel.digest == digest), None)
+    found = find_by_digest(digest)
     if found is None:
         return {}
     folder = f"kernel/{digest[:16]}"

@@ -79,14 +79,13 @@ def _all_checks(here: Surroundings) -> Iterator[MachineCheck]:
     yield MachineCheck("build tools", "building", not lacking, says, f"apt-get install {' '.join(lacking)}")
     yield from _built_tools()
     yield _program("tshark", tshark.PROGRAMS["tshark"], "mprun packets")
-    viewer = find_program("wireshark")
-    yield MachineCheck(
-        "wireshark", "mprun wireshark", bool(viewer), viewer or "not installed", "apt-get install wireshark"
-    )
-    debugger = find_program("gdb")
-    yield MachineCheck("gdb", "mprun debug", bool(debugger), debugger or "not installed", "apt-get install gdb")
-    painter = find_program("dot")
-    yield MachineCheck("dot", "drawing", bool(painter), painter or "not installed", "apt-get install graphviz")
+    for name, serves, package in (
+        ("wireshark", "mprun wireshark", "wireshark"),
+        ("gdb", "mprun debug", "gdb"),
+        ("dot", "drawing", "graphviz"),
+    ):
+        found = find_program(name)
+        yield MachineCheck(name, serves, bool(found), found or "not installed", f"apt-get install {package}")
     features = {**capability.kernel_features(), "openvswitch": capability.kernel_switches()}
     yield from _real_checks(features, unshare_command([]) == ["unshare", "--"])
     if features["mptcp"]:

@@ -15,10 +15,9 @@ from pathlib import Path
 from mprun.labs.catalog import open_lab
 from mprun.labs.definition import Lab
 from mprun.labs.grade import digests_of, grade
-from mprun.labs.steps import find_sweep, measured_by, measured_by_sweep, wall_s_of, wall_s_of_run
+from mprun.labs.steps import LabSettings, find_sweep, measured_by, measured_by_sweep
 from mprun.labs.study_figure import JudgedFigure, judge_figure
 from mprun.labs.study_page import ResultDirectory, name_folder, table, write_page
-from mprun.model.permission import NO_COMMANDS
 from mprun.runs.place import choose_place
 
 STUDIES = Path(__file__).parents[1] / "measured" / "studies"
@@ -39,15 +38,14 @@ def insert(page: str, lines: str) -> str:
 def judge_figures(lab: Lab, folder: Path) -> tuple[list[JudgedFigure], dict[str, ResultDirectory], dict[str, float]]:
     """Return the figures with the runs and sweeps of a folder, and their real times, by name."""
     graded = grade(lab, "published", digests_of(lab, "published"), folder)
-    place = choose_place("virtual", "default")
-    found = {sweep.name: find_sweep(sweep, place, folder, NO_COMMANDS, None) for sweep in lab.sweeps}
+    settings = LabSettings(choose_place("virtual", "default"), folder)
+    found = {sweep.name: find_sweep(sweep, settings) for sweep in lab.sweeps}
     sweeps = {name: sweep for name, sweep in found.items() if sweep is not None}
     runs = {name: measured_by(run) for name, run in graded.runs.items()}
     swept = {name: measured_by_sweep(sweep) for name, sweep in sweeps.items()}
     judged = [judge_figure(figure, {**runs, **swept}, {}) for figure in lab.figures]
-    walls_s = {name: wall_s_of_run(run) for name, run in graded.runs.items()}
-    walls_s |= {name: wall_s_of(sweep) for name, sweep in sweeps.items()}
-    return judged, {**graded.runs, **sweeps}, walls_s
+    results: dict[str, ResultDirectory] = {**graded.runs, **sweeps}
+    return judged, results, {name: result.wall_s() for name, result in results.items()}
 
 
 def main(name: str, folder: Path) -> None:

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,7 +165,7 @@ def run(
     from mprun.cli.progress import Bar
     from mprun.errors import Interrupted
     from mprun.labs.catalog import open_here, open_lab
-    from mprun.labs.steps import Scope, run_labs
+    from mprun.labs.steps import LabSettings, Scope, run_labs
     from mprun.runs.place import choose_place
 
     if names and all_:
@@ -183,7 +184,8 @@ def run(
         click.echo(f"engine: {place.name} ({place.reason})", err=True)
     # in real time, runs of the same files differ
     keeps = not anew and (profile == "published" or place.engine.IS_SIMULATED)
-    scope = Scope(profile, figures, keeps)
+    scope = Scope(profile, figures)
+    settings = LabSettings(place, runs.parent, runs.consent, files.seed, keeps)
     began = time.monotonic()
     count = sum(len(scope.steps_of(lab)) for lab in labs)
     over: list[Done] = []
@@ -202,11 +204,9 @@ def run(
         def tell(state: SweepProgress) -> None:
             bar.show("running a sweep", state.done / max(state.total, 1), f"{state.done} of {state.total} runs")
 
-        def say(text: str) -> None:
-            click.echo(text, err=True)
-
+        say = partial(click.echo, err=True)
         try:
-            for result in run_labs(labs, scope, place, runs.parent, report, look, runs.consent, files.seed, tell, say):
+            for result in run_labs(labs, scope, settings, report, look, tell, say):
                 results.append(result)
                 page = _write_page(runs.parent, result)
                 if not as_json:

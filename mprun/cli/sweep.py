@@ -58,7 +58,7 @@ def command(
     cells, kernels = execution.place_cells(made, runs.engine, consent)
     options.note_unconfined()
     if dry_run:
-        begun = None if anew else execution.find_unfinished(runs.parent, cells, kernels)
+        begun = None if anew else execution.find_sweep(runs.parent, cells, kernels, is_finished=False)
         _show_cells(cells, runs.slots({cell.runs_in for cell in cells}), runs.parent, begun)
         return
     inputs = runner.read_inputs(loaded[0].sources)

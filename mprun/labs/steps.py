@@ -84,13 +84,11 @@ class LabRun:
 class Scope:
     """The part of the labs to run.
 
-    - figures: the names of the figures to make; empty for all steps, sweeps and figures.
-    - keeps: True to use runs of the same files, engine and kernel that exist already.
+    figures: the names of the figures to make; empty for all steps, sweeps and figures.
     """
 
     profile: LabProfile
     figures: tuple[str, ...] = ()
-    keeps: bool = False
 
     def figures_of(self, lab: Lab) -> tuple[StudyFigure, ...]:
         """Return the figures to judge. Raises SpecError for a name that the lab does not have."""
@@ -115,15 +113,33 @@ class Scope:
         return not self.figures or any(name in figure.steps for figure in self.figures_of(lab))
 
 
+@dataclass(frozen=True)
+class LabSettings:
+    """The settings for the runs of labs.
+
+    - parent: the folder of the runs.
+    - consent: whether commands of the labs may run.
+    - seed: the seed of every run, instead of the file's.
+    - keeps: True to use runs of the same files, engine and kernel that exist already.
+    """
+
+    place: Place
+    parent: Path
+    consent: Consent = NO_COMMANDS
+    seed: int | None = None
+    keeps: bool = False
+
+    @property
+    def kernel(self) -> str:
+        return self.place.kernel.name if self.place.kernel else DEFAULT_NAME
+
+
 def run_labs(
     labs: Sequence[Lab],
     scope: Scope,
-    place: Place,
-    parent: Path,
+    settings: LabSettings,
     report: Callable[[Done], None],
     look: Callable[[], None],
-    consent: Consent = NO_COMMANDS,
-    seed: int | None = None,
     tell: TellProgress = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Iterator[LabRun]:
@@ -131,8 +147,6 @@ def run_labs(
 
     - report: called for each step that is over. It also gets the errors of a step.
     - look: called from time to time.
-    - consent: whether commands of the labs may run.
-    - seed: the seed of every step, instead of the file's.
     - tell, say: called with the progress and the errors of a sweep.
     """
     steps = [(n, step) for n, lab in enumerate(labs) for step in scope.steps_of(lab)]
@@ -142,7 +156,7 @@ def run_labs(
     def is_over(n: int, lab: Lab) -> bool:
         return len(over[n]) == len(scope.steps_of(lab)) and not scope.sweeps_of(lab)
 
-    with closing(_run_steps(steps, place, parent, look, consent, seed, scope.keeps)) as all_done:
+    with closing(_run_steps(steps, settings, look)) as all_done:
         for n, done in all_done:
             report(done)
             over[n].append(done)
@@ -154,7 +168,7 @@ def run_labs(
         missing: dict[str, str] = {}
         for sweep in scope.sweeps_of(lab):
             try:
-                sweeps[sweep.name] = run_sweep(sweep, place, parent, consent, seed, scope.keeps, tell, say)
+                sweeps[sweep.name] = run_sweep(sweep, settings, tell, say)
             except Interrupted:
                 raise
             except MprunError as error:
@@ -174,7 +188,7 @@ def _judge_lab(
     runs: dict[str, MeasuredRun | Swept] = {name: measured_by(run) for name, run in found.items()}
     runs |= {name: measured_by_sweep(sweep) for name, sweep in sweeps.items()}
     absent = {**missing, **{one.step.name: one.error for one in done if one.directory is None}}
-    walls_s = {one.step.name: one.wall_s for one in done} | {name: wall_s_of(one) for name, one in sweeps.items()}
+    walls_s = {one.step.name: one.wall_s for one in done} | {name: sweep.wall_s() for name, sweep in sweeps.items()}
     judgements = tuple(judge(scope.claims_of(lab), runs, absent))
     figures = tuple(judge_figure(figure, runs, absent) for figure in scope.figures_of(lab))
     return LabRun(lab, done, judgements, figures, {**found, **sweeps}, walls_s, absent)
@@ -195,22 +209,11 @@ def measured_by(run: RunDirectory) -> MeasuredRun:
     return MeasuredRun(summary.metrics, table, allowance)
 
 
-def wall_s_of_run(run: RunDirectory) -> float:
-    """Return the real time of a run, in seconds, without the start of its process."""
-    return run.wall_s()
-
-
 def _run_steps(
-    steps: Sequence[tuple[int, Step]],
-    place: Place,
-    parent: Path,
-    look: Callable[[], None],
-    consent: Consent,
-    seed: int | None,
-    keeps: bool,
+    steps: Sequence[tuple[int, Step]], settings: LabSettings, look: Callable[[], None]
 ) -> Generator[tuple[int, Done], None, None]:
     """Yield each step, with the number of its lab, when it is over."""
-    slots = len(os.sched_getaffinity(0)) if place.engine.IS_SIMULATED else 1
+    slots = len(os.sched_getaffinity(0)) if settings.place.engine.IS_SIMULATED else 1
     left = list(steps)
     running: dict[str, tuple[int, Step, Path]] = {}
     refused: list[tuple[int, Done]] = []
@@ -218,7 +221,7 @@ def _run_steps(
     def begin() -> tuple[str, Job] | None:
         while left:
             n, step = left.pop(0)
-            job = _prepare(step, place, parent, consent, seed, keeps)
+            job = _prepare(step, settings)
             if isinstance(job, Job):
                 running[str(job.directory)] = (n, step, job.directory)
                 return str(job.directory), job
@@ -234,24 +237,22 @@ def _run_steps(
     yield from refused
 
 
-def _prepare(step: Step, place: Place, parent: Path, consent: Consent, seed: int | None, keeps: bool) -> Job | Done:
+def _prepare(step: Step, settings: LabSettings) -> Job | Done:
     """Return the job of a step, or its earlier run, or the reason why it cannot run."""
     try:
-        loaded = step.load(seed)
-        plan, _ = runner.compile_for(loaded.spec, allocate(loaded.spec), place)
+        loaded = step.load(settings.seed)
+        plan, _ = runner.compile_for(loaded.spec, allocate(loaded.spec), settings.place)
         inputs = runner.read_inputs(loaded.sources)
     except MachineError as error:
         return Done(step, "impossible", 0.0, error=f"cannot run here: {error}")
     except MprunError as error:
         return Done(step, "broken", 0.0, error=str(error))
-    earlier = _find_earlier(parent, plan.digest, place) if keeps else None
+    earlier = _find_earlier(settings.parent, plan.digest, settings.place) if settings.keeps else None
     if earlier is not None:
-        summary = earlier.summary()
-        return Done(step, "ran", wall_s_of_run(earlier), earlier.path, summary, is_earlier=True)
-    directory = RunDirectory.reserve(parent, runner.title_of(loaded.spec), plan.digest)
-    kernel = place.kernel.name if place.kernel else "default"
-    runs_in = (place.name, kernel, directory)
-    return Job(loaded.spec, loaded.warnings, *runs_in, "pcaps", consent, inputs, loaded.parameters)
+        return Done(step, "ran", earlier.wall_s(), earlier.path, earlier.summary(), is_earlier=True)
+    directory = RunDirectory.reserve(settings.parent, runner.title_of(loaded.spec), plan.digest)
+    runs_in = (settings.place.name, settings.kernel, directory)
+    return Job(loaded.spec, loaded.warnings, *runs_in, "pcaps", settings.consent, inputs, loaded.parameters)
 
 
 def _end(step: Step, directory: Path, outcome: RunOutcome) -> Done:
@@ -284,58 +285,38 @@ def find_by_digest(parent: Path, digest: str) -> Iterator[RunDirectory]:
                     yield run
 
 
-def run_sweep(
-    sweep: LabSweep,
-    place: Place,
-    parent: Path,
-    consent: Consent,
-    seed: int | None,
-    keeps: bool,
-    tell: execution.TellProgress,
-    say: Callable[[str], None],
-) -> SweepDirectory:
-    """Return the finished sweep in `parent` that was made of the lab's files, or run or resume it. Keep no captures.
+def run_sweep(sweep: LabSweep, settings: LabSettings, tell: TellProgress, say: Callable[[str], None]) -> SweepDirectory:
+    """Return the finished sweep that was made of the lab's files, or run or resume it. Keep no captures.
 
-    - seed: of every run, instead of the file's.
-    - keeps: False to start a new sweep in any case.
-    - tell, say: as in `mprun.sweeps.execution.Execution`.
-
-    Raises MprunError.
+    tell, say: as in `mprun.sweeps.execution.Execution`. Raises MprunError.
     """
-    finished = find_sweep(sweep, place, parent, consent, seed) if keeps else None
+    finished = find_sweep(sweep, settings) if settings.keeps else None
     if finished is not None and not finished.strange():
         return finished
-    loaded = sweep.load(seed)
-    cells, kernels = _place_cells(loaded, place, consent)
+    loaded = sweep.load(settings.seed)
+    cells, kernels = _place_cells(loaded, settings)
     slots = execution.slots_for({cell.runs_in for cell in cells}, None, len(os.sched_getaffinity(0)))
-    found, _ = execution.find_or_create(parent, cells, kernels, runner.read_inputs(loaded[0].sources), not keeps)
+    inputs = runner.read_inputs(loaded[0].sources)
+    found, _ = execution.find_or_create(settings.parent, cells, kernels, inputs, not settings.keeps)
     with found.held(), closing(LocalExecutor(slots)) as executor:
-        execution.Execution(found, cells, "none", consent=consent).run(executor, tell, say)
+        execution.Execution(found, cells, "none", consent=settings.consent).run(executor, tell, say)
     return found
 
 
-def find_sweep(
-    sweep: LabSweep, place: Place, parent: Path, consent: Consent, seed: int | None
-) -> SweepDirectory | None:
-    """Return the newest finished sweep in `parent` that was made of the lab's files; None if there is none."""
-    return execution.find_finished(parent, *_place_cells(sweep.load(seed), place, consent))
+def find_sweep(sweep: LabSweep, settings: LabSettings) -> SweepDirectory | None:
+    """Return the newest finished sweep that was made of the lab's files; None if there is none."""
+    cells, kernels = _place_cells(sweep.load(settings.seed), settings)
+    return execution.find_sweep(settings.parent, cells, kernels, is_finished=True)
 
 
-def _place_cells(
-    loaded: Sequence[Loaded], place: Place, consent: Consent
-) -> tuple[tuple[study.Cell, ...], Mapping[str, Any]]:
-    kernel = place.kernel.name if place.kernel else DEFAULT_NAME
-    return execution.place_cells(study.make_cells(loaded, place.name, kernel), place.name, consent)
+def _place_cells(loaded: Sequence[Loaded], settings: LabSettings) -> tuple[tuple[study.Cell, ...], Mapping[str, Any]]:
+    cells = study.make_cells(loaded, settings.place.name, settings.kernel)
+    return execution.place_cells(cells, settings.place.name, settings.consent)
 
 
 def measured_by_sweep(sweep: SweepDirectory) -> Swept:
     """Return the metrics of the runs of a sweep, by cell."""
     return Swept(sweep.record.cells, list(read_rows(sweep)))
-
-
-def wall_s_of(sweep: SweepDirectory) -> float:
-    """Return the real time in which the sweep was run, in seconds, with all its sessions."""
-    return sum(session.wall_s for session in sweep.sessions())
 
 
 @dataclass(frozen=True)

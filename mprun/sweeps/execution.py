@@ -80,7 +80,7 @@ def find_or_create(
     parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Build], inputs: Mapping[str, str], anew: bool
 ) -> tuple[SweepDirectory, bool]:
     """Return the sweep to resume, or else a new one; and True if it is new. `anew`: create a new one in any case."""
-    found = None if anew else find_unfinished(parent, cells, kernels)
+    found = None if anew else find_sweep(parent, cells, kernels, is_finished=False)
     if found is not None:
         # a sweep that was killed while it was created may not have this link
         found.become_latest()
@@ -108,21 +108,14 @@ def describe(cells: Sequence[Cell], kernels: Mapping[str, Build], digest: str) -
     )
 
 
-def find_unfinished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Build]) -> SweepDirectory | None:
-    """Return the newest unfinished sweep under `parent` with the same digest; None if there is none."""
-    return _find(parent, cells, kernels, finished=False)
-
-
-def find_finished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Build]) -> SweepDirectory | None:
-    """Return the newest finished sweep under `parent` with the same digest; None if there is none."""
-    return _find(parent, cells, kernels, finished=True)
-
-
-def _find(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Build], finished: bool) -> SweepDirectory | None:
+def find_sweep(
+    parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Build], is_finished: bool
+) -> SweepDirectory | None:
+    """Return the newest finished or unfinished sweep under `parent` with the same digest; None if there is none."""
     for sweep in find_by_digest(parent, identify_placed(cells, kernels)):
         # a sweep with a damaged summary cannot be resumed
         with contextlib.suppress(MprunError):
-            if is_finished(sweep) == finished:
+            if (sweep.has_summary and sweep.summary().complete) == is_finished:
                 return sweep
     return None
 
@@ -139,11 +132,6 @@ def identify_placed(cells: Sequence[Cell], kernels: Mapping[str, Build]) -> str:
     """Return the digest of cells and their kernels, which finds their sweep again."""
     slots = [f"{name} {kernel.digest}" for name, kernel in kernels.items()]
     return study.identify(cells, [*slots, *({platform.release()} if any(_on_machine_kernel(c) for c in cells) else ())])
-
-
-def is_finished(sweep: SweepDirectory) -> bool:
-    """Return True if every run of the sweep has been made, and none ended with an error."""
-    return sweep.has_summary and sweep.summary().complete
 
 
 def _on_machine_kernel(cell: Cell) -> bool:

@@ -28,7 +28,7 @@ from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps import study
 from mprun.sweeps.cluster import differences
 from mprun.sweeps.estimate import estimate
-from mprun.sweeps.execution import Execution, find_or_create, find_unfinished, slots_for
+from mprun.sweeps.execution import Execution, find_or_create, find_sweep, slots_for
 from mprun.sweeps.local import LocalExecutor
 from mprun.sweeps.study import Cell
 from mprun.sweeps.sweep_directory import SweepDirectory, find_either, remove, title_of
@@ -288,7 +288,7 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, after: int) -> None:
     first = FakeExecutor(2, by_seed, most=after)
     with pytest.raises(Interrupted):
         conduct(sweep, cells, first)
-    found = find_unfinished(tmp_path / "runs", cells, KERNELS)
+    found = find_sweep(tmp_path / "runs", cells, KERNELS, is_finished=False)
     assert found is not None
     assert (found.path, found.count()) == (sweep.path, after)
     again = sweep_of(tmp_path, cells)
@@ -297,7 +297,7 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, after: int) -> None:
     assert conduct(again, cells, second).complete
     assert len(second.begun) == 6 - after
     assert table_of(again) == table_of(whole)
-    assert find_unfinished(tmp_path / "runs", cells, KERNELS) is None
+    assert find_sweep(tmp_path / "runs", cells, KERNELS, is_finished=False) is None
     assert not list(sweep.path.glob("partial/*"))
 
 

@@ -1,15 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of what all programs of a run use together: processes, memory, and space on the host's disk.
+"""Limits of programs: the CPU time of each, and what all of a run use together (processes, memory, disk).
 
-The experiment kernel ends an entry that exceeds a limit, with all processes that the entry has started, and reports
-which limit it was (`kernel/src/mprun_limit.c`). It identifies an entry by the pid of its first process. Other kernels
-report nothing.
+The experiment kernel counts the CPU time that a program uses while simulated time stands still against RLIMIT_RTTIME
+(getrlimit(2)). At the limit it ends the program with SIGXCPU (`kernel/src/mprun_time.c`). A program without a system
+call lets no simulated time pass, so nothing else would end it.
+
+The kernel also ends an entry that exceeds a limit of all programs, with all processes that the entry has started, and
+reports which limit it was (`kernel/src/mprun_limit.c`). It identifies an entry by the pid of its first process. Other
+kernels report nothing.
 """
 
 from __future__ import annotations
 
+import ctypes
+import signal
 from contextlib import suppress
 
+from mprun.agent.namespace import call
+
+RLIMIT_RTTIME = 15
+_UNLIMITED = (1 << 64) - 1
+# A shell reports a signal as 128 plus its number.
+ENDED_BY_LIMIT = (-signal.SIGXCPU, 128 + signal.SIGXCPU)
 ENDED = "/proc/mprun_limits"
 
 _REASONS = {
@@ -20,6 +32,28 @@ _REASONS = {
     "less, by 'snaplen' or 'size'",
     "files": "made more than what was left of the {most} files that a run may have in its directory",
 }
+
+_limits = ctypes.c_uint64 * 2
+_allowed_s: list[int] = []
+
+
+def allow_cpu(seconds: int) -> None:
+    """Set the limit for programs that are started from now on, in seconds of CPU time."""
+    if _allowed_s == [seconds]:
+        return
+    call("prlimit", 0, RLIMIT_RTTIME, _limits(seconds * 1_000_000, _UNLIMITED), None)
+    _allowed_s[:] = [seconds]
+
+
+def explain_cpu(status: int | None, seconds: int) -> str | None:
+    """Return the reason why a program with this status ended, if the limit of `seconds` ended it; else None."""
+    if status not in ENDED_BY_LIMIT:
+        return None
+    return (
+        f"used {seconds} s of CPU time while simulated time stood still: either it spins (waits in a loop without a "
+        "system call, which never ends in simulated time), or it computes for long: then raise its limit, as in "
+        f"'compute: {12 * seconds}s'"
+    )
 
 
 def read() -> dict[int, str]:

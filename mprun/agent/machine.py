@@ -15,14 +15,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mprun.agent import kernel_log, namespace
-from mprun.agent.cpu import CpuSampler
 from mprun.agent.machine_load import MachineWatch
 from mprun.agent.mininet_network import PlannedNetwork
 from mprun.agent.network_commands import Builder, BuildError
 from mprun.agent.observer import Observer
 from mprun.agent.process import RunningProcess
 from mprun.agent.record import KERNEL_LOG, TRACE, Recorder
-from mprun.agent.sampler import Sampler, holds_packets, interface_sampler, queue_sampler
+from mprun.agent.sampler import CpuSampler, Sampler, holds_packets, interface_sampler, queue_sampler
 from mprun.agent.schedule import PROGRESS
 
 if TYPE_CHECKING:

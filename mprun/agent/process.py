@@ -13,7 +13,7 @@ from functools import partial
 from subprocess import DEVNULL, Popen, SubprocessError
 from typing import Any
 
-from mprun.agent import computing, limit, run_file
+from mprun.agent import limit, run_file
 from mprun.agent.mininet_network import NamespaceNode
 from mprun.agent.namespace import inside
 
@@ -108,7 +108,7 @@ class RunningProcess:
             raise ProcessError(f"{self.name}: port {plan['ready']['value']} of {plan['node']} is taken already")
         with ExitStack() as opened:
             out, err = (self._open(path, opened) for path in (self.output_path, self.log_path))
-            computing.allow(plan["compute_s"])
+            limit.allow_cpu(plan["compute_s"])
             try:
                 with around or nullcontext(), inside(node.namespace, node.home):
                     self._process = Popen(
@@ -243,7 +243,7 @@ class RunningProcess:
             return f"printed more than {log.most_bytes / 1e9:.1f} GB, and was ended"
         if self.status == -signal.SIGKILL and (reason := limit.read().get(self.pid)):
             return reason
-        return computing.explain(self.status, self.plan["compute_s"])
+        return limit.explain_cpu(self.status, self.plan["compute_s"])
 
     def tail(self, lines: int = 5) -> str:
         """Return the reason for its end, or else the last lines of its output, to append to a message."""

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sample interfaces and queues in the kernel's own format, with one dump for each namespace (rtnetlink(7))."""
+"""Sample interfaces and queues in the kernel's own format (rtnetlink(7)), and CPU time in real time (proc(5))."""
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from mprun.agent.message import find_attribute
-from mprun.agent.record import INTERFACES, QUEUES, Recorder
+from mprun.agent.record import CPU, INTERFACES, QUEUES, Recorder
 from mprun.agent.rtnetlink import Netlink
 
 # linux/rtnetlink.h, linux/if_link.h: struct if_stats_msg and struct tcmsg.
@@ -73,3 +74,35 @@ def holds_packets(wires: SampledNode) -> bool:
         if _QLEN.unpack_from(message, start)[0]:
             return True
     return False
+
+
+class CpuSampler:
+    """Record the lines of the CPUs in /proc/stat, and /proc/PID/stat of every process.
+
+    The run has its own process namespace, so its /proc shows only the run's processes. A session identifies a program:
+    the agent starts each program in a new session, and the program's children stay in it. A process that has ended is
+    listed with its total CPU time until it is waited for.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._source = recorder.add_source({"tick_per_s": os.sysconf("SC_CLK_TCK")})
+
+    def add(self, pid: int, name: str, node: str) -> None:
+        """Record that a program was started in a session of its own. pid: of the program, and so of its session."""
+        self._recorder.add_source({"session": pid, "process": name, "node": node})
+
+    def sample(self, at_ns: int) -> None:
+        """Record the CPU time of all CPUs and of all processes of the run, under the time `at_ns` (CLOCK_MONOTONIC)."""
+        parts = []
+        with open("/proc/stat", "rb") as file:
+            parts += [line for line in file if line.startswith(b"cpu")]
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                try:
+                    with open(f"/proc/{name}/stat", "rb") as file:
+                        parts.append(file.read())
+                except (FileNotFoundError, ProcessLookupError):
+                    # the process has ended meanwhile
+                    continue
+        self._recorder.write(CPU, self._source, at_ns, parts)

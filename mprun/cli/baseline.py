@@ -129,7 +129,7 @@ def _measure(
 
 def _show(name: str, differences: Sequence[BaselineDifference]) -> None:
     """Print whether a baseline holds, and its differences as a table."""
-    from mprun.cli.terminal_table import show_table
+    from mprun.cli.output import show_table
 
     because = explain(differences)
     values = [one for one in differences if one.kind == "value"]

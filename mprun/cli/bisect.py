@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mprun.cli import options
-from mprun.cli.output import emit
-from mprun.cli.terminal_table import show_table
+from mprun.cli.output import emit, show_table
 from mprun.errors import MprunError
 from mprun.model.metric import SYMBOLS
 from mprun.model.units import find_prefix

@@ -13,8 +13,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
-from mprun.cli.output import emit
-from mprun.cli.terminal_table import show_table
+from mprun.cli.output import emit, show_table
 from mprun.errors import SpecError
 from mprun.safety.text import printable
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mprun.cli import options
-from mprun.cli.output import emit
+from mprun.cli.output import emit, show_table
 from mprun.cli.progress import Bar, say_time
-from mprun.cli.terminal_table import show_table
 from mprun.errors import SpecError
 from mprun.model.units import format_measured
 from mprun.questions.faulted_run import FaultedRun, Group, by_kind, find_outliers, group

@@ -368,7 +368,7 @@ def _show_left(lab: Lab, grade: Grade) -> None:
 
 def _show_lab(result: LabRun) -> None:
     """Print the outcome of each step with the lab's metrics and the name of the run, complaints, and the claims."""
-    from mprun.cli.terminal_table import show_table
+    from mprun.cli.output import show_table
 
     lab = result.lab
     click.echo(f"\n{click.style(f'{lab.name}: {lab.title}', bold=True)}")

@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results in the same form for all commands: marks, JSON of `--json`, CSV of `--csv`, and what was built."""
+"""Results in the same form for all commands: marks, tables, JSON of `--json`, CSV of `--csv`, what was built."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from mprun.cli import options
 from mprun.safety.cell import write_rows
 
 if TYPE_CHECKING:
     from mprun.kernel.store import Kernel
     from mprun.workloads.built.program_store import BuiltProgram
+
+# Spaces between columns.
+GAP = 2
+# The least width of a column whose texts are cut.
+LEAST = 12
 
 
 def mark(is_held: bool | None) -> str:
@@ -48,3 +54,66 @@ def tell_built(built: Kernel | BuiltProgram, is_new: bool, as_json: bool) -> Non
         click.echo(f"built {built.version} in {built.build_seconds:.0f} s: {built.path}")
     else:
         click.echo(f"{built.version} is built already: {built.path}")
+
+
+def show_table(rows: Sequence[Sequence[str]], names: int, repeated: int | None = None) -> None:
+    """Print a table, with an empty line between its parts. The first row is the head.
+
+    In a terminal too narrow for one column beside the repeated ones, the longest text of these loses its middle.
+
+    - names: the number of columns with texts, which come first; the others have numbers.
+    - repeated: the number of columns with which each part begins. Default: those with texts.
+    """
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    first, others = columns[: repeated or names], columns[repeated or names :]
+    if sys.stdout.isatty():
+        _narrow(first, _room_beside(first) - GAP - max(map(_width, others), default=0))
+    for number, part in enumerate(_fit(others, _room_beside(first))):
+        if number:
+            click.echo()
+        _show_columns([*first, *part], names)
+
+
+def _room_beside(columns: Sequence[Sequence[str]]) -> int:
+    return options.terminal_width() - sum(GAP + _width(column) for column in columns)
+
+
+def _narrow(columns: Sequence[list[str]], room: int) -> None:
+    """Cut the widest column if there is no room left, so that all fit, where that leaves it `LEAST` characters."""
+    widest = max(columns, key=_width)
+    most = max(_width(widest) + room, LEAST)
+    widest[:] = [cut_middle(text, most) for text in widest]
+
+
+def cut_middle(text: str, most: int) -> str:
+    """Return a text of at most `most` characters, with `…` in place of its middle."""
+    if len(text) <= most:
+        return text
+    tail = most // 2
+    return f"{text[: most - tail - 1]}…{text[len(text) - tail :]}"
+
+
+def _width(column: Iterable[str]) -> int:
+    return max(map(len, column))
+
+
+def _fit(columns: Iterable[list[str]], room: int) -> Iterator[list[list[str]]]:
+    """Yield the columns of each part of the table, so that each part fits. Without a terminal there is one part."""
+    part: list[list[str]] = []
+    for column in columns:
+        if part and sys.stdout.isatty() and sum(GAP + _width(one) for one in (*part, column)) > room:
+            yield part
+            part = []
+        part.append(column)
+    yield part
+
+
+def _show_columns(columns: Sequence[Sequence[str]], names: int) -> None:
+    """Print a part. names: the number of text columns; the others are numbers."""
+    widths = [_width(column) for column in columns]
+    for row in zip(*columns, strict=True):
+        texts = [
+            text.rjust(width) if n >= names else text.ljust(width)
+            for n, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        click.echo(" " * GAP + (" " * GAP).join(texts).rstrip())

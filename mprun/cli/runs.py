@@ -192,7 +192,7 @@ def _show(listing: Listing, parent: Path) -> None:
         for row in listing.rows:
             click.echo(f"{row.entry.status:10} {row.entry.engine:8} {row.entry.name}")
     else:
-        from mprun.cli.terminal_table import show_table
+        from mprun.cli.output import show_table
 
         rows = [["status", "engine", "name", *map(plain, listing.columns)]]
         for row in listing.rows:

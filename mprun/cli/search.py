@@ -108,7 +108,7 @@ def _show(
     kernel: str,
     took_s: float,
 ) -> None:
-    from mprun.cli.terminal_table import show_table
+    from mprun.cli.output import show_table
     from mprun.questions.search import spell_edges
 
     runs = sum(1 for _ in sweep.runs())

@@ -14,11 +14,11 @@ import click
 from mprun.cli.output import emit, mark
 from mprun.cli.progress import Bar
 from mprun.errors import MachineError, SpecError
-from mprun.kernel.selftests import packetdrill, tc
+from mprun.kernel.selftests import packetdrill
 from mprun.kernel.selftests.judgement import JudgedScript, find_changes, judge
 from mprun.kernel.selftests.known import Known, read_known
 from mprun.kernel.selftests.script_run import DEFAULT_SCRIPTS, check_scheduler, run_scripts
-from mprun.kernel.selftests.test_source import Script, list_scripts, prepare
+from mprun.kernel.selftests.test_source import Script, list_scripts, list_tc_scripts, prepare
 from mprun.kernel.store import Kernel
 from mprun.machine import invoking_user
 from mprun.model.frozen import dataclass
@@ -150,7 +150,7 @@ def _to_json(tested: TestedKernel, order: TestsToRun) -> dict[str, Any]:
 
 def _list(selftests: Path, drill: Path | None) -> tuple[list[Script], dict[str, str]]:
     """Return the kernel's own tests that can run, and the reason of each suite that cannot."""
-    scripts = list_scripts(selftests) + tc.list_own(selftests)
+    scripts = list_scripts(selftests) + list_tc_scripts(selftests)
     if drill is None:
         return scripts, {packetdrill.NAME: packetdrill.NO_PROGRAM}
     drills = packetdrill.list_own(selftests, drill)

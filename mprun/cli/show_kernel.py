@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mprun.cli import options
-from mprun.cli.output import emit
-from mprun.cli.terminal_table import show_table
+from mprun.cli.output import emit, show_table
 from mprun.errors import SpecError
 from mprun.model.problem import name_nearest
 from mprun.model.trace_event_name import event_of

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import click
 
 from mprun.cli import options
-from mprun.cli.output import mark
+from mprun.cli.output import mark, show_table
 from mprun.cli.show_run import COLOURS, MARKS
-from mprun.cli.terminal_table import show_table
 from mprun.metrics.cells import INCOMPLETE
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.scalar import spell_scalar, spell_values

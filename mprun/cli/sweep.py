@@ -86,7 +86,7 @@ def command(
 
 
 def _show_cells(cells: Sequence[Cell], slots: int, parent: Path, begun: SweepDirectory | None) -> None:
-    from mprun.cli.terminal_table import show_table
+    from mprun.cli.output import show_table
     from mprun.model.scalar import spell_scalar
     from mprun.sweeps.estimate import estimate
 

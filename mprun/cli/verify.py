@@ -186,7 +186,7 @@ def _show(done: ReproducedRun, is_bundle: bool, is_kept: bool) -> None:
 
 def _show_metrics(before: str, compared: Sequence[ComparedMetric]) -> None:
     """Print the metrics that the experiment shows or expects: before, here, and the difference."""
-    from mprun.cli.terminal_table import show_table
+    from mprun.cli.output import show_table
 
     if not compared:
         return

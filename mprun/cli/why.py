@@ -104,7 +104,7 @@ def _write(explained: Explained, sweep: SweepDirectory, failure: str, end_ns: in
 
 
 def _show(explained: Explained, run: RunDirectory, sweep: SweepDirectory, end_ns: int, took_s: float) -> None:
-    from mprun.cli.terminal_table import show_table
+    from mprun.cli.output import show_table
 
     runs = sum(one.count for one in explained.moments)
     click.echo(f"{runs} runs, {took_s:.0f} s")

@@ -17,6 +17,7 @@ from mprun.model.metric import Metric
 from mprun.model.units import format_measured
 from mprun.reports.effect import (
     choose_changed,
+    draw_effects,
     effect_of,
     is_dull,
     is_news,
@@ -28,7 +29,6 @@ from mprun.reports.effect import (
     say_held,
     say_interval,
 )
-from mprun.reports.effect_figure import draw_effects
 from mprun.reports.gallery import Gallery, PageProgress
 from mprun.reports.overlay import OverlaidRun, overlay
 from mprun.reports.page import ComparisonPage, EffectRow, ExpectationRow, SideRow, SideValue, Tile, render

@@ -24,8 +24,7 @@ from mprun.metrics.comparison import ComparedMetric
 from mprun.model.metric import Metric
 from mprun.reports.chart import COLUMN, WIDE, paint
 from mprun.reports.distinct_names import name_sides
-from mprun.reports.effect import judge
-from mprun.reports.effect_figure import draw_effects
+from mprun.reports.effect import draw_effects, judge
 from mprun.reports.figure import Mark, Series, to_csv
 from mprun.reports.overlay import OverlaidRun, average_steps, overlay, sum_steps
 from mprun.reports.run_data import RunData

@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 import pytest
 
 from mprun.errors import MachineError, SpecError
-from mprun.kernel.selftests import packetdrill, tap, tc
+from mprun.kernel.selftests import packetdrill, tap
 from mprun.kernel.selftests.judgement import JudgedScript, SubtestChange, find_changes, judge
 from mprun.kernel.selftests.known import Known, find_known, read_known
 from mprun.kernel.selftests.script_run import DEFAULT_SCRIPTS, ScriptResult
-from mprun.kernel.selftests.test_source import Script, list_scripts
+from mprun.kernel.selftests.test_source import Script, list_scripts, list_tc_scripts
 from mprun.model import engine_paths
 from mprun.reports.test_results import checks_of_scripts, to_junit, to_tap
 
@@ -223,7 +223,7 @@ def test_files_of_tests_of_traffic_control_are_scripts(tmp_path: Path) -> None:
         path = tmp_path / "tc-testing" / "tc-tests" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    found = tc.list_own(tmp_path)
+    found = list_tc_scripts(tmp_path)
     assert [script.label for script in found] == ["tc-testing/filters/u32", "tc-testing/qdiscs/netem"]
     assert found[1].command[-2:] == ("-f", "tc-tests/qdiscs/netem.json")
     report = tap.parse("1..2\nok 1 cb28 - Create NETEM\nok 2 a089 - Limit # skipped - no feature\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from mprun.cli.terminal_table import cut_middle
+from mprun.cli.output import cut_middle
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ GUEST = Path(__file__).parent / "guest"
 SELFTESTS = Path("tools/testing/selftests")
 SCRIPTS = SELFTESTS / "net" / "mptcp"
 LIBRARY = "mptcp_lib.sh"
+TC_TESTS = "tc-testing"
 BUILD_TOOLS = {"make": "make", "gcc": "gcc", "xz": "xz-utils"}
 # The programs that the scripts call, apart from those that every Debian system has.
 TOOLS = {
@@ -60,7 +61,7 @@ _PARTS = (
     f"{SELFTESTS}/net/lib",
     f"{SCRIPTS}",
     f"{SELFTESTS}/net/packetdrill",
-    f"{SELFTESTS}/tc-testing",
+    f"{SELFTESTS}/{TC_TESTS}",
 )
 
 
@@ -123,6 +124,22 @@ def list_scripts(selftests: Path) -> list[Script]:
         groups = [(match[2], [f"-{match[1]}"]) for match in _GROUP.finditer(path.read_text())]
         for group, options in groups or [("", [])]:
             found.append(Script(path.stem, group, directory, (f"./{path.name}", *options), shown))
+    return found
+
+
+def list_tc_scripts(selftests: Path) -> list[Script]:
+    """Return the tests of traffic control in a prepared folder, a script for each file, as `tc-testing/qdiscs/netem`.
+
+    Each test sets up a queueing discipline, a filter or an action with tc(8), and compares what tc then prints.
+    """
+    folder = selftests / TC_TESTS / "tc-tests"
+    shown = shown_tests(selftests)
+    directory = f"{engine_paths.ROOT}/selftests/{TC_TESTS}"
+    found = []
+    for path in sorted(folder.rglob("*.json")):
+        name = path.relative_to(folder)
+        command = ("/usr/bin/python3", "./tdc.py", "--outfile", "/tmp/results", "-f", f"tc-tests/{name}")
+        found.append(Script(TC_TESTS, str(name.with_suffix("")), directory, command, shown))
     return found
 
 

@@ -99,9 +99,9 @@ def show(name: str | None, profile: LabProfile) -> None:
         click.echo(options.wrap(" ".join((claim.why, claim.tolerance)).strip(), "    "))
     click.echo("\nquestions:")
     for question in lab.questions:
-        click.echo(options.wrap(question.ask, "  - ", "    "))
+        click.echo(options.wrap(question.ask.strip(), "  - ", "    "))
         if question.hint:
-            click.echo(options.wrap(f"hint: {question.hint}", "    "))
+            click.echo(options.wrap(f"hint: {question.hint.strip()}", "    "))
 
 
 @command.command()

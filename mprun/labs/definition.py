@@ -12,7 +12,15 @@ from pathlib import Path
 
 from mprun.inputs.document import Document
 from mprun.inputs.keys.file_model import check
-from mprun.inputs.keys.lab_definition import PROFILES, KernelEntry, LabFile, LabProfile, StepEntry, SweepEntry
+from mprun.inputs.keys.lab_definition import (
+    PROFILES,
+    KernelEntry,
+    LabFile,
+    LabProfile,
+    QuestionEntry,
+    StepEntry,
+    SweepEntry,
+)
 from mprun.inputs.loading import Loaded, load, load_cells
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import SUFFIXES, is_outside, read
@@ -73,14 +81,6 @@ class LabSweep(_Files):
 
 
 @dataclass(frozen=True)
-class Question:
-    """A question for a student, with a hint where to look."""
-
-    ask: str
-    hint: str
-
-
-@dataclass(frozen=True)
 class Lab:
     """A lab in its folder.
 
@@ -95,7 +95,7 @@ class Lab:
     steps: tuple[Step, ...]
     show: tuple[str, ...]
     claims: tuple[Claim, ...]
-    questions: tuple[Question, ...]
+    questions: tuple[QuestionEntry, ...]
     defaults: Mapping[str, str]
     sweeps: tuple[LabSweep, ...] = ()
     figures: tuple[StudyFigure, ...] = ()
@@ -157,7 +157,7 @@ def _lab(folder: Path, file: LabFile, defaults: Mapping[str, str], given: Mappin
         tuple(_step(folder, entry, given, file.kernel) for entry in file.steps),
         tuple(file.show),
         tuple(Claim(entry.says, entry.holds, entry.why.strip(), entry.tolerance.strip()) for entry in file.claims),
-        tuple(Question(entry.ask.strip(), entry.hint.strip()) for entry in file.questions),
+        tuple(file.questions),
         defaults,
         tuple(_sweep(folder, entry, given) for entry in file.sweeps),
         kernel=file.kernel,

@@ -16,15 +16,14 @@ from textwrap import fill
 from mprun.captures.dissection import dissect
 from mprun.errors import MprunError
 from mprun.labs.definition import Lab
+from mprun.labs.published_figure import draw_binned, draw_classes, draw_pairs
 from mprun.labs.study_figure import Finding, JudgedFigure, StudyFigure, spell
 from mprun.machine import invoking_user
-from mprun.model.metric import SYMBOLS
 from mprun.model.units import NS_PER_S
 from mprun.reports.chart import write_svg
 from mprun.reports.comparison_page import read_subjects
 from mprun.reports.figure import Chart, to_csv
 from mprun.reports.overlay import average_steps, overlay
-from mprun.reports.published_figure import Binning, PublishedPair, draw_binned, draw_classes, draw_pairs
 from mprun.reports.run_charts import charts_of
 from mprun.reports.sweep_page import charts_of as charts_of_sweep
 from mprun.runs.run_directory import PAGE_PREFIX, RunDirectory
@@ -80,16 +79,8 @@ def write_page(
 def draw(judged: JudgedFigure, results: Mapping[str, ResultDirectory]) -> list[Chart]:
     """Return the pictures of a figure: its values, the figure of a run's report, and the curves of several runs."""
     figure = judged.figure
-    charts = []
-    values = [value for one in judged.values for value in (one.published, one.here) if value]
-    pairs = [
-        PublishedPair(one.label, *(value.amount if value else None for value in (one.published, one.here)))
-        for one in judged.values
-    ]
-    if values:
-        symbol = SYMBOLS[values[0].unit]
-        chart = draw_pairs(figure.name, _title(judged), figure.entry.quantity, symbol, pairs)
-        charts += [chart] if chart else []
+    pairs = draw_pairs(figure.name, _title(judged), figure.entry.quantity, judged.values)
+    charts = [pairs] if pairs else []
     if figure.picture and figure.picture[0] in results:
         step, picture = figure.picture
         charts += [replace(chart, name=f"{figure.name}-run") for chart in _charts(results[step], picture)]
@@ -127,8 +118,7 @@ def _draw_binned(judged: JudgedFigure, results: Mapping[str, ResultDirectory]) -
             known = ", ".join(columns)
             raise MprunError(f"{run.path}: has no table '{binned.table}' with the columns {known}")
         runs[name] = table.select(columns).collect().to_dict(as_series=False)
-    binning = Binning(binned.table, binned.over, binned.of, binned.bins)
-    return draw_binned(f"{judged.figure.name}-bins", _title(judged), binning, runs)
+    return draw_binned(f"{judged.figure.name}-bins", _title(judged), binned, runs)
 
 
 def _draw_together(figure: StudyFigure, results: Mapping[str, ResultDirectory]) -> list[Chart]:

@@ -93,30 +93,45 @@ class LeftFile:
 
 
 @dataclass(frozen=True)
-class Page:
-    """A report.
+class IllustratedPage:
+    """A page with figures."""
 
-    - status: passed, failed, error or incomplete.
-    - problems: (kind, text), the most serious first.
-    - facts: the provenance.
-    - repeat: commands.
-    - inputs: texts by file name.
-    - files: the files that the run left, and the number of those that are not listed.
-    """
-
-    TEMPLATE: ClassVar[str] = "report.html"
     title: str
     description: str
+    pictures: Sequence[Picture]
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True)
+class ResultPage(IllustratedPage):
+    """A page with results that are judged.
+
+    - status: passed, failed, error or incomplete; empty if nothing is judged.
+    - tiles: the main metrics, or the main differences.
+    - problems: (kind, text), the most serious first.
+    - repeat: commands.
+    """
+
     status: str
     verdict: str
     verdicts: Sequence[ExpectationRow]
     tiles: Sequence[Tile]
     problems: Sequence[tuple[str, str]]
-    pictures: Sequence[Picture]
-    notes: Sequence[str]
+    repeat: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Page(ResultPage):
+    """A report.
+
+    - facts: the provenance.
+    - inputs: texts by file name.
+    - files: the files that the run left, and the number of those that are not listed.
+    """
+
+    TEMPLATE: ClassVar[str] = "report.html"
     grids: Sequence[Grid]
     facts: Sequence[tuple[str, str]]
-    repeat: Sequence[tuple[str, str]]
     inputs: Mapping[str, str]
     files: Sequence[LeftFile] = ()
     unlisted: int = 0
@@ -202,33 +217,21 @@ class SideRow:
 
 
 @dataclass(frozen=True)
-class ComparisonPage:
+class ComparisonPage(ResultPage):
     """A comparison of two or more sides.
 
-    - status: failed or incomplete; empty if nothing is judged.
-    - tiles: the main differences.
     - differing, alike, alone: metrics that clearly differ, that do not, and that not all sides have.
     - remarks: texts below the table.
     - inputs: (title, lines) of what differs in inputs and versions.
     """
 
     TEMPLATE: ClassVar[str] = "comparison.html"
-    title: str
-    description: str
-    status: str
-    verdict: str
-    tiles: Sequence[Tile]
-    problems: Sequence[tuple[str, str]]
-    pictures: Sequence[Picture]
-    notes: Sequence[str]
     sides: Sequence[SideRow]
     differing: Sequence[EffectRow]
     alike: Sequence[EffectRow]
     alone: Sequence[EffectRow]
     remarks: Sequence[str]
-    verdicts: Sequence[ExpectationRow]
     inputs: Sequence[tuple[str, Sequence[str]]]
-    repeat: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -243,14 +246,10 @@ class HistoryRow:
 
 
 @dataclass(frozen=True)
-class HistoryPage:
+class HistoryPage(IllustratedPage):
     """The values of baselines over commits. rows: the changes, newest first."""
 
     TEMPLATE: ClassVar[str] = "history.html"
-    title: str
-    description: str
-    pictures: Sequence[Picture]
-    notes: Sequence[str]
     rows: Sequence[HistoryRow]
 
 

@@ -14,19 +14,21 @@ import pytest
 
 from docs.generate.studies import BEGIN, END, PAGES, STUDIES, insert
 from mprun.errors import SpecError
+from mprun.inputs.keys.lab_definition import BinnedEntry
 from mprun.labs.definition import Lab, read_lab
+from mprun.labs.published_figure import draw_binned, draw_classes, draw_pairs
 from mprun.labs.published_values import COLUMNS, FILE, find_rows, read_published
-from mprun.labs.study_figure import JudgedFigure, judge_figure, say_sides
+from mprun.labs.study_figure import Drawn, JudgedFigure, judge_figure, say_sides
 from mprun.labs.study_page import draw, name_folder, table, write_page
 from mprun.metrics.cells import CellRun
 from mprun.metrics.claim_check import MeasuredRun, Swept
 from mprun.metrics.readings import SummaryMetrics
 from mprun.model.run_summary import MetricValue, Summary
 from mprun.reports.figure import to_csv
-from mprun.reports.published_figure import Binning, PublishedPair, draw_binned, draw_classes, draw_pairs
 from mprun.runs.index.listed import scan
 from mprun.safety.folder import Folder
 from mprun.statements.evaluation import Comparison
+from mprun.statements.expression import Value
 from tests.labs import FOLDERS, ROOT
 from tests.summaries import PASSED, make_cell
 
@@ -207,13 +209,9 @@ def test_values_have_units_and_ranges_have_none(tmp_path: Path) -> None:
 
 
 def test_a_picture_has_both_values() -> None:
-    chart = draw_pairs(
-        "rates",
-        "Rates",
-        "goodput",
-        "bit/s",
-        [PublishedPair("plain TCP over one path", 1e6, 2e6), PublishedPair("b", None, 3e6)],
-    )
+    one, two, three = (Value((amount,), "rate") for amount in (1e6, 2e6, 3e6))
+    pairs = [Drawn("plain TCP over one path", one, two), Drawn("b", None, three)]
+    chart = draw_pairs("rates", "Rates", "goodput", pairs)
     assert chart is not None
     assert [series.label for series in chart.panels[0].series] == ["published", "here"]
     assert math.isnan(chart.panels[0].series[0].y[1])
@@ -224,19 +222,19 @@ def test_a_picture_has_both_values() -> None:
         ["here", "plain TCP over one path", "2000000"],
         ["here", "b", "3000000"],
     ]
-    only = draw_pairs("rates", "Rates", "goodput", "bit/s", [PublishedPair("a", None, 2e6)])
+    only = draw_pairs("rates", "Rates", "goodput", [Drawn("a", None, two)])
     assert only is not None
     assert [series.label for series in only.panels[0].series] == ["here"]
-    assert draw_pairs("rates", "Rates", "goodput", "bit/s", [PublishedPair("a", None, None)]) is None
+    assert draw_pairs("rates", "Rates", "goodput", [Drawn("a", None, None)]) is None
 
 
 def test_means_in_bins_have_intervals() -> None:
-    binning = Binning("flows", "size_bytes", "completion_ns", 2)
+    binned = BinnedEntry(table="flows", over="size_bytes", of="completion_ns", bins=2, runs={"TCP": "xp_tcp"})
     runs: dict[str, dict[str, Sequence[float | None]]] = {
         "TCP": {"size_bytes": [0, 10, 90, 100, 50], "completion_ns": [1e9, 3e9, 5e9, 7e9, None]},
         "MPTCP": {"size_bytes": [20, 30, 80], "completion_ns": [2e9, 2e9, 9e9]},
     }
-    chart = draw_binned("sizes", "Times", binning, runs)
+    chart = draw_binned("sizes", "Times", binned, runs)
     assert chart is not None
     assert (chart.x.unit, chart.y.unit) == ("byte", "s")
     tcp, mptcp = chart.panels[0].series
@@ -246,7 +244,7 @@ def test_means_in_bins_have_intervals() -> None:
     assert [round(value, 2) for value in (tcp.low[0], tcp.high[0])] == [-61.66, 65.66]
     # a bin with one flow has no interval
     assert (mptcp.x, mptcp.y, mptcp.low) == ([25.0], [2.0], [2.0])
-    assert draw_binned("sizes", "Times", binning, {"TCP": {"size_bytes": [], "completion_ns": []}}) is None
+    assert draw_binned("sizes", "Times", binned, {"TCP": {"size_bytes": [], "completion_ns": []}}) is None
 
 
 def test_a_flow_of_each_class_has_its_packets() -> None:

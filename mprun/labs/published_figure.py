@@ -16,8 +16,9 @@ from textwrap import fill
 
 import polars as pl
 
+from mprun.inputs.keys.lab_definition import BinnedEntry
+from mprun.labs.study_figure import Drawn
 from mprun.metrics.statistics import t_interval
-from mprun.model.frozen import dataclass
 from mprun.model.metric import SYMBOLS
 from mprun.reports.figure import Chart, ChartAxis, Panel, Series
 from mprun.reports.palette import FLOW_TONES
@@ -30,32 +31,22 @@ CONFIDENCE = 0.99
 BinnedColumns = Mapping[str, Sequence[float | None]]
 
 
-@dataclass(frozen=True)
-class Binning:
-    """The columns of a table: `of` in bins of `over`. bins: the number of bins of equal width."""
-
-    table: str
-    over: str
-    of: str
-    bins: int
-
-
-def draw_binned(name: str, title: str, binning: Binning, runs: Mapping[str, BinnedColumns]) -> Chart | None:
+def draw_binned(name: str, title: str, binned: BinnedEntry, runs: Mapping[str, BinnedColumns]) -> Chart | None:
     """Return a line for each run with the mean of each bin and its interval of 99 %; None without rows.
 
     runs: the columns `over` and `of` of each run, by its name. All runs have the same bins. Rows without a value do
     not count, and a bin needs two rows.
     """
-    pairs = {run: _pairs(binning, columns) for run, columns in runs.items()}
+    pairs = {run: _pairs(binned, columns) for run, columns in runs.items()}
     positions = [x for rows in pairs.values() for x, _ in rows]
     if not positions:
         return None
-    low, width = min(positions), (max(positions) - min(positions)) / binning.bins or 1.0
+    low, width = min(positions), (max(positions) - min(positions)) / binned.bins or 1.0
     series = []
     for n, (run, rows) in enumerate(pairs.items()):
-        bins: list[list[float]] = [[] for _ in range(binning.bins)]
+        bins: list[list[float]] = [[] for _ in range(binned.bins)]
         for x, y in rows:
-            bins[min(int((x - low) / width), binning.bins - 1)].append(y)
+            bins[min(int((x - low) / width), binned.bins - 1)].append(y)
         kept = [(low + (position + 0.5) * width, values) for position, values in enumerate(bins) if len(values) > 1]
         ends = [t_interval(values, CONFIDENCE) for _, values in kept]
         series.append(
@@ -69,15 +60,15 @@ def draw_binned(name: str, title: str, binning: Binning, runs: Mapping[str, Binn
                 dash=n,
             )
         )
-    caption = f"Means of {binning.bins} bins of equal width, with t intervals of {CONFIDENCE:.0%} of single rows."
-    axes = [ChartAxis(_say(column), SYMBOLS[column_unit(column)[0]]) for column in (binning.over, binning.of)]
+    caption = f"Means of {binned.bins} bins of equal width, with t intervals of {CONFIDENCE:.0%} of single rows."
+    axes = [ChartAxis(_say(column), SYMBOLS[column_unit(column)[0]]) for column in (binned.over, binned.of)]
     return Chart(name, title, caption, "line", axes[0], axes[1], (Panel("", tuple(series)),))
 
 
-def _pairs(binning: Binning, columns: BinnedColumns) -> list[tuple[float, float]]:
+def _pairs(binned: BinnedEntry, columns: BinnedColumns) -> list[tuple[float, float]]:
     """Return the rows with both values, in base units."""
-    factors = [column_unit(column)[1] for column in (binning.over, binning.of)]
-    rows = zip(columns[binning.over], columns[binning.of], strict=True)
+    factors = [column_unit(column)[1] for column in (binned.over, binned.of)]
+    rows = zip(columns[binned.over], columns[binned.of], strict=True)
     known = [(x, y) for x, y in rows if x is not None and y is not None]
     return [(x * factors[0], y * factors[1]) for x, y in known if math.isfinite(x) and math.isfinite(y)]
 
@@ -91,33 +82,24 @@ def _say(column: str) -> str:
 LETTERS = 72
 
 
-@dataclass(frozen=True)
-class PublishedPair:
-    """A value of a publication and of a run, in base units. None: unknown."""
-
-    label: str
-    published: float | None
-    here: float | None
-
-
-def draw_pairs(name: str, title: str, quantity: str, unit: str, pairs: Sequence[PublishedPair]) -> Chart | None:
-    """Return bars of both values of each pair; None if no value is known. unit: the base unit."""
+def draw_pairs(name: str, title: str, quantity: str, pairs: Sequence[Drawn]) -> Chart | None:
+    """Return a figure with two bars for each value, published and here; None if no value is known."""
     width = max(8, LETTERS // max(len(pairs), 1))
     names = tuple(fill(pair.label, width, break_long_words=False) for pair in pairs)
     sides = (
         ("published", "f4", [pair.published for pair in pairs]),
         ("here", "f0", [pair.here for pair in pairs]),
     )
-    series = [
-        Series(label, tone, range(len(pairs)), [math.nan if value is None else value for value in values])
-        for label, tone, values in sides
-        if any(value is not None for value in values)
-    ]
-    if not series:
+    units = [value.unit for _, _, values in sides for value in values if value]
+    if not units:
         return None
-    return Chart(
-        name, title, "", "bar", ChartAxis("", categories=names), ChartAxis(quantity, unit), (Panel("", tuple(series)),)
-    )
+    series = [
+        Series(label, tone, range(len(pairs)), [value.amount if value else math.nan for value in values])
+        for label, tone, values in sides
+        if any(values)
+    ]
+    axes = ChartAxis("", categories=names), ChartAxis(quantity, SYMBOLS[units[0]])
+    return Chart(name, title, "", "bar", *axes, (Panel("", tuple(series)),))
 
 
 # The words of a series, for data that is sent for the first time and data that is sent again.

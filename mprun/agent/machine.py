@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from mprun.agent import kernel_log, namespace
 from mprun.agent.machine_load import MachineWatch
@@ -37,42 +37,7 @@ RESEED = "/proc/mprun_reseed"
 _TRACE_PAGES = 256
 
 
-class Running(Protocol):
-    """A process that the agent has started. `RunningProcess` has the meaning of each method.
-
-    - plan: the process in the plan.
-    - status: the exit status, negative for a signal; None while the process runs.
-    - timed_out: the process was ended because its time-out had passed.
-    - is_told: the process was told to end.
-    - started_ns: the time of the start (CLOCK_MONOTONIC).
-    """
-
-    plan: dict[str, Any]
-    name: str
-    status: int | None
-    timed_out: bool
-    is_told: bool
-    started_ns: int
-
-    @property
-    def pid(self) -> int: ...
-
-    @property
-    def why(self) -> str | None: ...
-
-    def poll(self) -> bool: ...
-
-    def wait_ready(self) -> None: ...
-
-    def notify(self, number: int) -> None: ...
-
-    def tell_to_end(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def tail(self, lines: int = 5) -> str: ...
-
-    def cut(self) -> dict[str, int]: ...
+Running = RunningProcess
 
 
 class Machine:

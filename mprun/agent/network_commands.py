@@ -65,6 +65,12 @@ class _Target:
         self.nft: list[Sequence[str]] = []
         self.talker: Talker | None = None
 
+    @property
+    def own(self) -> NamespaceNode:
+        """The node, which all targets but the root have."""
+        assert self.node is not None
+        return self.node
+
 
 class Builder:
     """Builds a plan's network into a PlannedNetwork."""
@@ -115,8 +121,7 @@ class Builder:
     def configure_switches(self) -> None:
         """Run the plan's commands for Open vSwitch, whose programs run already. Raises BuildError."""
         commands = self._plan["switching"]
-        node = self._places[commands[0]["node"]].node
-        assert node is not None
+        node = self._places[commands[0]["node"]].own
         try:
             self.readback["switches"] = openvswitch.obey(node, [command["argv"] for command in commands])
         except openvswitch.SwitchError as error:
@@ -161,8 +166,7 @@ class Builder:
     def _change_tc(self, target: _Target) -> None:
         """Run the waiting tc commands. One tc process lives as long as the network; a new process would cost 20 ms."""
         if target.talker is None:
-            assert target.node is not None
-            target.talker = Talker(target.node)
+            target.talker = Talker(target.own)
         for device in dict.fromkeys(argv[4] for argv in target.tc):
             mine = [argv for argv in target.tc if argv[4] == device]
             said = target.talker.ask([*(shlex.join(argv[1:]) for argv in mine), f"qdisc show dev {device}"])
@@ -214,14 +218,10 @@ class Builder:
 
     def _translator(self, target: _Target) -> rtnetlink.Translator:
         def new_index(where: str, interface: str) -> int:
-            node = self._places[where].node if where else target.node
-            assert node is not None
-            return node.new_index(interface)
+            return (self._places[where] if where else target).own.new_index(interface)
 
         def descriptor(where: str) -> int:
-            node = self._places[where].node
-            assert node is not None
-            return node.namespace
+            return self._places[where].own.namespace
 
         return rtnetlink.Translator(self._index_in(target), descriptor, new_index)
 
@@ -243,8 +243,7 @@ class Builder:
         elif program == "mkdir":
             os.makedirs(argv[2], exist_ok=True)
         elif program == "ovsdb-tool":
-            assert target.node is not None
-            status, output = run(target.node, list(argv), "")
+            status, output = run(target.own, list(argv), "")
             if status:
                 raise BuildError(f"{shlex.join(argv)}: {output.strip()}")
         else:
@@ -335,9 +334,8 @@ class Builder:
             self.readback.setdefault("mptcp", {})[target.name] = lines
             self._refuse(target, differences_mptcp(target.mptcp, lines))
         if target.nft:
-            assert target.node is not None
             try:
-                self.readback.setdefault("nft", {})[target.name] = ruleset.load(target.node, target.nft)
+                self.readback.setdefault("nft", {})[target.name] = ruleset.load(target.own, target.nft)
             except ruleset.RulesetError as error:
                 raise BuildError(f"{target.name}: {error}") from error
 
@@ -348,14 +346,12 @@ class Builder:
         """
         if target.tc:
             return list(json.loads(self._batch(target, ["tc", "-j"], target.tc, ["qdisc show"])))
-        assert target.node is not None
-        return shaping.read_back(target.netlink, {index: name for name, index in target.node.indices.items()})
+        return shaping.read_back(target.netlink, {index: name for name, index in target.own.indices.items()})
 
     def _batch(self, target: _Target, program: list[str], commands: list[Sequence[str]], shows: list[str]) -> str:
         """Run commands and then `shows` in one process. Return what `shows` print."""
         lines = [shlex.join(argv[1:]) for argv in commands]
-        assert target.node is not None
-        status, output = run(target.node, [*program, "-batch", "-"], "\n".join(lines + shows) + "\n")
+        status, output = run(target.own, [*program, "-batch", "-"], "\n".join(lines + shows) + "\n")
         if status != 0:
             raise BuildError(f"{target.name}: {program[0]} -batch: " + _explain_batch(output, lines))
         return output

@@ -76,9 +76,15 @@ class LimitedLog:
 
 
 class RunningProcess:
-    """A running process of the plan.
+    """A process that the agent has started.
 
     Its output goes to `logs/<name>.out` (or the path in the plan), its errors to `logs/<name>.err`.
+
+    - plan: the process in the plan.
+    - status: the exit status, negative for a signal; None while the process runs.
+    - timed_out: the process was ended because its time-out had passed.
+    - is_told: the process was told to end.
+    - started_ns: the time of the start (CLOCK_MONOTONIC).
     """
 
     def __init__(

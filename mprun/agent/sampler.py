@@ -6,9 +6,10 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from mprun.agent.message import find_attribute
+from mprun.agent.mininet_network import NamespaceNode
 from mprun.agent.record import CPU, INTERFACES, QUEUES, Recorder
 from mprun.agent.rtnetlink import Netlink
 
@@ -20,14 +21,6 @@ _QDISC_DUMP = (RTM_GETQDISC, bytes(20))
 _TCMSG_BYTES, TCA_STATS, _QLEN = 20, 3, struct.Struct("=28xI")
 
 
-class SampledNode(Protocol):
-    """A node of the network: its netlink socket, and the indices of its interfaces by name."""
-
-    name: str
-    netlink: Netlink
-    indices: dict[str, int]
-
-
 class Sampler:
     """Samples interfaces or queues of some namespaces."""
 
@@ -37,7 +30,7 @@ class Sampler:
         self._request = request
         self._sources: list[tuple[Netlink, int]] = []
 
-    def add(self, nodes: Sequence[SampledNode]) -> None:
+    def add(self, nodes: Sequence[NamespaceNode]) -> None:
         """Sample the namespace that these nodes share."""
         facts: dict[str, Any] = {"nodes": [node.name for node in nodes], "indices": nodes[0].indices}
         self._sources.append((nodes[0].netlink, self._recorder.add_source(facts)))
@@ -48,10 +41,10 @@ class Sampler:
             self._recorder.write(self._kind, source, at_ns, netlink.dump_raw(*self._request))
 
 
-def interface_sampler(recorder: Recorder, nodes: Iterable[SampledNode]) -> Sampler:
+def interface_sampler(recorder: Recorder, nodes: Iterable[NamespaceNode]) -> Sampler:
     """Return a sampler of the counters of all interfaces of some nodes."""
     sampler = Sampler(recorder, INTERFACES, (RTM_GETSTATS, _COUNTERS))
-    shared: dict[int, list[SampledNode]] = {}
+    shared: dict[int, list[NamespaceNode]] = {}
     for node in nodes:
         shared.setdefault(id(node.indices), []).append(node)
     for together in shared.values():
@@ -59,7 +52,7 @@ def interface_sampler(recorder: Recorder, nodes: Iterable[SampledNode]) -> Sampl
     return sampler
 
 
-def queue_sampler(recorder: Recorder, wires: SampledNode | None) -> Sampler:
+def queue_sampler(recorder: Recorder, wires: NamespaceNode | None) -> Sampler:
     """Return a sampler of all queues of the wires. wires: None if the network has no wires."""
     sampler = Sampler(recorder, QUEUES, _QDISC_DUMP)
     if wires is not None:
@@ -67,7 +60,7 @@ def queue_sampler(recorder: Recorder, wires: SampledNode | None) -> Sampler:
     return sampler
 
 
-def holds_packets(wires: SampledNode) -> bool:
+def holds_packets(wires: NamespaceNode) -> bool:
     """Return True if a queueing discipline of the wires holds a packet, in its delay stage or in its queue."""
     for message in wires.netlink.dump(*_QDISC_DUMP):
         start, _ = find_attribute(message, _TCMSG_BYTES, len(message), TCA_STATS)

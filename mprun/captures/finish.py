@@ -6,8 +6,8 @@ Only this module opens capture files for the conversion. `mprun.captures.pcapng`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from mprun.captures.pcapng import HEADER_BYTES, RECORD_BYTES, CaptureContent, InterfaceDescription, PcapngConversion
 from mprun.errors import MprunError
@@ -55,7 +55,7 @@ def _finish(
                     if number == 0:
                         file.write(conversion.begin(source.read(HEADER_BYTES)))
                         source.seek(0)
-                    for blocks in conversion.convert(_chunks(source)):
+                    for blocks in conversion.convert(iter(partial(source.read, CHUNK_BYTES), b"")):
                         file.write(blocks)
         for part in parts:
             if part != target:
@@ -89,11 +89,6 @@ def _first_record(run: RunDirectory, name: str) -> tuple[int, int]:
         file.seek(HEADER_BYTES)
         record = file.read(RECORD_BYTES)
     return int.from_bytes(record[0:4], "little"), int.from_bytes(record[4:8], "little")
-
-
-def _chunks(source: Any) -> Iterator[bytes]:
-    while chunk := source.read(CHUNK_BYTES):
-        yield chunk
 
 
 def _comment(wanted: Capture, plan: Plan, agent: AgentReport) -> str:

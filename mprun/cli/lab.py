@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from mprun.statements.evaluation import Comparison
     from mprun.sweeps.execution import SweepProgress
 
-_MARKS = {"held": ("✓", "green"), "failed": ("✗", "red"), "open": ("?", "yellow")}
-_VERDICTS = {
-    "agrees": ("✓", "green"),
+# The sign and its colour for each verdict on a claim or a published result, and for each state of a step.
+_SIGNS = {
+    **dict.fromkeys(("held", "agrees", "ran"), ("✓", "green")),
+    **dict.fromkeys(("failed", "broken"), ("✗", "red")),
+    **dict.fromkeys(("open", "not measured here"), ("?", "yellow")),
+    **dict.fromkeys(("not comparable", "impossible"), ("-", "yellow")),
     "differs": ("≠", "yellow"),
-    "not comparable": ("-", "yellow"),
-    "not measured here": ("?", "yellow"),
 }
-_STATES = {"ran": ("✓", "green"), "broken": ("✗", "red"), "impossible": ("-", "yellow")}
 
 _profile = click.option(
     "--profile",
@@ -383,13 +383,12 @@ def _show_lab(result: LabRun) -> None:
     rows = [["", *lab.show, "run"]]
     for done in result.done:
         digest = done.directory.name.rsplit("-", 1)[-1] if done.directory else ""
-        rows.append([f"{_mark(done)[0]} {done.step.name}", *(_cell(done, name) for name in lab.show), digest])
+        rows.append([f"{_SIGNS[_state(done)][0]} {done.step.name}", *(_cell(done, name) for name in lab.show), digest])
     show_table(rows, 1)
     click.echo()
     for done in result.done:
         if complaints := list(_say_complaints(done)):
-            mark, colour = _mark(done)
-            click.echo(f"  {click.style(mark, fg=colour)} {done.step.name}")
+            click.echo(f"  {_sign(_state(done))} {done.step.name}")
             for text in complaints:
                 click.echo(options.wrap(text, "      "))
     if result.judgements:
@@ -404,9 +403,8 @@ def _show_figures(result: LabRun, page: Path | None) -> None:
     click.echo("\n  published figures:")
     for judged in result.figures:
         for finding in judged.findings:
-            mark, colour = _VERDICTS[finding.verdict]
             said = f"{judged.figure.source}: {finding.said or judged.figure.title}"
-            click.echo(f"  {click.style(mark, fg=colour)} {options.wrap(said, '    ')[4:]}")
+            click.echo(f"  {_sign(finding.verdict)} {options.wrap(said, '    ')[4:]}")
             click.echo(options.wrap(f"{finding.verdict}: {finding.reason}", "      "))
         if judged.figure.command:
             click.echo(options.wrap(f"command: {judged.figure.command}", "      "))
@@ -427,10 +425,15 @@ def _say_files(lab: Lab) -> list[str]:
     return said
 
 
-def _mark(done: Done) -> tuple[str, str]:
-    """Return the mark of a step and its colour."""
+def _sign(word: str) -> str:
+    text, colour = _SIGNS[word]
+    return click.style(text, fg=colour)
+
+
+def _state(done: Done) -> str:
+    """Return the state of a step. A step that has not passed is broken, too."""
     is_broken = done.summary is not None and done.summary.status != "passed"
-    return _STATES["broken" if is_broken else done.state]
+    return "broken" if is_broken else done.state
 
 
 def _cell(done: Done, name: str) -> str:
@@ -459,9 +462,8 @@ def _say_complaints(done: Done) -> Iterator[str]:
 
 def _show_judgements(judgements: Sequence[JudgedClaim]) -> None:
     for judgement in judgements:
-        mark, colour = _MARKS[judgement.verdict]
         said = options.wrap(judgement.claim.says, "    ")[4:]
-        click.echo(f"  {click.style(mark, fg=colour)} {said}")
+        click.echo(f"  {_sign(judgement.verdict)} {said}")
         for comparison in judgement.evaluation.comparisons if judgement.evaluation else ():
             click.echo(options.wrap(say_comparison(comparison), "      ", "        "))
         if judgement.reason:

@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
@@ -39,6 +39,7 @@ _OF_THE_KERNEL = {
     0xCAFE4A11: "bpf",
 }
 
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # tmpfs, ramfs
 _IN_MEMORY = (0x01021994, 0x858458F6)
 
@@ -112,19 +113,18 @@ class Folder:
         return sorted(self._find((), parts, folders=True), key=lambda name: name.split("/"))
 
     @contextlib.contextmanager
-    def whole(self, name: str) -> Iterator[BinaryIO]:
+    def whole(self, name: str, mode: int = 0o666, finish: Callable[..., None] = os.replace) -> Iterator[BinaryIO]:
         """Yield a new file for writing, which gets this name at the end of the block if no error occurred.
 
         A file or link with this name is replaced; the link is not followed. Raises UnsafeError if a folder has the
-        name.
+        name. finish: `os.link` to replace nothing.
         """
         with self._parent(name) as (folder, last):
             partial = f".{os.urandom(8).hex()}.partial"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             try:
-                with os.fdopen(os.open(partial, flags, 0o666, dir_fd=folder), "wb") as file:
+                with os.fdopen(os.open(partial, _NEW_FILE, mode, dir_fd=folder), "wb") as file:
                     yield file
-                os.replace(partial, last, src_dir_fd=folder, dst_dir_fd=folder)
+                finish(partial, last, src_dir_fd=folder, dst_dir_fd=folder)
             except IsADirectoryError:
                 raise UnsafeError(f"{self.path / name}: is a folder: remove it") from None
             except OSError as error:
@@ -151,20 +151,12 @@ class Folder:
     def create(self, name: str) -> BinaryIO:
         """Open a new file for writing. Raises FileExistsError if anything has the name, a link included."""
         with self._parent(name) as (folder, last):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            return os.fdopen(os.open(last, flags, 0o666, dir_fd=folder), "wb")
+            return os.fdopen(os.open(last, _NEW_FILE, 0o666, dir_fd=folder), "wb")
 
     def create_private(self, name: str, content: bytes) -> None:
         """Write a new file that only its owner may read. Raises FileExistsError if anything has the name."""
-        with self._parent(name) as (folder, last):
-            partial = f".{os.urandom(8).hex()}.partial"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            try:
-                with os.fdopen(os.open(partial, flags, 0o600, dir_fd=folder), "wb") as file:
-                    file.write(content)
-                os.link(partial, last, src_dir_fd=folder, dst_dir_fd=folder)
-            finally:
-                os.unlink(partial, dir_fd=folder)
+        with self.whole(name, 0o600, os.link) as file:
+            file.write(content)
 
     def make(self, name: str) -> Folder:
         """Make a folder and its missing parents; return the folder.

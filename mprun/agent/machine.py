@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from mprun.agent import kernel_log, namespace
 from mprun.agent.machine_load import MachineWatch
-from mprun.agent.mininet_network import PlannedNetwork
 from mprun.agent.network_commands import Builder, BuildError
 from mprun.agent.observer import Observer
 from mprun.agent.process import RunningProcess
@@ -40,8 +39,8 @@ _TRACE_PAGES = 256
 Running = RunningProcess
 
 
-class Machine:
-    """The machine that the agent runs on. All times are ns of CLOCK_MONOTONIC."""
+class Machine(Builder):
+    """The machine that the agent runs on, and the network that it builds there. Times are ns of CLOCK_MONOTONIC."""
 
     def __init__(
         self,
@@ -55,11 +54,10 @@ class Machine:
         channel: the folders for messages with mprun, which commands of a file do not see. confine: called in each
         process that becomes a command of a file, and does so, too; without it, the experiment kernel confines them.
         """
+        super().__init__(plan, namespace.open_current())
         self._directory = directory
         self._channel = channel
         self._confine = confine
-        self._home = namespace.open_current()
-        self._builder = Builder(plan, self._home)
         self._poll = select.poll()
         self._recorder = Recorder(directory)
         self._observers: dict[int, Observer] = {}
@@ -68,38 +66,13 @@ class Machine:
         self._started: list[Running] = []
         self._trace: TraceEvents | None = None
 
-    def network(self) -> PlannedNetwork:
-        """Return the nodes and links as Mininet's prompt needs them."""
-        return self._builder.show_links()
-
-    @property
-    def readback(self) -> dict[str, Any]:
-        """The settings that were read back after they were set, for `agent.json`."""
-        return self._builder.readback
-
     def now_ns(self) -> int:
         """Return the time now."""
         return time.monotonic_ns()
 
-    def build(self) -> None:
-        """Build the whole network. Raises BuildError."""
-        self._builder.build()
-
-    def configure_switches(self) -> None:
-        """Give the switches, whose programs run already, their ports and flows. Raises BuildError."""
-        self._builder.configure_switches()
-
     def watch_host(self) -> MachineWatch:
         """Start to watch whether this machine keeps up."""
         return MachineWatch()
-
-    def find_down(self) -> list[str]:
-        """Return the names of the interfaces that do not work yet."""
-        return self._builder.find_down()
-
-    def change(self, commands: list[dict[str, Any]]) -> None:
-        """Change the running network. Raises BuildError."""
-        self._builder.change(commands)
 
     def send_train(self, train: dict[str, Any]) -> Arrivals:
         """Send a series of frames over a link and measure their arrival. train: the series in the plan."""
@@ -110,7 +83,7 @@ class Machine:
 
     def start(self, planned: dict[str, Any]) -> Running:
         """Start a process of the plan in its node. Raises ProcessError."""
-        node = self._builder.network.nameToNode[planned["node"]]
+        node = self._network.nameToNode[planned["node"]]
         confine = self._confine if planned["is_foreign"] else None
         around = namespace.own_mounts(self._channel) if planned["is_foreign"] and confine is None else None
         process = RunningProcess(planned, node, self._directory, confine, around)
@@ -129,7 +102,7 @@ class Machine:
 
     def start_sampling(self, with_cpu: bool) -> None:
         """Find out what can be sampled. with_cpu: also sample CPU time."""
-        network = self._builder.network
+        network = self._network
         self._samplers["interfaces"] = interface_sampler(self._recorder, [*network.hosts, *network.switches])
         self._samplers["ports"] = interface_sampler(self._recorder, [network.wires] if network.wires else [])
         self._samplers["queues"] = queue_sampler(self._recorder, network.wires)
@@ -228,21 +201,13 @@ class Machine:
 
     def holds_packets(self) -> bool:
         """Return True if a packet is under way on a shaped link."""
-        wires = self._builder.network.wires
+        wires = self._network.wires
         return wires is not None and holds_packets(wires)
 
     def free_bytes(self) -> int:
         """Return the free bytes that a user has on the run directory's disk."""
         disk = os.statvfs(self._directory)
         return disk.f_bavail * disk.f_frsize
-
-    def filtered_packets(self) -> dict[str, dict[str, int]]:
-        """Return how many packets each counter of a node's packet filters has seen, by node. Raises BuildError."""
-        return self._builder.filtered_packets()
-
-    def faulty_packets(self) -> dict[str, dict[str, int]]:
-        """Return how many packets of the plan's faults have come, by node and interface."""
-        return self._builder.faulty_packets()
 
     def reseed(self, at_ns: int, seed: int) -> None:
         """Let the kernel use the random numbers of another seed after a time. Raises BuildError."""
@@ -287,13 +252,5 @@ class Machine:
         if remaining > 0:
             time.sleep(remaining / SECOND_NS)
 
-    def release(self, is_switched_off: bool) -> None:
-        """Release all namespaces. The kernel removes everything in them.
-
-        is_switched_off: the kernel ends with the run, so the namespaces are kept until then. To take a large network
-        down takes as long as to build it.
-        """
-        self._builder.release(is_switched_off)
-
     def _inside(self, host: str) -> Any:
-        return namespace.inside(self._builder.network.nameToNode[host].namespace, self._home)
+        return namespace.inside(self._network.nameToNode[host].namespace, self._home)

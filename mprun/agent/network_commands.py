@@ -78,7 +78,7 @@ class Builder:
     def __init__(self, plan: dict[str, Any], home: int) -> None:
         self._plan = plan
         self._home = home
-        self.network = PlannedNetwork(home)
+        self._network = PlannedNetwork(home)
         self._root = _Target(ROOT, None, rtnetlink.Netlink())
         self._places = {ROOT: self._root}
         self._here: _Target | None = None
@@ -90,7 +90,7 @@ class Builder:
         """Run all commands of the plan's `build` part. Raises BuildError at the first command that fails."""
         _allow_files(FILES_PER_NODE * len(self._plan["nodes"]) + OTHER_FILES)
         for node in self._plan["nodes"]:
-            made = self.network.add_node(node["name"], node["kind"], node["inside"])
+            made = self._network.add_node(node["name"], node["kind"], node["inside"])
             self._places[node["name"]] = _Target(node["name"], made, made.netlink)
         namespace.enter(self._home)
         for target in self._places.values():
@@ -199,12 +199,16 @@ class Builder:
         return counted
 
     def release(self, is_switched_off: bool) -> None:
-        """End the tc processes. Release all namespaces, unless they end with the kernel."""
+        """End the tc processes, and release all namespaces. The kernel removes everything in them.
+
+        is_switched_off: the kernel ends with the run, so the namespaces are kept until then. To take a large network
+        down takes as long as to build it.
+        """
         for target in self._places.values():
             if target.talker is not None:
                 target.talker.close()
         if not is_switched_off:
-            self.network.release()
+            self._network.release()
 
     def _index_in(self, target: _Target) -> Callable[[str], int]:
         """Return the function that gives the index of an interface in this namespace."""
@@ -385,15 +389,15 @@ class Builder:
                 (index,) = struct.unpack("=I", found[rtnetlink.RTA_OIF])
                 self.readback.setdefault("congestion", {}).setdefault(target.name, {})[names[index]] = congestion[0]
 
-    def show_links(self) -> PlannedNetwork:
+    def network(self) -> PlannedNetwork:
         """Return the network with its links. Only the interactive prompt needs the links."""
-        nodes = self.network.nameToNode
-        for link in self._plan["intent"]["links"] if not self.network.links else ():
+        nodes = self._network.nameToNode
+        for link in self._plan["intent"]["links"] if not self._network.links else ():
             a, b = (
                 (nodes[end["node"]], end["name"], end["mac"], end["address"] or end.get("ipv6")) for end in link["ends"]
             )
-            self.network.add_link(a, b)
-        return self.network
+            self._network.add_link(a, b)
+        return self._network
 
 
 def _remedy_of(name: str) -> str:

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,8 @@ import click
 
 from mprun.cli import options, show, verify, wireshark
 from mprun.cli.completion import complete_runs, complete_values
-from mprun.cli.output import emit
+from mprun.cli.output import emit, show_table
+from mprun.cli.progress import Bar
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
@@ -120,16 +120,11 @@ def list_(
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def rm(names: tuple[str, ...], parent: Path, yes: bool) -> None:
     """Remove runs and sweeps. Removing a sweep removes all its runs."""
-    from mprun.runs import run_directory
-    from mprun.sweeps import sweep_directory
+    from mprun.sweeps.sweep_directory import SweepDirectory, find_either
 
-    for found in [sweep_directory.find_either(parent, name) for name in names]:
-        is_sweep = isinstance(found, sweep_directory.SweepDirectory)
-        if yes or click.confirm(f"remove {'sweep ' if is_sweep else ''}{found.path}?"):
-            if isinstance(found, sweep_directory.SweepDirectory):
-                sweep_directory.remove(found)
-            else:
-                run_directory.remove(found)
+    for found in [find_either(parent, name) for name in names]:
+        if yes or click.confirm(f"remove {'sweep ' if isinstance(found, SweepDirectory) else ''}{found.path}?"):
+            found.remove()
 
 
 def _ask(parent: Path, found: Scan, is_deep: bool, request: ListRequest, form: str) -> Listing:
@@ -153,27 +148,11 @@ def _ask(parent: Path, found: Scan, is_deep: bool, request: ListRequest, form: s
             asked = replace(request, columns=choose_columns(index.parameter_names(), index.metric_names()))
         return select(index, asked, lacking)
 
-    with _late_bar() as progress:
-        answer, reason = ask(parent, found, kinds, question, progress)
+    with Bar() as bar:
+        answer, reason = ask(parent, found, kinds, question, bar.show)
     if reason:
         click.echo(f"note: the list is not kept for the next time: {plain(reason)}", err=True)
     return answer
-
-
-@contextlib.contextmanager
-def _late_bar() -> Iterator[Any]:
-    """Yield a function that shows progress. The bar is made when there is something to show: making it takes time."""
-    from mprun.cli.progress import Bar
-
-    with contextlib.ExitStack() as holding:
-        bars: list[Bar] = []
-
-        def show(text: str, done: float) -> None:
-            if not bars:
-                bars.append(holding.enter_context(Bar()))
-            bars[0].show(text, done)
-
-        yield show
 
 
 def _describe(row: ListedRow, listing: Listing) -> dict[str, Any]:
@@ -192,8 +171,6 @@ def _show(listing: Listing, parent: Path) -> None:
         for row in listing.rows:
             click.echo(f"{row.entry.status:10} {row.entry.engine:8} {row.entry.name}")
     else:
-        from mprun.cli.output import show_table
-
         rows = [["status", "engine", "name", *map(plain, listing.columns)]]
         for row in listing.rows:
             cells = (_spell(row.values[name]) for name in listing.columns)

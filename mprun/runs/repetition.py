@@ -16,7 +16,7 @@ from mprun.model.run_summary import Summary
 from mprun.runs import runner
 from mprun.runs.place import choose_place
 from mprun.runs.provenance import find_kernel, list_makers
-from mprun.runs.run_directory import RunDirectory, remove
+from mprun.runs.run_directory import RunDirectory
 
 BLOCK_BYTES = 1 << 20
 CAPTURES = "pcap/"
@@ -57,7 +57,7 @@ def repeat(
     for _ in range(runner.MOST_DISTURBED):
         if not again.changed_files().paths:
             break
-        remove(again)
+        again.remove()
         again, summary = runner.run_again(original, parent, place, progress, consent, debugger)
     facts = differing_values(list_makers(before), list_makers(again.environment()))
     return RepeatedRun(again, summary, facts)

@@ -101,6 +101,16 @@ class OutputDirectory:
         """
         return write_page(self.folder, page, figures)
 
+    def _remove(self, name: str, list_left: Callable[[Path], Sequence[OutputDirectory]]) -> None:
+        """Delete the directory. A link of this name that pointed at it then points at the newest that is left."""
+        shutil.rmtree(self.path)
+        parent = self.path.parent
+        link = parent / name
+        if link.is_symlink() and os.readlink(link) == self.name:
+            link.unlink()
+            if left := list_left(parent):
+                point(link, left[-1].name)
+
 
 class RunDirectory(OutputDirectory):
     """The directory of a run."""
@@ -405,6 +415,10 @@ class RunDirectory(OutputDirectory):
         """Return the names of captures, of files that programs of flows wrote, and of products of builds."""
         return [name for pattern in ("pcap/*", "files/**/*", "products/**/*") for name in self.folder.find(pattern)]
 
+    def remove(self) -> None:
+        """Delete the run. If `latest` pointed at it, it then points at the newest remaining run."""
+        self._remove(LATEST, list_runs)
+
     def drop_captures(self) -> None:
         """Remove the captures, which take most of the room. A repetition of the run makes them again."""
         self.folder.remove_tree("pcap")
@@ -580,12 +594,6 @@ def age(path: Path) -> tuple[str, int, str]:
     return path.name.split("-", 2)[0] + path.name.split("-", 2)[1], planned_ns, path.name
 
 
-def remove(run: RunDirectory) -> None:
-    """Delete a run directory. If `latest` pointed at the run, it then points at the newest remaining run."""
-    shutil.rmtree(run.path)
-    point_elsewhere(run, LATEST, list_runs)
-
-
 def short_digest_of(name: str) -> str:
     """Return the first 8 digits of the digest, from the name of a run; empty if the name has none."""
     match = _NAME.match(name)
@@ -615,15 +623,3 @@ def point(link: Path, target: str) -> None:
         temporary.replace(link)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def point_elsewhere(
-    removed: OutputDirectory, name: str, list_left: Callable[[Path], Sequence[OutputDirectory]]
-) -> None:
-    """Point a link at the newest of the directories that are left, if it pointed at one that was removed."""
-    parent = removed.path.parent
-    link = parent / name
-    if link.is_symlink() and os.readlink(link) == removed.name:
-        link.unlink()
-        if left := list_left(parent):
-            point(link, left[-1].name)

@@ -44,7 +44,6 @@ from mprun.runs.run_directory import (
     RunDirectory,
     make_frame,
     point,
-    point_elsewhere,
     read_table,
     read_value,
     take_name,
@@ -248,6 +247,14 @@ class SweepDirectory(OutputDirectory):
         ended = (f"{kept.run.path.relative_to(self.path / 'runs')}" for kept in self.runs())
         return [name for name in ended if not signature.is_ours(self.folder.below(f"runs/{name}"))]
 
+    def remove(self) -> None:
+        """Delete the sweep with all its runs. `latest-sweep` then points to the newest that is left.
+
+        Raises RunError if a process is working on the sweep.
+        """
+        with self.held():
+            self._remove(LATEST, list_sweeps)
+
     def drop(self, name: str) -> None:
         """Remove a run that will be made again."""
         self.folder.remove_tree(f"runs/{name}")
@@ -321,16 +328,6 @@ def list_sweeps(parent: Path) -> list[SweepDirectory]:
         return []
     paths = [path for path in parent.iterdir() if is_name(path.name) and not path.is_symlink() and is_sweep(path)]
     return [SweepDirectory(path) for path in sorted(paths)]
-
-
-def remove(sweep: SweepDirectory) -> None:
-    """Delete a sweep with all its runs. `latest-sweep` then points to the newest that is left.
-
-    Raises RunError if a process is working on the sweep.
-    """
-    with sweep.held():
-        shutil.rmtree(sweep.path)
-    point_elsewhere(sweep, LATEST, list_sweeps)
 
 
 def _digest_of(name: str) -> str:

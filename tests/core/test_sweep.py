@@ -31,7 +31,7 @@ from mprun.sweeps.estimate import estimate
 from mprun.sweeps.execution import Execution, find_or_create, find_sweep, slots_for
 from mprun.sweeps.local import LocalExecutor
 from mprun.sweeps.study import Cell
-from mprun.sweeps.sweep_directory import SweepDirectory, find_either, remove, title_of
+from mprun.sweeps.sweep_directory import SweepDirectory, find_either, title_of
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
 from mprun.sweeps.worker import Job, RunOutcome, settle
 from tests.hostile import RUN
@@ -351,11 +351,11 @@ def test_a_sweep_is_removed_unless_somebody_works_on_it(tmp_path: Path) -> None:
     cells = make_cells(tmp_path, TWO_BY_THREE)
     first, second = sweep_of(tmp_path, cells, anew=True), sweep_of(tmp_path, cells, anew=True)
     with second.held(), pytest.raises(RunError, match="another mprun is running this sweep"):
-        remove(second)
+        second.remove()
     assert (tmp_path / "runs" / "latest-sweep").resolve() == second.path
-    remove(second)
+    second.remove()
     assert (tmp_path / "runs" / "latest-sweep").resolve() == first.path
-    remove(first)
+    first.remove()
     assert list((tmp_path / "runs").iterdir()) == []
 
 

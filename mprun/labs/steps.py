@@ -31,7 +31,7 @@ from mprun.model.problem import tell_unknown
 from mprun.model.run_summary import Summary
 from mprun.runs import runner
 from mprun.runs.place import Place
-from mprun.runs.run_directory import RunDirectory, list_runs, short_digest_of
+from mprun.runs.run_directory import RunDirectory, list_runs
 from mprun.statements.claim import Claim
 from mprun.sweeps import execution, signature, study
 from mprun.sweeps.execution import TellProgress
@@ -279,7 +279,7 @@ def find_by_digest(parent: Path, digest: str) -> Iterator[RunDirectory]:
     """Yield the complete runs of a plan, newest first. Damaged runs are left out."""
     for run in reversed(list_runs(parent)):
         # the name has the beginning of the digest, so that few runs are opened
-        if short_digest_of(run.name) == digest[:8]:
+        if run.short_digest == digest[:8]:
             with contextlib.suppress(MprunError):
                 if run.is_complete and run.digest == digest:
                     yield run

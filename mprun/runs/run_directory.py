@@ -36,7 +36,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from mprun.errors import MachineError, MprunError, SpecError, explain_machine
 from mprun.machine import invoking_user
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from mprun.model.run_summary import Summary
 
 T = TypeVar("T")
+OutputT = TypeVar("OutputT", bound="OutputDirectory")
 
 LATEST = "latest"
 RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT = "resolved-topology.yaml", "resolved-experiment.yaml"
@@ -70,11 +71,16 @@ KERNEL_LOG = "kernel_log"
 LINE_COUNTS = "coverage.counts"
 # Tables that are made from the captures on demand: of what a repetition must reproduce these are no part.
 FROM_CAPTURES = ("packets", "connections", "subflows", "one_way_delays")
-_NAME = re.compile(r"^(\d{8}-\d{6})-(.*)-([0-9a-f]{8})(\.\d+)?$")
 
 
 class OutputDirectory:
-    """The directory of a run or a sweep. Only `folder` opens its files: a stranger or a program may have made them."""
+    """The directory of a run or a sweep. Only `folder` opens its files: a stranger or a program may have made them.
+
+    NAME: the form of its name, with the title and the beginning of the digest. RECORD: a file that each has.
+    """
+
+    NAME: ClassVar[re.Pattern[str]]
+    RECORD: ClassVar[str]
 
     def __init__(self, folder: Path | Folder) -> None:
         self.folder = folder if isinstance(folder, Folder) else Folder(folder)
@@ -84,6 +90,12 @@ class OutputDirectory:
     def name(self) -> str:
         """The name of the directory. Of a run in a sweep, it is only the number of the repetition."""
         return self.path.name
+
+    @property
+    def short_digest(self) -> str:
+        """The first 8 digits of the digest, from the name; empty if the name has none."""
+        match = self.NAME.match(self.name)
+        return match["digest"] if match else ""
 
     def has(self, name: str) -> bool:
         """Return whether a regular file of this name exists, such as `plan.json`."""
@@ -114,6 +126,9 @@ class OutputDirectory:
 
 class RunDirectory(OutputDirectory):
     """The directory of a run."""
+
+    NAME = re.compile(r"^(?P<time>\d{8}-\d{6})-(?P<title>.*)-(?P<digest>[0-9a-f]{8})(\.\d+)?$")
+    RECORD = "plan.json"
 
     @classmethod
     def create(cls, parent: Path, title: str, digest: str) -> RunDirectory:
@@ -169,7 +184,7 @@ class RunDirectory(OutputDirectory):
         """The match of its own directory's name, or of the sweep's that has it as `runs/CELL/NUMBER`."""
         path = self.path.resolve()
         above = path.parents[2].name if len(path.parents) > 2 and path.parents[1].name == "runs" else ""
-        return _NAME.match(self.name) or _NAME.match(above.removesuffix("-sweep"))
+        return self.NAME.match(self.name) or self.NAME.match(above.removesuffix("-sweep"))
 
     @property
     def is_complete(self) -> bool:
@@ -437,14 +452,8 @@ def find(parent: Path, name: str) -> RunDirectory:
 
     parent: the folder of runs. Raises SpecError if no run or several runs match.
     """
-    for candidate in (Path(name), parent / name):
-        if _is_run(candidate):
-            return RunDirectory(candidate.resolve())
-    matches = [run for run in list_runs(parent) if run.name.startswith(name) or short_digest_of(run.name) == name]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        raise SpecError(f"'{name}' means several runs: {', '.join(run.name for run in matches[:5])}")
+    if found := find_named(RunDirectory, parent, name, list_runs):
+        return found
     lists = "`mprun runs list` lists the runs"
     advice = (
         lists if list_runs(parent) else "there are no runs: make one with `mprun -t TOPOLOGY -x EXPERIMENT`, or use -o"
@@ -452,14 +461,27 @@ def find(parent: Path, name: str) -> RunDirectory:
     raise SpecError(f"no run '{name}' here or in {parent}; {advice}")
 
 
-def is_name(name: str) -> bool:
-    """Return whether `create` may have given a directory this name."""
-    return _NAME.match(name) is not None
+def find_named(
+    kind: type[OutputT], parent: Path, name: str, list_known: Callable[[Path], Sequence[OutputT]]
+) -> OutputT | None:
+    """Return a run or a sweep by its path, its name, the beginning of its name, or its digest; None if none matches.
+
+    list_known: lists those in `parent`. Raises SpecError if several match.
+    """
+    for candidate in (Path(name), parent / name):
+        if has_record(kind, candidate):
+            return kind(candidate.resolve())
+    matches = [one for one in list_known(parent) if one.name.startswith(name) or one.short_digest == name]
+    if len(matches) > 1:
+        what = kind.__name__.removesuffix("Directory").lower()
+        raise SpecError(f"'{name}' means several {what}s: {', '.join(one.name for one in matches[:5])}")
+    return matches[0] if matches else None
 
 
-def _is_run(path: Path) -> bool:
+def has_record(kind: type[OutputDirectory], path: Path) -> bool:
+    """Return whether a path is the directory of a run or of a sweep."""
     try:
-        return Folder(path).has("plan.json")
+        return Folder(path).has(kind.RECORD)
     except (OSError, ValueError):
         return False
 
@@ -561,7 +583,7 @@ def list_runs(parent: Path) -> list[RunDirectory]:
     """Return the runs under `parent`, oldest first."""
     if not parent.is_dir():
         return []
-    paths = [path for path in parent.iterdir() if is_name(path.name) and not path.is_symlink()]
+    paths = [path for path in parent.iterdir() if RunDirectory.NAME.match(path.name) and not path.is_symlink()]
     return [RunDirectory(path) for path in sorted(paths, key=age)]
 
 
@@ -592,12 +614,6 @@ def age(path: Path) -> tuple[str, int, str]:
     except OSError:
         planned_ns = 0
     return path.name.split("-", 2)[0] + path.name.split("-", 2)[1], planned_ns, path.name
-
-
-def short_digest_of(name: str) -> str:
-    """Return the first 8 digits of the digest, from the name of a run; empty if the name has none."""
-    match = _NAME.match(name)
-    return match[3] if match else ""
 
 
 def take_name(parent: Path, stem: str, suffix: str, take: Callable[[Path], object]) -> Path:

@@ -42,6 +42,8 @@ from mprun.runs import run_directory
 from mprun.runs.run_directory import (
     OutputDirectory,
     RunDirectory,
+    find_named,
+    has_record,
     make_frame,
     point,
     read_table,
@@ -63,7 +65,6 @@ LATEST = "latest-sweep"
 STALE_S = 3600
 # The folder of a repetition.
 NUMBER = re.compile("[1-9][0-9]{0,8}")
-_NAME = re.compile(r"^\d{8}-\d{6}-(.*)-([0-9a-f]{8})(\.\d+)?-sweep$")
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,9 @@ class _Command(NamedTuple):
 
 class SweepDirectory(OutputDirectory):
     """The directory of a sweep. The files of its runs, too, are opened only through `folder`."""
+
+    NAME = re.compile(r"^\d{8}-\d{6}-(?P<title>.*)-(?P<digest>[0-9a-f]{8})(\.\d+)?-sweep$")
+    RECORD = "sweep.json"
 
     @classmethod
     def create(cls, parent: Path, record: SweepRecord, inputs: Mapping[str, str]) -> SweepDirectory:
@@ -278,14 +282,8 @@ def find(parent: Path, name: str) -> SweepDirectory:
 
     Raises SpecError.
     """
-    for candidate in (Path(name), parent / name):
-        if is_sweep(candidate):
-            return SweepDirectory(candidate.resolve())
-    matches = [s for s in list_sweeps(parent) if s.name.startswith(name) or _digest_of(s.name) == name]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        raise SpecError(f"'{name}' means several sweeps: {', '.join(one.name for one in matches[:5])}")
+    if found := find_named(SweepDirectory, parent, name, list_sweeps):
+        return found
     raise SpecError(f"no sweep '{name}' here or in {parent}")
 
 
@@ -310,29 +308,12 @@ def _find_age(found: RunDirectory | SweepDirectory) -> int:
     return found.folder.stat(next(name for name in names if found.has(name))).st_mtime_ns
 
 
-def is_name(name: str) -> bool:
-    """Return whether `create` may have given a directory this name."""
-    return _NAME.match(name) is not None
-
-
-def is_sweep(path: Path) -> bool:
-    try:
-        return Folder(path).has("sweep.json")
-    except (OSError, ValueError):
-        return False
-
-
 def list_sweeps(parent: Path) -> list[SweepDirectory]:
     """Return the sweeps under `parent`, oldest first."""
     if not parent.is_dir():
         return []
-    paths = [path for path in parent.iterdir() if is_name(path.name) and not path.is_symlink() and is_sweep(path)]
-    return [SweepDirectory(path) for path in sorted(paths)]
-
-
-def _digest_of(name: str) -> str:
-    match = _NAME.match(name)
-    return match[2] if match else ""
+    paths = [path for path in parent.iterdir() if SweepDirectory.NAME.match(path.name) and not path.is_symlink()]
+    return [SweepDirectory(path) for path in sorted(paths) if has_record(SweepDirectory, path)]
 
 
 def _umask() -> int:

@@ -14,11 +14,9 @@ from mprun.model.frozen import dataclass
 from mprun.model.run_summary import MetricValue, Summary
 from mprun.model.scalar import Scalar
 from mprun.model.sweep_files import SweepSummary
-from mprun.runs import run_directory
 from mprun.runs.run_directory import COMPARISON_PREFIX, INCOMPLETE, PAGE_PREFIX, RunDirectory
 from mprun.safety.folder import Folder
 from mprun.safety.text import plain
-from mprun.sweeps import sweep_directory
 from mprun.sweeps.sweep_directory import NUMBER, SweepDirectory
 
 S = TypeVar("S", Summary, SweepSummary)
@@ -103,9 +101,9 @@ def _kind_of(name: str, folder: Folder) -> DirectoryKind | None:
     # a name with other characters cannot be typed, and a terminal may obey it
     if not name.isprintable():
         return None
-    if run_directory.is_name(name):
+    if RunDirectory.NAME.match(name):
         return "run"
-    return "sweep" if sweep_directory.is_name(name) and folder.has("sweep.json") else None
+    return "sweep" if SweepDirectory.NAME.match(name) and folder.has(SweepDirectory.RECORD) else None
 
 
 def _runs_of(sweep: str, folder: Folder) -> list[FoundDirectory]:

@@ -67,7 +67,7 @@ def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, fram
     """Convert a trace of another tool to a schedule for 'trace: FILE' with 'format: schedule'.
 
     `mahimahi` has a time in ms for each packet. `rates` has a rate with its unit on each line. `csv` has a header and
-    the columns that --column names. A rate below 104bit becomes 104bit, and the command reports the number of such
+    the columns that --column names. A rate below 8bit becomes 8bit, and the command reports the number of such
     rates.
     """
     from mprun.inputs.keys.trace_file import TraceError

@@ -163,9 +163,9 @@ def _command(folder: Path, guest: Guest, kernel: Kernel, console: BinaryIO | Non
     words += [f"init={_at_length(folder / 'init')}", f"MPRUN_BOOT={_at_length(folder / 'boot')}"]
     words += [f"uml_dir={folder}/", "umid=uml"]
     words += ["con=null", "con0=fd:0,fd:1" if console is None else "con0=null,fd:1", "quiet", "panic=-1"]
-    if console is not None:
-        # the kernel's warnings too: if it dies, they are all that is left of its log; each with its time
-        words += ["loglevel=5", "printk.time=1"]
+    # On a terminal, the kernel prints nothing unless it dies, which raises the level (panic()). A file also gets its
+    # warnings with their times, because they are all that is left of the log of a kernel that died.
+    words += ["loglevel=0"] if console is None else ["loglevel=5", "printk.time=1"]
     words.append(f"mprun_seed={guest.seed}")
     # All hosts share this kernel. By default it gives TCP 6 % of the memory, too little for the buffers of a few hosts.
     # Here TCP saves memory above one half, and gets three quarters at most (in pages; tcp(7)).

@@ -181,9 +181,9 @@ RATE = Quantity(
     units=_RATE_UNITS,
     example="20mbit",
     bare=("mbit", "kbit"),
-    minimum=100,
+    minimum=8,
     maximum=100 * 10**9,
-    too_small="one full frame would take two minutes",
+    too_small="a link carries at least a byte per second",
     too_large="no link of this kind carries more",
     mistaken=_RATE_MISTAKEN,
     canonical=_RATE_CANONICAL,
@@ -245,7 +245,7 @@ VOLUME = replace(
 
 # tc and the kernel count the rate of a link in whole bytes per second.
 RATE_STEP = 8
-LEAST_LINK_RATE = -(-RATE.minimum // RATE_STEP) * RATE_STEP
+LEAST_LINK_RATE = RATE.minimum
 
 # The kernel holds the limit of a queue in bytes in 32 bits.
 MOST_QUEUE_BYTES = 2**32 - 1

@@ -117,7 +117,7 @@ def test_an_imported_csv_gives_the_link_its_values(tmp_path: Path) -> None:
     played = _changes(_topology(tmp_path, "trace: y.csv, format: schedule"))
     assert played == [
         (0, 10 * MBIT, 5 * MBIT, 30),
-        (1.5, 10 * MBIT, 104, 30.5005),
+        (1.5, 10 * MBIT, 8, 30.5005),
         (2, 10 * MBIT, 7 * MBIT, 20),
     ]
     with pytest.raises(SpecError, match=r"y\.csv would be overwritten"):
@@ -136,12 +136,12 @@ def test_rates_of_traces_are_whole_bytes_per_second(tmp_path: Path) -> None:
     """12112 bits of a frame in 30 ms are 403733.3 bit/s, and 403736 = 50467 * 8 is the nearest multiple of 8 bit/s."""
     (tmp_path / "cell").write_text("10\n40\n120\n")
     played = _changes(_topology(tmp_path, "trace: cell, interval: 30ms"))
-    assert [(at, rate) for at, rate, _, _ in played] == [(0, 403_736), (0.06, 104), (0.09, 403_736)]
+    assert [(at, rate) for at, rate, _, _ in played] == [(0, 403_736), (0.06, 8), (0.09, 403_736)]
     (tmp_path / "y.csv").write_text(_import(tmp_path / "cell", "--format", "mahimahi", "--interval", "30ms"))
     assert _changes(_topology(tmp_path, "trace: y.csv, format: schedule")) == played
     (tmp_path / "x.csv").write_text("t,dl\n0,1000003\n1,77\n2,5\n")
     imported = _import(tmp_path / "x.csv", "--format", "csv", *TIME, "--column", "rate=dl:bit")
-    assert imported.splitlines()[1:4] == ["0ns,1mbit", "1s,104bit", "2s,104bit"]
+    assert imported.splitlines()[1:4] == ["0ns,1mbit", "1s,80bit", "2s,8bit"]
 
 
 @pytest.mark.parametrize(

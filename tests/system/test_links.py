@@ -223,7 +223,7 @@ def test_overlapping_changes_and_odd_rates_are_set_and_read_back(mprun: Callable
         "  - {at: 1s, for: 1s, link: l, set: {rate: 30mbit}}\n"
         "  - {at: 1200ms, over: 1500ms, step: 500ms, link: l, set: {rate: 4777kbit}}\n"
         "  - {at: 1s, link: least, set: {rate: 99999999999bit}}\n"
-        "  - {at: 2s, link: least, set: {rate: 104bit}}\n"
+        "  - {at: 2s, link: least, set: {rate: 8bit}}\n"
         "  - {at: 1s, link: traced, trace: cell, interval: 30ms}\n",
         PING.format(seconds=4, interval="50ms"),
     )
@@ -232,6 +232,23 @@ def test_overlapping_changes_and_odd_rates_are_set_and_read_back(mprun: Callable
     changes = [step for step in steps(result.run) if step["step"] == "change" and step["name"] == "l"]
     rates = [(step["asked_ns"] // 10**6, step["values"]["forward"]["rate_bit_per_s"]) for step in changes]
     assert rates == [(500, 20_000_000), (1000, 30_000_000), (2000, 8_259_000), (2200, 6_518_000), (2700, 4_777_000)]
+
+
+def test_a_gap_of_a_trace_carries_nothing(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """Packets wait in the queue: none arrives in a gap of 10 s, and each arrives after it."""
+    (tmp_path / "cell").write_text("".join(f"{ms}\n" for ms in [*range(1, 1001), 11_000, *range(11_001, 13_001)]))
+    write(
+        tmp_path,
+        "  - {name: l, between: [a, b], rate: 12mbit, delay: 5ms, queue: 1000packets}\n",
+        "  - {at: 0s, link: l, trace: cell, direction: forward}\n",
+        PING.format(seconds=12, interval="100ms"),
+    )
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    answers = re.findall(r"icmp_seq=(\d+) .*time=([\d.]+) ms", (result.run / "logs/echo.out").read_text())
+    arrivals_s = [(int(number) - 1) * 0.1 + float(took_ms) / 1000 for number, took_ms in answers]
+    assert len(arrivals_s) == 120
+    assert [at_s for at_s in arrivals_s if 1.02 < at_s < 10.9] == []
 
 
 def test_no_packet_makes_a_change_late(mprun: Callable[..., Result], tmp_path: Path) -> None:

@@ -47,8 +47,8 @@ def read_mahimahi(text: str, interval_ns: int, frame_bytes: int) -> RateTrace:
     """Read a mahimahi trace. One opportunity carries one full frame. The rate of each interval follows from its
     opportunities.
 
-    An interval without opportunities has the smallest rate, so slow that no packet leaves within it. Raises
-    TraceError.
+    An interval without opportunities has the smallest rate, a byte per second, so that no packet leaves
+    within 42 s. Raises TraceError.
     """
     moments: list[int] = []
     for number, line in number_lines(text):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup ready dev quic lab test check selftests lint bench fidelity physics fairness simulator cycle soak fuzz hostile kills docs fresh vm golden pictures gallery dist clean
+.PHONY: help setup ready dev quic lab test check selftests lint bench fidelity physics fairness simulator cycle soak fuzz hostile kills upgrades docs fresh vm golden pictures gallery dist clean
 
 # that of another Python than .venv's
 unexport PYTHONHOME
@@ -28,6 +28,8 @@ help:
 	@echo "             of other people (packages-soak.txt; writes docs/measured/programs.md); three quarters of an hour"
 	@echo "make fuzz SECONDS=600  mutated input files and damaged run directories: no traceback, nothing over 5 s or 1 GB"
 	@echo "make kills   kill runs and sweeps at 580 random moments: nothing left, lost, repeated or falsely passed; an hour"
+	@echo "make upgrades  change libraries and programs of this machine at 100 moments of runs, and install a package beside a sweep,"
+	@echo "             all in an overlay: no result changes; needs root, twenty minutes on a busy machine"
 	@echo "make hostile  what hostile files get: guests, links, bundles, kernels, templates, bombs, texts, pages, exports, limits; half an hour"
 	@echo "make docs    the documentation as a site: build/site/index.html"
 	@echo "make fresh   set up from nothing in a tree of packages (SUITE=bookworm), run the first lab; needs root, ten minutes;"
@@ -110,6 +112,9 @@ fuzz: dev
 
 kills: dev
 	@.venv/bin/python benchmarks/kill.py
+
+upgrades: dev
+	@.venv/bin/python benchmarks/upgrades.py
 
 GROUPS ?=
 

@@ -29,7 +29,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.kill import ROOT, Place, leave_alone, lay_out
+from benchmarks.kill import ROOT, Place, lay_out, leave_alone
 
 EXPERIMENT = """\
 version: 1
@@ -106,7 +106,12 @@ def make_package(folder: Path) -> Path:
     tree = folder / "package"
     for name in ("DEBIAN", "usr/bin", "usr/lib/x86_64-linux-gnu", "etc"):
         (tree / name).mkdir(parents=True)
-    control = {"Package": "upgrades", "Version": "1", "Architecture": "amd64", "Maintainer": "nobody <nobody@localhost>"}
+    control = {
+        "Package": "upgrades",
+        "Version": "1",
+        "Architecture": "amd64",
+        "Maintainer": "nobody <nobody@localhost>",
+    }
     lines = [f"{key}: {value}\n" for key, value in {**control, "Description": "changes files"}.items()]
     (tree / "DEBIAN/control").write_text("".join(lines))
     (tree / "DEBIAN/triggers").write_text("activate-noawait ldconfig\n")

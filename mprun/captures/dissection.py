@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mprun.captures.delay import CapturePair, choose_pairs, delay_schema, find_delays, summarize
 from mprun.captures.identity import Identities, identify, identity_schema, kept_bytes
@@ -22,9 +22,10 @@ from mprun.captures.packet import ObservationPoint, packet_schema, read_packets,
 from mprun.captures.pcapng import Portions
 from mprun.captures.tcp_connection import CONNECTION_COLUMNS, SUBFLOW_COLUMNS, CaptureConnections
 from mprun.errors import MachineError, MprunError
+from mprun.machine.version import code_digest
 from mprun.model.intent import Intent
 from mprun.model.spec import Capture
-from mprun.runs.run_directory import RunDirectory, read_table
+from mprun.runs.run_directory import RunDirectory, read_table, read_value
 from mprun.workloads import tshark
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 
 PORTION_PACKETS = 50_000
 CHUNK_BYTES = 4 << 20
+
+# The file that says from what the tables of a run were made.
+KEPT = "tables/packets.json"
+_OF_CONNECTIONS = ("connections", "subflows")
 
 DissectionProgress = Callable[[str, float, str], None]
 
@@ -50,8 +55,18 @@ class Dissection:
     warnings: list[str] = field(default_factory=list)
 
 
+class KeptReading(NamedTuple):
+    """The origin of the tables of a run, and what they do not hold."""
+
+    origin: tuple[str, ...]
+    packets: int
+    warnings: tuple[str, ...]
+
+
 def dissect(run: RunDirectory, progress: DissectionProgress, wanted: Iterable[tuple[str, str]] = ()) -> Dissection:
     """Read all captures of a run, and write `packets`, `connections`, `subflows` and `one_way_delays` to its tables.
+
+    If this code has made the tables of these captures before, return what they hold.
 
     wanted: the pairs of captures with delays; by default those of the two hosts of each flow.
     If a capture is incomplete, its readable part is kept, with a warning. Raises MachineError without tshark,
@@ -65,6 +80,10 @@ def dissect(run: RunDirectory, progress: DissectionProgress, wanted: Iterable[tu
         raise MachineError("reading captures needs tshark: apt-get install tshark")
     facts = run.summary().captures if run.has("summary.json") else {}
     pairs = list(choose_pairs(run.plan().intent, facts, wanted))
+    origin = _describe_origin(run, captures, program, pairs)
+    if (kept := _find_kept(run)) and kept.origin == origin:
+        return _collect(run, kept)
+    run.folder.remove(KEPT)
     found = Dissection()
     run.write_frames("packets", packet_schema() | identity_schema(), _read_all(run, captures, program, progress, found))
     import polars
@@ -76,7 +95,33 @@ def dissect(run: RunDirectory, progress: DissectionProgress, wanted: Iterable[tu
         schema = {column: getattr(polars, kind) for column, kind in columns.items()}
         run.write_tables({name: polars.DataFrame(rows, schema=schema)})
     run.write_frames("one_way_delays", delay_schema(), _find_delays(run, pairs, progress, found))
-    return found
+    kept = KeptReading(origin, found.packets, tuple(found.warnings))
+    run.write(KEPT, kept._asdict())
+    return _collect(run, kept)
+
+
+def _describe_origin(
+    run: RunDirectory, captures: Mapping[str, str], program: str, pairs: Sequence[CapturePair]
+) -> tuple[str, ...]:
+    """Return what decides the tables: mprun's code, tshark, the captures, and the pairs of captures with delays."""
+    stats = [os.stat(program), *map(run.folder.stat, captures.values())]
+    files = [f"{one.st_size} {one.st_mtime_ns}" for one in stats]
+    return (code_digest(), *files, *(f"{pair.sender} {pair.receiver}" for pair in pairs))
+
+
+def _find_kept(run: RunDirectory) -> KeptReading | None:
+    names = ("packets", *_OF_CONNECTIONS, "one_way_delays")
+    has_all = run.has(KEPT) and all(run.has(f"tables/{name}.parquet") for name in names)
+    return read_value(run.folder, KEPT, "run", KeptReading) if has_all else None
+
+
+def _collect(run: RunDirectory, kept: KeptReading) -> Dissection:
+    """Return what the tables of a run hold."""
+    connections, subflows, delays = (
+        read_table(run.folder, f"tables/{name}.parquet").collect() for name in (*_OF_CONNECTIONS, "one_way_delays")
+    )
+    rows = (connections.to_dicts(), subflows.to_dicts(), summarize(delays))
+    return Dissection(kept.packets, *rows, list(kept.warnings))
 
 
 def _find_delays(
@@ -90,7 +135,6 @@ def _find_delays(
     for number, pair in enumerate(pairs):
         progress("comparing captures", number / len(pairs), f"{pair.sender} to {pair.receiver}")
         delays = find_delays(packets, pair, paths, flows)
-        found.delays += summarize(delays.table)
         found.warnings += delays.warnings
         yield delays.table
 

@@ -38,8 +38,8 @@ def command(name: str, parent: Path, pairs: tuple[tuple[str, str], ...], as_json
     """Analyse the captures of a run: packets, connections, subflows and one-way delays.
 
     The tables `packets`, `connections`, `subflows` and `one_way_delays` are added to the run. tshark reads each capture
-    once. FROM and TO are names of captures. `mprun export` writes the tables as CSV. docs/reference/tables.md describes
-    them.
+    once, and a second call takes these tables. FROM and TO are names of captures. `mprun export` writes the tables as
+    CSV. docs/reference/tables.md describes them.
     """
     from mprun.captures.dissection import dissect
     from mprun.cli.operand import find_run

@@ -18,7 +18,7 @@ runs/<time>-<topology>-<experiment>-<digest8>/
     files/<flow>/      files that the programs of a flow left
     products/<flow>/   files that the `build` of a flow made
     tables/*.parquet   a row for each observation; units are in the names of columns; tables of captures
-                       (FROM_CAPTURES) are made on demand
+                       (FROM_CAPTURES) are made on demand, with their origin in packets.json
     summary.json       metrics, expectations, warnings
     report.html        made on demand, with figures/<name>.{svg,pdf,png,csv}
 ```

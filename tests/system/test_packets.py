@@ -305,6 +305,27 @@ def test_tables_are_no_part_of_what_repeats(both: tuple[Result, dict[str, Any]],
     assert {"packets.csv", "connections.csv", "subflows.csv"} <= {path.name for path in (tmp_path / "csv").iterdir()}
 
 
+@needs_root
+def test_a_second_call_takes_the_tables_of_the_first(both: tuple[Result, dict[str, Any]], tmp_path: Path) -> None:
+    """It runs no tshark, and says the same. A changed capture, a lost table and other delays are read again."""
+    run, read = both
+    broken = replacing(shutil.which("tshark") or "", "exit 4\n", tmp_path)
+    copied = shutil.copytree(run.run, tmp_path / "copied")
+    first = call("packets", copied, "--json", cwd=tmp_path)
+    again = call("packets", copied, "--json", cwd=tmp_path)
+    assert json.loads(again.out) == json.loads(first.out)
+    assert {**json.loads(again.out), "directory": read["directory"]} == read
+    tables = {path: path.stat().st_mtime_ns for path in (copied / "tables").iterdir()}
+    assert call("packets", copied, cwd=tmp_path).status == 0
+    assert {path: path.stat().st_mtime_ns for path in (copied / "tables").iterdir()} == tables
+    (copied / "tables/subflows.parquet").unlink()
+    assert "what it had read was kept" in call("packets", copied, cwd=tmp_path, prefix=broken).out
+    assert call("packets", copied, "--delay", "client", "server", cwd=tmp_path).status == 0
+    assert call("packets", copied, "--json", cwd=tmp_path).out == first.out
+    os.utime(copied / "pcap/client.pcap")
+    assert "what it had read was kept" in call("packets", copied, cwd=tmp_path, prefix=broken).out
+
+
 def test_a_cut_capture_is_read_up_to_the_cut(both: tuple[Result, dict[str, Any]], tmp_path: Path) -> None:
     run, _ = both
     cut = shutil.copytree(run.run, tmp_path / "cut")

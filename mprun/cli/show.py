@@ -12,7 +12,7 @@ from mprun.cli import options
 from mprun.cli.completion import complete_counters, complete_runs
 from mprun.cli.output import emit
 from mprun.errors import SpecError
-from mprun.reports.metrics import order_metrics
+from mprun.reports.metrics import order_metrics, paths_of
 from mprun.runs.run_directory import RunDirectory, readable
 
 if TYPE_CHECKING:
@@ -90,8 +90,9 @@ def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_a
 
         options.restore_tables(found)
         _show_figures(found)
-        owned = owned_metrics(found.plan().intent.traffic)
-        show_summary(summary._replace(metrics=order_metrics(summary.metrics, owned)), found, show_all)
+        intent = found.plan().intent
+        ordered = order_metrics(summary.metrics, owned_metrics(intent.traffic), paths_of(intent))
+        show_summary(summary._replace(metrics=ordered), found, show_all)
         return
     from mprun.sweeps.sweep_summary import read_summary
 

@@ -70,7 +70,7 @@ def make_comparison(
     rows = list(_rows(pairs, metrics))
     differing, alike, alone = ([row for kind, row in rows if kind == wanted] for wanted in ("differs", "same", "alone"))
     page = ComparisonPage(
-        title=" and ".join(filter(None, [", ".join(names[:-1]), names[-1]])),
+        title=_join(names),
         description=_describe(pairs),
         status=_status(pairs, reasons),
         verdict="; ".join(reasons) or _say_incomplete(pairs),
@@ -92,6 +92,15 @@ def make_comparison(
     path = write_page(folder, render(page), gallery.files)
     invoking_user.give(path.parent)
     return path
+
+
+def _join(names: Sequence[str]) -> str:
+    """Return the title of a page. A name before the settings, which all sides have, stands once."""
+    common = f"{names[0].partition(', ')[0]}, "
+    is_common = all(name.startswith(common) for name in names)
+    *before, last = (name.removeprefix(common) if is_common else name for name in names)
+    title = " and ".join(filter(None, [", ".join(before), last]))
+    return f"{common[:-2]}: {title}" if is_common else title
 
 
 def _list_runs(pairs: Sequence[SidePair]) -> list[RunDirectory]:

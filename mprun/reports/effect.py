@@ -38,12 +38,18 @@ def effect_of(one: ComparedMetric) -> float | None:
     return None if abs(one.first) < NEARLY_NOTHING * abs(one.second) else one.change
 
 
+# A change by this factor or more is shown in whole percent.
+MANY_TIMES = 10
+
+
 def say_effect(one: ComparedMetric) -> str:
     """Return a change as text; empty for a change from nearly nothing."""
     effect = effect_of(one)
     if effect is None:
         return ""
-    return f"{effect * 100:+.1f} points" if one.symbol == "share" else f"{effect:+.2%}"
+    if one.symbol == "share":
+        return f"{effect * 100:+.1f} points"
+    return f"{effect:+.2%}" if abs(effect) < MANY_TIMES else f"{effect:+.0%}"
 
 
 def judge(one: ComparedMetric, metrics: Mapping[str, Metric]) -> Rating | None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -17,6 +18,10 @@ from mprun.reports.page import Picture
 from mprun.runs.run_directory import FIGURES
 from mprun.safety.cell import write_rows
 from mprun.safety.text import untaken
+
+_WIDTH = re.compile(r'<svg width="([0-9.]+)pt"')
+# A drawing up to this width leaves room for a figure beside it, on a page of 1100 pixels or more.
+COLUMN_PT = 410
 
 PageProgress = Callable[[str, float], None]
 
@@ -46,7 +51,10 @@ class Gallery:
             self.add(chart)
 
     def add_drawing(self, name: str, title: str, caption: str, files: Mapping[str, bytes]) -> None:
-        self._hang(Picture(name, title, caption, files["svg"].decode(), is_broad=True), files)
+        svg = files["svg"].decode()
+        width = _WIDTH.search(svg)
+        fits_column = width is not None and float(width[1]) <= COLUMN_PT
+        self._hang(Picture(name, title, caption, svg, is_broad=True, fits_column=fits_column), files)
 
     def _hang(self, picture: Picture, files: Mapping[str, bytes]) -> None:
         self.files |= {f"{picture.name}.{kind}": content for kind, content in files.items()}

@@ -69,6 +69,7 @@ class Picture:
     - svg: for a wide page.
     - narrow: for a small page, if it differs.
     - files: the files beside the page, as (kind, path).
+    - is_broad: it keeps its own size. fits_column: nevertheless, it leaves room for a figure beside it.
     - values: what the pointer shows on the wide picture, as JSON (`chart.paint`); empty for nothing.
     """
 
@@ -80,6 +81,7 @@ class Picture:
     marks: tuple[str, ...] = ()
     files: tuple[tuple[str, str], ...] = ()
     is_broad: bool = False
+    fits_column: bool = False
     values: str = ""
 
 

@@ -16,6 +16,7 @@ from mprun.model.intent import AddressedFlow, Intent
 from mprun.model.spec import Direction, LinkChange, Plot, TopologySpec
 from mprun.model.wording import say_change
 from mprun.reports.figure import MOST_NUMBERS, Chart, Mark
+from mprun.reports.metrics import paths_of
 from mprun.reports.run_data import NS, AssociationFlow, RunData
 from mprun.reports.run_figures import draw_run
 from mprun.runs.run_directory import RESOLVED_EXPERIMENT, RunDirectory
@@ -40,14 +41,10 @@ def read_data(run: RunDirectory) -> RunData:
     """Return the data of a run for its figures. Raises MprunError."""
     intent, summary = run.plan().intent, run.summary()
     flows = sorted(intent.traffic, key=lambda flow: flow.background)
-    paths = {path.name: path.links for flow in intent.traffic for path in flow.paths}
-    # sorted in the order of the network
-    order = {link.name: n for n, link in enumerate(intent.links)}
-    paths = dict(sorted(paths.items(), key=lambda item: min((order.get(link, 0) for link in item[1]), default=0)))
     return RunData(
         tables=dict(run.tables()),
         flows=[flow.name for flow in flows],
-        paths=paths,
+        paths=paths_of(intent),
         marks=tuple(marks_of(intent)),
         groups={flow.name: flow.group for flow in flows if flow.group is not None},
         background=frozenset(flow.name for flow in flows if flow.background),

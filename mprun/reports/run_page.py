@@ -6,7 +6,7 @@ A report is made only from the files of the run, so it can be made again. Equal 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -78,7 +78,7 @@ def make_report(run: RunDirectory, progress: PageProgress) -> Path:
         problems=list(_problems(summary)),
         pictures=gallery.pictures,
         notes=notes,
-        grids=list(_grids(spec, summary.metrics)),
+        grids=list(_grids(spec, summary.metrics, evidence.paths)),
         facts=list(_facts(run, plan, summary)),
         repeat=_commands(run),
         inputs=run.inputs(),
@@ -136,7 +136,7 @@ def _tiles(spec: Spec, metrics: Mapping[str, MetricValue]) -> Iterator[Tile]:
     yield from found[:MOST_TILES]
 
 
-def _grids(spec: Spec, metrics: Mapping[str, MetricValue]) -> Iterator[Grid]:
+def _grids(spec: Spec, metrics: Mapping[str, MetricValue], all_paths: Iterable[str]) -> Iterator[Grid]:
     """Yield the tables: of each flow or group, of its paths, and the round-trip times of all paths.
 
     Flows of a group are left out, because there may be hundreds. They are in the summary.
@@ -145,7 +145,8 @@ def _grids(spec: Spec, metrics: Mapping[str, MetricValue]) -> Iterator[Grid]:
     groups = {flow.group for flow in spec.experiment.traffic}
     members = {flow.name for flow in spec.experiment.traffic if flow.group is not None}
     repeated = find_repeated(metrics)
-    metrics = order_metrics({name: metric for name, metric in metrics.items() if name not in repeated}, owned)
+    metrics = {name: metric for name, metric in metrics.items() if name not in repeated}
+    metrics = order_metrics(metrics, owned, all_paths)
     owners = dict.fromkeys(name.partition(".")[0] for name in metrics)
     others: list[PageRow] = []
     for owner in owners:

@@ -219,7 +219,7 @@ def test_sweeps_have_a_page_without_figures_over_time(tmp_path: Path, monkeypatc
     # two sweeps of the same name are distinguished too
     twin = shutil.copytree(sweep, sweep.with_name(sweep.name.replace("000000", "000001")))
     both = call("report", sweep.name, twin.name)
-    assert "<h1>fetch, 00:00:00 and fetch, 00:00:01</h1>" in Path(both.stdout.strip()).read_text()
+    assert "<h1>fetch: 00:00:00 and 00:00:01</h1>" in Path(both.stdout.strip()).read_text()
 
 
 def test_a_run_and_a_missing_run_are_refused(runs: Path) -> None:

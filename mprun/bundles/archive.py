@@ -79,7 +79,7 @@ def unpack(source: Path, folder: Path) -> None:
                 if not member.is_dir():
                     _write(archive, member, Folder(folder))
     except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError, zlib.error) as error:
-        raise SpecError(f"{source}: no archive that can be read: {error}") from None
+        raise SpecError(f"{source}: no archive that can be read: {error}: name a run, a sweep or a bundle") from None
     except OSError as error:
         raise SpecError(f"{source}: {error.strerror or error}") from None
 

@@ -73,7 +73,14 @@ class NewFile(click.Path):
         return path
 
 
-_file_option = partial(click.option, metavar="FILE", shell_complete=complete_files)
+def _take_one(_context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> str:
+    """Return the one value of an option. Of two, click would take the last without a word."""
+    if len(given) > 1:
+        raise click.UsageError(f"{option.opts[0]} is given {len(given)} times: name one file")
+    return given[0] if given else ""
+
+
+_file_option = partial(click.option, metavar="FILE", shell_complete=complete_files, multiple=True, callback=_take_one)
 _topology = partial(_file_option, "-t", "--topology", help="Read the topology from FILE, FILE.yaml or FILE.yml.")
 _experiment = partial(_file_option, "-x", "--experiment", help="Read the experiment from FILE, FILE.yaml or FILE.yml.")
 _engine_option = partial(click.option, "--engine", type=click.Choice(ENGINE_CHOICES), default="auto", show_default=True)
@@ -103,9 +110,9 @@ def _keep(default: Keep) -> Decorator:
 # The options of a group. A name that ends in a point and a word is another form of the option before the point.
 _FILES: Mapping[str, Decorator] = {
     "topology": _topology(required=True),
-    "topology.optional": _topology(default=""),
+    "topology.optional": _topology(),
     "experiment": _experiment(required=True),
-    "experiment.optional": _experiment(default=""),
+    "experiment.optional": _experiment(),
     "params": click.option(
         "-p",
         "--param",

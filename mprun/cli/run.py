@@ -48,6 +48,8 @@ def command(
     from mprun.runs import runner
     from mprun.runs.place import choose_place_of
 
+    if label is not None and not label.strip():
+        raise click.UsageError("--label is empty: give a text, or leave it out")
     loaded = files.load(runs.consent)
     place = choose_place_of(loaded.values, runs.engine, runs.kernel)
     if not as_json:

@@ -16,7 +16,7 @@ from mprun.inputs.keys.trace_file import TraceError
 from mprun.inputs.parameter import NAME, FileParameters
 from mprun.inputs.reader import MOST_LEVELS, MOST_NODES, FileTree, is_outside, read_text, tell_outside
 from mprun.inputs.template import TemplateProblem
-from mprun.model.problem import InputError, InputProblem, ValuePath
+from mprun.model.problem import InputError, InputProblem, ValuePath, find_nearest
 from mprun.model.scalar import PLAIN, PRIVATE, REFUSED, TEXT_TAGS, Scalar, read_scalar
 from mprun.model.spec import Attachment
 
@@ -68,7 +68,7 @@ class Document:
             if not NAME.fullmatch(key.value):
                 self.refuse(path, f"'{key.value}' is no parameter name: use letters, digits and '_'")
             elif not isinstance(node, ScalarNode):
-                self.refuse(path, "must be a single value: write 'params: {name: value}'")
+                self.refuse(path, f"must be a single value: write several under 'matrix: {{{key.value}: [...]}}'")
             elif "{{" in node.value:
                 self.refuse(path, "a parameter cannot be made of others: write its value")
             else:
@@ -144,11 +144,13 @@ class Document:
         key = None if line is None else self.tree.older_keys.get((file, line))
         return InputProblem(file, line, path if key is None else (key,), message)
 
-    def companion(self, path: ValuePath, name: str, read: Callable[[str], ReadT]) -> tuple[str, ReadT] | None:
+    def companion(
+        self, path: ValuePath, name: str, read: Callable[[str], ReadT], known: Sequence[str] = ()
+    ) -> tuple[str, ReadT] | None:
         """Return the file that the value at `path` names, and the value that `read` makes of its text.
 
-        name: relative to the file with the value. read: may raise TraceError. None if the file cannot be read. The
-        reason is recorded.
+        name: relative to the file with the value. read: may raise TraceError. known: the names that are no files. None
+        if the file cannot be read. The reason is recorded.
         """
         beside = str(PurePath(self.position(path)[0]).parent / name)
         if not self.tree.allowed.outside and is_outside(FilePath(beside), self.name):
@@ -157,7 +159,8 @@ class Document:
         try:
             text = read_text(FilePath(beside))
         except InputError as error:
-            self.refuse(path, f"'{name}' {error.found[0].message}")
+            near = find_nearest(name, known)
+            self.refuse(path, f"'{name}' {error.found[0].message}{f': did you mean {near!r}?' if near else ''}")
             return None
         if beside not in self.files:
             self.files = (*self.files, beside)

@@ -229,7 +229,7 @@ class Timeline:
                 return trace_file.read_rates(text, entry.interval), list(trace_file.number_lines(text))
             return trace_file.read_mahimahi(text, entry.interval, link.mtu + HEADER_BYTES), []
 
-        found = self._document.companion(position, name, read)
+        found = self._document.companion(position, name, read, tuple(TRACES))
         if found is None:
             return
         file, (trace, written) = found

@@ -146,6 +146,8 @@ def fill_in(files: FileTrees, documents: Sequence[Document], values: CellValues)
         else:
             names = " or ".join(document.name for document in documents)
             message = f"no parameter '{name}' in {names}{name_nearest(name, found, 'parameters')}"
+            if "." in name:
+                message += "; a property of a link is an axis: write 'matrix: {" + name + ": [...]}' to give it here"
             documents[0].problems.append(InputProblem(f"-p {name}", None, (), message))
     return FileParameters({**found, **{name: value for name, value in values if name in found}}, whole)
 

@@ -68,7 +68,8 @@ def find_nearest(wrong: str, known: Sequence[str]) -> str | None:
     import difflib
 
     near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.6)
-    return near[0] if near else None
+    same = [name for name in known if name.lower() == wrong.lower()]
+    return next(iter(same or near), None)
 
 
 def tell_unknown(noun: str, wrong: object, known: Iterable[str]) -> str:

@@ -7,8 +7,8 @@ over a time, or stand for a whole file (see `trace`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -24,6 +24,10 @@ PROPERTIES = tuple(DirectionProperties.model_fields)
 class EventEntry(FileModel):
     """A change, or several changes, of a link or of a host's address."""
 
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {
+        "off": "is no key: write 'state: down'",
+        "node": "is no key: write 'link', or 'host' and 'address'",
+    }
     at: Time = Field(0, examples=["5s"])
     """The time of the change, counted from time zero. `set` and `state` need it. With `schedule` or `trace`: the time
     at which the file begins."""

@@ -414,7 +414,12 @@ class ExperimentFile(FileModel):
     ELSEWHERE = dict.fromkeys(
         ("topology", "nodes", "paths", "events", "middleboxes", "addressing", "ecmp"),
         "is a key of topologies: write it there, or in a topology file of its own that begins with 'extends: FILE'",
-    )
+    ) | {
+        "seed": "is a key of 'repeat': write 'repeat: {seed: 5}', or give --seed",
+        "runs": "is a key of 'repeat': write 'repeat: {runs: 5}'",
+        "kernel": "is no key: give --kernel NAME, or vary it with 'matrix: {kernel: [...]}'",
+        "engine": "is no key: give --engine NAME, or vary it with 'matrix: {engine: [...]}'",
+    }
     version: FileVersion = Field(examples=[1])
     """The version of this format."""
     description: str = ""

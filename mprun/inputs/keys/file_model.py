@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -275,6 +276,8 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -
         return f"{name_value(value)} is not known here{name_nearest(value, known, 'write one of')}"
     if kind in _WANTED:
         what, advice = _WANTED[kind]
+        if kind == "int_type" and isinstance(value, str) and (digits := _DIGITS.match(value)):
+            advice = f"write {digits[0]}"
         return f"{name_value(value)} is not {what}: {advice}"
     return detail["msg"].lower()
 
@@ -305,6 +308,7 @@ def _say_unknown(key: str, owner: type[FileModel] | None) -> str:
     return f"unknown key '{key}'" + (f": did you mean '{meant}'?" if meant else list_names(known, "keys here"))
 
 
+_DIGITS = re.compile("[0-9]+")
 _MAPPING = ("a mapping", "write 'key: value' pairs")
 _WANTED = {
     "string_type": ("text", "put it in quotes"),

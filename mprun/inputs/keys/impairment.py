@@ -211,6 +211,10 @@ def parse_queue(value: object) -> Queue:
     return Queue(limit.amount, limit.unit, name, dict(sorted(options.items())))
 
 
+# Words for the directions that people write. A link has two ends, and none of them is up or down.
+_OTHER_DIRECTIONS = frozenset("up down upload download uplink downlink in out there back tx rx".split())
+
+
 def _by_direction(parse: Callable[[object], FieldT]) -> Callable[[object], Both[FieldT]]:
     """Return a parser of one value for both directions, or of a mapping with `forward`, `reverse` or both."""
 
@@ -221,6 +225,8 @@ def _by_direction(parse: Callable[[object], FieldT]) -> Callable[[object], Both[
         return create_model("DirectionsEntry", __base__=FileModel, forward=(one, None), reverse=(one, None))
 
     def read(value: object) -> Both[FieldT]:
+        if isinstance(value, list) or (isinstance(value, dict) and value.keys() & _OTHER_DIRECTIONS):
+            raise ValueError("has no value for both directions: write one, or {forward: ..., reverse: ...}")
         if not isinstance(value, dict) or (value and not value.keys() & {"forward", "reverse"}):
             both = parse(value)
             return both, both

@@ -46,6 +46,9 @@ class DirectionProperties(FileModel):
     direction has its own.
     """
 
+    ELSEWHERE = dict.fromkeys(
+        ("for", "at", "over", "step", "every", "until", "state"), "stands beside 'set', not in it"
+    )
     rate: RateBoth | None = None
     """The rate in bits per second on the wire. A link, or a direction of it, without a rate is as fast as the
     machine."""

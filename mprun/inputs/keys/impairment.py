@@ -225,7 +225,8 @@ def _by_direction(parse: Callable[[object], FieldT]) -> Callable[[object], Both[
         return create_model("DirectionsEntry", __base__=FileModel, forward=(one, None), reverse=(one, None))
 
     def read(value: object) -> Both[FieldT]:
-        if isinstance(value, list) or (isinstance(value, dict) and value.keys() & _OTHER_DIRECTIONS):
+        words = value.keys() if isinstance(value, dict) else set()
+        if isinstance(value, list) or (words & _OTHER_DIRECTIONS and not words & {"forward", "reverse"}):
             raise ValueError("has no value for both directions: write one, or {forward: ..., reverse: ...}")
         if not isinstance(value, dict) or (value and not value.keys() & {"forward", "reverse"}):
             both = parse(value)

@@ -46,7 +46,7 @@ _REPLY = re.compile(r"^\[(\d+)\] .*: icmp_seq=(\d+) ttl=\d+ time=([\d.]+) ms", r
 
 _TOO_OFTEN = "{} is below 1ms, and a ping is a probe, not a load: write '200ms'"
 _TOO_LARGE = f"{{}} bytes do not fit into an IP packet: write '{MOST_BYTES}bytes' or less"
-Interval = Annotated[
+PingInterval = Annotated[
     int, checked(TIME.parse, lambda ns: ns >= NS_PER_MS, _TOO_OFTEN, TIME.render), WithJsonSchema(TIME_SCHEMA)
 ]
 PingSize = Annotated[int, checked(SIZE.parse, lambda size: size <= MOST_BYTES, _TOO_LARGE), WithJsonSchema(SIZE_SCHEMA)]
@@ -63,7 +63,7 @@ class Entry(FlowEntry):
     """The number of pings. Use either `count` or `duration`. Default: 5."""
     duration: Time | None = None
     """The time to send pings. Use it instead of `count`."""
-    interval_ns: Interval = Field(DEFAULT_INTERVAL_NS, alias="interval")
+    interval_ns: PingInterval = Field(DEFAULT_INTERVAL_NS, alias="interval")
     """The time between two pings. Default: 200ms."""
     size_bytes: PingSize = Field(DEFAULT_SIZE_BYTES, alias="size")
     """The payload of a ping. Default: 56bytes."""

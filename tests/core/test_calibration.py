@@ -204,7 +204,7 @@ def test_shapes_and_docs_are_those_of_the_tables(distribution: Distribution) -> 
     offset = re.findall(r"([\d.]+) amounts below `delay` \|$", row)
     assert -statistics.fmean(table) == pytest.approx(float(offset[0]) if offset else 0.0, abs=0.005)
     if distribution != "normal":
-        assert f"{deviation:.3f}" in str(JitterEntry.model_fields["amount_ns"].description)
+        assert f"{deviation:.3f}" in str(JitterEntry.model_json_schema()["properties"]["amount"]["description"])
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,14 @@ links. A module is imported when a file names it.
 """
 
 GENERATORS = (
-    *("multi-path", "multi-client", "line", "star", "dumbbell", "parking-lot", "khalili", "access-points"),
-    *("fat-tree", "two-level-tree"),
+    "multi-path",
+    "multi-client",
+    "line",
+    "star",
+    "dumbbell",
+    "parking-lot",
+    "khalili",
+    "access-points",
+    "fat-tree",
+    "two-level-tree",
 )

@@ -86,7 +86,10 @@ def _docstrings_of(model: type[FileModel]) -> dict[str, str]:
 
 @cache
 def _read_docstrings(module: str) -> dict[str, dict[str, str]]:
-    """Return the docstrings below fields in the source of a module, by class and field."""
+    """Return the docstrings below fields in the source of a module, by class and field.
+
+    Only a schema needs them. Pydantic's `use_attribute_docstrings` would read the sources in every run.
+    """
     tree = ast.parse(inspect.getsource(sys.modules[module])) if module.startswith("mprun.") else ast.Module([], [])
     found: dict[str, dict[str, str]] = {}
     for kind in (one for one in tree.body if isinstance(one, ast.ClassDef)):

@@ -144,7 +144,7 @@ def faults_of_module(path: Path) -> Iterator[Fault]:
 
 def help_texts() -> Iterator[tuple[str, str]]:
     """Return the help of each command and each option, with its name: `mprun sweep --retries`."""
-    for name, (_, summary) in COMMANDS.items():
+    for name, summary in COMMANDS.items():
         yield f"mprun {name} in the list of commands", summary
     yield from _help_below(group, click.Context(group, info_name="mprun"), "mprun")
 

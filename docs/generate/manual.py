@@ -36,7 +36,7 @@ def page() -> str:
         ),
         ".SH COMMANDS",
     ]
-    for name, (_, summary) in COMMANDS.items():
+    for name, summary in COMMANDS.items():
         lines += [".TP", f".B {_text(name)}", _text(summary)]
     for command in describe():
         lines.append(f'.SS "{_text(command.name)}"')

@@ -26,57 +26,57 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-# The groups of `mprun --help`: command -> (module, help line)
-GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+# The groups of `mprun --help`: command -> help line. The module of a command has its name.
+GROUPS: Mapping[str, Mapping[str, str]] = {
     "Start": {
-        "run": ("run", "Run an experiment on a topology (also `mprun -t T -x X`)."),
-        "new": ("new", "Write a topology and an experiment to start from."),
-        "lab": ("lab", "List, show, copy, run and grade the labs of mprun."),
+        "run": "Run an experiment on a topology (also `mprun -t T -x X`).",
+        "new": "Write a topology and an experiment to start from.",
+        "lab": "List, show, copy, run and grade the labs of mprun.",
     },
     "Describe": {
-        "validate": ("validate", "Check the files and print all their errors."),
-        "plan": ("plan", "Show the commands of a run, node by node."),
-        "topology": ("topology", "List generators and profiles, or write out a topology."),
-        "trace": ("trace", "List traces of links, or import one of another tool."),
-        "graph": ("graph", "Draw the network with its link values."),
-        "convert": ("convert", "Convert older key:value files to YAML."),
-        "schema": ("schema", "Print the JSON Schemas of the files."),
+        "validate": "Check the files and print all their errors.",
+        "plan": "Show the commands of a run, node by node.",
+        "topology": "List generators and profiles, or write out a topology.",
+        "trace": "List traces of links, or import one of another tool.",
+        "graph": "Draw the network with its link values.",
+        "convert": "Convert older key:value files to YAML.",
+        "schema": "Print the JSON Schemas of the files.",
     },
     "Run": {
-        "sweep": ("sweep", "Run and repeat all cells of an experiment's matrix."),
-        "calibrate": ("calibrate", "Measure each link and compare it with the topology."),
-        "shell": ("shell", "Build the network and open Mininet's prompt."),
+        "sweep": "Run and repeat all cells of an experiment's matrix.",
+        "calibrate": "Measure each link and compare it with the topology.",
+        "shell": "Build the network and open Mininet's prompt.",
     },
     "Ask": {
-        "faults": ("faults", "Give each packet a fault once, and show which faults matter."),
-        "search": ("search", "Find the conditions under which a statement does not hold."),
-        "why": ("why", "Find the time from which the failure of a run was inevitable."),
-        "minimise": ("minimise", "Find the smallest files with the failure of a run."),
-        "baseline": ("baseline", "Check that values of experiments have not changed."),
-        "history": ("history", "Draw the values of baselines over the commits of a repository."),
-        "bisect": ("bisect", "Find the commit that changed a result."),
+        "faults": "Give each packet a fault once, and show which faults matter.",
+        "search": "Find the conditions under which a statement does not hold.",
+        "why": "Find the time from which the failure of a run was inevitable.",
+        "minimise": "Find the smallest files with the failure of a run.",
+        "baseline": "Check that values of experiments have not changed.",
+        "history": "Draw the values of baselines over the commits of a repository.",
+        "bisect": "Find the commit that changed a result.",
     },
     "Look": {
-        "show": ("show", "Show a run or a sweep: time lines, metrics, expectations."),
-        "report": ("report", "Write an HTML report of a run or a sweep."),
-        "compare": ("compare", "Compare two runs or sweeps: inputs, metrics, expectations."),
-        "packets": ("packets", "Analyse a run's captures: packets, connections, subflows."),
-        "wireshark": ("wireshark", "Open the captures of a run in Wireshark."),
-        "debug": ("debug", "Repeat a run, and stop its kernel at a time in gdb."),
-        "coverage": ("coverage", "Show which lines of the kernel a run executed."),
-        "runs": ("runs", "List and remove runs and sweeps."),
-        "export": ("export", "Export the tables of a run or a sweep as CSV."),
+        "show": "Show a run or a sweep: time lines, metrics, expectations.",
+        "report": "Write an HTML report of a run or a sweep.",
+        "compare": "Compare two runs or sweeps: inputs, metrics, expectations.",
+        "packets": "Analyse a run's captures: packets, connections, subflows.",
+        "wireshark": "Open the captures of a run in Wireshark.",
+        "debug": "Repeat a run, and stop its kernel at a time in gdb.",
+        "coverage": "Show which lines of the kernel a run executed.",
+        "runs": "List and remove runs and sweeps.",
+        "export": "Export the tables of a run or a sweep as CSV.",
     },
     "Share": {
-        "verify": ("verify", "Repeat a run, a sweep or a bundle, and compare the results."),
-        "bundle": ("bundle", "Pack a run or a sweep into one archive to share."),
-        "course": ("course", "Export labs, kernel and a hand-out for a class."),
+        "verify": "Repeat a run, a sweep or a bundle, and compare the results.",
+        "bundle": "Pack a run or a sweep into one archive to share.",
+        "course": "Export labs, kernel and a hand-out for a class.",
     },
     "Machine": {
-        "doctor": ("doctor", "Check what this machine can run, and how to fix the rest."),
-        "kernel": ("kernel", "Build, list, describe, remove and test experiment kernels."),
-        "tools": ("tools", "Build and list traffic tools that have no package."),
-        "completion": ("completion", "Print the code for completion in a shell."),
+        "doctor": "Check what this machine can run, and how to fix the rest.",
+        "kernel": "Build, list, describe, remove and test experiment kernels.",
+        "tools": "Build and list traffic tools that have no package.",
+        "completion": "Print the code for completion in a shell.",
     },
 }
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
@@ -102,7 +102,7 @@ class LateGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        name = COMMANDS[cmd_name][0] if cmd_name in COMMANDS else EARLIER.get(cmd_name)
+        name = cmd_name if cmd_name in COMMANDS else EARLIER.get(cmd_name)
         if name is None:
             return None
         module = importlib.import_module(f"mprun.cli.{name}")
@@ -114,7 +114,7 @@ class LateGroup(click.Group):
         for title, commands in GROUPS.items():
             with formatter.section(title):
                 # one width for all groups, so that their texts are aligned
-                formatter.write_dl([(name.ljust(width), text) for name, (_, text) in commands.items()])
+                formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return commands from the list, without importing any, and the options of the default command `run`."""
@@ -126,7 +126,7 @@ class LateGroup(click.Group):
             own = super().shell_complete(ctx, incomplete)
             known = {item.value for item in own}
             return [*own, *(item for item in run.shell_complete(ctx, incomplete) if item.value not in known)]
-        found = [(name, text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
+        found = [(name, text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
         return [CompletionItem(name, help=text) for name, text in found]
 
     def invoke(self, ctx: click.Context) -> Any:

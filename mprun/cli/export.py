@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from mprun.sweeps.sweep_directory import SweepDirectory
 
 
+_PAPERS = {"markdown": "metrics.md", "latex": "metrics.tex"}
+
+
 @click.command("export")
 @click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
 @options.parent
@@ -64,21 +67,17 @@ def command(
         options.refuse_confidence(confidence)
     with readable(found.path):
         for kind in dict.fromkeys(kinds):
-            if kind in ("markdown", "latex"):
+            if kind in _PAPERS:
                 text = _write_paper(found, cast("PaperFormat", kind), metrics, confidence)
                 if target is None:
                     click.echo(text, nl=False)
                     continue
-                file_name = "metrics.tex" if kind == "latex" else "metrics.md"
-                folder = _make(target, found)
-                folder.write_text(file_name, text)
-                click.echo(folder.path / file_name)
-            elif kind == "qlog":
-                for path in _write_qlogs(found, target):
-                    click.echo(path)
+                _make(target, found).write_text(_PAPERS[kind], text)
+                paths = iter([target / _PAPERS[kind]])
             else:
-                for path in _write_tables(found, kind, target):
-                    click.echo(path)
+                paths = _write_qlogs(found, target) if kind == "qlog" else _write_tables(found, kind, target)
+            for path in paths:
+                click.echo(path)
 
 
 def _write_paper(

@@ -472,15 +472,14 @@ def _show_judgements(judgements: Sequence[JudgedClaim]) -> None:
 
 def say_comparison(comparison: Comparison) -> str:
     """Return `xp.bulk.goodput = 36.93 Mbit/s >= 34.02 Mbit/s = 1.8 * tcp.bulk.goodput`. A number stands for itself."""
-    from mprun.model.metric import SYMBOLS
+    from mprun.labs.study_figure import format_sides
 
-    symbol = SYMBOLS[comparison.unit] if comparison.unit else "1"
-    left, right = (format_measured(value, symbol) for value in (comparison.left_amount, comparison.right_amount))
+    left, operator, right = format_sides(comparison)
     if not comparison.left[0].isdigit() or " " in comparison.left:
         left = f"{comparison.left} = {left}"
     if not comparison.right[0].isdigit() or " " in comparison.right:
         right = f"{right} = {comparison.right}"
-    return f"{left} {comparison.operator} {right}"
+    return f"{left} {operator} {right}"
 
 
 def _show_total(results: Sequence[LabRun], wall_s: float) -> None:

@@ -222,7 +222,7 @@ def _say_measured(outcome: Evaluation, label_of: Callable[[str], str]) -> str:
 
 def say_sides(comparison: Comparison) -> str:
     """Return the sides of a comparison with words between them: `2 Mbit/s, more than 1 Mbit/s`."""
-    left, operator, right = _sides(comparison)
+    left, operator, right = format_sides(comparison)
     return f"{left}, {'' if comparison.is_true else 'not '}{_WORDS.get(operator, operator)} {right}"
 
 
@@ -238,10 +238,11 @@ def _say_published(values: Sequence[FigureValue], rows: Sequence[PublishedValue]
 
 
 def _spell(comparison: Comparison) -> str:
-    return " ".join(_sides(comparison))
+    return " ".join(format_sides(comparison))
 
 
-def _sides(comparison: Comparison) -> tuple[str, str, str]:
+def format_sides(comparison: Comparison) -> tuple[str, str, str]:
+    """Return the measured left side, the operator and the measured right side."""
     symbol = SYMBOLS[comparison.unit] if comparison.unit else "1"
     left, right = (format_measured(value, symbol) for value in (comparison.left_amount, comparison.right_amount))
     return left, comparison.operator, right

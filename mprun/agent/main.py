@@ -2,7 +2,7 @@
 """Execute a run: build, start servers, measure idle paths, run the timeline, clean up.
 
     python -m mprun.agent.main RUN_DIRECTORY REPORTS ORDERS [--simulated | --confine --lifeline FD] \
-        [--shell before|after|only]
+        [--shell before|after|only] [--hold NS]
 
 It reads `plan.json` from the run directory and writes `steps.jsonl`, `agent.json`, `record.gz`, `logs/` and `pcap/`
 there. The exit status is 0 if every step succeeded. `agent.json` has the reason for a failure.
@@ -10,6 +10,7 @@ there. The exit status is 0 if every step succeeded. `agent.json` has the reason
 - REPORTS: the folder of the file `progress`.
 - ORDERS: the folder in which a file `stop` ends the run.
 - --confine: confine the commands of a file, because the kernel is the machine's own.
+- --hold: stop at this time of CLOCK_MONOTONIC, and execute lines of the user.
 - --lifeline: the reading end of a pipe that mprun keeps open until it ends.
 """
 
@@ -33,6 +34,7 @@ from mprun.agent.openvswitch import EARLIEST_NS
 from mprun.agent.process import NoProcess, ProcessError
 from mprun.agent.schedule import FlowSchedule, Sampling
 from mprun.model.agent_report import AgentReport, Captured, Ended, write_report
+from mprun.model.engine_paths import HELD, PROMPT_OUTPUT
 
 TICK_NS = SECOND_NS // 2
 # The interval at which the lateness of timers is measured during the measurement of idle paths.
@@ -81,9 +83,11 @@ class AgentRun:
         self.counters_before: dict[str, dict[str, int]] = {}
         self.processes: dict[str, Ended] = {}
         self.captures: dict[str, Captured] = {}
+        self.hold_ns: int | None = None
         self.result = AgentReport(None, False, self.processes, self.captures)
         self._steps: IO[str] = open(f"{directory}/steps.jsonl", "w", buffering=1)  # noqa: SIM115  until the end
         self._progress = os.open(f"{reports}/progress", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        self._orders = orders
         self._stop = f"{orders}/stop"
 
     def note(self, step: str, asked_ns: int | None = None, **facts: Any) -> None:
@@ -105,6 +109,14 @@ class AgentRun:
         os.pwrite(self._progress, (line + "\n").ljust(200).encode(), 0)
         if os.path.exists(self._stop):
             raise Stopped
+
+    def wait_for_order(self, name: str) -> str:
+        """Return the text of an order. No simulated time passes. Raises Stopped if the user asked for the end."""
+        while not os.path.exists(f"{self._orders}/{name}"):
+            if os.path.exists(self._stop):
+                raise Stopped
+        with open(f"{self._orders}/{name}") as order:
+            return order.read()
 
     def hosts_in_use(self) -> list[str]:
         """Return the names of the hosts where a flow starts or ends, in the plan's order."""
@@ -358,6 +370,8 @@ def go_through_timeline(run: AgentRun, zero_ns: int) -> None:
             change = changes.pop(0)
             machine.change(change["commands"])
             run.note("change", change["at_ns"], name=change["name"], values=change["values"])
+        if run.hold_ns is not None and run.hold_ns <= now:
+            answer_lines(run)
         while due := schedule.take_due(now):
             due_ns, planned = due
             try:
@@ -378,6 +392,7 @@ def go_through_timeline(run: AgentRun, zero_ns: int) -> None:
             tick_ns += TICK_NS * (1 + (now - tick_ns) // TICK_NS)
         moments = [tick_ns, sampling.next_ns(), *last_samples[:1], *schedule.next_ns()]
         moments += map(deadline_of, active.values())
+        moments += [run.hold_ns] if run.hold_ns is not None else []
         moments += [end_ns for p in active.values() if (end_ns := end_of_endless(p)) is not None]
         ended = machine.pause(min(moments + [zero_ns + change["at_ns"] for change in changes[:1]]))
         now = machine.now_ns()
@@ -471,6 +486,28 @@ def interact(run: AgentRun) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     CLI(run.machine.network())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def answer_lines(run: AgentRun) -> None:
+    """Execute lines of the user, as in `client ss -tin`, until the user ends the run.
+
+    Simulated time passes only while a line is executed. Raises Stopped.
+    """
+    network = run.machine.network()
+    names = sorted(node.name for node in network.values())
+    number = 0
+    while True:
+        run.report(f"{HELD} {number}", run.machine.now_ns() - (run.zero_ns or 0))
+        name, *words = run.wait_for_order(str(number)).split(" ")
+        if name in names and words:
+            # as at Mininet's prompt, a name in a command stands for the address of the node
+            words = [network[word].defaultIntf().updateIP() or word if word in names else word for word in words]
+            text = network[name].cmd(" ".join(words))
+        else:
+            text = f"write a node and a command, as in `{names[0]} ip route`; nodes: {', '.join(names)}\n"
+        with open(f"{run.directory}/{PROMPT_OUTPUT}", "w") as output:
+            output.write(text)
+        number += 1
 
 
 def _tell_iperf3(_prompt: object, _line: str) -> None:
@@ -578,7 +615,9 @@ def main(arguments: list[str]) -> int:
 
         confine = confinement.confine
     machine = Machine(plan, directory, (reports, orders), confine)
-    return perform(AgentRun(directory, plan, machine, is_simulated, reports, orders), shell)
+    run = AgentRun(directory, plan, machine, is_simulated, reports, orders)
+    run.hold_ns = int(arguments[arguments.index("--hold") + 1]) if "--hold" in arguments else None
+    return perform(run, shell)
 
 
 if __name__ == "__main__":

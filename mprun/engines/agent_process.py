@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import mprun
+from mprun.engines.held_prompt import HeldPrompt
 from mprun.engines.standstill import Computing
 from mprun.errors import Interrupted, MachineError, RunError
 from mprun.machine import mininet_library
@@ -227,12 +228,14 @@ def watch(
     talk: Channel,
     computing: Computing | None = None,
     is_held: Callable[[], bool] | None = None,
+    prompt: HeldPrompt | None = None,
 ) -> None:
     """Show progress until the agent's process has ended. If the user has a shell in the terminal, only wait.
 
     - talk: the folders for messages with the agent.
     - computing: the programs of an experiment kernel in simulated time, whose CPU time is read while nothing happens.
     - is_held: returns whether a debugger holds the process. This time counts for no limit.
+    - prompt: gets the user's lines while the agent waits for them.
 
     Raises Interrupted on Ctrl-C, after the run had time to stop in order, and RunError if nothing happens for HANG_S.
     """
@@ -243,7 +246,13 @@ def watch(
             with terminal_lent():
                 process.wait()
         else:
-            _follow(process, talk.reports, progress, started, phases, computing, is_held)
+
+            def show(text: str, done: float, note: str) -> None:
+                progress(text, done, note)
+                if prompt:
+                    prompt.serve(process, run, talk.orders, text)
+
+            _follow(process, talk.reports, show, started, phases, computing, is_held)
     except KeyboardInterrupt:
         _stop_in_order(process, talk.orders)
         raise Interrupted(f"interrupted; the results so far are in {run.path}") from None
@@ -268,12 +277,12 @@ def _follow(
         while not ended.wait(POLL_S):
             text = report.read()
             if text != shown:
+                _note(phases, _state(text), round(time.monotonic() - started, 3))
+                _show(text, progress)
                 shown, moved = text, time.monotonic()
                 looked = moved + STILL_S
                 if computing:
                     computing.reset()
-                _note(phases, _state(text), round(moved - started, 3))
-                _show(text, progress)
                 continue
             now = time.monotonic()
             if is_held and is_held():

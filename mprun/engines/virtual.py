@@ -36,6 +36,7 @@ from mprun.engines.agent_process import (
 from mprun.engines.capability import tc_knows
 from mprun.engines.debugger import Debugger, attached
 from mprun.engines.guest import MEMORY_MIB, Guest, GuestLimits, booted, lacking_memory
+from mprun.engines.held_prompt import HeldPrompt
 from mprun.engines.standstill import Computing
 from mprun.errors import MachineError, RunError
 from mprun.kernel import store
@@ -86,18 +87,20 @@ def run_plan(
     shell: Shell | None = None,
     debugger: Debugger | None = None,
     real_time: bool = False,
+    prompt: HeldPrompt | None = None,
 ) -> None:
     """Boot the kernel and run the agent in it. Afterwards, the run directory has the agent's raw results.
 
     With a shell or with `real_time`, time is that of the wall clock, because simulated time would jump while a person
-    types. debugger: gdb stops the kernel. Raises MachineError, RunError (the kernel died or hung) or Interrupted.
+    types. debugger: gdb stops the kernel. prompt: the user has a prompt at a simulated time. Raises MachineError,
+    RunError (the kernel died or hung) or Interrupted.
     """
     assert kernel is not None, "the kernel of `find_kernel`"
     if refusal := lacking_discipline(plan, kernel) or lacking_events(plan, kernel):
         raise MachineError(refusal)
     real_time = real_time or shell is not None
     with channel() as talk, run.folder.create("logs/console.log") as output:
-        guest = _guest(plan, run, talk, kernel, shell, real_time)
+        guest = _guest(plan, run, talk, kernel, shell, real_time, prompt.at_ns if prompt else None)
         with (
             watched(_read_folders(guest)) as files,
             booted(kernel, guest, None if shell else output, debugger is not None) as process,
@@ -106,7 +109,7 @@ def run_plan(
             # The tables of the run need polars afterwards. Work on another CPU does not disturb simulated time.
             threading.Thread(target=import_module, args=("polars",), daemon=True).start()
             computing = None if real_time else Computing(process.pid, _most_still_s(plan))
-            watch(process, run, progress, bool(shell), talk, computing, hold.is_held if hold else None)
+            watch(process, run, progress, bool(shell), talk, computing, hold.is_held if hold else None, prompt)
             if changed := files.take():
                 run.write("changed.json", changed._asdict())
     if not run.has("agent.json"):
@@ -121,12 +124,21 @@ def run_plan(
         raise RunError(f"{ended}{f'; {cause}' if cause else ''}:\n{_tail(run.log(told, 'log'))}")
 
 
-def _guest(plan: Plan, run: RunDirectory, talk: Channel, kernel: Kernel, shell: Shell | None, real_time: bool) -> Guest:
+def _guest(
+    plan: Plan,
+    run: RunDirectory,
+    talk: Channel,
+    kernel: Kernel,
+    shell: Shell | None,
+    real_time: bool,
+    hold_ns: int | None = None,
+) -> Guest:
     """Return the agent as a guest program, with the folders that it finds inside."""
     library = find_library()
+    options = [*([] if real_time else ["--simulated"]), *([] if hold_ns is None else ["--hold", str(hold_ns)])]
     start = agent_code.prepare(library, talk.orders, ORDERS)
     return Guest(
-        argv=agent_command(shell, [] if real_time else ["--simulated"], REPORTS, ORDERS, start),
+        argv=agent_command(shell, options, REPORTS, ORDERS, start),
         cwd=engine_paths.RUN,
         log=None if shell else f"{engine_paths.RUN}/logs/agent.log",
         opened={run.path: engine_paths.RUN, talk.reports.path: REPORTS},

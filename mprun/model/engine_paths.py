@@ -22,5 +22,7 @@ TOOLS = f"{ROOT}/tools"
 # The files of the experiment kernel; the virtual engine only.
 KERNEL = f"{ROOT}/kernel"
 BULK_LIBRARY = f"{KERNEL}/bulk.so"
+# The word of the agent's report while it waits for a line of the user, and its output of the last line, below RUN.
+HELD, PROMPT_OUTPUT = "held", "logs/prompt.out"
 # The two folders of the channel between mprun and the agent; the real engine only.
 REPORTS, ORDERS = f"{ROOT}/reports", f"{ROOT}/orders"

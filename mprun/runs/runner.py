@@ -20,6 +20,7 @@ from mprun.compile.planner import kernel_wide_warnings, sampling_warnings
 from mprun.engines.agent_process import RunProgress, Shell
 from mprun.engines.capability import find_capabilities
 from mprun.engines.debugger import Debugger
+from mprun.engines.held_prompt import HeldPrompt
 from mprun.errors import MachineError, RunError
 from mprun.inputs.attachment import keep
 from mprun.inputs.loading import load
@@ -62,6 +63,7 @@ class RunRequest:
     - consent: the user's consent to commands in the files.
     - parameters: the values of the files' parameters and axes, which the run records.
     - debugger: gdb, which stops the kernel of the run.
+    - prompt: a prompt at a simulated time, which ends the run.
     """
 
     spec: Spec
@@ -72,6 +74,7 @@ class RunRequest:
     consent: Consent = NO_COMMANDS
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
     debugger: Debugger | None = None
+    prompt: HeldPrompt | None = None
 
 
 @dataclass(frozen=True)
@@ -188,7 +191,8 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: RunProgress) -> 
     run.write_text("plan.json", plan.to_text())
     environment = _environment(prepared)
     run.write("environment.json", environment)
-    place.engine.run_plan(plan, run, place.kernel, progress, request.shell, request.debugger)
+    options = {"prompt": request.prompt} if request.prompt else {}
+    place.engine.run_plan(plan, run, place.kernel, progress, request.shell, request.debugger, **options)
     agent = run.agent_report()
     if agent.sysctls is not None:
         # a namespace of Linux 6.1 does not show those of the whole kernel
@@ -272,17 +276,20 @@ def run_again(
     progress: RunProgress,
     consent: Consent = NO_COMMANDS,
     debugger: Debugger | None = None,
+    prompt: HeldPrompt | None = None,
 ) -> tuple[RunDirectory, Summary]:
     """Repeat the run `original` in a new directory below `parent`. Return the directory and the summary.
 
     The run's resolved inputs are compiled again. A plan is a list of commands, so the plan of a stranger is not
-    executed. debugger: as for a request. Raises RunError if this version of mprun derives another intent from the
-    inputs.
+    executed. debugger, prompt: as for a request. Raises RunError if this version of mprun derives another intent from
+    the inputs.
     """
     before = original.environment()
     spec = load(*original.resolved_inputs).spec
     parameters = before.parameters
-    prepared = prepare(RunRequest(spec, place, debugger=debugger, consent=consent, parameters=parameters))
+    prepared = prepare(
+        RunRequest(spec, place, debugger=debugger, prompt=prompt, consent=consent, parameters=parameters)
+    )
     if prepared.plan.digest != original.digest:
         raise RunError(f"{original.name}: this version of mprun makes another plan of its inputs; run them again")
     run = RunDirectory.create(parent, original.title, prepared.plan.digest)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mininet's prompt on the running network, through a terminal, in both engines."""
+"""Mininet's prompt on the running network, in both engines, and lines in a run that stands still at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.scenes import RATES_ONLY
-from tests.system.conftest import COMMAND, environment
+from tests.system.conftest import COMMAND, call, environment
 
 # Time is that of the wall clock while a person types, in both engines.
 pytestmark = pytest.mark.alone
@@ -95,3 +95,64 @@ def test_lines_from_a_pipe_are_obeyed(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "10.0.1.1/24" in done.stdout
+
+
+RUN = """\
+version: 1
+probe: {pings: 0}
+traffic: [{name: bulk, tool: iperf3, from: client, to: server, duration: 3s}]
+"""
+
+
+def ask_at(moment: str, lines: list[str], pause_s: float, folder: Path) -> str:
+    """Type lines at a simulated time of the newest run, each after a pause. Return what is printed."""
+    argv = [*COMMAND, "shell", "latest", "--at", moment]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, cwd=folder, env=environment(), text=True, stdin=pipe, stdout=pipe) as process:
+        assert process.stdin is not None
+        for line in lines:
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+            time.sleep(pause_s)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    return str(said)
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+def test_a_run_is_asked_at_a_simulated_time(tmp_path: Path) -> None:
+    """No simulated time passes while a person types, so the answers do not depend on the pauses."""
+    (tmp_path / "topo.yaml").write_text(RATES_ONLY)
+    (tmp_path / "xp.yaml").write_text(RUN)
+    assert call("-t", "topo", "-x", "xp", cwd=tmp_path).status == 0
+    before = sorted((tmp_path / "runs").iterdir())
+    lines = [
+        "client cat /proc/uptime",
+        "client ss -tinH",
+        "router ping -c 1 server",
+        "client nothing-such",
+        "what",
+        "exit",
+    ]
+    fast, slow = (ask_at("1500ms", lines, pause_s, tmp_path) for pause_s in (0.0, 0.7))
+    assert fast == slow
+    assert "ESTAB" in fast
+    assert "1 received" in fast
+    assert "nothing-such: command not found" in fast
+    assert "nodes: client, router, server" in fast
+    later = ask_at("2500ms", lines[:1], 0.0, tmp_path)
+    times_s = [float(said.split()[0]) for said in (fast, later)]
+    assert times_s[1] - times_s[0] == pytest.approx(1, abs=0.011)
+    assert sorted((tmp_path / "runs").iterdir()) == before
+
+
+def test_a_shell_needs_a_topology_or_a_run_with_a_time(tmp_path: Path) -> None:
+    for words, message in (
+        ((), "give -t TOPOLOGY, or RUN with --at TIME"),
+        (("latest",), "RUN needs --at TIME"),
+        (("latest", "--at", "3s"), "no run 'latest'"),
+        (("latest", "-t", "topo", "--at", "3s"), "give -t TOPOLOGY, or RUN with --at TIME"),
+    ):
+        done = call("shell", *words, cwd=tmp_path)
+        assert done.status == 2
+        assert message in done.err

@@ -307,7 +307,7 @@ def test_tables_are_no_part_of_what_repeats(both: tuple[Result, dict[str, Any]],
 
 @needs_root
 def test_a_second_call_takes_the_tables_of_the_first(both: tuple[Result, dict[str, Any]], tmp_path: Path) -> None:
-    """The second call runs no tshark, and says the same. A changed capture, a lost table and other delays are read again."""
+    """The second call runs no tshark and says the same. A changed capture or a lost table is read again."""
     run, read = both
     broken = replacing(shutil.which("tshark") or "", "exit 4\n", tmp_path)
     copied = shutil.copytree(run.run, tmp_path / "copied")

@@ -29,9 +29,9 @@ MODULES = """
     distutils.version enum functools importlib._abc json json.decoder json.encoder json.scanner keyword linecache
     locale logging mininet mininet.cli mininet.link mininet.log mininet.moduledeps mininet.net mininet.node
     mininet.nodelib mininet.term mininet.util mprun mprun.agent mprun.machine mprun.machine.mininet_library
-    mprun.model mprun.model.agent_report mprun.model.discipline operator pty random re re._casefix re._compiler
-    re._constants re._parser reprlib selectors shlex signal socket string struct subprocess textwrap threading token
-    tokenize traceback tty types typing warnings weakref
+    mprun.model mprun.model.agent_report mprun.model.discipline mprun.model.engine_paths operator pty random re
+    re._casefix re._compiler re._constants re._parser reprlib selectors shlex signal socket string struct subprocess
+    textwrap threading token tokenize traceback tty types typing warnings weakref
 """.split()
 _FILE = "code"
 # The size of the header of a compiled file (PEP 552).

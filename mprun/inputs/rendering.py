@@ -41,8 +41,8 @@ def spell_file(value: Mapping[str, Any]) -> str:
 
 
 def _entry(key: str, value: Node, comments: dict[int, tuple[str, ...]]) -> Iterator[str]:
-    """Yield the lines of a key of the file. Lists and mappings have one entry on each line."""
-    if isinstance(value, ScalarNode) or key == "probe":
+    """Yield the lines of a key of the file. Lists and mappings have one entry on each line, unless they are empty."""
+    if isinstance(value, ScalarNode) or key == "probe" or not value.value:
         yield from _comments(value, comments, "")
         yield f"{key}: {_flow(value)}"
     elif isinstance(value, MappingNode):

@@ -184,14 +184,14 @@ def test_files_are_written_as_people_write_them_and_mean_the_same(tmp_path: Path
     (tmp_path / "xp.yaml").write_text(
         "version: 1\ntraffic: [{name: up, tool: iperf3, from: client, to: server, duration: 1s}]\n"
         "hosts: {client: {sysctl: {net.ipv4.tcp_sack: 1}}, '*er': {}}\nplots: [{series: rate, names: {'a: b': c}}]\n"
-        "matrix: {rate: [6mbit, 7mbit]}\n"
+        "capture: []\nmatrix: {rate: [6mbit, 7mbit]}\n"
     )
     plain = read_plain(tmp_path / "topo", tmp_path / "xp", {"rate": "6mbit"})
     assert spell_file(plain["topology"]) == "version: 1\ntopology: multi-path\npaths:\n  - {rate: 6mbit, delay: 5ms}\n"
     assert spell_file(plain["experiment"]) == (
         "version: 1\ntraffic:\n  - {name: up, tool: iperf3, from: client, to: server, duration: 1s}\n"
         'hosts:\n  client: {sysctl: {net.ipv4.tcp_sack: 1}}\n  "*er": {}\n'
-        'plots:\n  - {series: rate, names: {"a: b": c}}\n'
+        'plots:\n  - {series: rate, names: {"a: b": c}}\ncapture: []\n'
     )
     before = load(tmp_path / "topo", tmp_path / "xp", {"rate": "6mbit"}).spec
     (tmp_path / "topo.yaml").write_text(spell_file(plain["topology"]))

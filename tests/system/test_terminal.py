@@ -112,6 +112,6 @@ def test_a_comparison_fits_and_ends_with_the_inputs(columns: int, folder: Path) 
     assert status == 0
     assert max(map(len, lines)) <= columns
     file = lines.index("  experiment.yaml")
-    assert file > lines.index("    bulk.retransmits  10 -> 110  +1000.00%  worse")
+    assert file > lines.index("    bulk.retransmits  10 -> 110  +1000%  worse")
     assert "    +hosts:" in lines[file:]
     assert lines[-1].endswith("more lines differ (--all shows them)")

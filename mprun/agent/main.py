@@ -582,7 +582,7 @@ def perform(run: AgentRun, shell: str | None) -> int:
             # few kernels count lines
             from mprun.agent import line_counts
 
-            line_counts.write(f"{run.directory}/line_counts.counts")
+            line_counts.write(f"{run.directory}/coverage.counts")
     return 0 if run.result.complete and run.result.error is None else 1
 
 

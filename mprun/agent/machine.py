@@ -36,9 +36,6 @@ RESEED = "/proc/mprun_reseed"
 _TRACE_PAGES = 256
 
 
-Running = RunningProcess
-
-
 class Machine(Builder):
     """The machine that the agent runs on, and the network that it builds there. Times are ns of CLOCK_MONOTONIC."""
 
@@ -63,7 +60,7 @@ class Machine(Builder):
         self._observers: dict[int, Observer] = {}
         self._samplers: dict[str, Sampler | CpuSampler] = {}
         self._cpu: CpuSampler | None = None
-        self._started: list[Running] = []
+        self._started: list[RunningProcess] = []
         self._trace: TraceEvents | None = None
 
     def now_ns(self) -> int:
@@ -81,7 +78,7 @@ class Machine(Builder):
 
         return send_train(train, self._inside)
 
-    def start(self, planned: dict[str, Any]) -> Running:
+    def start(self, planned: dict[str, Any]) -> RunningProcess:
         """Start a process of the plan in its node. Raises ProcessError."""
         node = self._network.nameToNode[planned["node"]]
         confine = self._confine if planned["is_foreign"] else None
@@ -219,7 +216,7 @@ class Machine(Builder):
         os.write(file, f"{at_ns} {seed}".encode())
         os.close(file)
 
-    def attend(self, process: Running) -> int:
+    def attend(self, process: RunningProcess) -> int:
         """Let `pause` wake when a process ends. Return the descriptor to pass to `leave`."""
         descriptor = os.pidfd_open(process.pid)
         self._poll.register(descriptor, select.POLLIN)

@@ -27,14 +27,14 @@ from functools import partial
 from typing import IO, Any
 
 from mprun.agent import limit, memory, namespace, program_stops, run_file, sysctl
-from mprun.agent.machine import SECOND_NS, Machine, Running
+from mprun.agent.machine import SECOND_NS, Machine
 from mprun.agent.machine_load import MachineWatch
 from mprun.agent.network_commands import BuildError
 from mprun.agent.openvswitch import EARLIEST_NS
-from mprun.agent.process import NoProcess, ProcessError
+from mprun.agent.process import NoProcess, ProcessError, RunningProcess
 from mprun.agent.schedule import FlowSchedule, Sampling
 from mprun.model.agent_report import AgentReport, Captured, Ended, write_report
-from mprun.model.engine_paths import HELD, PROMPT_OUTPUT
+from mprun.model.engine_paths import HELD, LINE_COUNTS, PROMPT_OUTPUT
 
 TICK_NS = SECOND_NS // 2
 # The interval at which the lateness of timers is measured during the measurement of idle paths.
@@ -75,10 +75,10 @@ class AgentRun:
         self.machine = machine
         self.is_simulated = is_simulated
         self.zero_ns: int | None = None
-        self.daemons: list[Running] = []
-        self.preparations: list[Running] = []
-        self.probes: list[Running] = []
-        self.flows: list[Running] = []
+        self.daemons: list[RunningProcess] = []
+        self.preparations: list[RunningProcess] = []
+        self.probes: list[RunningProcess] = []
+        self.flows: list[RunningProcess] = []
         self.captures_are_read = False
         self.counters_before: dict[str, dict[str, int]] = {}
         self.processes: dict[str, Ended] = {}
@@ -127,7 +127,9 @@ class AgentRun:
         """Return the names of the hosts and routers, whose kernels count packets, in the plan's order."""
         return [node["name"] for node in self.plan["nodes"] if node["kind"] in ("host", "router")]
 
-    def start(self, planned: dict[str, Any], among: list[Running], asked_ns: int | None = None) -> Running:
+    def start(
+        self, planned: dict[str, Any], among: list[RunningProcess], asked_ns: int | None = None
+    ) -> RunningProcess:
         """Start a process of the plan and add it to `among`, where `tidy_up` finds it.
 
         asked_ns: the time at which the plan starts the process, for steps.jsonl. Raises ProcessError.
@@ -137,7 +139,7 @@ class AgentRun:
         self.note("start", asked_ns, name=process.name, node=planned["node"])
         return process
 
-    def end_of(self, process: Running) -> None:
+    def end_of(self, process: RunningProcess) -> None:
         """Record how a process ended."""
         self.note("end", None, name=process.name, status=process.status)
         status, plan = (process.status, process.timed_out), process.plan
@@ -304,7 +306,7 @@ def measure_idle_paths(run: AgentRun) -> None:
         run.result = run.result._replace(host_idle=watch.sum_up())
 
 
-def wait_for(run: AgentRun, process: Running, watch: MachineWatch | None = None) -> None:
+def wait_for(run: AgentRun, process: RunningProcess, watch: MachineWatch | None = None) -> None:
     """Wait until a process has ended, or its time-out has ended it. watch: gets the lateness of timers meanwhile."""
     deadline = deadline_of(process)
     descriptor = run.machine.attend(process)
@@ -318,12 +320,12 @@ def wait_for(run: AgentRun, process: Running, watch: MachineWatch | None = None)
     end_if_late(process, run.machine.now_ns())
 
 
-def deadline_of(process: Running) -> int:
+def deadline_of(process: RunningProcess) -> int:
     """Return the time at which the time limit of a process passes (ns of CLOCK_MONOTONIC)."""
     return int(process.started_ns + process.plan["timeout_ns"])
 
 
-def end_if_late(process: Running, now_ns: int) -> bool:
+def end_if_late(process: RunningProcess, now_ns: int) -> bool:
     """End a process whose time-out has passed. Return True if it did."""
     is_late = now_ns >= deadline_of(process) and not process.poll()
     if is_late:
@@ -332,13 +334,13 @@ def end_if_late(process: Running, now_ns: int) -> bool:
     return is_late
 
 
-def end_of_endless(process: Running) -> int | None:
+def end_of_endless(process: RunningProcess) -> int | None:
     """Return when an endless process must be told to end; None if it ends by itself or was told already."""
     lasts_ns = process.plan["lasts_ns"] if process.plan["is_endless"] and not process.is_told else None
     return None if lasts_ns is None else process.started_ns + int(lasts_ns)
 
 
-def tell_if_due(process: Running, now_ns: int) -> None:
+def tell_if_due(process: RunningProcess, now_ns: int) -> None:
     """Tell an endless process to end if this is due. Its time-out ends it if it does not obey."""
     due_ns = end_of_endless(process)
     if due_ns is not None and now_ns >= due_ns:
@@ -354,7 +356,7 @@ def go_through_timeline(run: AgentRun, zero_ns: int) -> None:
     schedule = FlowSchedule(run.plan["flows"], zero_ns)
     host = None if run.is_simulated else run.machine.watch_host()
     changes = list(run.plan["changes"])
-    active: dict[int, Running] = {}
+    active: dict[int, RunningProcess] = {}
     sampling = Sampling(run.plan["samples"], zero_ns, run.plan["watches"])
     last_samples: list[int] = []
     tick_ns = zero_ns
@@ -411,7 +413,7 @@ def go_through_timeline(run: AgentRun, zero_ns: int) -> None:
         run.result = run.result._replace(host=host.sum_up())
 
 
-def live_captures(run: AgentRun) -> list[Running]:
+def live_captures(run: AgentRun) -> list[RunningProcess]:
     """Return the captures that still run."""
     return [process for process in run.daemons if process.plan["role"] == "capture" and not process.poll()]
 
@@ -582,7 +584,7 @@ def perform(run: AgentRun, shell: str | None) -> int:
             # few kernels count lines
             from mprun.agent import line_counts
 
-            line_counts.write(f"{run.directory}/coverage.counts")
+            line_counts.write(f"{run.directory}/{LINE_COUNTS}")
     return 0 if run.result.complete and run.result.error is None else 1
 
 

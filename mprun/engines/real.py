@@ -41,6 +41,7 @@ from mprun.engines.capability import (
     without_sctp,
 )
 from mprun.engines.debugger import Debugger
+from mprun.engines.held_prompt import HeldPrompt
 from mprun.errors import MachineError, RunError
 from mprun.kernel.store import Kernel
 from mprun.model import engine_paths
@@ -65,12 +66,16 @@ def run_plan(
     progress: RunProgress,
     shell: Shell | None = None,
     debugger: Debugger | None = None,
+    *,
+    prompt: HeldPrompt | None = None,
 ) -> None:
     """Run the agent in new namespaces. Afterwards, the run directory has the agent's raw results.
 
     Call `missing` first, which reports what this host lacks for the plan. Raises RunError or Interrupted, and
-    MachineError for a debugger.
+    MachineError for a debugger or a prompt at a simulated time.
     """
+    if prompt is not None:
+        raise MachineError("only the virtual engine can stop at a simulated time")
     if debugger is not None:
         raise MachineError("gdb can stop only a kernel of the virtual engine, and not this machine's own kernel")
     argv = unshare_command(["--net", "--mount", "--ipc", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc"])

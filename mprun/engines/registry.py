@@ -12,6 +12,7 @@ from typing import Protocol
 from mprun.engines import real, virtual
 from mprun.engines.agent_process import RunProgress, Shell
 from mprun.engines.debugger import Debugger
+from mprun.engines.held_prompt import HeldPrompt
 from mprun.kernel.store import Kernel
 from mprun.model.capabilities import Capabilities
 from mprun.model.engine_name import EngineName
@@ -52,12 +53,15 @@ class Engine(Protocol):
         progress: RunProgress,
         shell: Shell | None = None,
         debugger: Debugger | None = None,
+        *,
+        prompt: HeldPrompt | None = None,
     ) -> None:
         """Run the agent on a plan. Afterwards, the run directory has the agent's raw results.
 
         - kernel: the result of `find_kernel`.
         - shell: when the run stops at a prompt; None: it does not stop.
         - debugger: gdb, which stops the kernel. Only an engine that boots a kernel takes it.
+        - prompt: a prompt at a simulated time. Only an engine with simulated time takes it.
 
         Raises MachineError, RunError or Interrupted.
         """

@@ -24,5 +24,7 @@ KERNEL = f"{ROOT}/kernel"
 BULK_LIBRARY = f"{KERNEL}/bulk.so"
 # The word of the agent's report while it waits for a line of the user, and its output of the last line, below RUN.
 HELD, PROMPT_OUTPUT = "held", "logs/prompt.out"
+# The counters of a kernel that counts executed lines, below RUN, until they are a table.
+LINE_COUNTS = "coverage.counts"
 # The two folders of the channel between mprun and the agent; the real engine only.
 REPORTS, ORDERS = f"{ROOT}/reports", f"{ROOT}/orders"

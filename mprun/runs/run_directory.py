@@ -67,8 +67,6 @@ MOST_STEPS_BYTES = 256 << 20
 MOST_OUTPUT_BYTES = 512 << 20
 # The log of a kernel: the first messages, about the machine, depend on the host.
 KERNEL_LOG = "kernel_log"
-# The counters of a kernel that counts executed lines, until they are a table.
-LINE_COUNTS = "coverage.counts"
 # Tables that are made from the captures on demand: of what a repetition must reproduce these are no part.
 FROM_CAPTURES = ("packets", "connections", "subflows", "one_way_delays")
 

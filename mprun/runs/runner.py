@@ -35,6 +35,7 @@ from mprun.metrics.series import tabulate_changes
 from mprun.metrics.summary import Measured, measure
 from mprun.model.agent_report import AgentReport
 from mprun.model.capabilities import Capabilities
+from mprun.model.engine_paths import LINE_COUNTS
 from mprun.model.frozen import dataclass
 from mprun.model.intent import Intent
 from mprun.model.network import Network
@@ -44,7 +45,7 @@ from mprun.model.run_summary import Summary
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
 from mprun.runs.place import Place, refuse_commands
-from mprun.runs.run_directory import LINE_COUNTS, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, reading
+from mprun.runs.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, reading
 
 CALIBRATION = "calibration.json"
 
@@ -191,8 +192,7 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: RunProgress) -> 
     run.write_text("plan.json", plan.to_text())
     environment = _environment(prepared)
     run.write("environment.json", environment)
-    options = {"prompt": request.prompt} if request.prompt else {}
-    place.engine.run_plan(plan, run, place.kernel, progress, request.shell, request.debugger, **options)
+    place.engine.run_plan(plan, run, place.kernel, progress, request.shell, request.debugger, prompt=request.prompt)
     agent = run.agent_report()
     if agent.sysctls is not None:
         # a namespace of Linux 6.1 does not show those of the whole kernel

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup ready dev quic lab test check selftests lint bench fidelity physics fairness simulator cycle soak fuzz hostile kills upgrades docs fresh vm golden pictures gallery dist clean
+.PHONY: help setup ready dev quic lab test check selftests lint bench fidelity physics fairness simulator cycle soak fuzz hostile kills upgrades docs fresh vm golden pictures gallery studies dist clean
 
 # that of another Python than .venv's
 unexport PYTHONHOME
@@ -37,6 +37,8 @@ help:
 	@echo "make vm      the real engine on distributions' kernels (KERNEL=\"6.1 6.12 6.8\", SHORT=1) in QEMU; needs root"
 	@echo "make pictures  draw the pictures in the labs' READMEs again (LABS=\"01 02\"), each from a run of its step; two minutes"
 	@echo "make gallery  draw the pictures of docs/gallery/index.md again; needs chromium; two minutes"
+	@echo "make studies  measure the tutorial and the studies again, and write their pages (STUDIES=10,12: these labs only);"
+	@echo "             an interrupted call resumes; hours"
 	@echo "make dist    what a release consists of, in dist: package, kernel, list of parts, notes, checksums; one minute"
 	@echo "make golden  rewrite the golden files of the tests, the schemas and the generated pages of the docs"
 
@@ -162,6 +164,11 @@ pictures: quic
 
 gallery: quic
 	@.venv/bin/python -m docs.generate.gallery
+
+STUDIES ?=
+
+studies: quic
+	@.venv/bin/python -m docs.generate.studies $(if $(STUDIES),--labs $(STUDIES))
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

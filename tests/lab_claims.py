@@ -10,14 +10,14 @@ from mprun.inputs.document import Document
 from mprun.inputs.loading import Loaded
 from mprun.inputs.reader import read
 from mprun.labs.definition import FILE, Lab
-from mprun.labs.study_figure import HERE, PUBLISHED, StudyFigure
+from mprun.labs.study_figure import HERE, PUBLISHED, QUOTED, StudyFigure
 from mprun.model import metric
 from mprun.model.metric import Metric, Metrics, Unit
 from mprun.model.problem import InputError, ValuePath, name_nearest
 from mprun.statements.claim import column_unit, split_table
 from mprun.statements.evaluation import check as check_units
 from mprun.statements.evaluation import compute
-from mprun.statements.expression import ExpressionError, Reference, UnknownName, Value
+from mprun.statements.expression import ExpressionError, Reference, UnknownName, Value, parse_value
 from mprun.workloads.tool import owned_metrics
 
 
@@ -102,3 +102,9 @@ def check_figure(figure: StudyFigure, unit_of: Callable[[Reference], Unit]) -> I
             check_units(one.holds, unit)
         except ExpressionError as error:
             yield ("checks", n, "holds"), str(error)
+    for text in figure.reasons:
+        for quoted in QUOTED.findall(text):
+            try:
+                compute(parse_value(quoted), lambda reference: Value((1.0,), unit(reference)))
+            except ExpressionError as error:
+                yield ("checks",), f"'{{{quoted}}}' in a reason: {error}"

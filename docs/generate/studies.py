@@ -1,31 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published figures of the studies in the documentation. `python -m docs.generate.studies LAB RUNS` writes them.
+"""The published figures of the studies in the documentation: measure them, record the values, and write the pages.
 
-RUNS is a folder with runs of `mprun lab run LAB --profile published -o RUNS`. The page of the lab's figures goes to
-`docs/measured/studies/figures-LAB`, and its table to the top of the page of the study.
+    python -m docs.generate.studies                      run all labs and write all pages: `make studies`
+    python -m docs.generate.studies --labs 10,12         run these labs only
+    python -m docs.generate.studies --from RUNS          record the runs that exist in RUNS/LAB, and run nothing
+    python -m docs.generate.studies --pages              write the pages again from the recorded values
+
+The runs of a lab are in `build/studies/LAB`. A lab that was interrupted is resumed, because `mprun lab run` uses runs
+that exist. `values/LAB.json` has the values, and each number of a page comes from such a file.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
+import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from docs.generate.study_values import (
+    STUDIES,
+    MeasuredPart,
+    Parts,
+    fill_numbers,
+    find_recorded,
+    kernel_of,
+    names_of,
+    plan_of,
+    read_parts,
+    write_parts,
+)
+from mprun.errors import MprunError
+from mprun.inputs.loading import Loaded
 from mprun.labs.catalog import open_lab
-from mprun.labs.definition import Lab
+from mprun.labs.definition import Lab, LabSweep
 from mprun.labs.grade import digests_of, grade
 from mprun.labs.steps import LabSettings, find_sweep, measured_by, measured_by_sweep
 from mprun.labs.study_figure import JudgedFigure, judge_figure
-from mprun.labs.study_page import ResultDirectory, name_folder, table, write_page
+from mprun.labs.study_page import ResultDirectory, draw_pages, name_folder, table, write_text
+from mprun.metrics.claim_check import find_value
 from mprun.runs.place import choose_place
+from mprun.statements.expression import UnknownName, Value
+from mprun.sweeps import execution, study
+from mprun.sweeps.sweep_directory import SweepDirectory
 
-STUDIES = Path(__file__).parents[1] / "measured" / "studies"
+ROOT = Path(__file__).parents[2]
+RUNS = ROOT / "build" / "studies"
 # The page of the study by the number of its lab.
 PAGES: Mapping[str, str] = {"10": "openflow_topologies", "11": "classroom", "12": "short_flows", "13": "sctp_and_mptcp"}
+TUTORIAL = ("01", "02", "03", "04", "05", "06")
 BEGIN, END = "<!-- figures: python -m docs.generate.studies -->", "<!-- end of figures -->"
 TIMES = "Times are the sums of the real times of the runs,\non a loaded machine with two cores."
 _TABLE = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
+
+
+def pages_with_numbers() -> list[Path]:
+    """Return the pages that may have numbers of the studies."""
+    return [*sorted(STUDIES.glob("*.md")), *sorted((ROOT / "labs").glob("*/README.md"))]
 
 
 def insert(page: str, lines: str) -> str:
@@ -35,30 +69,134 @@ def insert(page: str, lines: str) -> str:
     return _TABLE.sub(lambda _: f"{BEGIN}\n\n{lines}\n\n{END}", page, count=1)
 
 
-def judge_figures(lab: Lab, folder: Path) -> tuple[list[JudgedFigure], dict[str, ResultDirectory], dict[str, float]]:
-    """Return the figures with the runs and sweeps of a folder, and their real times, by name."""
+def judge_recorded(lab: Lab, parts: Parts) -> list[JudgedFigure]:
+    """Return the figures of a lab with the recorded values."""
+    return [judge_figure(figure, parts, {}, find_recorded) for figure in lab.figures]
+
+
+def texts_of(numbers: Sequence[str]) -> Iterator[tuple[Path, str]]:
+    """Yield each page that has numbers of labs, and its text from the recorded values. numbers: those of the labs."""
+    parts = {number: read_parts(number) for number in (*TUTORIAL, *PAGES)}
+    filled = {page: fill_numbers(page.read_text(encoding="utf-8"), parts) for page in pages_with_numbers()}
+    index = STUDIES / "index.md"
+    rows = [line for number in TUTORIAL if parts[number] for line in _rows_of(number, parts[number])]
+    if rows:
+        filled[index] = insert(filled[index], "\n".join([*rows[:2], *(row for row in rows if row not in rows[:2])]))
+    for number in numbers:
+        if number not in PAGES or not parts[number]:
+            continue
+        lab = open_lab(number)
+        judged = judge_recorded(lab, parts[number])
+        walls_s = {name: part.wall_s for name, part in parts[number].items()}
+        page = STUDIES / f"{PAGES[number]}.md"
+        link = f"[Pictures, values and reasons]({name_folder(lab)}/README.md). "
+        lines = [*table(lab, judged, walls_s), "", link + TIMES]
+        filled[page] = insert(filled[page], "\n".join(lines))
+        folder = STUDIES / name_folder(lab)
+        pictures = {one.figure.name: _pictures_of(folder, one.figure.name) for one in judged}
+        yield folder / "README.md", write_text(lab, judged, pictures, walls_s)
+    yield from filled.items()
+
+
+def _rows_of(number: str, parts: Parts) -> Iterator[str]:
+    """Yield the lines of the table of a lab's figures, with a row for each published result."""
+    lab = open_lab(number)
+    return table(lab, judge_recorded(lab, parts), {name: part.wall_s for name, part in parts.items()})
+
+
+def _pictures_of(folder: Path, figure: str) -> list[str]:
+    """Return the names of a figure's pictures that exist, in their order on the page."""
+    names = [figure, *(f"{figure}-{kind}" for kind in ("run", "runs", "bins", "sequence"))]
+    return [name for name in names if (folder / f"{name}.svg").exists()]
+
+
+def collect(lab: Lab, folder: Path) -> tuple[dict[str, MeasuredPart], dict[str, ResultDirectory]]:
+    """Return the values of the runs and sweeps of a folder, and their directories, by name."""
     graded = grade(lab, "published", digests_of(lab, "published"), folder)
     settings = LabSettings(choose_place("virtual", "default"), folder)
-    found = {sweep.name: find_sweep(sweep, settings) for sweep in lab.sweeps}
-    sweeps = {name: sweep for name, sweep in found.items() if sweep is not None}
-    runs = {name: measured_by(run) for name, run in graded.runs.items()}
-    swept = {name: measured_by_sweep(sweep) for name, sweep in sweeps.items()}
-    judged = [judge_figure(figure, {**runs, **swept}, {}) for figure in lab.figures]
+    sweeps = {sweep.name: found for sweep in lab.sweeps if (found := _find_sweep(sweep, settings)) is not None}
+    if settings.place.kernel is None:
+        raise MprunError("the virtual engine has no kernel: mprun kernel build")
     results: dict[str, ResultDirectory] = {**graded.runs, **sweeps}
-    return judged, results, {name: result.wall_s() for name, result in results.items()}
+    runs: dict[str, Any] = {name: measured_by(run) for name, run in graded.runs.items()}
+    runs |= {name: measured_by_sweep(sweep) for name, sweep in sweeps.items()}
+    walls_s = {name: result.wall_s() for name, result in results.items()}
+    plans = {step.name: plan_of(step) for step in lab.steps_of("published") if step.name in runs}
+    plans |= {sweep.name: plan_of(sweep) for sweep in lab.sweeps if sweep.name in runs}
+    values: dict[str, dict[str, Value]] = {name: {} for name in runs}
+    for text, reference in names_of(lab, pages_with_numbers()).items():
+        name = reference.segments[0].name
+        if name in runs:
+            try:
+                values[name][text] = find_value(reference, runs)
+            except UnknownName as error:
+                print(f"{lab.number}: {text}: {error}", file=sys.stderr)
+    shown = {step for figure in lab.figures for step in figure.steps}
+    wanted = [name for name in runs if values[name] or name in shown]
+    parts = {name: MeasuredPart(plans[name], kernel_of(), walls_s[name], values[name]) for name in wanted}
+    return parts, results
 
 
-def main(name: str, folder: Path) -> None:
-    """Write the page of a lab's figures, and the table of the study's page."""
-    lab = open_lab(name)
-    judged, results, walls_s = judge_figures(lab, folder)
-    print(write_page(STUDIES, lab, judged, results, walls_s))
-    page = STUDIES / f"{PAGES[lab.number]}.md"
-    link = f"[Pictures, values and reasons]({name_folder(lab)}/README.md). "
-    lines = [*table(lab, judged, walls_s), "", link + TIMES]
-    page.write_text(insert(page.read_text(encoding="utf-8"), "\n".join(lines)), encoding="utf-8")
-    print(page)
+def _find_sweep(sweep: LabSweep, settings: LabSettings) -> SweepDirectory | None:
+    """Return the finished sweep of the lab's files in a folder, or else an unfinished one; None if there is none."""
+    place, folder = settings.place, settings.parent
+    finished = find_sweep(sweep, settings)
+    if finished is not None:
+        return finished
+    loaded: tuple[Loaded, ...] = sweep.load()
+    cells = study.make_cells(loaded, place.name, "default")
+    placed = execution.place_cells(cells, place.name, settings.consent)
+    return next(execution.find_by_digest(folder, execution.identify_placed(*placed)), None)
+
+
+def run_lab(number: str, folder: Path) -> int:
+    """Run a lab with all its figures, or resume it. Print its real time. Return the status of the command."""
+    began = time.monotonic()
+    profile = ["--profile", "published"] if number in PAGES else []
+    command = [sys.executable, "-m", "mprun", "lab", "run", number, *profile, "-o", str(folder)]
+    status = subprocess.run(command, cwd=ROOT).returncode
+    print(f"lab {number}: {time.monotonic() - began:.0f} s")
+    return status
+
+
+def main() -> None:
+    """Do what the command line asks for. End with status 1 if a lab failed."""
+    parser = argparse.ArgumentParser(prog="python -m docs.generate.studies")
+    parser.add_argument("--labs", default=",".join((*TUTORIAL, *PAGES)), help="the numbers of the labs")
+    parser.add_argument("--from", dest="runs", type=Path, help="record the runs of this folder; run nothing")
+    parser.add_argument("--pages", action="store_true", help="write the pages from the recorded values")
+    asked = parser.parse_args()
+    numbers = asked.labs.split(",")
+    statuses = []
+    for number in [] if asked.pages else numbers:
+        folder = (asked.runs or RUNS) / number
+        if asked.runs is None:
+            statuses.append(run_lab(number, folder))
+        lab = open_lab(number)
+        parts, results = collect(lab, folder)
+        print(write_parts(number, {**_kept(lab), **parts}))
+        if number in PAGES:
+            drawn = draw_pages(STUDIES, lab, judge_recorded(lab, read_parts(number)), results)
+            _remove_others(STUDIES / name_folder(lab), {name for names in drawn.values() for name in names})
+    for path, text in texts_of(numbers):
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            print(path)
+    sys.exit(1 if any(statuses) else 0)
+
+
+def _remove_others(folder: Path, names: set[str]) -> None:
+    """Remove the pictures of earlier calls, whose figures are not drawn any more."""
+    for path in (*folder.glob("*.svg"), *folder.glob("*.csv")):
+        if path.stem not in names:
+            path.unlink()
+
+
+def _kept(lab: Lab) -> dict[str, MeasuredPart]:
+    """Return the recorded parts that the lab still has."""
+    names = {part.name for part in (*lab.steps_of("published"), *lab.sweeps)}
+    return {name: part for name, part in read_parts(lab.number).items() if name in names}
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main()

@@ -38,6 +38,7 @@ _SIGNS = {
     **dict.fromkeys(("open", "not measured here"), ("?", "yellow")),
     **dict.fromkeys(("not comparable", "impossible"), ("-", "yellow")),
     "differs": ("≠", "yellow"),
+    "undecided": ("~", "yellow"),
 }
 
 _profile = click.option(

@@ -87,6 +87,7 @@ class Lab:
     - defaults: its parameters, which the files of its steps share.
     - sweeps, figures: of the profile `published`.
     - kernel: the kernel that the student builds for the lab; None for the kernel of mprun.
+    - publication: the authors, title, year and address of the publication of the figures.
     """
 
     folder: Path
@@ -100,6 +101,7 @@ class Lab:
     sweeps: tuple[LabSweep, ...] = ()
     figures: tuple[StudyFigure, ...] = ()
     kernel: KernelEntry | None = None
+    publication: str = ""
 
     @property
     def name(self) -> str:
@@ -161,6 +163,7 @@ def _lab(folder: Path, file: LabFile, defaults: Mapping[str, str], given: Mappin
         defaults,
         tuple(_sweep(folder, entry, given) for entry in file.sweeps),
         kernel=file.kernel,
+        publication=file.publication.strip(),
     )
 
 

@@ -53,6 +53,12 @@ class PublishedValue:
         return f"{self.y} {self.y_unit}".strip()
 
     @property
+    def section(self) -> str:
+        """The section of the publication: the source without the name of the study and without notes."""
+        place = self.source.partition(", ")[2] or self.source
+        return place.partition(" (")[0].partition("; ")[0].strip()
+
+    @property
     def value(self) -> Value | None:
         """The value in base units; None for a range, a text or an unknown unit."""
         factor, unit = _FACTORS.get(self.y_unit.removesuffix(ABOUT), (0.0, ""))

@@ -1,28 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
 """The published figures of a lab: their published values, where the measured values come from, and the verdicts. Pure.
 
-A verdict is always computed from the runs. Only the reasons come from the file of the lab.
+A verdict is always computed from the runs. Only the reasons come from the file of the lab, and their numbers from the
+runs. A verdict on runs with several seeds is "undecided" if it changes within their intervals of 95 %.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+import contextlib
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, Literal
 
 from mprun.inputs.keys.lab_definition import CheckEntry, FigureEntry
 from mprun.labs.published_values import PublishedValue, find_rows
-from mprun.metrics.claim_check import MeasuredRun, Swept, find_value
+from mprun.metrics.claim_check import find_value
+from mprun.metrics.statistics import t_interval
 from mprun.model.frozen import dataclass
 from mprun.model.metric import SYMBOLS
 from mprun.model.problem import ValuePath, name_nearest
 from mprun.model.units import format_measured
-from mprun.statements.evaluation import Comparison, Evaluation, compute, evaluate
-from mprun.statements.expression import Expression, ExpressionError, Reference, UnknownName, Value
+from mprun.statements.claim import split_table
+from mprun.statements.evaluation import Comparison, Evaluation, Resolve, compute, evaluate
+from mprun.statements.expression import (
+    Expression,
+    ExpressionError,
+    NameNode,
+    Reference,
+    UnknownName,
+    Value,
+    parse_value,
+)
 
-Agreement = Literal["agrees", "differs", "not comparable", "not measured here"]
+Agreement = Literal["agrees", "differs", "undecided", "not comparable", "not measured here"]
 # The first part of the name of a value in a check.
 PUBLISHED, HERE = "published", "here"
 _WORDS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than", "==": "equal to"}
+# The confidence of the intervals of means over seeds.
+CONFIDENCE = 0.95
+# The most sweeps' values of a check whose intervals are combined.
+MOST_INTERVALS = 12
+# The number of points of each interval that are tried, by the number of intervals. A statement such as abs(a - b) <= c
+# may be true inside an interval and false at both ends.
+_POINTS = {1: 41, 2: 41}
+# A measured value in a reason, as in "With 8 MB they carry {large.bulk.goodput}."
+QUOTED = re.compile(r"\{([^{}]+)\}")
 
 
 @dataclass(frozen=True)
@@ -41,12 +64,16 @@ class StudyFigure:
 
     - picture: a run or sweep, and the name of a figure in its report.
     - says: what was published, without what the checks test.
+    - sections: the sections of the publication with the result.
+    - has_numbers: True if the publication has numbers of the figure.
     """
 
     entry: FigureEntry
     values: tuple[FigureValue, ...]
     picture: tuple[str, str] | None
     says: str
+    sections: tuple[str, ...] = ()
+    has_numbers: bool = False
 
     @property
     def name(self) -> str:
@@ -78,13 +105,27 @@ class StudyFigure:
         )
 
     @property
+    def references(self) -> tuple[Reference, ...]:
+        """The names of measured values in its values, checks and reasons."""
+        expressions = [one.here for one in self.values if one.here] + [one.holds for one in self.entry.checks]
+        expressions += [found for text in self.reasons for found in _find_quoted(text)]
+        found = [reference for one in expressions for reference in one.references()]
+        return tuple(one for one in found if one.segments[0].name not in (PUBLISHED, HERE))
+
+    @property
     def steps(self) -> tuple[str, ...]:
         """The names of the runs and sweeps that the figure needs."""
-        expressions = [one.here for one in self.values if one.here] + [one.holds for one in self.entry.checks]
-        names = [reference.segments[0].name for one in expressions for reference in one.references()]
+        names = [reference.segments[0].name for reference in self.references]
         shown = [self.picture[0]] if self.picture else []
         shown += [step for _, step in self.drawn_runs]
-        return tuple(dict.fromkeys(name for name in (*names, *shown) if name not in (PUBLISHED, HERE)))
+        return tuple(dict.fromkeys((*names, *shown)))
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The texts in which `{...}` stands for a measured value."""
+        entry = self.entry
+        own = [text for check in entry.checks for text in (check.why, check.differs)]
+        return (*own, entry.not_comparable, entry.not_measured)
 
     @property
     def drawn_runs(self) -> tuple[tuple[str, str], ...]:
@@ -103,6 +144,7 @@ class Finding:
     - measured: the text of the measured values.
     - reason: for the verdict.
     - is_explained: False for a difference whose reason is not known, and for a check that cannot be decided.
+    - seeds: the least number of seeds of any measured value of the check; 0 if nothing was measured.
     """
 
     said: str
@@ -110,15 +152,21 @@ class Finding:
     verdict: Agreement
     reason: str
     is_explained: bool = True
+    seeds: int = 0
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A value of a figure as numbers in base units; None if unknown."""
+    """A value of a figure as numbers in base units; None if unknown.
+
+    low, high: the ends of the interval of 95 % over the seeds of the measured value; None for a single seed.
+    """
 
     label: str
     published: Value | None
     here: Value | None
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -151,73 +199,160 @@ def make_figure(
     if entry.picture and not dot:
         problem(("picture",), "names no figure of a run: write STEP.FIGURE")
     says = entry.says or "; ".join(_say_published(values, named))
-    return StudyFigure(entry, tuple(values), (step, picture) if dot else None, says)
+    own = [value.row for value in values if value.row]
+    shown = own if entry.published == "text" else [row for row in named if row.kind != "setting"]
+    sections = (entry.section,) if entry.section else tuple(dict.fromkeys(row.section for row in shown))
+    has_numbers = any(row.kind == "value" for row in shown)
+    return StudyFigure(entry, tuple(values), (step, picture) if dot else None, says, sections, has_numbers)
 
 
 def judge_figure(
-    figure: StudyFigure, runs: Mapping[str, MeasuredRun | Swept], missing: Mapping[str, str]
+    figure: StudyFigure,
+    runs: Mapping[str, Any],
+    missing: Mapping[str, str],
+    find: Callable[[Reference, Mapping[str, Any]], Value] = find_value,
 ) -> JudgedFigure:
-    """Return the figure with its values and verdicts. missing: the reason why a run of a name does not exist."""
-    known: dict[str, Value] = {}
-    values = []
-    for value in figure.values:
-        published = value.row.value if value.row else None
-        here = _measure(value.here, runs)
-        values.append(Drawn(value.label, published, here))
-        known |= {f"{PUBLISHED}.{value.name}": published} if published else {}
-        known |= {f"{HERE}.{value.name}": here} if here else {}
-    absent = [f"{name}: {missing.get(name, 'was not run')}" for name in figure.steps if name not in runs]
+    """Return the figure with its values and verdicts.
 
-    def resolve(reference: Reference) -> Value:
-        if reference.segments[0].name in (PUBLISHED, HERE):
-            if reference.name not in known:
-                raise UnknownName("has no value")
-            return known[reference.name]
-        return find_value(reference, runs)
-
-    findings = [_judge(check, absent, resolve, _label_of(figure)) for check in figure.entry.checks]
+    - runs: the measurements by the names of the runs and sweeps.
+    - missing: the reason why a run of a name does not exist.
+    - find: returns the values of a name. May raise UnknownName.
+    """
+    judging = _Judging(figure, lambda reference: find(reference, runs))
+    values = tuple(judging.draw(value, runs) for value in figure.values)
+    absent = {name: f"{name}: {missing.get(name, 'was not run')}" for name in figure.steps if name not in runs}
+    findings = [judging.judge(check, absent) for check in figure.entry.checks]
     if figure.verdict is not None:
-        text = "; ".join(f"{one.label}: {spell(one.here)}" for one in values if one.here)
-        reason = (figure.entry.not_comparable or figure.entry.not_measured).strip()
+        text = "; ".join(f"{one.label}: {spell_drawn(one)}" for one in values if one.here)
+        reason = judging.quote(figure.entry.not_comparable or figure.entry.not_measured)
         findings.append(Finding(figure.says, text, figure.verdict, reason))
-    return JudgedFigure(figure, tuple(values), tuple(findings))
+    return JudgedFigure(figure, values, tuple(findings))
 
 
-def _measure(expression: Expression | None, runs: Mapping[str, MeasuredRun | Swept]) -> Value | None:
-    """Return the value of an expression; None if a run is missing or did not measure a name."""
-    if expression is None or any(reference.segments[0].name not in runs for reference in expression.references()):
-        return None
-    try:
-        return compute(expression, lambda reference: find_value(reference, runs))
-    except ExpressionError:
-        return None
+class _Judging:
+    """The values of one figure, and the verdicts on its checks. ask: returns the measured values of a name."""
 
+    def __init__(self, figure: StudyFigure, ask: Resolve) -> None:
+        self._ask = ask
+        self._values = {value.name: value for value in figure.values}
 
-def _judge(
-    check: CheckEntry, absent: Sequence[str], resolve: Callable[[Reference], Value], label_of: Callable[[str], str]
-) -> Finding:
-    if absent:
-        return Finding(check.says, "", "not measured here", "; ".join(absent), False)
-    try:
-        outcome = evaluate(check.holds, resolve)
-    except ExpressionError as error:
-        return Finding(check.says, "", "not measured here", str(error), False)
-    measured = _say_measured(outcome, label_of)
-    if outcome.is_true:
-        return Finding(check.says, measured, "agrees", check.why.strip())
-    failed = "; ".join(_spell(one) for one in outcome.comparisons if not one.is_true)
-    known = check.differs.strip()
-    reason = known or f"no reason is known: {failed} does not hold"
-    return Finding(check.says, measured, "differs", reason, bool(known))
+    def resolve(self, ask: Resolve) -> Resolve:
+        """Return a function for the values of all names of the figure, from a function for measured values."""
 
+        def value_of(reference: Reference) -> Value:
+            first = reference.segments[0].name
+            if first not in (PUBLISHED, HERE):
+                return ask(reference)
+            value = self._values.get(reference.name.partition(".")[2])
+            if value is not None and first == HERE and value.here is not None:
+                return compute(value.here, ask)
+            if value is not None and first == PUBLISHED and value.row is not None and value.row.value is not None:
+                return value.row.value
+            raise UnknownName("has no value")
 
-def _say_measured(outcome: Evaluation, label_of: Callable[[str], str]) -> str:
-    """Return the measured values of a check. For many runs without labels, return the sides of its comparisons."""
-    names = [(name, value) for name, value in outcome.measured if not name.startswith(f"{PUBLISHED}.")]
-    labelled = [(name, value) for name, value in names if name.startswith(f"{HERE}.")]
-    if labelled or len(names) == 1:
-        return "; ".join(f"{label_of(name)}: {spell(value)}" for name, value in labelled or names)
-    return "; ".join(map(say_sides, outcome.comparisons))
+        return value_of
+
+    def draw(self, value: FigureValue, names: Collection[str]) -> Drawn:
+        """Return a value with its interval. The measured value is None if a run is missing or measured no such name."""
+        published = value.row.value if value.row else None
+        needed = value.here.references() if value.here else ()
+        if value.here is None or any(reference.segments[0].name not in names for reference in needed):
+            return Drawn(value.label, published, None)
+        try:
+            here = compute(value.here, self._ask)
+            ends = [compute(value.here, ask).amount for ask in self._ends(needed)]
+        except ExpressionError:
+            return Drawn(value.label, published, None)
+        if not ends:
+            return Drawn(value.label, published, here)
+        # a metric is not negative, also if the values of few seeds are far apart; a difference of metrics may be
+        low = max(0.0, min(ends)) if isinstance(value.here.root, NameNode) else min(ends)
+        return Drawn(value.label, published, here, low, max(ends))
+
+    def _measured_by(self, expression: Expression) -> list[Reference]:
+        """Return the names of runs and sweeps of an expression, also those of the figure's values in it."""
+        found: list[Reference] = []
+        for reference in expression.references():
+            value = self._values.get(reference.name.partition(".")[2])
+            first = reference.segments[0].name
+            if first == HERE and value is not None and value.here is not None:
+                found += value.here.references()
+            elif first not in (PUBLISHED, HERE):
+                found.append(reference)
+        return list({reference.text: reference for reference in found}.values())
+
+    def _ends(self, references: Sequence[Reference]) -> Iterator[Resolve]:
+        """Yield a function for measured values for each combination of points of the intervals over seeds.
+
+        The points are the ends, and for one or two intervals also points between them.
+        """
+        points = {}
+        of_seeds = {}
+        for reference in references:
+            value = self._ask(reference)
+            if split_table(reference) is None and len(value.amounts) > 1:
+                of_seeds[reference.text] = value
+        if len(of_seeds) > MOST_INTERVALS:
+            raise UnknownName(f"has {len(of_seeds)} values with intervals: write a check of at most {MOST_INTERVALS}")
+        count = _POINTS.get(len(of_seeds), 2)
+        for text, value in of_seeds.items():
+            interval = t_interval(value.amounts, CONFIDENCE)
+            step = (interval.high - interval.low) / (count - 1)
+            points[text] = [Value((interval.low + n * step,), value.unit) for n in range(count)]
+        for chosen in product(*points.values()) if points else ():
+            known = dict(zip(points, chosen, strict=True))
+            yield lambda reference, known=known: known.get(reference.text) or self._ask(reference)  # type: ignore[misc]
+
+    def judge(self, check: CheckEntry, absent: Mapping[str, str]) -> Finding:
+        """Return the verdict on a check. absent: the reasons of missing runs by name."""
+        needed = self._measured_by(check.holds)
+        names = dict.fromkeys(reference.segments[0].name for reference in needed)
+        if reasons := [absent[name] for name in names if name in absent]:
+            return Finding(check.says, "", "not measured here", "; ".join(reasons), False)
+        try:
+            outcome = evaluate(check.holds, self.resolve(self._ask))
+            truths = {evaluate(check.holds, self.resolve(ask)).is_true for ask in self._ends(needed)}
+            of_seeds = [self._ask(reference) for reference in needed if split_table(reference) is None]
+        except (ExpressionError, UnknownName) as error:
+            return Finding(check.says, "", "not measured here", str(error), False)
+        seeds = min((len(value.amounts) for value in of_seeds), default=1)
+        measured = self._say(outcome, names)
+        reason = self.quote(check.why)
+        if truths - {outcome.is_true}:
+            text = (
+                f"The intervals of {CONFIDENCE:.0%} over {seeds} seeds allow both verdicts. {self.quote(check.differs)}"
+            )
+            return Finding(check.says, measured, "undecided", text.strip(), seeds=seeds)
+        if outcome.is_true:
+            return Finding(check.says, measured, "agrees", reason, seeds=seeds)
+        failed = "; ".join(_spell(one) for one in outcome.comparisons if not one.is_true)
+        known = self.quote(check.differs)
+        text = known or f"no reason is known: {failed} does not hold"
+        return Finding(check.says, measured, "differs", text, bool(known), seeds)
+
+    def _say(self, outcome: Evaluation, names: Collection[str]) -> str:
+        """Return the measured values of a check. For many runs without labels, return the sides of its comparisons."""
+        own = {f"{HERE}.{value.name}": value for value in self._values.values()}
+        found = [(name, value) for name, value in outcome.measured if not name.startswith(f"{PUBLISHED}.")]
+        if labelled := [self.draw(own[name], names) for name, _ in found if name in own]:
+            return "; ".join(f"{one.label}: {spell_drawn(one)}" for one in labelled)
+        if len(found) == 1:
+            return spell(found[0][1])
+        return "; ".join(map(say_sides, outcome.comparisons))
+
+    def quote(self, text: str) -> str:
+        """Return a reason with the measured values that it quotes."""
+
+        def value_of(match: re.Match[str]) -> str:
+            expression = next(_find_quoted(match[0]), None)
+            if expression is None:
+                return match[0]
+            try:
+                return spell(compute(expression, self.resolve(self._ask)))
+            except (ExpressionError, KeyError):
+                return "(not measured)"
+
+        return QUOTED.sub(value_of, text.strip())
 
 
 def say_sides(comparison: Comparison) -> str:
@@ -226,15 +361,20 @@ def say_sides(comparison: Comparison) -> str:
     return f"{left}, {'' if comparison.is_true else 'not '}{_WORDS.get(operator, operator)} {right}"
 
 
-def _label_of(figure: StudyFigure) -> Callable[[str], str]:
-    labels = {f"{HERE}.{value.name}": value.label for value in figure.values}
-    return lambda name: labels.get(name, name)
-
-
 def _say_published(values: Sequence[FigureValue], rows: Sequence[PublishedValue]) -> list[str]:
     """Return the published numbers of a figure's values, or else what was published in words."""
     numbers = [f"{value.label}: {value.row.text}" for value in values if value.row]
     return numbers or list(dict.fromkeys(row.y for row in rows if row.kind == "statement"))
+
+
+def _find_quoted(text: str) -> Iterator[Expression]:
+    """Yield the values that a reason quotes, each over names such as `RUN.METRIC`. Other braces stay as they are."""
+    for quoted in QUOTED.findall(text):
+        with contextlib.suppress(ExpressionError):
+            expression = parse_value(quoted)
+            references = expression.references()
+            if references and all(len(reference.segments) > 1 for reference in references):
+                yield expression
 
 
 def _spell(comparison: Comparison) -> str:
@@ -251,3 +391,14 @@ def format_sides(comparison: Comparison) -> tuple[str, str, str]:
 def spell(value: Value) -> str:
     """Return a measured value for people."""
     return format_measured(value.amount, SYMBOLS[value.unit])
+
+
+def spell_drawn(drawn: Drawn) -> str:
+    """Return a measured value for people, with its interval over seeds: `30.1 Mbit/s (29.9 Mbit/s to 30.2 Mbit/s)`."""
+    if drawn.here is None:
+        return ""
+    symbol = SYMBOLS[drawn.here.unit]
+    if drawn.low is None or drawn.high is None:
+        return spell(drawn.here)
+    ends = " to ".join(format_measured(end, symbol) for end in (drawn.low, drawn.high))
+    return f"{spell(drawn.here)} ({ends})"

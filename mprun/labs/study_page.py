@@ -17,7 +17,7 @@ from mprun.captures.dissection import dissect
 from mprun.errors import MprunError
 from mprun.labs.definition import Lab
 from mprun.labs.published_figure import draw_binned, draw_classes, draw_pairs
-from mprun.labs.study_figure import Finding, JudgedFigure, StudyFigure, spell
+from mprun.labs.study_figure import CONFIDENCE, Finding, JudgedFigure, StudyFigure, spell_drawn
 from mprun.machine import invoking_user
 from mprun.model.units import NS_PER_S
 from mprun.reports.chart import write_svg
@@ -32,7 +32,7 @@ from mprun.safety.folder import Folder
 from mprun.safety.text import plain
 from mprun.sweeps.sweep_directory import SweepDirectory
 
-HEAD = ("figure", "published", "here", "verdict", "command")
+HEAD = ("figure", "published", "here", "seeds", "verdict", "command")
 COLUMNS = 110
 ResultDirectory = RunDirectory | SweepDirectory
 
@@ -54,6 +54,16 @@ def write_page(
     - results: the runs and sweeps by their names in the lab.
     - walls_s: the real time of each of them, in seconds.
     """
+    pictures = draw_pages(parent, lab, judged, results)
+    folder = Folder(parent).make(name_folder(lab))
+    folder.write_text("README.md", write_text(lab, judged, pictures, walls_s))
+    return folder.path / "README.md"
+
+
+def draw_pages(
+    parent: Path, lab: Lab, judged: Sequence[JudgedFigure], results: Mapping[str, ResultDirectory]
+) -> dict[str, list[str]]:
+    """Draw the pictures of a lab's figures below `parent`, and write their CSV files. Return their names by figure."""
     invoking_user.make_folder(parent)
     folder = Folder(parent).make(name_folder(lab))
     pictures = {}
@@ -63,23 +73,32 @@ def write_page(
         for chart in charts:
             write_svg(folder, chart)
             folder.write_text(f"{chart.name}.csv", to_csv(chart))
+    return pictures
+
+
+def write_text(
+    lab: Lab, judged: Sequence[JudgedFigure], pictures: Mapping[str, Sequence[str]], walls_s: Mapping[str, float]
+) -> str:
+    """Return the text of a lab's page. pictures: the names of the pictures of each figure."""
     text = "\n".join(
         [
             f"# {_escape(lab.title)}: published and measured here",
             "",
+            *([_wrap(_escape(f"Publication: {lab.publication}")), ""] if lab.publication else []),
             *table(lab, judged, walls_s),
             "",
             *(line for one in judged for line in _section(one, pictures[one.figure.name])),
         ]
     )
-    folder.write_text("README.md", text.rstrip() + "\n")
-    return folder.path / "README.md"
+    return text.rstrip() + "\n"
 
 
 def draw(judged: JudgedFigure, results: Mapping[str, ResultDirectory]) -> list[Chart]:
     """Return the pictures of a figure: its values, the figure of a run's report, and the curves of several runs."""
     figure = judged.figure
-    pairs = draw_pairs(figure.name, _title(judged), figure.entry.quantity, judged.values)
+    # bars of measured values alone would repeat the table
+    is_compared = any(one.published is not None for one in judged.values)
+    pairs = draw_pairs(figure.name, _title(judged), figure.entry.quantity, judged.values) if is_compared else None
     charts = [pairs] if pairs else []
     if figure.picture and figure.picture[0] in results:
         step, picture = figure.picture
@@ -162,12 +181,13 @@ def _charts(result: ResultDirectory, name: str) -> list[Chart]:
 def table(lab: Lab, judged: Sequence[JudgedFigure], walls_s: Mapping[str, float]) -> Iterator[str]:
     """Yield the lines of a table with a row for each published result."""
     yield f"| {' | '.join(HEAD)} |"
-    yield "| --- | --- | --- | --- | --- |"
+    yield f"|{' --- |' * len(HEAD)}"
     for one in judged:
         for n, finding in enumerate(one.findings):
-            name = _title(one) if n == 0 else ""
+            name = _place(one) if n == 0 else ""
             command = _command(lab, one, walls_s) if n == 0 else ""
-            cells = (_escape(name), _escape(finding.said), _escape(finding.measured), finding.verdict, command)
+            texts = (_escape(name), _escape(finding.said), _escape(finding.measured))
+            cells = (*texts, str(finding.seeds or ""), finding.verdict, command)
             yield f"| {' | '.join(cells)} |"
 
 
@@ -175,6 +195,12 @@ def _title(judged: JudgedFigure) -> str:
     """Return `Figure 5: Throughput of one client`; a result of the text has no number."""
     figure = judged.figure
     return figure.title if figure.published == "text" else f"{figure.published}: {figure.title}"
+
+
+def _place(judged: JudgedFigure) -> str:
+    """Return the title of a figure with its sections in the publication."""
+    sections = judged.figure.sections
+    return f"{_title(judged)} ({', '.join(sections)})" if sections else _title(judged)
 
 
 def _command(lab: Lab, judged: JudgedFigure, walls_s: Mapping[str, float]) -> str:
@@ -203,27 +229,34 @@ def _section(judged: JudgedFigure, pictures: Sequence[str]) -> Iterator[str]:
     title = _title(judged)
     yield f"## {_escape(title)}"
     yield ""
+    if figure.sections:
+        yield f"In the publication: {_escape(', '.join(figure.sections))}."
+        yield ""
     for picture in pictures:
         yield f"![{_escape(title)}]({picture}.svg)"
         yield ""
-    rows = [one.row for one in figure.values if one.row]
     if judged.values:
         yield "| value | published | here | source |"
         yield "| --- | --- | --- | --- |"
         for value, drawn in zip(figure.values, judged.values, strict=True):
             row = value.row
-            here = spell(drawn.here) if drawn.here else ""
-            cells = (value.label, row.text if row else "", here, row.source if row else "")
+            cells = (value.label, row.text if row else "", spell_drawn(drawn), row.source if row else "")
             yield f"| {' | '.join(map(_escape, cells))} |"
         yield ""
-    if not rows and judged.values:
+        if any(drawn.low is not None for drawn in judged.values):
+            yield f"Values of several seeds are means with their intervals of {CONFIDENCE:.0%} (Student's t)."
+            yield ""
+    if judged.values and not figure.has_numbers:
         yield "The publication has no numbers for these values."
         yield ""
     for finding in judged.findings:
-        yield fill(
-            f"- {_say(finding)}", COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-        )
+        yield _wrap(f"- {_say(finding)}", "  ")
     yield ""
+
+
+def _wrap(text: str, indent: str = "") -> str:
+    """Return a text in lines. indent: of all lines but the first."""
+    return fill(text, COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _say(finding: Finding) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 import polars
 import pytest
 
-from docs.generate.studies import BEGIN, END, PAGES, STUDIES, insert
+from docs.generate.studies import BEGIN, END, PAGES, insert
+from docs.generate.study_values import STUDIES, read_parts
 from mprun.errors import SpecError
 from mprun.inputs.keys.lab_definition import BinnedEntry
 from mprun.labs.definition import Lab, read_lab
@@ -34,6 +35,7 @@ from tests.summaries import PASSED, make_cell
 
 STUDIED = [folder for folder in FOLDERS if (folder / FILE).exists()]
 WITH_FIGURES = [folder for folder in STUDIED if read_lab(folder).figures]
+WITH_PAGE = [folder for folder in WITH_FIGURES if folder.name[:2] in PAGES]
 HEAD = ",".join(COLUMNS)
 PUBLISHED = f"""{HEAD}
 Figure 1,TCP,rate,metric,19,Mbit/s (about),value,"a study, sec 1"
@@ -90,8 +92,8 @@ def judged_of(lab: Lab, tcp: float, mptcp: float) -> list[JudgedFigure]:
 @pytest.mark.parametrize("folder", STUDIED, ids=lambda folder: folder.name)
 def test_each_published_value_has_a_source(folder: Path) -> None:
     rows = read_published(Folder(folder))
-    assert len(rows) > 50
-    assert all(row.source.startswith("study ") and ", " in row.source for row in rows)
+    assert len(rows) > (50 if folder in WITH_PAGE else 2)
+    assert all(row.source.startswith(("study ", "tutorial, ")) and ", " in row.source for row in rows)
     # nothing was read from a picture
     assert all(row.y for row in rows if row.kind == "value")
 
@@ -103,7 +105,7 @@ def test_each_published_figure_has_a_verdict(folder: Path) -> None:
     assert published - {"text"} == {figure.published for figure in lab.figures} - {"text"}
 
 
-@pytest.mark.parametrize("folder", WITH_FIGURES, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", WITH_PAGE, ids=lambda folder: folder.name)
 def test_the_page_of_a_study_has_each_figure(folder: Path) -> None:
     lab = read_lab(folder)
     page = (STUDIES / f"{PAGES[lab.number]}.md").read_text()
@@ -111,11 +113,14 @@ def test_the_page_of_a_study_has_each_figure(folder: Path) -> None:
     commands = [f"--figure {figure.name}`" for figure in lab.figures if figure.steps]
     assert [command for command in commands if command not in shown] == []
     pictures = STUDIES / name_folder(lab)
-    drawn = [figure.name for figure in lab.figures if figure.values]
-    drawn += [f"{figure.name}-run" for figure in lab.figures if figure.picture]
-    drawn += [f"{figure.name}-runs" for figure in lab.figures if figure.entry.together]
-    drawn += [f"{figure.name}-bins" for figure in lab.figures if figure.entry.binned]
-    drawn += [f"{figure.name}-sequence" for figure in lab.figures if figure.entry.sequence]
+    # a figure whose runs were not recorded says so in its verdicts, and has no picture
+    recorded = read_parts(lab.number)
+    measured = [figure for figure in lab.figures if not recorded or all(step in recorded for step in figure.steps)]
+    drawn = [figure.name for figure in measured if any(value.row and value.row.value for value in figure.values)]
+    drawn += [f"{figure.name}-run" for figure in measured if figure.picture]
+    drawn += [f"{figure.name}-runs" for figure in measured if figure.entry.together]
+    drawn += [f"{figure.name}-bins" for figure in measured if figure.entry.binned]
+    drawn += [f"{figure.name}-sequence" for figure in measured if figure.entry.sequence]
     assert [name for name in drawn if not (pictures / f"{name}.svg").exists()] == []
     text = (pictures / "README.md").read_text()
     assert [name for name in drawn if f"({name}.svg)" not in text] == []
@@ -152,7 +157,7 @@ def test_a_missing_run_is_no_verdict(tmp_path: Path) -> None:
     ] * 2
     (other, _) = judge_figure(figure, {"xp": MeasuredRun({}, lambda _: None)}, {}).findings
     assert other.verdict == "not measured here"
-    assert "has no value" in other.reason
+    assert "measured no 'mptcp.goodput'" in other.reason
 
 
 def test_cells_of_a_sweep_are_values(tmp_path: Path) -> None:
@@ -170,11 +175,18 @@ sweeps: [{name: swept, topology: topo, experiment: sweep}]
     )
     cells = [make_cell(paths=paths) for paths in (1, 2)]
     rows = [
-        CellRun(cell, number, "", summary_of(rate)) for cell, number, rate in ((0, 1, 1e6), (0, 2, 3e6), (1, 1, 5e6))
+        CellRun(cell, number, "", summary_of(rate))
+        for cell, number, rate in ((0, 1, 1.9e6), (0, 2, 2.1e6), (1, 1, 5e6))
     ]
     judged = judge_figure(lab.figures[-1], {"swept": Swept(cells, rows)}, {})
     assert [value.here.amount for value in judged.values if value.here] == [5e6, 2e6]
     assert judged.findings[0].verdict == "agrees"
+    # Student's t of 95 % with one degree of freedom is 12.71, and the standard error 0.1 Mbit/s
+    assert judged.findings[0].measured == "two: 5.00 Mbit/s; one: 2.00 Mbit/s (729.38 kbit/s to 3.27 Mbit/s)"
+    assert judged.findings[0].seeds == 1
+    # the interval reaches beyond the other value
+    near = judge_figure(lab.figures[-1], {"swept": Swept(cells, [*rows[:2], CellRun(1, 1, "", summary_of(3e6))])}, {})
+    assert (near.findings[0].verdict, near.findings[0].is_explained) == ("undecided", True)
     assert lab.names_of("quick") == {"xp"}
     assert lab.names_of("published") == {"xp", "swept"}
 
@@ -293,9 +305,10 @@ def test_a_page_has_a_row_for_each_result(tmp_path: Path) -> None:
     text = page.read_text()
     command = f"`mprun lab run {lab.number} --profile published --figure rates` (2 s)"
     assert [line for line in text.splitlines() if line.startswith(("| Figure", "|  |"))] == [
-        f"| Figure 1: Rates | MPTCP beats TCP | mptcp: 40.00 Mbit/s; plain TCP: 30.00 Mbit/s | agrees | {command} |",
-        "|  | TCP gets 19 Mbit/s | plain TCP: 30.00 Mbit/s | differs |  |",
-        "| Figure 2: A drawing | A drawing |  | not measured here |  |",
+        "| Figure 1: Rates (sec 1) | MPTCP beats TCP | mptcp: 40.00 Mbit/s; plain TCP: 30.00 Mbit/s | 1 | agrees | "
+        f"{command} |",
+        "|  | TCP gets 19 Mbit/s | plain TCP: 30.00 Mbit/s | 1 | differs |  |",
+        "| Figure 2: A drawing (sec 2) | A drawing |  |  | not measured here |  |",
     ]
     assert "# a \\| lab: published and measured here" in text
     assert "| plain TCP | 19 Mbit/s (about) | 30.00 Mbit/s | a study, sec 1 |" in text
@@ -325,8 +338,8 @@ def test_curves_need_two_runs(tmp_path: Path) -> None:
     lab = read_lab(tmp_path)
     assert lab.figures[0].steps == ("xp", "other")
     judged = judged_of(lab, 1.0, 2.0)[0]
-    # without its second run, the figure has no verdict and only the picture of the values
-    assert {finding.verdict for finding in judged.findings} == {"not measured here"}
+    # without its second run, the figure has the verdicts that need the first run, and only the picture of the values
+    assert [finding.verdict for finding in judged.findings] == ["agrees", "differs"]
     assert [chart.name for chart in draw(judged, {})] == ["rates"]
 
 
@@ -367,3 +380,10 @@ def test_rows_without_a_command_have_none(tmp_path: Path) -> None:
 )
 def test_sides_of_a_comparison_are_said_in_words(operator: str, is_true: bool, said: str) -> None:
     assert say_sides(Comparison("a", operator, "b", 1e6, 2e6, "rate", is_true)) == said
+
+
+def test_a_reason_quotes_measured_values(tmp_path: Path) -> None:
+    (finding,) = judged_of(lab_of(tmp_path, "'TCP has {xp.tcp.goodput}, not {a} or {/}.'"), 30e6, 40e6)[0].findings[1:]
+    assert finding.reason == "TCP has 30.00 Mbit/s, not {a} or {/}."
+    (other,) = judged_of(lab_of(tmp_path, "'MPTCP has {here.mptcp / here.tcp}.'"), 30e6, 60e6)[0].findings[1:]
+    assert other.reason == "MPTCP has 2."

@@ -107,7 +107,8 @@ class CheckEntry(FileModel):
     why: str = Field(examples=["seeds differ by 1 %"])
     """The reason for the tolerance of the statement."""
     differs: str = ""
-    """The reason why the measured result differs. Default: no difference is known."""
+    """The reason why the measured result differs. `{...}` stands for a measured value, as in `here`. Default: no
+    difference is known."""
 
 
 class TogetherEntry(FileModel):
@@ -159,6 +160,8 @@ class FigureEntry(FileModel):
     """The figure, as in the column `figure` of `published.csv`."""
     title: str = Field(examples=["Throughput of one client"])
     """The title of the figure."""
+    section: str = Field("", examples=["sec 3.2"])
+    """The section of the publication. Default: the sections in the rows of `published.csv`."""
     quantity: str = ""
     """The quantity of the values, for the axis of the picture."""
     values: list[ValueEntry] = Field([])
@@ -221,6 +224,8 @@ class LabFile(FileModel):
     """The title of the lab, in one line."""
     aim: str = Field(examples=["What a second path gives"])
     """The aim: what a student knows after the lab."""
+    publication: str = ""
+    """The publication of the figures: authors, title, year and address. It heads their page."""
     kernel: KernelEntry | None = None
     """The kernel that the student builds for the runs. Default: the kernel of mprun."""
     steps: list[StepEntry] = Field(examples=[[{"topology": "topo", "experiment": "xp_tcp"}]], min_length=1)

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The measured values of the studies' pages: `docs/measured/studies/values/LAB.json`, with what they were made of.
+
+Each run or sweep of a lab has its values, its real time, the digest of its plan, and the digest of the kernel's recipe.
+A page has no number that is not in these files. A value is stale if today's files of the lab give another plan, or if
+the recipe of the experiment kernel is another one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from mprun.kernel.recipe import recipe_digest
+from mprun.labs.definition import Lab, LabSweep, Step
+from mprun.labs.grade import digest_of_step
+from mprun.model.metric import Unit
+from mprun.statements.evaluation import compute
+from mprun.statements.expression import Reference, UnknownName, Value, parse_value
+from mprun.sweeps import study
+
+STUDIES = Path(__file__).parents[1] / "measured" / "studies"
+VALUES = STUDIES / "values"
+KERNEL_VERSION = (6, 12)
+# A number of a page, with its lab, its arithmetic and its format:
+# `<!-- 01: xp_tcp.bulk.goodput / 1mbit; .1f -->18.9<!-- -->`.
+NUMBER = re.compile(r"<!-- (?P<lab>\d\d): (?P<value>[^;>]+); (?P<format>\S+) -->(?P<shown>.*?)<!-- -->")
+_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class MeasuredPart:
+    """The values of a run or sweep by the text of their names.
+
+    - plan: the digest of its plan.
+    - kernel: the digest of the kernel's recipe.
+    - wall_s: its real time.
+    """
+
+    plan: str
+    kernel: str
+    wall_s: float
+    values: Mapping[str, Value]
+
+
+Parts = Mapping[str, MeasuredPart]
+
+
+def read_parts(number: str) -> dict[str, MeasuredPart]:
+    """Return the runs and sweeps of a lab by name; none if the lab was not measured."""
+    path = VALUES / f"{number}.json"
+    if not path.exists():
+        return {}
+    parts = {}
+    for name, part in json.loads(path.read_text(encoding="utf-8")).items():
+        values = {text: Value(tuple(value["amounts"]), _unit(value["unit"])) for text, value in part["values"].items()}
+        parts[name] = MeasuredPart(part["plan"], part["kernel"], part["wall_s"], values)
+    return parts
+
+
+def _unit(text: str) -> Unit:
+    return next(unit for unit in get_args(Unit) if unit == text)
+
+
+def write_parts(number: str, parts: Parts) -> Path:
+    """Write the file of a lab and return its path. Amounts have twelve digits."""
+    VALUES.mkdir(exist_ok=True)
+    path = VALUES / f"{number}.json"
+    content = {
+        name: {
+            "plan": part.plan,
+            "kernel": part.kernel,
+            "wall_s": round(part.wall_s, 1),
+            "values": {
+                text: {"unit": value.unit, "amounts": [float(f"{one:.{_DIGITS}g}") for one in value.amounts]}
+                for text, value in sorted(part.values.items())
+            },
+        }
+        for name, part in sorted(parts.items())
+    }
+    lines = json.dumps(content, indent=1)
+    # the amounts of a value are in one line
+    lines = re.sub(r"\[[^\[\]{}]*\]", lambda match: " ".join(match[0].split()), lines)
+    path.write_text(f"{lines}\n", encoding="utf-8")
+    return path
+
+
+def find_recorded(reference: Reference, parts: Mapping[str, MeasuredPart]) -> Value:
+    """Return a recorded value. Raises UnknownName."""
+    found = parts[reference.segments[0].name].values.get(reference.text)
+    if found is None:
+        raise UnknownName("was not recorded: run `make studies`")
+    return found
+
+
+def names_of(lab: Lab, pages: Iterable[Path]) -> dict[str, Reference]:
+    """Return the names of measured values in a lab's figures and in the numbers of pages, by their text."""
+    found: list[Reference] = []
+    for figure in lab.figures:
+        found += figure.references
+    for match in numbers_in(pages):
+        if match["lab"] == lab.number:
+            found += parse_value(match["value"]).references()
+    return {reference.text: reference for reference in found}
+
+
+def numbers_in(pages: Iterable[Path]) -> Iterator[re.Match[str]]:
+    """Yield each number of pages, with its lab, arithmetic, format and text."""
+    for page in pages:
+        yield from NUMBER.finditer(page.read_text(encoding="utf-8"))
+
+
+def fill_numbers(text: str, parts: Mapping[str, Parts]) -> str:
+    """Return a page with all its numbers as the recorded values have them. parts: by the number of the lab."""
+
+    def number(match: re.Match[str]) -> str:
+        own = parts.get(match["lab"], {})
+        expression = parse_value(match["value"])
+        missing = {reference.segments[0].name for reference in expression.references()} - own.keys()
+        shown = "not measured"
+        if not missing:
+            shown = format(compute(expression, lambda reference: find_recorded(reference, own)).amount, match["format"])
+        return f"<!-- {match['lab']}: {match['value']}; {match['format']} -->{shown}<!-- -->"
+
+    return NUMBER.sub(number, text)
+
+
+def plan_of(part: Step | LabSweep) -> str:
+    """Return the digest of all that a step or a sweep will run, as the lab's files have it. Raises InputError."""
+    if isinstance(part, Step):
+        return digest_of_step(part)
+    return study.identify(study.make_cells(part.load(), "virtual", "default"), ())
+
+
+def kernel_of() -> str:
+    """Return the digest of the recipe of the experiment kernel."""
+    return recipe_digest(KERNEL_VERSION)
+
+
+def find_stale(lab: Lab, parts: Parts) -> list[str]:
+    """Return the names of recorded runs and sweeps whose plan or kernel is another one today."""
+    today: dict[str, Step | LabSweep] = {step.name: step for step in lab.steps_of("published")}
+    today |= {sweep.name: sweep for sweep in lab.sweeps}
+    return [
+        name
+        for name, part in parts.items()
+        if name not in today or (part.plan, part.kernel) != (plan_of(today[name]), kernel_of())
+    ]

@@ -106,8 +106,12 @@ def _rows_of(number: str, parts: Parts) -> Iterator[str]:
 
 def _pictures_of(folder: Path, figure: str) -> list[str]:
     """Return the names of a figure's pictures that exist, in their order on the page."""
-    names = [figure, *(f"{figure}-{kind}" for kind in ("run", "runs", "bins", "sequence"))]
-    return [name for name in names if (folder / f"{name}.svg").exists()]
+    return [name for name in _picture_names(figure) if (folder / f"{name}.svg").exists()]
+
+
+def _picture_names(figure: str) -> list[str]:
+    """Return the names that a figure's pictures can have, in their order on the page."""
+    return [figure, *(f"{figure}-{kind}" for kind in ("run", "runs", "bins", "sequence"))]
 
 
 def collect(lab: Lab, folder: Path) -> tuple[dict[str, MeasuredPart], dict[str, ResultDirectory]]:
@@ -152,8 +156,7 @@ def _find_sweep(sweep: LabSweep, settings: LabSettings) -> SweepDirectory | None
 def run_lab(number: str, folder: Path) -> int:
     """Run a lab with all its figures, or resume it. Print its real time. Return the status of the command."""
     began = time.monotonic()
-    profile = ["--profile", "published"] if number in PAGES else []
-    command = [sys.executable, "-m", "mprun", "lab", "run", number, *profile, "-o", str(folder)]
+    command = [sys.executable, "-m", "mprun", "lab", "run", number, "--profile", "published", "-o", str(folder)]
     status = subprocess.run(command, cwd=ROOT).returncode
     print(f"lab {number}: {time.monotonic() - began:.0f} s")
     return status
@@ -176,8 +179,8 @@ def main() -> None:
         parts, results = collect(lab, folder)
         print(write_parts(number, {**_kept(lab), **parts}))
         if number in PAGES:
-            drawn = draw_pages(STUDIES, lab, judge_recorded(lab, read_parts(number)), results)
-            _remove_others(STUDIES / name_folder(lab), {name for names in drawn.values() for name in names})
+            draw_pages(STUDIES, lab, judge_recorded(lab, read_parts(number)), results)
+            _remove_others(STUDIES / name_folder(lab), lab)
     for path, text in texts_of(numbers):
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
@@ -185,8 +188,9 @@ def main() -> None:
     sys.exit(1 if any(statuses) else 0)
 
 
-def _remove_others(folder: Path, names: set[str]) -> None:
-    """Remove the pictures of earlier calls, whose figures are not drawn any more."""
+def _remove_others(folder: Path, lab: Lab) -> None:
+    """Remove the pictures of figures that the lab does not have any more."""
+    names = {name for figure in lab.figures for name in _picture_names(figure.name)}
     for path in (*folder.glob("*.svg"), *folder.glob("*.csv")):
         if path.stem not in names:
             path.unlink()

@@ -425,6 +425,8 @@ def _clean_keys(root: Node) -> Iterator[InputProblem]:
         for key, value in node.value:
             if not isinstance(key, ScalarNode):
                 yield _problem_at(key, path, "a list or mapping cannot be a key: write 'key: value'")
+            elif key.value == "<<":
+                yield _problem_at(key, path, "YAML's merge key '<<' is not supported: write the keys here")
             elif key.value in kept:
                 first = kept[key.value][0].start_mark.line + 1
                 message = f"repeated key, first on line {first}: remove one of the two"

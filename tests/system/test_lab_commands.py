@@ -246,7 +246,7 @@ def test_published_figures_are_measured_and_resumed(tmp_path: Path) -> None:
         ("rtt", "agrees", "packets take time")
     ]
     page = tmp_path / "runs" / "figures-lab" / "README.md"
-    assert "| Figure 1: Round trips | The mean is 20 ms | mean: 20." in page.read_text()
+    assert "| Figure 1: Round trips (a study) | The mean is 20 ms | mean: 20." in page.read_text()
     assert (page.parent / "rtt.svg").exists()
     whole = call(*command, cwd=tmp_path)
     assert whole.status == 1

@@ -17,10 +17,12 @@ from mprun.cli.output import emit, mark
 def command(as_json: bool) -> None:
     """Check what this machine can run, and print the command that fixes each missing item.
 
+    The last line installs all missing packages of the distribution that a run can need.
+
     The exit status is 0 if at least one engine can run an experiment, and 3 if none can.
     """
     from mprun.machine.machine_kind import identify
-    from mprun.runs.machine_check import check_machine
+    from mprun.runs.machine_check import check_machine, install_command
 
     checks = list(check_machine(identify()))
     usable = all(check.ok for check in checks if check.serves in ("virtual", "both")) or all(
@@ -38,4 +40,6 @@ def command(as_json: bool) -> None:
             if not check.ok and check.mend:
                 for n, line in enumerate(textwrap.wrap(check.mend, room - 2, break_on_hyphens=False)):
                     click.echo(f"  {'':{width}}  {' ' if n else '→'} {line}")
+        if line := install_command(checks):
+            click.echo(f"to install what is missing from this distribution:\n{line}")
     sys.exit(0 if usable else 3)

@@ -4,6 +4,9 @@
 A kernel is in `~/.cache/mprun/kernels/<digest>/` with `init` and `bulk.so`. The digest covers its source, its
 configuration and our sources, so nothing is built twice. Names (`default`, or the value of `--name`) are links to
 digests.
+
+The kernel of the package mprun-kernel stays where pip put it. It is `default` for a user who has not built a kernel of
+this name.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from mprun.errors import MachineError, SpecError
 from mprun.kernel.patch import PATCHES
 from mprun.kernel.recipe import C_SOURCES, FRAGMENT, GUEST, contents_of, guest_digest, places, recipe_digest, version_in
 from mprun.kernel.tree import KeptTree
-from mprun.machine import invoking_user
+from mprun.machine import invoking_user, packaged
 from mprun.machine.cache import cache, locked
 from mprun.model.frozen import dataclass
 from mprun.safety import unchanged_program
@@ -76,12 +79,22 @@ def list_kernels() -> list[Kernel]:
 
     Kernels that have lost their name to another build come last.
     """
-    if not store().is_dir():
-        return []
-    whole = [path for path in sorted(store().iterdir()) if not find_damage(path, ())]
+    built = store().iterdir() if store().is_dir() else ()
+    whole = [path for path in sorted(built) if not find_damage(path, ())]
     named = [path for path in whole if path.is_symlink()]
     paths = {path.resolve() for path in named}
-    return [_load(path) for path in (*named, *(path for path in whole if path.resolve() not in paths))]
+    kernels = [_load(path) for path in (*named, *(path for path in whole if path.resolve() not in paths))]
+    if packed := _find_packed():
+        digest = json.loads((packed / FACTS).read_text())["digest"]
+        taken = any(kernel.name == DEFAULT_NAME for kernel in kernels)
+        kernels.append(_load(packed, digest[:16] if taken else DEFAULT_NAME))
+    return kernels
+
+
+def _find_packed() -> Path | None:
+    """Return the folder of the kernel in the package mprun-kernel; None without the package."""
+    folder = packaged.find_built("kernel")
+    return folder if folder and not find_damage(folder, ()) else None
 
 
 def find_by_digest(digest: str) -> Kernel | None:
@@ -116,7 +129,12 @@ def _of_digest(kernels: Sequence[Kernel], digits: str) -> list[Kernel]:
 
 
 def remove(kernel: Kernel) -> None:
-    """Remove the name of a kernel, and the tree that is kept for it. Remove the kernel if it has no other name."""
+    """Remove the name of a kernel, and the tree that is kept for it. Remove the kernel if it has no other name.
+
+    Raises SpecError for the kernel of a package, which only pip removes.
+    """
+    if (packed := _find_packed()) and kernel.directory == packed.resolve():
+        raise SpecError(f"kernel '{kernel.name}' is in the package mprun-kernel: pip uninstall mprun-kernel")
     with locked(store(), lambda: None):
         link = store() / kernel.name
         if link.is_symlink():
@@ -138,15 +156,16 @@ def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
         what, how = f"{what} '{name}'", f"{how} --source TREE --name {name}"
     if not (link / FACTS).is_file():
         kernels = list_kernels()
-        if len(found := _of_digest(kernels, name)) != 1:
+        found = [kernel for kernel in kernels if kernel.name == name] or _of_digest(kernels, name)
+        if len(found) != 1:
             others = ", ".join(kernel.name for kernel in kernels) or "none"
             raise MachineError(f"no {what} is built for this user (built: {others}); run `{how}`")
-        link = store() / found[0].name
+        link, name = found[0].directory, found[0].name
     if damage := find_damage(link):
         raise MachineError(f"the {what} is damaged ({damage}); run `{how}`")
     if strange := unchanged_program.find_stranger(link, PROGRAMS, (0, invoking_user.user())):
         raise MachineError(f"{strange}: remove {link.resolve()} and run `{how}`")
-    return _load(link)
+    return _load(link, name)
 
 
 def has_option(kernel: Kernel, option: str) -> bool:
@@ -159,6 +178,14 @@ def is_current(kernel: Kernel) -> bool:
     facts = json.loads((kernel.directory / FACTS).read_text())
     version = version_in(Path(facts["source"]).name) or version_in(facts["version"])
     return bool(facts["recipe"] == recipe_digest(version) and facts.get("guest") == guest_digest())
+
+
+def find_update(kernel: Kernel) -> str:
+    """Return what replaces a default kernel of another version of mprun: a command, or the packages to install."""
+    packed = _find_packed()
+    if packed and kernel.directory == packed.resolve():
+        return "install mprun and mprun-kernel of one version"
+    return "run `mprun kernel rm default`, which leaves that of mprun-kernel" if packed else "run `mprun kernel build`"
 
 
 def is_built_from(kernel: Kernel, source_digest: str) -> bool:
@@ -193,11 +220,12 @@ def find_damage(folder: Path, programs: Sequence[str] = PROGRAMS) -> str | None:
     return unchanged_program.find_change(folder.resolve(), facts[FILES], programs)
 
 
-def _load(link: Path) -> Kernel:
+def _load(link: Path, name: str = "") -> Kernel:
+    """Return the kernel in a folder. name: its name, if this is not the name of the folder or of the link to it."""
     facts = json.loads((link / FACTS).read_text())
     directory = link.resolve()
     return Kernel(
-        name=link.name,
+        name=name or link.name,
         path=str(directory / "linux"),
         **{key: facts[key] for key in _TOLD},
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folders that come with mprun's code: `labs`, `schemas` and a Wireshark profile.
+"""The folders that come with mprun's code: `labs`, `schemas`, a Wireshark profile, and what another package has built.
 
 In a checkout, the first two are at its top. Building a package copies them into its folder `shipped` (`setup.py`). This
 module does not read labs, so that the completion of names in a shell is quick; `mprun.labs.definition` reads them.
@@ -8,6 +8,7 @@ module does not read labs, so that the completion of names in a shell is quick; 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from mprun.errors import SpecError
@@ -15,12 +16,25 @@ from mprun.errors import SpecError
 _PACKAGE = Path(__file__).parents[1]
 # Columns, colours and buttons for MPTCP (wireshark(1), configuration profiles).
 PROFILE = _PACKAGE / "captures" / "wireshark" / "mptcp"
+# The module of the package mprun-kernel, which `make dist` makes: an experiment kernel and traffic tools for Linux on
+# x86-64.
+BUILT = "mprun_kernel"
 
 
 def find_shipped(name: str) -> Path:
     """Return the path of a folder by its name. It does not exist if neither the package nor a checkout has it."""
     inside = _PACKAGE / "shipped" / name
     return inside if inside.is_dir() else _PACKAGE.parent / name
+
+
+def find_built(kind: str) -> Path | None:
+    """Return a folder of the installed package mprun-kernel, `kernel` or `tools`; None without the package.
+
+    The package is not imported. It has data only.
+    """
+    found = find_spec(BUILT)
+    places = (found.submodule_search_locations if found else None) or ()
+    return next((Path(place) / kind for place in places), None)
 
 
 def find_labs() -> Mapping[str, Path]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mprun.engines import capability, machine_mptcp
 from mprun.engines.agent_process import find_library, find_program, unshare_command
@@ -15,20 +15,38 @@ from mprun.machine.machine_kind import Surroundings
 from mprun.model.frozen import dataclass
 from mprun.runs import place
 from mprun.safety import landlock
-from mprun.workloads import https, iperf3, probe, tcpdump, tshark
+from mprun.workloads import https, iperf3, netperfmeter, probe, tcpdump, tshark
 from mprun.workloads.built import PROGRAMS, program_store
 from mprun.workloads.tool import Program
 
 
 @dataclass(frozen=True)
 class MachineCheck:
-    """A check of something that a run may need. `mend`: the command that installs it; empty if there is none."""
+    """A check of something that a run may need.
+
+    - mend: the command that installs it; empty if there is none.
+    - package: the Debian package with it, if mprun's set-up installs this package for runs; else empty.
+    """
 
     name: str
     serves: str
     ok: bool
     says: str
     mend: str = ""
+    package: str = ""
+
+
+def _of_package(name: str, serves: str, ok: bool, says: str, package: str) -> MachineCheck:
+    return MachineCheck(name, serves, ok, says, f"apt-get install {package}", package)
+
+
+def install_command(checks: Iterable[MachineCheck]) -> str | None:
+    """Return one command that installs the Debian packages that the checks miss; None if they miss none."""
+    packages = sorted({check.package for check in checks if not check.ok and check.package})
+    if not packages:
+        return None
+    become = "" if os.geteuid() == 0 else "sudo "
+    return f"{become}apt-get install --no-install-recommends {' '.join(packages)}"
 
 
 def check_machine(here: Surroundings) -> Iterator[MachineCheck]:
@@ -42,9 +60,9 @@ def check_machine(here: Surroundings) -> Iterator[MachineCheck]:
 
 def _all_checks(here: Surroundings) -> Iterator[MachineCheck]:
     try:
-        yield MachineCheck("Mininet", "both", True, str(find_library().mininet))
+        yield _of_package("Mininet", "both", True, str(find_library().mininet), "mininet")
     except MachineError:
-        yield MachineCheck("Mininet", "both", False, "not installed", "apt-get install mininet")
+        yield _of_package("Mininet", "both", False, "not installed", "mininet")
     for tool, program in {
         "tc": capability.BASIC["tc"],
         **iperf3.PROGRAMS,
@@ -54,9 +72,10 @@ def _all_checks(here: Surroundings) -> Iterator[MachineCheck]:
         yield _program(tool, program, "both")
     for tool, program in https.PROGRAMS.items():
         yield _program(tool, program, "http, https")
+    yield _program("netperfmeter", netperfmeter.PROGRAMS["netperfmeter"], "SCTP")
     yield _program("ovs-vswitchd", capability.SWITCH_PROGRAMS["ovs-vswitchd"], "OpenFlow switches")
     wrapper = capability.mptcp_library()
-    yield MachineCheck("mptcpize", "both", bool(wrapper), wrapper or "not installed", "apt-get install mptcpize")
+    yield _of_package("mptcpize", "both", bool(wrapper), wrapper or "not installed", "mptcpize")
     yield _program("nft", capability.FILTER["nft"], "middleboxes")
     try:
         kernel = store.find_kernel()
@@ -82,10 +101,11 @@ def _all_checks(here: Surroundings) -> Iterator[MachineCheck]:
     for name, serves, package in (
         ("wireshark", "mprun wireshark", "wireshark"),
         ("gdb", "mprun debug", "gdb"),
-        ("dot", "drawing", "graphviz"),
     ):
         found = find_program(name)
         yield MachineCheck(name, serves, bool(found), found or "not installed", f"apt-get install {package}")
+    found = find_program("dot")
+    yield _of_package("dot", "drawing", bool(found), found or "not installed", "graphviz")
     features = {**capability.kernel_features(), "openvswitch": capability.kernel_switches()}
     yield from _real_checks(features, unshare_command([]) == ["unshare", "--"])
     if features["mptcp"]:
@@ -140,7 +160,9 @@ def _built_tools() -> Iterator[MachineCheck]:
 def _program(name: str, program: Program, serves: str) -> MachineCheck:
     found = find_program(name) is not None
     says = capability.version_of(name, program) if found else "not installed"
-    return MachineCheck(name, serves, found, says, program.remedy or f"apt-get install {program.package}")
+    if program.remedy:
+        return MachineCheck(name, serves, found, says, program.remedy)
+    return _of_package(name, serves, found, says, program.package)
 
 
 def _real_checks(features: dict[str, bool], is_root: bool) -> Iterator[MachineCheck]:

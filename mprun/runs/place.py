@@ -10,7 +10,7 @@ from typing import cast
 from mprun.engines.registry import ENGINES, Engine
 from mprun.errors import MachineError, SpecError
 from mprun.inputs.user_configuration import configuration_path, configured_engine
-from mprun.kernel.store import DEFAULT_NAME, Kernel, is_current
+from mprun.kernel.store import DEFAULT_NAME, Kernel, find_update, is_current
 from mprun.machine.machine_kind import identify, refuse_other_systems
 from mprun.model.engine_name import DEFAULT_ENGINE, EngineChoice, EngineName
 from mprun.model.frozen import dataclass
@@ -67,7 +67,7 @@ def choose_place(wanted: EngineChoice, kernel_name: str) -> Place:
         if not is_current(kernel):
             reason += ", built by another version of mprun: build it again for what has changed"
     elif not is_current(kernel):
-        raise MachineError("the experiment kernel is of another version of mprun; run `mprun kernel build`")
+        raise MachineError(f"the experiment kernel is of another version of mprun; {find_update(kernel)}")
     if note := tell_unconfined():
         reason += f"; {note}"
     return Place(name, reason, kernel)

@@ -25,7 +25,7 @@ import pytest
 from mprun.inputs.user_configuration import read_configuration
 from tests.pages import PAGES, ROOT
 
-SCRIPTS = ("setup.sh", "as_owner.sh", "provision.sh", ".ci/run", ".ci/fresh", ".ci/dist")
+SCRIPTS = ("setup.sh", "as_owner.sh", "provision.sh", ".ci/run", ".ci/fresh", ".ci/fresh_wheel", ".ci/dist")
 # Run a Vagrantfile without Vagrant: print each setting and each call with its arguments, as [name, words ...].
 READ_VAGRANTFILE = """
 require 'json'

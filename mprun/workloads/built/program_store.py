@@ -2,7 +2,8 @@
 """The programs that this user has built: find, list and install them.
 
 A program is in `~/.cache/mprun/tools/<digest>/`, beside `tool.json`. The digest is that of its source. A program is
-therefore not built twice, and a program of another version is not used.
+therefore not built twice, and a program of another version is not used. The package mprun-kernel brings programs, too,
+which stay where pip put them. A program that this user has built comes first.
 
 Under sudo the programs are root's own, because root runs them in the real engine. The virtual engine runs without
 root's rights and uses the programs of the user who called sudo.
@@ -17,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mprun.errors import MachineError, SpecError
-from mprun.machine import invoking_user
+from mprun.machine import invoking_user, packaged
 from mprun.machine.cache import Progress, cache, locked
 from mprun.model.frozen import dataclass
 from mprun.safety import unchanged_program
@@ -60,7 +61,13 @@ def find(name: str, as_user: bool = False) -> BuiltProgram | None:
     build, or if another user could replace it.
     """
     recipe = recipe_of(name)
+    owners = (0, invoking_user.user() if as_user else os.geteuid())
     directory = _folder_of(recipe, as_user)
+    packed = (packaged.find_built("tools") or directory) / directory.name
+    is_packed = not directory.exists() and packed.exists()
+    # under sudo, root leaves a package in the user's environment alone
+    if is_packed and not unchanged_program.find_stranger(packed, [recipe.executable, FACTS], owners):
+        directory = packed
     try:
         facts = json.loads((directory / FACTS).read_text())
         installed = BuiltProgram(
@@ -75,7 +82,6 @@ def find(name: str, as_user: bool = False) -> BuiltProgram | None:
         raise MachineError(f"{directory / FACTS} is damaged; run `mprun tools install {name}`") from None
     if change := unchanged_program.find_change(directory, digests, [recipe.executable]):
         raise MachineError(f"{change}; run `mprun tools install {name}`")
-    owners = (0, invoking_user.user() if as_user else os.geteuid())
     if strange := unchanged_program.find_stranger(directory, [recipe.executable, FACTS], owners):
         raise MachineError(f"{strange}: remove {directory} and run `mprun tools install {name}`")
     return installed

@@ -40,6 +40,6 @@ def command(as_json: bool) -> None:
             if not check.ok and check.mend:
                 for n, line in enumerate(textwrap.wrap(check.mend, room - 2, break_on_hyphens=False)):
                     click.echo(f"  {'':{width}}  {' ' if n else '→'} {line}")
-        if line := install_command(checks):
-            click.echo(f"to install what is missing from this distribution:\n{line}")
+        if packages := install_command(checks):
+            click.echo(f"to install what is missing from this distribution:\n{packages}")
     sys.exit(0 if usable else 3)

@@ -5,8 +5,8 @@ A kernel is in `~/.cache/mprun/kernels/<digest>/` with `init` and `bulk.so`. The
 configuration and our sources, so nothing is built twice. Names (`default`, or the value of `--name`) are links to
 digests.
 
-The kernel of the package mprun-kernel stays where pip put it. It is `default` for a user who has not built a kernel of
-this name.
+The kernel of the package mprun-kernel stays where pip put it. It is `default` until the user builds a kernel of this
+name.
 """
 
 from __future__ import annotations

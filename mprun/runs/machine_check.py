@@ -24,8 +24,8 @@ from mprun.workloads.tool import Program
 class MachineCheck:
     """A check of something that a run may need.
 
-    - mend: the command that installs it; empty if there is none.
-    - package: the Debian package with it, if mprun's set-up installs this package for runs; else empty.
+    - `mend`: the command that installs it; empty if there is none.
+    - `package`: the Debian package with it, if mprun's set-up installs this package for runs; else empty.
     """
 
     name: str

@@ -35,7 +35,7 @@ RECIPE = recipe_digest((6, 12))
 def make_wheel(archive: Path, folder: Path) -> Path:
     """Return the wheel that `make dist` makes of an archive."""
     folder.mkdir()
-    argv = [sys.executable, ROOT / ".ci" / "kernel_wheel.py", archive, folder, "0.1.0"]
+    argv = [sys.executable, f"{ROOT}/.ci/kernel_wheel.py", str(archive), str(folder), "0.1.0"]
     done = subprocess.run(argv, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = folder.iterdir()

@@ -22,7 +22,8 @@ _TRACE_IN_CODESPACES = (
 )
 _MACHINE_OF_MAC = "use the virtual machine, a container or GitHub Codespaces: docs/machines.md, macOS"
 _MACHINE_OF_ARM = (
-    "use GitHub Codespaces for the virtual engine, or the virtual machine for the real engine: docs/machines.md, macOS"
+    "use lima.yaml or GitHub Codespaces for the virtual engine, or the virtual machine for the real engine: "
+    "docs/machines.md, macOS"
 )
 # Files that Docker and Podman put into their containers.
 _MARKS_OF_CONTAINERS = (".dockerenv", "run/.containerenv")

@@ -21,11 +21,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from mprun.inputs.user_configuration import read_configuration
 from tests.pages import PAGES, ROOT
+from tests.vm.release import SYSTEM, packages_to_run
 
-SCRIPTS = ("setup.sh", "as_owner.sh", "provision.sh", ".ci/run", ".ci/fresh", ".ci/fresh_wheel", ".ci/dist")
+SCRIPTS = (
+    *("setup.sh", "as_owner.sh", "provision.sh", "tests/vm/translated.sh"),
+    *(".ci/run", ".ci/fresh", ".ci/fresh_wheel", ".ci/dist", ".ci/image"),
+)
 # Run a Vagrantfile without Vagrant: print each setting and each call with its arguments, as [name, words ...].
 READ_VAGRANTFILE = """
 require 'json'
@@ -92,6 +97,16 @@ def test_the_virtual_machine_configures_the_engine_that_it_has(
     assert path.exists() == (engine is not None)
     if engine is not None:
         assert read_configuration(path).engine == engine
+
+
+def test_lima() -> None:
+    """The machine has an x86-64 processor, and the packages that runs need."""
+    given = yaml.safe_load(_read("lima.yaml"))
+    assert (given["arch"], given["vmType"]) == ("x86_64", "qemu")
+    installed = set(given["provision"][0]["script"].replace("\\\n", " ").split())
+    assert {*packages_to_run(_read("packages.txt")), "python3-venv", "graphviz"} - {*SYSTEM} <= installed
+    for one in given["provision"]:
+        subprocess.run(["sh", "-n"], input=one["script"], text=True, check=True)
 
 
 def test_fresh_does_as_the_virtual_machine_does() -> None:

@@ -79,7 +79,7 @@ def test_a_machine_with_a_kernel_of_linux_is_recognised(
     [
         (WSL_1, "Linux", "x86_64", r"WSL 1 has no Linux kernel: in PowerShell: wsl --set-version"),
         ({}, "Darwin", "x86_64", r"this is macOS: use the virtual machine, a container or GitHub Codespaces"),
-        ({}, "Darwin", "arm64", r"this is macOS: use GitHub Codespaces for the virtual engine, or the virtual machine"),
+        ({}, "Darwin", "arm64", r"use lima\.yaml or GitHub Codespaces for the virtual engine, or the virtual machine"),
         ({}, "FreeBSD", "amd64", r"this is FreeBSD: use a virtual machine, a container or GitHub Codespaces"),
     ],
 )

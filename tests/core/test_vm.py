@@ -20,6 +20,7 @@ from tests.vm.payload import Order
 from tests.vm.release import RELEASES, packages_to_run
 from tests.vm.suite import LACKING, find_tests
 from tests.vm.table import Result, draw, read_results
+from tests.vm.translated import compare
 
 DEPENDENCIES = """\
 kernel/drivers/virtio/virtio_pci.ko.xz: kernel/drivers/virtio/virtio_pci_legacy_dev.ko.xz kernel/drivers/virtio/virtio.ko.xz kernel/drivers/virtio/virtio_ring.ko.xz
@@ -148,6 +149,14 @@ def test_kvm_is_taken_where_a_kernel_runs_with_it(
     assert called[:2] == ["-accel", "kvm"]
     assert called[called.index("-append") + 1] == "quiet panic=-1"
     assert called[called.index("-kernel") + 1] == str(tmp_path / "vmlinuz")
+
+
+def test_files_that_differ_between_machines_are_named() -> None:
+    """A file that only one machine has differs, too."""
+    ours = "01 xp_tcp pcap/a.pcap 1\n01 xp_tcp pcap/b.pcap 2\n01 xp_tcp logs/a.out 3\n"
+    assert compare(ours, ours) == []
+    theirs = "01 xp_tcp pcap/a.pcap 1\n01 xp_tcp pcap/b.pcap 9\n04 backup logs/a.out 3\n"
+    assert compare(ours, theirs) == ["01 xp_tcp logs/a.out", "01 xp_tcp pcap/b.pcap", "04 backup logs/a.out"]
 
 
 def test_without_a_device_kvm_is_not_tried(fake_qemu: Callable[[str], Kernel], tmp_path: Path) -> None:

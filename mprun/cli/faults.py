@@ -15,14 +15,14 @@ from mprun.cli.output import emit, show_table
 from mprun.cli.progress import Bar, say_time
 from mprun.errors import SpecError
 from mprun.model.units import format_measured
-from mprun.questions.faulted_run import FaultedRun, Group, by_kind, find_outliers, group
+from mprun.questions.faulted_run import FaultedRun, Group, by_kind, find_outliers, find_separating, group
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mprun.model.spec import FaultAction
-    from mprun.questions.faults import Base
+    from mprun.questions.faults import Base, Faulted
     from mprun.questions.packet_choice import Fault, Packet
     from mprun.sweeps.sweep_directory import SweepDirectory
 
@@ -58,6 +58,9 @@ MOST_LISTED = 3
 @options.metric(
     help="Measure this metric. Default: the end of the last flow, or the first goodput if all flows last a fixed time.",
 )
+@options.control(
+    help="Make all runs on this kernel too, and show the packets whose faults separate the two kernels.",
+)
 @click.option("--dry-run", is_flag=True, help="List the packets and estimate time and disk. Run nothing more.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome of each packet as JSON.")
 def command(
@@ -69,6 +72,7 @@ def command(
     by: str | None,
     pairs: bool,
     metric: str | None,
+    control: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -76,6 +80,8 @@ def command(
 
     The expectations of the experiment decide what fails. The runs are a sweep, whose table `faults` has a row for each
     packet. The same command resumes a study that was interrupted.
+
+    With --control, the exit status is 1 if a packet separates the two kernels.
     """
     from mprun.cli.sweep_work import held, run_cells, start_executor
     from mprun.inputs.keys.experiment import MPTCP_OPTION
@@ -91,6 +97,8 @@ def command(
     fault = Fault(action, by_ns, MPTCP_OPTION if action == "strip" else 0)
     loaded = files.load(runs.consent)
     place = choose_place_of(loaded.values, "virtual", runs.kernel)
+    if control is not None:
+        choose_place_of((), "virtual", control)
     options.note_unconfined()
     began = time.monotonic()
     with Bar() as bar:
@@ -104,31 +112,35 @@ def command(
         raise SpecError("no packet of this run can have this fault")
     chosen = sample(candidates, budget) if budget and budget < len(candidates) else candidates
     if not as_json:
-        click.echo(_say_estimate(base, chosen, runs.slots({place.name}), runs.keep), err=True)
+        click.echo(
+            _say_estimate(base, chosen, 1 if control is None else 2, runs.slots({place.name}), runs.keep), err=True
+        )
     if dry_run:
         _list_packets(chosen, as_json)
         return
-    made = faults.make_cells(loaded, chosen, fault, place, runs.kernel)
+    made = faults.make_cells(loaded, chosen, fault, place, runs.kernel, control or "")
     cells, kernels = execution.place_cells(made, "virtual", runs.consent)
     with closing(start_executor(cells, runs)) as executor:
         inputs = runner.read_inputs(loaded.sources)
         sweep, _ = execution.find_or_create(runs.parent, cells, kernels, inputs, False)
         with held(sweep):
             run_cells(sweep, cells, runs, executor)
-            without, faulted = faults.read_faulted(sweep, chosen, measured)
+            studied = faults.read_faulted(sweep, chosen, measured)
             unit = faults.unit_of(base.summary, measured)
-            _conclude(sweep, without, faulted, fault, measured, unit, as_json, time.monotonic() - began)
-    sys.exit(0 if all(one.status == "passed" for one in faulted) else 1)
+            outliers = _conclude(sweep, studied, fault, measured, unit, as_json, time.monotonic() - began)
+    is_good = all(one.status == "passed" for one in studied[0].outcomes) if control is None else not outliers
+    sys.exit(0 if is_good else 1)
 
 
-def _say_estimate(base: Base, chosen: Sequence[Packet], slots: int, keep: str) -> str:
+def _say_estimate(base: Base, chosen: Sequence[Packet], kernels: int, slots: int, keep: str) -> str:
     captures = sum(base.run.folder.size(path) for path in base.run.captures().values())
-    size = base.run_bytes * (len(chosen) + 1)
+    runs = kernels * (len(chosen) + 1)
+    size = base.run_bytes * runs + sum(base.run.folder.size(name) for name in base.shared_files)
     more = "; a run that does not pass" if keep == "failed" else "; a run" if keep == "pcaps" else ""
     more = f"{more} keeps captures of {format_measured(captures, 'byte')} too" if more else ""
     return (
         f"{len(chosen)} of {len(base.packets)} packets, {slots} runs at a time: about "
-        f"{say_time(base.wall_s * (len(chosen) + 1) / slots)} and {format_measured(size, 'byte')}{more}"
+        f"{say_time(base.wall_s * runs / slots)} and {format_measured(size, 'byte')}{more}"
     )
 
 
@@ -144,40 +156,58 @@ def _list_packets(chosen: Sequence[Packet], as_json: bool) -> None:
 
 def _conclude(
     sweep: SweepDirectory,
-    without: FaultedRun,
-    faulted: Sequence[FaultedRun],
+    kernels: Sequence[Faulted],
     fault: Fault,
     metric: str | None,
     unit: str,
     as_json: bool,
     took_s: float,
-) -> None:
-    """Write the table and the figure, and print the summary."""
+) -> list[FaultedRun]:
+    """Write the table and the figure, and print the summary. Return what stands out, or separates two kernels."""
     from mprun.questions import faults
     from mprun.questions.question_figures import draw_faults
     from mprun.reports.chart import write_svg
 
     quantity = metric or "end of the last flow"
-    outliers = find_outliers(faulted, without)
-    groups = group(outliers, without)
-    sweep.write_table(faults.tabulate(faulted, outliers, metric), faults.TABLE)
+    without, faulted = kernels[0].without, kernels[0].outcomes
+    controls = {one.packet.name: one for kernel in kernels[1:] for one in kernel.outcomes}
+    if controls:
+        outliers = find_separating(faulted, list(controls.values()), without)
+        groups = group(outliers, lambda one: controls[one.packet.name])
+    else:
+        outliers = find_outliers(faulted, without)
+        groups = group(outliers, lambda _: without)
+    sweep.write_table(faults.tabulate(faulted, outliers, metric, list(controls.values())), faults.TABLE)
     chart = draw_faults(_DONE[fault.action], quantity, unit, faulted, without.value)
     if chart is not None:
         write_svg(sweep.folder, chart)
     if as_json:
         found = [{"cause": one.cause, "packets": [each.packet.label for each in one.outcomes]} for one in groups]
-        rows = [{**_packet(one.packet), **_outcome(one, metric)} for one in faulted]
+        rows = [
+            {**_packet(one.packet), **_outcome(one, metric), **_control(controls.get(one.packet.name), metric)}
+            for one in faulted
+        ]
         base = _outcome(without, metric)
+        base |= _control(kernels[1].without if controls else None, metric)
         emit({"directory": str(sweep.path), "unit": unit, "without": base, "packets": rows, "groups": found})
-        return
+        return outliers
     passed = sum(one.status == "passed" for one in faulted)
     ended = f"{passed} runs passed, {len(faulted) - passed} did not"
     what = "pairs of packets" if any(one.packet.also for one in faulted) else "packets"
     click.echo(f"{len(faulted)} {what}, each {_DONE[fault.action]} once: {ended}, {took_s:.0f} s")
     click.echo(f"without faults: {without.status}, {quantity} {_say(without.value, unit)}")
+    if controls:
+        control = kernels[1].without
+        passed = sum(one.status == "passed" for one in controls.values())
+        click.echo(
+            f"on the control kernel: {passed} passed; without faults: {control.status}, {quantity} "
+            f"{_say(control.value, unit)}"
+        )
+        click.echo(f"{len(outliers)} of {len(faulted)} {what} separate the two kernels")
     _show_kinds(faulted, unit)
-    _show_groups(sweep, groups, unit)
+    _show_groups(sweep, groups, controls, unit)
     click.echo(f"table and figure: {options.spell_path(sweep.path)}/tables/faults.parquet, faults.svg")
+    return outliers
 
 
 def _show_kinds(faulted: Sequence[FaultedRun], unit: str) -> None:
@@ -189,7 +219,7 @@ def _show_kinds(faulted: Sequence[FaultedRun], unit: str) -> None:
     show_table(rows, 1)
 
 
-def _show_groups(sweep: SweepDirectory, groups: Sequence[Group], unit: str) -> None:
+def _show_groups(sweep: SweepDirectory, groups: Sequence[Group], controls: Mapping[str, FaultedRun], unit: str) -> None:
     for one in groups:
         click.echo()
         number = len(one.outcomes)
@@ -197,10 +227,15 @@ def _show_groups(sweep: SweepDirectory, groups: Sequence[Group], unit: str) -> N
         for each in one.outcomes[:MOST_LISTED]:
             packet = each.packet
             said = f"{packet.label}: {packet.kind}, {packet.path} {packet.way}, at {packet.at_ns / 1e9:.3f} s"
-            click.echo(f"  {said}: {_say(each.value, unit)}")
+            control = controls.get(packet.name)
+            against = "" if control is None else f", control {_say(control.value, unit)}"
+            click.echo(f"  {said}: {_say(each.value, unit)}{against}")
         if number > MOST_LISTED:
             click.echo(f"  and {', '.join(each.packet.label for each in one.outcomes[MOST_LISTED:])}")
+        name = one.outcomes[0].packet.name
         click.echo(f"  again: mprun verify --keep {options.spell_path(sweep.path)}/{one.outcomes[0].run}")
+        if name in controls:
+            click.echo(f"  control: mprun verify --keep {options.spell_path(sweep.path)}/{controls[name].run}")
     if groups:
         click.echo()
 
@@ -229,3 +264,7 @@ def _packet(one: Packet) -> dict[str, Any]:
 def _outcome(one: FaultedRun, metric: str | None) -> dict[str, Any]:
     value = {} if metric is None else {metric: one.value}
     return {"status": one.status, "completed_ns": one.completed_ns, **value, "causes": list(one.causes), "run": one.run}
+
+
+def _control(one: FaultedRun | None, metric: str | None) -> dict[str, Any]:
+    return {} if one is None else {"control": _outcome(one, metric)}

@@ -27,14 +27,24 @@ DEFAULT_BUDGET = 500
 @options.fail_if(
     help="Keep this true: 'bulk.goodput < 20mbit'. Default: the run's first unmet expectation, failure or error."
 )
+@options.control(help="Keep only what does not fail on this kernel.")
 @options.number("--budget", 1, 100_000, "Make at most N runs.", DEFAULT_BUDGET)
 @options.runs("kernel.original parent consent")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def command(name: str, target: Path, fail_if: str | None, budget: int, runs: options.RunOptions, as_json: bool) -> None:
+def command(
+    name: str,
+    target: Path,
+    fail_if: str | None,
+    control: str | None,
+    budget: int,
+    runs: options.RunOptions,
+    as_json: bool,
+) -> None:
     """Find the smallest topology and experiment that fail in the same way as a run.
 
     Hosts, links, flows, events and settings are removed, durations are cut, and numbers are rounded. One run decides
-    each step. The same statement must fail, and by half to twice as much.
+    each step. The same statement must fail, and by half to twice as much. With --control, the files must not fail on
+    that kernel, which a second run decides.
     """
     from mprun.cli.operand import find_exact_run
     from mprun.cli.progress import Bar
@@ -48,12 +58,13 @@ def command(name: str, target: Path, fail_if: str | None, budget: int, runs: opt
     statement = read_statement(fail_if)
     kernel = runs.kernel or find_kernel(run.environment())
     place = choose_place("virtual", kernel)
+    passes_on = None if control is None else choose_place("virtual", control)
 
     def tell(failure: RunFailure | None) -> None:
         click.echo(f"keeps: {plain(failure.text if failure else fail_if)}", err=True)
 
     with Bar() as bar:
-        done = minimise(run, place, statement, runs.consent, budget, bar.show, tell)
+        done = minimise(run, place, statement, runs.consent, budget, bar.show, tell, passes_on)
     invoking_user.make_folder(target)
     head = f"# Smallest case of: {plain(run.title)}\n"
     paths = write_files(done.tree, target, head)
@@ -70,9 +81,10 @@ def command(name: str, target: Path, fail_if: str | None, budget: int, runs: opt
         for path in paths:
             click.echo(f"\n{path}")
             click.echo("".join(f"  {plain(line)}\n" for line in path.read_text().splitlines()), nl=False)
-        click.echo(
-            f"\nagain: mprun -t {paths[0].with_suffix('')} -x {paths[1].with_suffix('')}{options.spell_kernel(kernel)}"
-        )
+        files = f"mprun -t {paths[0].with_suffix('')} -x {paths[1].with_suffix('')}"
+        click.echo(f"\nagain: {files}{options.spell_kernel(kernel)}")
+        if control is not None:
+            click.echo(f"control, which passes: {files}{options.spell_kernel(control)}")
     if not done.is_whole:
         click.echo(f"stopped after {budget} runs: the files may become smaller with a larger --budget", err=True)
     sys.exit(0 if done.is_whole else 1)

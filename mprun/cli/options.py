@@ -380,6 +380,7 @@ to_folder = partial(to, metavar="DIRECTORY", type=click.Path(file_okay=False, pa
 metric = partial(click.option, "--metric", metavar="NAME", shell_complete=complete_metrics)
 metrics = partial(metric, "metrics", multiple=True)
 fail_if = partial(click.option, "--fail-if", metavar="STATEMENT")
+control = partial(click.option, "--control", metavar="KERNEL", shell_complete=complete_kernels)
 
 
 def number(names: str, least: int, most: int, what: str, default: int | None = None, **settings: Any) -> Decorator:

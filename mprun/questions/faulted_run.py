@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from mprun.model.agent_report import AgentReport
 from mprun.model.frozen import dataclass
@@ -62,25 +62,52 @@ def find_end(agent: AgentReport) -> int | None:
 
 def find_outliers(faulted: Sequence[FaultedRun], base: FaultedRun) -> list[FaultedRun]:
     """Return the outcomes that do not have the status of the run without losses, or whose value is far out."""
-    known = [one.value for one in faulted if one.value is not None]
-    bounds = (float("-inf"), float("inf"))
-    if len(known) >= 4:
-        low, _, high = statistics.quantiles(known, n=4, method="inclusive")
-        reach = max(FENCE * (high - low), LEAST_SHARE * abs(base.value or 0.0))
-        bounds = low - reach, high + reach
+    low, high = _fences([one.value for one in faulted], base)
+    return [one for one in faulted if one.status != base.status or _is_outside(one.value, low, high)]
+
+
+def find_separating(
+    faulted: Sequence[FaultedRun], controls: Sequence[FaultedRun], base: FaultedRun
+) -> list[FaultedRun]:
+    """Return the outcomes that the control does not have: of another status, or whose distance from it is far out.
+
+    controls: the outcome of each packet in the control.
+    """
+    distances = [
+        None if one.value is None or other.value is None else one.value - other.value
+        for one, other in zip(faulted, controls, strict=True)
+    ]
+    low, high = _fences(distances, base)
     return [
         one
-        for one in faulted
-        if one.status != base.status or (one.value is not None and not bounds[0] <= one.value <= bounds[1])
+        for one, other, distance in zip(faulted, controls, distances, strict=True)
+        if one.status != other.status or _is_outside(distance, low, high)
     ]
 
 
-def group(outliers: Sequence[FaultedRun], base: FaultedRun) -> list[Group]:
-    """Return outliers by cause, the largest group first. Outcomes without a new cause are grouped by packet kind."""
+def _fences(values: Sequence[float | None], base: FaultedRun) -> tuple[float, float]:
+    """Return the bounds beyond which a value is far out."""
+    known = [value for value in values if value is not None]
+    if len(known) < 4:
+        return float("-inf"), float("inf")
+    low, _, high = statistics.quantiles(known, n=4, method="inclusive")
+    reach = max(FENCE * (high - low), LEAST_SHARE * abs(base.value or 0.0))
+    return low - reach, high + reach
+
+
+def _is_outside(value: float | None, low: float, high: float) -> bool:
+    return value is not None and not low <= value <= high
+
+
+def group(outliers: Sequence[FaultedRun], base_of: Callable[[FaultedRun], FaultedRun]) -> list[Group]:
+    """Return outliers by cause, the largest group first. Outcomes without a new cause are grouped by packet kind.
+
+    base_of: returns the outcome whose causes are not new.
+    """
     groups: dict[tuple[str, ...], list[FaultedRun]] = {}
     for one in outliers:
-        groups.setdefault(_key(one, base), []).append(one)
-    made = [Group(_tell(found[0], base), tuple(found)) for found in groups.values()]
+        groups.setdefault(_key(one, base_of(one)), []).append(one)
+    made = [Group(_tell(found[0], base_of(found[0])), tuple(found)) for found in groups.values()]
     return sorted(made, key=lambda one: (-len(one.outcomes), one.outcomes[0].packet.number))
 
 
@@ -95,7 +122,11 @@ def _key(one: FaultedRun, base: FaultedRun) -> tuple[str, ...]:
 
 
 def _tell(one: FaultedRun, base: FaultedRun) -> str:
-    return "; ".join(_new_causes(one, base)) or f"no failure, but far from the other runs: {one.packet.kind}"
+    if new := _new_causes(one, base):
+        return "; ".join(new)
+    if one.status != base.status:
+        return f"{one.status} instead of {base.status}: {one.packet.kind}"
+    return f"no failure, but far from the other runs: {one.packet.kind}"
 
 
 @dataclass(frozen=True)

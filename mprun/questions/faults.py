@@ -7,7 +7,8 @@ All runs have the same captures, so they are equal until the packet arrives.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from mprun.captures.dissection import dissect
 from mprun.compile import allocate, compile_plan
 from mprun.engines.agent_process import RunProgress
 from mprun.errors import RunError, SpecError
+from mprun.inputs.matrix_cells import CellValues
 from mprun.model.frozen import dataclass
 from mprun.model.permission import Consent
 from mprun.model.run_summary import Summary
@@ -54,21 +56,29 @@ class Base:
     @property
     def run_bytes(self) -> int:
         """The size of the run without its captures, which is that of each other run."""
-        captures = self.run.captures().values()
-        # what only this run has
-        left_out = {*captures, *(f"tables/{name}.parquet" for name in ("packets", "connections", "subflows"))}
+        # what only this run has, and what a sweep has once
+        left_out = {*self.run.captures().values(), *self.shared_files}
+        left_out |= {f"tables/{name}.parquet" for name in ("packets", "connections", "subflows")}
         return sum(self.run.folder.size(name) for name in self.run.folder.find("**/*") if name not in left_out)
 
+    @property
+    def shared_files(self) -> list[str]:
+        """The user's files in the run, of which a sweep has one copy."""
+        return self.run.folder.find("inputs/files/*")
 
-def watched(loaded: Loaded, packet: str, faults: Sequence[PacketFault] = ()) -> Loaded:
-    """Return what a run of the study reads. packet: the name of its packet. Raises SpecError if none can be counted."""
+
+def watched(loaded: Loaded, packet: str, faults: Sequence[PacketFault] = (), values: CellValues = ()) -> Loaded:
+    """Return what a run of the study reads. packet: the name of its packet. values: of other axes.
+
+    Raises SpecError if no packet can be counted.
+    """
     network = allocate(loaded.spec)
     headings = find_headings(compile_plan(loaded.spec, network).intent)
     if not headings:
         raise SpecError(f"{loaded.spec.experiment.name}: no flow between hosts, so no packet can have a fault")
     experiment = watch(loaded.spec.experiment, (one.arrival for one in headings.values()))
     faults = (*experiment.faults, *faults)
-    return as_case(loaded, ((AXIS, packet),), captures=experiment.captures, faults=faults)
+    return as_case(loaded, ((AXIS, packet), *values), captures=experiment.captures, faults=faults)
 
 
 def run_base(loaded: Loaded, place: Place, parent: Path, consent: Consent, progress: RunProgress) -> Base:
@@ -91,23 +101,40 @@ def run_base(loaded: Loaded, place: Place, parent: Path, consent: Consent, progr
     return Base(run, summary, tuple(packets), wall_s)
 
 
-def make_cells(loaded: Loaded, packets: Sequence[Packet], fault: Fault, place: Place, kernel: str) -> tuple[Cell, ...]:
-    """Return a cell without faults, and a cell for each packet."""
-    with_fault = (watched(loaded, packet.name, fault.of(packet)) for packet in packets)
-    return study.make_cells([watched(loaded, NONE), *with_fault], place.name, kernel)
+def make_cells(
+    loaded: Loaded, packets: Sequence[Packet], fault: Fault, place: Place, kernel: str, control: str = ""
+) -> tuple[Cell, ...]:
+    """Return a cell without faults, and a cell for each packet; then the same cells on the control kernel, if any."""
+
+    def watch_all(values: CellValues) -> Iterator[Loaded]:
+        yield watched(loaded, NONE, values=values)
+        for packet in packets:
+            yield watched(loaded, packet.name, fault.of(packet), values)
+
+    if not control:
+        return study.make_cells(watch_all(()), place.name, kernel)
+    both = chain.from_iterable(watch_all((("kernel", name),)) for name in (kernel, control))
+    return study.make_cells(both, place.name, kernel)
 
 
-def read_faulted(
-    sweep: SweepDirectory, packets: Sequence[Packet], metric: str | None
-) -> tuple[FaultedRun, list[FaultedRun]]:
-    """Return the outcome without faults, and of each packet in order.
+@dataclass(frozen=True)
+class Faulted:
+    """The outcomes of a study on one kernel: without faults, and of each packet in order."""
+
+    without: FaultedRun
+    outcomes: tuple[FaultedRun, ...]
+
+
+def read_faulted(sweep: SweepDirectory, packets: Sequence[Packet], metric: str | None) -> tuple[Faulted, ...]:
+    """Return the outcomes on the kernel, and on the control kernel if the study has one.
 
     metric: the one to measure; None for the end of the last flow.
     """
     found: dict[int, FaultedRun] = {}
+    each = len(packets) + 1
     for kept in sweep.runs():
-        # the cell without faults is the first one
-        packet = packets[max(0, kept.cell - 1)]
+        # the first cell of each kernel is without faults
+        packet = packets[max(0, kept.cell % each - 1)]
         end_ns = find_end(kept.run.agent_report()) if kept.run.has("agent.json") else None
         value = None if end_ns is None else end_ns / NS_PER_S
         if metric is not None:
@@ -115,9 +142,11 @@ def read_faulted(
             value = None if measured is None else float(measured.value)
         name = str(kept.run.path.relative_to(sweep.path))
         found[kept.cell] = FaultedRun(packet, kept.summary.status, end_ns, value, read_causes(kept.summary), name)
-    if 0 not in found:
-        raise RunError(f"{sweep.path}: the run without faults is missing: run the same command again")
-    return found[0], [found[number] for number in sorted(found) if number]
+    count = len(sweep.record.cells)
+    if missing := count - len(found):
+        raise RunError(f"{sweep.path}: {missing} of {count} runs are missing: run the same command again")
+    ordered = [found[number] for number in range(count)]
+    return tuple(Faulted(ordered[n], tuple(ordered[n + 1 : n + each])) for n in range(0, count, each))
 
 
 def choose_metric(loaded: Loaded, summary: Summary, asked: str | None) -> str | None:
@@ -141,8 +170,16 @@ def unit_of(summary: Summary, metric: str | None) -> str:
     return "s" if metric is None else summary.metrics[metric].unit
 
 
-def tabulate(faulted: Sequence[FaultedRun], outliers: Sequence[FaultedRun], metric: str | None) -> dict[str, list[Any]]:
-    """Return the columns of the table of faults, a row for each packet."""
+def tabulate(
+    faulted: Sequence[FaultedRun],
+    outliers: Sequence[FaultedRun],
+    metric: str | None,
+    controls: Sequence[FaultedRun] = (),
+) -> dict[str, list[Any]]:
+    """Return the columns of the table of faults, a row for each packet. controls: the outcomes on the control kernel.
+
+    `stands_out` is true for outliers. With a control, these are the packets that separate the kernels.
+    """
     columns: dict[str, list[Any]] = {
         "packet": [one.packet.number for one in faulted],
         "second": [one.packet.also.number if one.packet.also else None for one in faulted],
@@ -159,6 +196,9 @@ def tabulate(faulted: Sequence[FaultedRun], outliers: Sequence[FaultedRun], metr
     }
     if metric is not None:
         columns[metric] = [one.value for one in faulted]
+    if controls:
+        columns["control_status"] = [one.status for one in controls]
+        columns["control_value"] = [one.value for one in controls]
     columns["stands_out"] = [one in outliers for one in faulted]
     columns["causes"] = ["; ".join(one.causes) for one in faulted]
     columns["run"] = [one.run for one in faulted]

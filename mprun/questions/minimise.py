@@ -146,12 +146,14 @@ class Oracle:
     """Decides by one run whether files still fail.
 
     - work: the folder for their files, with the inputs of the run.
+    - control: the place where the same files must not fail; None for no such run.
     - fail_if: instead of the failure: a statement that must be true.
     - budget: the largest number of runs.
     - runs, tested: the number of runs, and of files, so far.
     """
 
     place: Place
+    control: Place | None
     work: Path
     failure: RunFailure | None
     fail_if: Expression | None
@@ -182,24 +184,34 @@ class Oracle:
         return self._known[key]
 
     def _run(self) -> bool:
+        if not self._is_failure(self.place, shows):
+            return False
+        return self.control is None or not self._is_failure(self.control, has_failed, is_error=True)
+
+    def _is_failure(
+        self, place: Place, is_shown: Callable[[RunFailure, Summary], bool], is_error: bool = False
+    ) -> bool:
+        """Return whether a run of the files fails. is_error: the value for a run that proves nothing."""
         self.runs += 1
         self.progress("testing", 0, f"run {self.runs} of {self.budget} at most")
         loaded = load(self.work / "topo.yaml", self.work / "xp.yaml")
-        request = runner.RunRequest(loaded.spec, self.place, consent=self.consent)
+        request = runner.RunRequest(loaded.spec, place, consent=self.consent)
         with scratch("mprun-minimise-") as folder:
             try:
                 run, summary = runner.run_request(request, folder, lambda *_: None)
             except (SpecError, MachineError):
-                return False
+                return is_error
             except RunError as error:
-                return self.failure is not None and self.failure.message == _NUMBER.sub("#", str(error))
-            if self.fail_if is not None:
-                try:
-                    return judge_run(run, summary, self.fail_if).term == "bad"
-                except SpecError:
-                    # what the statement names was removed
-                    return False
-            return self.failure is not None and shows(self.failure, summary)
+                message = self.failure.message if self.failure is not None else ""
+                return message == _NUMBER.sub("#", str(error)) if message else is_error
+            if self.failure is not None:
+                return is_shown(self.failure, summary) or (is_error and bool(summary.errors))
+            try:
+                term = judge_run(run, summary, self.fail_if).term
+            except SpecError:
+                # what the statement names was removed
+                return is_error
+            return is_error if term == "skip" else term == "bad"
 
 
 @dataclass(frozen=True)
@@ -221,8 +233,12 @@ def minimise(
     budget: int,
     progress: RunProgress,
     tell: Callable[[RunFailure | None], None] = lambda _: None,
+    control: Place | None = None,
 ) -> Minimal:
-    """Return the smallest files with the failure of a run. tell: gets this failure before the first run.
+    """Return the smallest files with the failure of a run.
+
+    - tell: gets this failure before the first run.
+    - control: a place where the files must not fail.
 
     Raises SpecError if the run did not fail, or if the files do not fail when they are run again.
     """
@@ -234,9 +250,11 @@ def minimise(
         seed = run.plan().seed
         if seed != DEFAULT_SEED:
             tree["experiment"]["repeat"] = {"seed": seed}
-        oracle = Oracle(place, work, failure, fail_if, consent, budget, progress)
+        oracle = Oracle(place, control, work, failure, fail_if, consent, budget, progress)
         if not oracle.fails(tree):
-            raise SpecError(f"{run.name}: its files do not show this failure when they are run again")
+            # the control runs only after a failure
+            again, too = "do not show this failure when they are run again", "fail on the control kernel too"
+            raise SpecError(f"{run.name}: its files {too if oracle.runs > 1 else again}")
         smallest = reduce(tree, oracle.fails)
         return Minimal(smallest, (_lines(tree), _lines(smallest)), oracle.runs, oracle.tested, not oracle.is_spent)
 

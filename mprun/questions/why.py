@@ -30,6 +30,8 @@ TABLE = "why"
 FROM, SEED = "from", "seed"
 # The parts of the run at whose ends its random numbers change first.
 PARTS = 4
+# The seeds that show first if other random numbers change anything. Without a change, no more runs are made.
+FIRST = 2
 # An interval that is shorter than this is not halved.
 SHORTEST_NS = 1_000_000
 # The number of standard deviations of an interval of 95 %.
@@ -113,16 +115,17 @@ def explain(
     end_ns: of the run, from time zero. count: the runs for each time. steps: the number of times that the interval with
     the largest rise is halved. own: the metrics of the run itself.
     """
-    asked = _Asked(loaded, question, count, run_cells)
-    asked.ask([end_ns * part // PARTS for part in range(PARTS)])
+    asked = _Asked(loaded, question, run_cells)
+    asked.ask([0], min(FIRST, count))
     if asked.is_same_as(own):
         return Explained(tuple(asked.moments()), None, None, False)
+    asked.ask([end_ns * part // PARTS for part in range(PARTS)], count)
     for _ in range(steps):
         span = find_rise(asked.moments(), end_ns)
         if span is None or span[1] - span[0] < 2 * SHORTEST_NS:
             break
         middle = (span[0] + span[1]) // 2
-        asked.ask([middle - middle % SHORTEST_NS])
+        asked.ask([middle - middle % SHORTEST_NS], count)
     moments = tuple(asked.moments())
     span = find_rise(moments, end_ns)
     if span is None:
@@ -145,19 +148,22 @@ def find_rise(moments: Sequence[ReseedMoment], end_ns: int) -> tuple[int, int] |
 
 
 class _Asked:
-    def __init__(self, loaded: Loaded, question: WhyQuestion, count: int, run_cells: RunCandidates) -> None:
+    def __init__(self, loaded: Loaded, question: WhyQuestion, run_cells: RunCandidates) -> None:
         self._loaded = loaded
         self._question = question
-        self._count = count
         self._run_cells = run_cells
-        self._times: list[int] = []
+        # the time and the seed of each cell, in the order of the cells
+        self._cells: list[tuple[int, int]] = []
         self._runs: list[Kept] = []
 
-    def ask(self, times: Sequence[int]) -> None:
-        """Run all seeds at each time."""
-        self._times += times
-        cells = [with_seed(self._loaded, at_ns, seed) for at_ns in times for seed in range(1, self._count + 1)]
-        self._runs = sorted(self._run_cells(cells), key=lambda kept: kept.cell)
+    def ask(self, times: Sequence[int], count: int) -> None:
+        """Run this number of seeds at each time, except for those that have run."""
+        wanted = [(at_ns, seed) for at_ns in times for seed in range(1, count + 1)]
+        new = [cell for cell in wanted if cell not in self._cells]
+        if new:
+            self._cells += new
+            cells = [with_seed(self._loaded, *cell) for cell in new]
+            self._runs = sorted(self._run_cells(cells), key=lambda kept: kept.cell)
 
     def is_same_as(self, own: Mapping[str, MetricValue]) -> bool:
         """Return whether all runs so far have the same metrics as the run itself."""
@@ -165,13 +171,15 @@ class _Asked:
 
     def moments(self) -> list[ReseedMoment]:
         """Return the moments in order of time."""
+        by_time: dict[int, list[Kept]] = {at_ns: [] for at_ns, _ in sorted(self._cells)}
+        for (at_ns, _), kept in zip(self._cells, self._runs, strict=True):
+            by_time[at_ns].append(kept)
         found = []
-        for number, at_ns in enumerate(self._times):
-            mine = self._runs[number * self._count : (number + 1) * self._count]
+        for at_ns, mine in by_time.items():
             failed = sum(self._question.has_failed(kept) for kept in mine)
             values = tuple(self._question.value(kept) for kept in mine)
             found.append(ReseedMoment(at_ns, failed, values, tuple(str(kept.run.path) for kept in mine)))
-        return sorted(found, key=lambda one: one.at_ns)
+        return found
 
 
 def with_seed(loaded: Loaded, at_ns: int, seed: int) -> Loaded:

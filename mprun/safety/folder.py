@@ -184,6 +184,13 @@ class Folder:
             else:
                 os.unlink(last, dir_fd=folder)
 
+    def link(self, name: str, target: str) -> None:
+        """Replace a file by another name of a file below this folder (a hard link)."""
+        partial = f".{os.urandom(8).hex()}.partial"
+        with self._parent(name) as (source, old), self._parent(target) as (folder, new):
+            os.link(old, partial, src_dir_fd=source, dst_dir_fd=folder, follow_symlinks=False)
+            os.replace(partial, new, src_dir_fd=folder, dst_dir_fd=folder)
+
     def move(self, name: str, target: str) -> None:
         """Rename a file or folder below this folder."""
         with self._parent(name) as (source, old), self._parent(target) as (folder, new):

@@ -268,7 +268,7 @@ class Execution:
                 self._queue.insert(0, task)
                 return
         summary = settle(job, outcome)
-        self._sweep.finish(job.directory, name)
+        self._sweep.finish(job.directory, name, job.spec.experiment.attachments)
         self._progress[task.cell.folder].note(task.number, summary)
 
     def _say_disturbed(self, say: Say, name: str, path: str) -> None:

@@ -23,13 +23,14 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
 import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     import polars
 
     from mprun.model.run_summary import Summary
+    from mprun.model.spec import Attachment
     from mprun.model.sweep_files import Session, SweepRecord, SweepSummary
 
 LATEST = "latest-sweep"
@@ -89,6 +91,11 @@ class SweepDirectory(OutputDirectory):
 
     NAME = re.compile(r"^\d{8}-\d{6}-(?P<title>.*)-(?P<digest>[0-9a-f]{8})(\.\d+)?-sweep$")
     RECORD = "sweep.json"
+
+    def __init__(self, folder: Path | Folder) -> None:
+        super().__init__(folder)
+        # the first file of each content that runs share, by its SHA-256
+        self._shared: dict[str, str] = {}
 
     @classmethod
     def create(cls, parent: Path, record: SweepRecord, inputs: Mapping[str, str]) -> SweepDirectory:
@@ -237,14 +244,33 @@ class SweepDirectory(OutputDirectory):
         made = f"partial/{name.replace('/', '.')}-{os.urandom(8).hex()}"
         return self.folder.make(made).path
 
-    def finish(self, partial: Path, name: str) -> RunDirectory:
-        """Move a run that ended to its place, in one step, with the mark of its maker."""
+    def finish(self, partial: Path, name: str, attachments: Iterable[Attachment] = ()) -> RunDirectory:
+        """Move a run that ended to its place, in one step, with the mark of its maker.
+
+        attachments: files of the run that other runs of the sweep have too. They are stored once.
+        """
         source, target = str(partial.relative_to(self.path)), f"runs/{name}"
         self.folder.make(target.rpartition("/")[0])
         self.folder.remove_tree(target)
         signature.sign(self.folder.below(source))
         self.folder.move(source, target)
+        for attachment in attachments:
+            self._share(f"{target}/inputs/{attachment.path}", attachment.sha256)
         return RunDirectory(self.folder.below(target))
+
+    def _share(self, name: str, sha256: str) -> None:
+        """Make a file of a run that ended another name of the same file of the first run with it.
+
+        While a run is under way, its programs can write to its directory, so its files are its own until it ends. A
+        file with another content stays. On a disk without hard links, each run keeps its copy.
+        """
+        with contextlib.suppress(OSError, UnsafeError):
+            with self.folder.open(name) as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
+                    return
+            first = self._shared.setdefault(sha256, name)
+            if first != name:
+                self.folder.link(first, name)
 
     def strange(self) -> list[str]:
         """Return the names of finished runs that this user's mprun did not make, as far as is known."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import tarfile
@@ -19,6 +20,7 @@ from mprun.inputs.attachment import examine, examine_archive, is_hidden, keep
 from mprun.inputs.loading import load, load_cells
 from mprun.inputs.writer import write_experiment
 from mprun.model.spec import Attachment
+from mprun.sweeps.sweep_directory import SweepDirectory
 from tests.core.test_own_result import LAB
 
 
@@ -264,3 +266,21 @@ def test_cells_of_a_matrix_examine_the_files_once(tree: Path, tmp_path: Path, mo
     # the files may have changed when they are read again
     load_cells(LAB, tmp_path / "xp.yaml")
     assert len(examined) == 2
+
+
+def test_runs_of_a_sweep_store_their_files_once(tmp_path: Path) -> None:
+    """Only a file with the content that the experiment names is shared, as programs of a run can change their own."""
+    sha256 = hashlib.sha256(b"the files").hexdigest()
+    attachment = Attachment("tree", sha256, 9, "tree", False)
+    sweep = SweepDirectory(tmp_path)
+    for number, content in ((1, b"the files"), (2, b"the files"), (3, b"others"), (4, b"the files")):
+        made = tmp_path / f".run{number}"
+        (made / "inputs" / "files").mkdir(parents=True)
+        (made / "inputs" / attachment.path).write_bytes(content)
+        (made / "summary.json").write_text("{}")
+        sweep.finish(made, f"only/{number}", [attachment])
+    kept = [tmp_path / "runs" / "only" / str(number) / "inputs" / attachment.path for number in range(1, 5)]
+    assert [path.read_bytes() for path in kept] == [b"the files", b"the files", b"others", b"the files"]
+    first, second, other, last = (path.stat().st_ino for path in kept)
+    assert first == second == last != other
+    assert not list(tmp_path.rglob("*.partial"))

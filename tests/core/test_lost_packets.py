@@ -16,7 +16,7 @@ from mprun.inputs.writer import write_experiment
 from mprun.model.intent import Intent
 from mprun.model.plan import PlannedFault, render
 from mprun.model.spec import Capture, PacketFault
-from mprun.questions.faulted_run import FaultedRun, by_kind, find_outliers, group
+from mprun.questions.faulted_run import FaultedRun, by_kind, find_outliers, find_separating, group
 from mprun.questions.packet_choice import (
     Arrival,
     Fault,
@@ -208,7 +208,7 @@ def test_what_stands_out_is_grouped_by_cause() -> None:
     slow = [outcome(60, value=20.0, kind="MP_CAPABLE SYN"), outcome(61, value=30.0, kind="first data")]
     outliers = find_outliers([*usual, *lost_join, *slow], base)
     assert outliers == [*lost_join, *slow]
-    groups = group(outliers, base)
+    groups = group(outliers, lambda _: base)
     assert [(one.cause, len(one.outcomes)) for one in groups] == [
         ("bulk: 1 of 2 subflows after 50 s", 2),
         ("no failure, but far from the other runs: MP_CAPABLE SYN", 1),
@@ -223,6 +223,26 @@ def test_a_failure_that_the_run_without_losses_has_too_is_not_a_cause() -> None:
     assert find_outliers([outcome(n, status="failed", causes=("always",)) for n in range(9)], base) == []
     rescued = outcome(9, status="passed")
     assert find_outliers([outcome(1, status="failed", causes=("always",)), rescued], base) == [rescued]
+
+
+def test_a_packet_separates_two_kernels_by_status_or_by_an_unusual_distance() -> None:
+    base = outcome(0, value=10.0)
+    usual = [outcome(number, value=10.0 + number) for number in range(1, 40)]
+    # the control is slower by a second, whatever is lost
+    control = [outcome(number, value=11.0 + number) for number in range(1, 40)]
+    assert find_separating(usual, control, base) == []
+    slow, failed = outcome(40, value=13.0), outcome(41, status="failed", value=9.0, causes=("lost",))
+    better = outcome(42, value=9.0)
+    found = [*usual, slow, failed, better]
+    controls = [*control, outcome(40, value=11.0), outcome(41, value=10.0), outcome(42, status="failed", value=10.0)]
+    separating = find_separating(found, controls, base)
+    assert separating == [slow, failed, better]
+    by_number = {one.packet.number: one for one in controls}
+    assert [one.cause for one in group(separating, lambda one: by_number[one.packet.number])] == [
+        "no failure, but far from the other runs: data",
+        "lost",
+        "passed instead of failed: data",
+    ]
 
 
 def packet(number: int, kind: str = "data", index: int = 1, arrival: Arrival | None = None) -> Packet:

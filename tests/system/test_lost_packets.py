@@ -165,6 +165,22 @@ def test_a_study_repeats_and_says_what_to_do(files: Path) -> None:
     )
 
 
+def test_equal_kernels_are_separated_by_no_packet(files: Path) -> None:
+    """The control is the same kernel under its digest, so both have the same outcomes."""
+    digest = json.loads(call("kernel", "info", "--json", cwd=files).out)["digest"]
+    done = study(files, "--budget", "4", "--control", digest, "--json")
+    assert done.status == 0, done.out + done.err
+    report = json.loads(done.out)
+    assert len(report["packets"]) == 4
+    assert report["groups"] == []
+    for one in (report["without"], *report["packets"]):
+        assert one["control"]["run"] != one["run"]
+        assert (one["control"]["completed_ns"], one["control"]["status"]) == (one["completed_ns"], one["status"])
+    rows = polars.read_parquet(files / report["directory"] / "tables" / "faults.parquet")
+    assert rows["control_status"].to_list() == rows["status"].to_list()
+    assert len(list((files / report["directory"]).glob("runs/*/1"))) == 10
+
+
 def test_packets_can_be_listed_before_they_are_lost(files: Path) -> None:
     done = call("faults", "-t", "topo", "-x", "xp", "--first", "3", "--dry-run", "--json", cwd=files)
     assert done.status == 0, done.err

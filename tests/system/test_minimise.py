@@ -132,3 +132,16 @@ def test_a_run_that_passed_has_no_failure(tmp_path: Path) -> None:
     report = json.loads(short.out)
     assert (report["complete"], report["runs"]) == (False, 4)
     assert report["lines"] < report["lines_before"]
+
+
+def test_a_failure_that_the_control_kernel_has_too_is_refused(tmp_path: Path) -> None:
+    """The control is the same kernel under its digest."""
+    write(tmp_path)
+    assert call("-t", "topo", "-x", "xp", cwd=tmp_path).status == 1
+    digest = json.loads(call("kernel", "info", "--json", cwd=tmp_path).out)["digest"]
+    done = call("minimise", "latest", "--control", digest, cwd=tmp_path)
+    assert done.status == 2, done.out
+    assert done.err.strip().endswith("its files fail on the control kernel too")
+    # the commands that it prints name the kernel
+    words = ("--fail-if", "upload.goodput < 20mbit", "--budget", "1", "--kernel", digest)
+    assert f" --kernel {digest}\n" in call("minimise", "latest", *words, cwd=tmp_path).out

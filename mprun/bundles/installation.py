@@ -136,7 +136,7 @@ def take_in(source: Path, trust: str | None, name: str) -> ImportedBundle:
         tools = dict(_check_tools(source, work / TOOLS))
         kept_at = kernels.store() / facts["digest"][:16]
         invoking_user.make_folder(kernels.store())
-        with locked(kernels.store(), lambda: None):
+        with locked(kernels.store()):
             _move(work / KERNEL, kept_at)
             link = kernels.store() / name
             link.unlink(missing_ok=True)

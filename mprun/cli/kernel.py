@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun kernel build|template|list|info|export|import|rm|test`."""
+"""`mprun kernel build|template|list|info|export|import|rm|prune|test`."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,6 +100,7 @@ def build(
             jobs_now = jobs or len(os.sched_getaffinity(0))
             kernel, fresh = build.build(source, name, jobs_now, bar.show, added, with_symbols)
         tell_built(kernel, fresh, as_json)
+        _tell_pruned(store.prune(store.MOST_UNNAMED))
         if with_symbols and not as_json:
             click.echo(f"symbols for gdb: {find_symbols(kernel)}")
 
@@ -201,6 +203,25 @@ def rm(names: tuple[str, ...], yes: bool) -> None:
     for kernel in store.choose(names):
         if yes or click.confirm(f"remove {kernel.name} ({kernel.version}, {kernel.digest[:8]})?"):
             store.remove(kernel)
+
+
+@command.command()
+@options.number("--keep", 0, 10_000, "Keep the newest N of them.", 0)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+def prune(keep: int, yes: bool) -> None:
+    """Remove kernels that have lost their names to later builds, the oldest first.
+
+    A run on such a kernel can no longer be repeated byte by byte, unless the kernel is built again. Each build keeps
+    the newest 20 of these kernels.
+    """
+    if yes or click.confirm("remove the kernels without a name?"):
+        _tell_pruned(store.prune(keep))
+
+
+def _tell_pruned(removed: Sequence[store.Kernel]) -> None:
+    if removed:
+        digests = " ".join(kernel.digest[:8] for kernel in removed)
+        click.echo(f"removed {len(removed)} without a name: {digests}", err=True)
 
 
 @command.command()

@@ -46,6 +46,7 @@ from mprun.kernel.store import (
     is_current,
     kept_tree,
     kernel_digest,
+    list_kernels,
     store,
 )
 from mprun.kernel.symbols import FLAGS, has_symbols, keep_symbols
@@ -72,8 +73,8 @@ OLDEST = (6, 12)
 BUILD_TOOLS = {"make": "make", "gcc": "gcc", "flex": "flex", "bison": "bison", "bc": "bc", "xz": "xz-utils"}
 
 
-# The log of the newest build, in the store.
-LOG = "build.log"
+# A build after a change of a file takes less.
+_LEAST_WHOLE_S = 60
 
 
 # The size of a tree without the files that no build needs and with its objects, plus a tenth.
@@ -111,11 +112,13 @@ def digest_source(source: Path) -> str:
 class _Order:
     """A request to build a kernel.
 
+    - name: for the kernel.
     - version: the version of the source; None if it is not known.
     - jobs: the number of compilers that run at a time.
     - with_symbols: the kernel gets symbols for gdb.
     """
 
+    name: str
     source: Path
     version: KernelVersion | None
     added: Addition
@@ -126,6 +129,11 @@ class _Order:
     def digest(self, source_digest: str) -> str:
         """Return the digest of the kernel from a source with this digest."""
         return kernel_digest(source_digest, recipe_digest(self.version), self.added.digest)
+
+    @property
+    def log(self) -> Path:
+        """The log of the newest build with this name."""
+        return store() / ("build.log" if self.name == DEFAULT_NAME else f"build-{self.name}.log")
 
     @property
     def options(self) -> str:
@@ -186,20 +194,22 @@ def build(
         raise MachineError(
             f"make cannot build a kernel below {store()}, with a space or colon in it: set XDG_CACHE_HOME"
         )
-    with locked(store(), lambda: progress("waiting for another build of this user", 0)):
+    with locked(store(), lambda: progress(f"waiting for another build of '{name}'", 0), part=name):
         progress("reading the source", 0)
-        order = _Order(source, _find_version(source), added, jobs, progress, with_symbols)
-        target, fresh = _build_in_kept(name, order) if source.is_dir() else _build_archive(order)
-        facts = json.loads((target / FACTS).read_text())
-        wanted = facts | {"guest": guest_digest()} | ({STATE: digest_source(source)} if source.is_dir() else {})
-        if facts.get("guest") != guest_digest() or find_damage(target):
-            _build_guest(target)
-        if facts != wanted or find_damage(target):
-            _write_facts(target, wanted)
-        temporary = store() / f".{name}.new"
-        temporary.unlink(missing_ok=True)
-        temporary.symlink_to(target.name)
-        temporary.replace(store() / name)
+        order = _Order(name, source, _find_version(source), added, jobs, progress, with_symbols)
+        target, fresh = _build_in_kept(order) if source.is_dir() else _build_archive(order)
+        # a build with another name may make the same kernel
+        with locked(store()):
+            facts = json.loads((target / FACTS).read_text())
+            wanted = facts | {"guest": guest_digest()} | ({STATE: digest_source(source)} if source.is_dir() else {})
+            if facts.get("guest") != guest_digest() or find_damage(target):
+                _build_guest(target)
+            if facts != wanted or find_damage(target):
+                _write_facts(target, wanted)
+            temporary = store() / f".{name}.new"
+            temporary.unlink(missing_ok=True)
+            temporary.symlink_to(target.name)
+            temporary.replace(store() / name)
     return find_kernel(name), fresh
 
 
@@ -216,16 +226,16 @@ def _build_archive(order: _Order) -> tuple[Path, bool]:
         patterns = (f"*/{folder}/*{ending}" for folder, endings in NOT_NEEDED.items() for ending in endings)
         tree = unpack(order.source, work, [f"--exclude={pattern}" for pattern in patterns])
         put_files(tree, order.our_files(tree))
-        with _log() as output:
+        with order.log.open("w") as output:
             _configure(tree, work, output, order)
             _compile(tree, output, order)
         return target, _keep(tree, target, digest, order, started)
 
 
-def _build_in_kept(name: str, order: _Order) -> tuple[Path, bool]:
+def _build_in_kept(order: _Order) -> tuple[Path, bool]:
     """Build the kernel of the user's tree in the tree that is kept for its name, unless the kernel exists."""
     started = time.monotonic()
-    kept = kept_tree(name)
+    kept = kept_tree(order.name)
     if not kept.exists:
         _check_room()
     ours = order.our_files(order.source)
@@ -237,7 +247,7 @@ def _build_in_kept(name: str, order: _Order) -> tuple[Path, bool]:
         if order.with_symbols:
             kept.note_symbols()
         order = replace(order, with_symbols=kept.has_symbols)
-        with _log() as output:
+        with order.log.open("w") as output:
             if not kept.is_configured_with(order.options):
                 _configure(kept.tree, kept.folder, output, order)
                 kept.note_options(order.options)
@@ -254,15 +264,11 @@ def _check_room() -> None:
         )
 
 
-def _log() -> TextIO:
-    return (store() / LOG).open("w")
-
-
 def _configure(tree: Path, work: Path, output: TextIO, order: _Order) -> None:
     order.progress("configuring", 0)
     options = work / "asked"
     options.write_text(order.options)
-    make(tree, store() / LOG, output, [f"KCONFIG_ALLCONFIG={options}", "allnoconfig"], None)
+    make(tree, order.log, output, [f"KCONFIG_ALLCONFIG={options}", "allnoconfig"], None)
     configuration = (tree / ".config").read_text()
     check_options(configuration, asked_options(order.version))
     order.added.check_options(configuration)
@@ -271,11 +277,21 @@ def _configure(tree: Path, work: Path, output: TextIO, order: _Order) -> None:
 def _compile(tree: Path, output: TextIO, order: _Order) -> None:
     symbols = FLAGS if order.with_symbols else ()
     text = f"compiling on {order.jobs} {'CPU' if order.jobs == 1 else 'CPUs'}"
+    if not (tree / "vmlinux.a").exists() and (took_s := last_whole_build_s()):
+        text += f" (the last whole build took {took_s / 60:.1f} min)"
+    order.progress(text, 0)
     words = [f"-j{order.jobs}", *symbols, *order.added.variables, "linux"]
-    make(tree, store() / LOG, output, words, lambda done: order.progress(text, done))
+    make(tree, order.log, output, words, lambda done: order.progress(text, done))
     defined = run(["nm", "-A", "vmlinux.a"], tree)
     check_hooks(defined)
     order.added.check_files(defined)
+
+
+def last_whole_build_s() -> float | None:
+    """Return the time that the newest build from nothing took on this machine; None if none is known."""
+    built = [kernel for kernel in list_kernels() if kernel.build_seconds > _LEAST_WHOLE_S]
+    newest = max(built, key=lambda kernel: (kernel.directory / FACTS).stat().st_mtime_ns, default=None)
+    return None if newest is None else newest.build_seconds
 
 
 def _keep(tree: Path, target: Path, digest: str, order: _Order, started: float) -> bool:
@@ -284,7 +300,7 @@ def _keep(tree: Path, target: Path, digest: str, order: _Order, started: float) 
     Return False if the kernel was there already and has only got its symbols.
     """
     order.progress("finishing", 1)
-    with scratch(".build-", store()) as work:
+    with locked(store()), scratch(".build-", store()) as work:
         if find_damage(target, PROGRAMS[:1]) is None:
             keep_symbols(tree / "linux", target, work)
             return False

@@ -40,6 +40,8 @@ ADDED = "added.json"
 PROGRAMS = ("linux", "init", "bulk.so")
 # The kernel's symbols, if it was built with them. They are no part of it, and no archive contains them.
 SYMBOLS = "linux.debug"
+# A build keeps this number of kernels that have lost their names to later builds.
+MOST_UNNAMED = 20
 
 
 @dataclass(frozen=True)
@@ -135,13 +137,25 @@ def remove(kernel: Kernel) -> None:
     """
     if (packed := _find_packed()) and kernel.directory == packed.resolve():
         raise SpecError(f"kernel '{kernel.name}' is in the package mprun-kernel: pip uninstall mprun-kernel")
-    with locked(store(), lambda: None):
+    # a build with this name ends first
+    with locked(store(), part=kernel.name), locked(store()):
         link = store() / kernel.name
         if link.is_symlink():
             link.unlink()
             shutil.rmtree(kept_tree(kernel.name).folder, ignore_errors=True)
         if not any(path.is_symlink() and path.resolve() == kernel.directory for path in store().iterdir()):
             shutil.rmtree(kernel.directory)
+
+
+def prune(most: int) -> list[Kernel]:
+    """Remove the oldest kernels that have lost their names, so that `most` of them are left. Return those removed."""
+    with locked(store()):
+        unnamed = [kernel for kernel in list_kernels() if kernel.name == kernel.directory.name]
+        unnamed.sort(key=lambda kernel: (kernel.directory / FACTS).stat().st_mtime_ns, reverse=True)
+        removed = unnamed[most:]
+        for kernel in removed:
+            shutil.rmtree(kernel.directory)
+        return removed
 
 
 def find_kernel(name: str = DEFAULT_NAME) -> Kernel:

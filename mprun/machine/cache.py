@@ -51,17 +51,19 @@ Progress = Callable[[str, float], None]
 
 
 @contextmanager
-def locked(folder: Path, on_wait: Callable[[], None], of_root: bool = False) -> Iterator[None]:
+def locked(
+    folder: Path, on_wait: Callable[[], None] = lambda: None, of_root: bool = False, part: str = ""
+) -> Iterator[None]:
     """Make a folder if it is missing, and lock it for the block.
 
     If another process has the lock, call `on_wait` once and wait. Afterwards the folder's files belong to the user whom
-    mprun works for. With `of_root`, they stay root's.
+    mprun works for. With `of_root`, they stay root's. part: lock only what has this name in the folder.
     """
     if of_root:
         folder.mkdir(parents=True, exist_ok=True)
     else:
         invoking_user.make_folder(folder)
-    with (folder / ".lock").open("w") as lock:
+    with (folder / (f".lock-{part}" if part else ".lock")).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

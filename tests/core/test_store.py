@@ -85,6 +85,46 @@ def test_a_kernel_goes_with_the_last_of_its_names(kernels: Path) -> None:
     assert [path.name for path in kernels.iterdir()] == [".lock"]
 
 
+def test_the_oldest_kernels_without_a_name_are_removed(kernels: Path) -> None:
+    put(kernels, "a" * 64, "default")
+    for number, digit in enumerate("bcde"):
+        put(kernels, digit * 64)
+        os.utime(kernels / (digit * 16) / store.FACTS, (number, number))
+    said = CliRunner().invoke(command, ["prune", "--yes", "--keep", "2"])
+    assert said.exit_code == 0
+    assert "removed 2 without a name: cccccccc bbbbbbbb" in said.output
+    assert [kernel.digest[0] for kernel in store.list_kernels()] == ["a", "d", "e"]
+    assert [kernel.digest[0] for kernel in store.prune(0)] == ["e", "d"]
+    assert [kernel.name for kernel in store.list_kernels()] == ["default"]
+    assert store.prune(0) == []
+
+
+def test_the_last_whole_build_is_the_measure(kernels: Path) -> None:
+    assert build.last_whole_build_s() is None
+    for number, (digit, took_s) in enumerate((("b", 300.0), ("c", 200.0), ("d", 12.0))):
+        put(kernels, digit * 64)
+        facts = kernels / (digit * 16) / store.FACTS
+        facts.write_text(facts.read_text().replace('"build_seconds": 200.0', f'"build_seconds": {took_s}'))
+        os.utime(facts, (number, number))
+    # the newest one took 12 s, after a change of a file
+    assert build.last_whole_build_s() == 200.0
+
+
+def test_builds_with_different_names_do_not_wait_for_each_other(kernels: Path) -> None:
+    waited: list[str] = []
+
+    def note(name: str) -> None:
+        waited.append(name)
+        raise TimeoutError
+
+    with cache.locked(kernels, part="one"):
+        with cache.locked(kernels, lambda: note("two"), part="two"), cache.locked(kernels, lambda: note("store")):
+            pass
+        with pytest.raises(TimeoutError), cache.locked(kernels, lambda: note("one"), part="one"):
+            pass
+    assert waited == ["one"]
+
+
 def test_what_is_removed_is_named_or_nothing_is(kernels: Path) -> None:
     put(kernels, "abcd" + "0" * 60)
     put(kernels, "abcd" + "1" * 60)
@@ -216,5 +256,5 @@ def test_later_options_are_for_later_trees_only(tmp_path: Path) -> None:
     assert build._find_version(tree) == (7, 3)
     assert build._find_version(tmp_path / "linux-source-6.17.tar.xz") == (6, 17)
     for version, is_asked in (((7, 3), True), ((6, 12), False)):
-        order = build._Order(tree, version, NOTHING, 1, lambda *_: None)
+        order = build._Order("default", tree, version, NOTHING, 1, lambda *_: None)
         assert ("CONFIG_NET_SCH_DUALPI2=y" in order.options.splitlines()) is is_asked

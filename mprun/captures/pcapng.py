@@ -289,6 +289,29 @@ def read_packet(chunks: Iterable[bytes], number: int) -> tuple[CapturedFrame | N
     return None, count
 
 
+def cut(chunks: Iterable[bytes], first: int, last: int) -> bytes:
+    """Return a capture (pcapng) with the packets of a capture in pcapng from one number to another, counted from 1.
+
+    Raises MprunError if the data is no pcapng.
+    """
+    kept: list[bytes] = []
+    number = 0
+    for n, portion in enumerate(Portions(_PORTION).split(chunks)):
+        if not _is_pcapng(portion):
+            raise MprunError("is no capture that mprun has finished: it is no pcapng")
+        offset = 0
+        while offset + 12 <= len(portion) and number < last:
+            kind, length = _read_block(portion, offset)
+            number += kind == PACKET
+            # each later portion begins with the same headers
+            if number >= first if kind == PACKET else n == 0:
+                kept.append(portion[offset : offset + length])
+            offset += length
+        if number >= last:
+            break
+    return b"".join(kept)
+
+
 def to_pcap(frame: CapturedFrame) -> bytes:
     """Return a capture (pcap) with this packet alone, at time 0."""
     header = struct.pack("<IHHiIII", NANOSECOND_MAGIC, 2, 4, 0, 0, MOST_CAPTURED, frame.link_type)

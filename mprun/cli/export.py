@@ -38,8 +38,26 @@ _PAPERS = {"markdown": "metrics.md", "latex": "metrics.tex"}
 )
 @click.option("--latex", "kinds", flag_value="latex", multiple=True, help="Print the metrics as a LaTeX table.")
 @click.option("--qlog", "kinds", flag_value="qlog", multiple=True, help="Write the qlog of each end for viewers.")
+@click.option(
+    "--upstream", "kinds", flag_value="upstream", multiple=True, help="Write a report for the maintainers of a kernel."
+)
+@click.option(
+    "--control",
+    "other",
+    metavar="RUN",
+    shell_complete=complete_runs,
+    help="Compare the report of --upstream with this run, which does not show the effect.",
+)
+@click.option(
+    "--attach",
+    "attached",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Add this file to the report of --upstream, such as a patch or a packetdrill script. Can be repeated.",
+)
 @options.metrics(help="Write only this metric, with --markdown or --latex. Can be repeated.")
-@options.to_folder("Write the files to DIRECTORY. Default: `tables` in the run or sweep.")
+@options.to_folder("Write the files to DIRECTORY. Default: `tables` or `upstream` in the run or sweep.")
 @options.confidence
 def command(
     name: str,
@@ -48,6 +66,8 @@ def command(
     metrics: tuple[str, ...],
     target: Path | None,
     confidence: float | None,
+    other: str | None,
+    attached: tuple[Path, ...],
 ) -> None:
     """Export the results of a run or a sweep: its tables for other programs, or its metrics for a paper.
 
@@ -57,11 +77,16 @@ def command(
 
     `--qlog` writes a file for each end of each QUIC flow with `qlog: true`, in the form that qvis reads. The file has a
     trace with all events, and one for each path if the flow's QUIC library writes the paths.
+
+    `--upstream` writes a folder with the run's files, its counters, its kernel log, and a text in the form that the
+    kernel's MPTCP project asks for. With `--control`, it also has the packets around the first one that differs.
     """
     from mprun.cli.operand import find_either
 
     if not kinds:
-        raise click.UsageError("write one of --csv, --sqlite, --markdown, --latex and --qlog")
+        raise click.UsageError("write one of --csv, --sqlite, --markdown, --latex, --qlog and --upstream")
+    if (other is not None or attached) and "upstream" not in kinds:
+        raise click.UsageError("--control and --attach are for --upstream")
     found = find_either(parent, name)
     if isinstance(found, RunDirectory):
         options.refuse_confidence(confidence)
@@ -74,6 +99,8 @@ def command(
                     continue
                 _make(target, found).write_text(_PAPERS[kind], text)
                 paths = iter([target / _PAPERS[kind]])
+            elif kind == "upstream":
+                paths = _write_upstream(found, None if other is None else find_either(parent, other), target, attached)
             else:
                 paths = _write_qlogs(found, target) if kind == "qlog" else _write_tables(found, kind, target)
             for path in paths:
@@ -161,10 +188,31 @@ def _write_qlogs(found: RunDirectory | SweepDirectory, folder: Path | None) -> I
         raise MprunError(f"{found.path}: no qlog: write 'qlog: true' in an entry of `tool: quic`, and run it again")
 
 
-def _make(folder: Path | None, found: RunDirectory | SweepDirectory) -> Folder:
-    """Return the folder for the files: the user's folder, or `tables` in the run or sweep."""
+def _write_upstream(
+    found: RunDirectory | SweepDirectory,
+    other: RunDirectory | SweepDirectory | None,
+    folder: Path | None,
+    attached: Sequence[Path],
+) -> Iterator[Path]:
+    """Write the report of a run for the maintainers of a kernel, and yield the files. other: the control run."""
+    from mprun.model.permission import NO_COMMANDS
+    from mprun.questions.upstream import ControlledRun, write_upstream
+
+    run = options.need_run(found, "--upstream")
+    control = None if other is None else options.need_run(other, "--control")
+    for one in (run, control):
+        if one is not None:
+            options.restore_tables(one)
+    target = _make(folder, run, "upstream")
+    files = {path.name: path.read_bytes() for path in attached}
+    for name in write_upstream(ControlledRun(run, control), target, files, NO_COMMANDS):
+        yield target.path / name
+
+
+def _make(folder: Path | None, found: RunDirectory | SweepDirectory, name: str = "tables") -> Folder:
+    """Return the folder for the files: the user's folder, or a folder of this name in the run or sweep."""
     if folder is None:
-        return found.folder.make("tables")
+        return found.folder.make(name)
     folder.mkdir(parents=True, exist_ok=True)
     return Folder(folder)
 

@@ -91,7 +91,9 @@ class Divergence:
         """
         yield _say_changed(compared)
         if self.packet is not None:
-            yield from _tell_packet(self.packet, run)
+            yield from tell_packet(self.packet)
+            if self.packet.at_ns[0] is not None:
+                yield (f"  to stop there: mprun debug {run} --packet {plain(self.packet.capture)}:{self.packet.number}")
         if self.event is not None:
             yield f"first trace event: {plain(self.event.event)} at {_say_time(self.event.at_ns)}: " + " -> ".join(
                 "none" if one is None else ", ".join(f"{name} {plain(str(value))}" for name, value in one.items())
@@ -105,14 +107,13 @@ class Divergence:
             yield f"counters: {', '.join(told)}" + (f", and {more} more" if more else "")
 
 
-def _tell_packet(packet: DifferentPacket, run: str) -> Iterator[str]:
+def tell_packet(packet: DifferentPacket) -> Iterator[str]:
+    """Yield lines for people: the capture, number and times of a packet, and the fields that differ."""
     ours, theirs = packet.at_ns
     when = " -> ".join("no packet" if at_ns is None else _say_time(at_ns) for at_ns in dict.fromkeys((ours, theirs)))
     yield f"first packet: {plain(packet.capture)}:{packet.number} at {when}"
     for sign, lines in zip("-+", packet.lines, strict=True):
         yield from (f"  {sign} {plain(line)}" for line in lines)
-    if ours is not None:
-        yield f"  to stop there: mprun debug {run} --packet {plain(packet.capture)}:{packet.number}"
 
 
 def _say_time(at_ns: int) -> str:

@@ -16,6 +16,8 @@ from mprun.captures.pcapng import (
     InterfaceDescription,
     PcapngConversion,
     Portions,
+    cut,
+    read_frames,
     read_packet,
 )
 from mprun.errors import MprunError
@@ -169,3 +171,19 @@ def test_a_packet_is_found_by_its_number(portion: int) -> None:
     assert read_packet([data], 10) == (None, 9)
     with pytest.raises(MprunError, match="it is no pcapng"):
         read_packet([pcap(ETHERNET, [(1, b"x" * 60)])], 1)
+
+
+@pytest.mark.parametrize("portion", [7, 100, 10_000])
+def test_a_part_of_a_capture_is_a_capture_with_its_interfaces(portion: int) -> None:
+    packets = [(n * 1000, cooked(101, bytes([n]))) for n in range(1, 31)]
+    whole = convert(PcapngConversion("about it", INTERFACES), pcap(COOKED, packets), 1000)
+    part = cut((whole[at : at + portion] for at in range(0, len(whole), portion)), 9, 12)
+    assert [(one.at_ns, one.interface) for one in read_frames([part])] == [
+        (n * 1000, "client-eth0") for n in range(9, 13)
+    ]
+    assert read(part)[0] == read(whole)[0]
+    # bounds beyond the packets are none
+    assert len(list(read_frames([cut([whole], -5, 3)]))) == 3
+    assert cut([whole], 1, 1000) == whole
+    with pytest.raises(MprunError, match="is no pcapng"):
+        cut([pcap(COOKED, packets)], 1, 2)

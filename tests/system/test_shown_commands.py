@@ -124,6 +124,16 @@ INSTEAD = {
     "mprun kernel template": "mprun kernel template congestion slow.c",
     "mprun kernel rm mine": "yes | mprun kernel rm mine",
     "mprun kernel rm bisect": "yes | mprun kernel rm bisect",
+    "mprun kernel prune": "yes | mprun kernel prune",
+    # the control is a run without the effect
+    "mprun faults -t topo -x xp_mptcp --kernel mine --control default": "mprun faults -t topo -x xp_mptcp --first 4 "
+    "--kernel mine --control default",
+    "mprun minimise latest --kernel mine --control default": "mprun minimise --help",
+    "mprun export latest --upstream --to report": "mprun -t topo -x xp && mprun export latest --upstream --to report",
+    "mprun faults --control KERNEL": "mprun faults --help",
+    "mprun minimise --control KERNEL": "mprun minimise --help",
+    "mprun -t control/topo -x control/xp": "mprun -t topo -x xp",
+    "mprun export --upstream": "mprun -t topo -x xp && mprun export --upstream",
     # later commands of the page use the newest run in `runs`
     **{
         line: f"{line} -o lines"
@@ -146,6 +156,7 @@ INSTEAD = {
             "mprun faults -t topo -x xp_mptcp --action strip",
             "mprun faults -t topo -x xp_mptcp --pairs",
             "mprun faults -t topo -x mptcp --metric bulk.goodput",
+            "mprun faults -t pair -x first --metric bulk.goodput",
             "mprun faults -t topo -x get --first 40 --action strip",
             "mprun faults -t slow -x file --first 40",
             "mprun faults -t topo -x quic --first 30",

@@ -31,6 +31,11 @@ def count_fallbacks(client: Mapping[str, int], server: Mapping[str, int]) -> int
     return max(sum(_count(end, name) for name in _FALLBACKS) for end in (client, server))
 
 
+def is_left_alone(sender: Mapping[str, int], receiver: Mapping[str, int]) -> bool:
+    """Check whether the receiver has fallen back to TCP in connections in which the sender still uses MPTCP."""
+    return count_fallbacks(sender, sender) < count_fallbacks(receiver, receiver)
+
+
 def explain_plain_tcp(client: Mapping[str, int], server: Mapping[str, int], interference: Interference = NONE) -> str:
     """Return the cause of a connection without MPTCP."""
     if not _count(client, "MPCapableSYNTX"):

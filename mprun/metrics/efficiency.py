@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mprun.metrics.capacity import find_capacity
 from mprun.metrics.connection import addresses_at, goes_forward
+from mprun.metrics.diagnosis import is_left_alone
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.limitation import GOOD, LEAST_SAMPLES, LimitedFlow, Sample, SubflowState, explain_rate
 from mprun.metrics.observation import ENDS, Observation
@@ -134,11 +135,13 @@ def explain_efficiency(
     if efficiency is None or efficiency.value >= GOOD or capacity is None:
         return Readings()
     sender, receiver = (flow.source, flow.destination)[:: 1 if is_forward else -1]
+    counters = [evidence.agent.counters_of(host) for host in (sender, receiver)]
     limits = LimitedFlow(
         sender,
         receiver,
         evidence.intent.mptcp_of(sender).scheduler,
-        sum(evidence.agent.counters_of(host).get("TcpExtTCPMemoryPressures", 0) for host in (sender, receiver)),
+        sum(counted.get("TcpExtTCPMemoryPressures", 0) for counted in counters),
+        is_left_alone(*counters),
     )
     samples = list(_find_samples(one, sockets, evidence.observation))
     text, is_known = explain_rate(efficiency.value, samples, capacity.best_paths, limits)

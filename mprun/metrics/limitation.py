@@ -90,12 +90,17 @@ class Sample:
 
 @dataclass(frozen=True)
 class LimitedFlow:
-    """The facts of a flow for the explanation. pressures: the number of times that TCP came under memory pressure."""
+    """The facts of a flow for the explanation.
+
+    - pressures: the number of times that TCP came under memory pressure.
+    - is_left_alone: the receiver has fallen back to TCP, and the sender still uses MPTCP.
+    """
 
     sender: str
     receiver: str
     scheduler: str
     pressures: int
+    is_left_alone: bool = False
 
 
 def find_cause(sample: Sample, best: Collection[str]) -> Cause | None:
@@ -122,13 +127,18 @@ def explain_rate(
 ) -> tuple[str, bool]:
     """Return why a connection got less than its best path, as a sentence, and True if a cause was found.
 
-    The causes are a send buffer, the receive window, memory and the scheduler.
+    The causes are a fallback of one end, a send buffer, the receive window, memory and the scheduler.
     efficiency: the connection's rate, divided by that of the best path. best: the paths with the highest rate.
     """
     found = [(find_cause(sample, best), sample.connection) for sample in samples]
     known = [(cause, state) for cause, state in found if cause is not None]
     counts = Counter(cause for cause, _ in known)
     paths = " and ".join(best)
+    if limits.is_left_alone:
+        return (
+            f"{limits.receiver} has fallen back to TCP and {limits.sender} still uses MPTCP: it waits for DATA_ACKs "
+            "that never come, and sends acknowledged data again (docs/networks.md, strip)"
+        ), True
     if limits.pressures:
         return (
             f"memory: TCP came under memory pressure {limits.pressures} times (TCPMemoryPressures), which makes "

@@ -82,6 +82,9 @@ def test_every_cause_is_named_with_its_figures() -> None:
     assert "tcp_rmem of server" in window
     left, _ = explain_rate(0.5, [LEFT] * 10, BEST, LIMITS)
     assert left.startswith("scheduler default: in 10 of 10 samples fast had room")
+    alone, is_known = explain_rate(0.5, [LEFT] * 10, BEST, LimitedFlow("server", "client", "default", 0, True))
+    assert is_known
+    assert alone.startswith("client has fallen back to TCP and server still uses MPTCP")
     pressed, is_known = explain_rate(0.5, [LEFT] * 10, BEST, LimitedFlow("client", "server", "default", 3))
     assert is_known
     assert pressed.startswith("memory: TCP came under memory pressure 3 times (TCPMemoryPressures)")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of findings: each command in its tables gives the figure in its row."""
+"""The pages of findings and of `faults`: each command in their tables gives the figure in its row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from mprun.model.units import format_measured
 from tests.system.conftest import ROOT, call, needs_tool
 
-PAGE = (ROOT / "docs" / "measured" / "findings.md").read_text()
+PAGE = "".join((ROOT / "docs" / name).read_text() for name in ("measured/findings.md", "reference/questions/faults.md"))
 FILES = dict(re.findall(r"```yaml\n# (\w+\.yaml)\n(.*?)```", PAGE, re.DOTALL))
 TABLES = re.findall(r"^\| command \| `(.*?)` \|\n\| --- \| --- \|\n((?:\|.*\|\n)+)", PAGE, re.MULTILINE)
 ROWS = [
@@ -31,7 +31,7 @@ def files(tmp_path: Path) -> Path:
 
 
 def test_the_page_has_files_and_figures() -> None:
-    assert len(FILES) == 18
+    assert len(FILES) == 19
     assert len(ROWS) == len(re.findall(r"^\| `mprun", PAGE, re.MULTILINE)) == 52
 
 

@@ -101,6 +101,19 @@ def test_effect_on_mptcp(attempt: Try, box: str, failure: str | None, goodput: f
     assert result.metric("bulk.goodput") == goodput
 
 
+def test_a_server_is_left_alone_in_a_download_without_dss(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """Only the client falls back, and no cause is found at the scheduler."""
+    (tmp_path / "topo.yaml").write_text(
+        TOPOLOGY.replace("BOX", "strip: [dss]").replace("SERVER", "").replace(", LOSS", "")
+    )
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT.replace("protocol: mptcp", "protocol: mptcp, reverse: true"))
+    result = mprun("-t", "topo", "-x", "xp", "--json")
+    assert result.metric("bulk.goodput") < 5e6
+    (warning,) = [text for text in result.summary["warnings"] if "of its best path's rate" in text]
+    assert "client has fallen back to TCP and server still uses MPTCP" in warning
+    assert "scheduler" not in warning
+
+
 @pytest.mark.parametrize(
     ("box", "failure", "rate"),
     [

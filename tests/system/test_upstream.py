@@ -115,6 +115,6 @@ def test_a_report_of_the_docs_is_reproduced_from_its_folder(
 
 
 def test_the_docs_list_all_reports() -> None:
-    assert len(REPORTS) == 2
+    assert len(REPORTS) == 3
     page = (ROOT / "docs" / "upstream" / "index.md").read_text()
     assert all(f"({path.name}/report.txt)" in page for path in REPORTS)

@@ -166,7 +166,8 @@ def _write_tables(found: RunDirectory | SweepDirectory, kind: str, folder: Path 
 
 def _write_qlogs(found: RunDirectory | SweepDirectory, folder: Path | None) -> Iterator[Path]:
     """Write the qlog of each end for viewers, and yield the files. Raises MprunError if there is none."""
-    from mprun.workloads.qlog import QlogError, read, render
+    from mprun.workloads.qlog import QlogError, read
+    from mprun.workloads.qlog_export import render
 
     if not isinstance(found, RunDirectory):
         raise SpecError(f"{found.path} is a sweep, and qlog is of a run: name one of its runs")

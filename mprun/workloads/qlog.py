@@ -7,7 +7,6 @@ differ in their category only. The category is left out here. A file may have se
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +20,8 @@ MOST_BYTES = 512 << 20
 MOST_EVENTS = 5_000_000
 # Names of events in some drafts, and here.
 _NAMES = {"recovery_metrics_updated": "metrics_updated", "loss_timer_updated": "timer_updated"}
+# The largest number of QUIC (RFC 9000 16). Libraries write a threshold that is not set yet as a larger one.
+_LARGEST = (1 << 62) - 1
 # Packets with application data (RFC 9000 17.3.1).
 ONE_RTT = "1RTT"
 QuicFrame = Mapping[str, Any]
@@ -125,6 +126,9 @@ def _event(record: Mapping[str, Any]) -> QlogEvent:
     at_ms, data = record.get("time"), record.get("data")
     if not isinstance(at_ms, int | float) or not isinstance(data, Mapping):
         raise QlogError(f"event {name} has no time or no data")
+    threshold = data.get("ssthresh")
+    if isinstance(threshold, int) and threshold > _LARGEST:
+        data = {key: value for key, value in data.items() if key != "ssthresh"}
     header = data.get("header")
     path = data.get("path_id", header.get("path_id") if isinstance(header, Mapping) else None)
     ends = record.get("tuple", record.get("path"))
@@ -200,43 +204,3 @@ def find_handshake(client: QlogTrace) -> float | None:
         ):
             return event.at_ms - sent[0].at_ms
     return None
-
-
-# The category of each event in qlog 0.3, which viewers such as qvis read. Other events are left out.
-_CATEGORIES = {
-    **dict.fromkeys(("packet_sent", "packet_received", "packet_dropped", "parameters_set"), "transport"),
-    **dict.fromkeys(("packet_lost", "metrics_updated"), "recovery"),
-    **dict.fromkeys(("connection_started", "connection_closed"), "connectivity"),
-}
-
-
-def render(trace: QlogTrace, end: str, title: str) -> str:
-    """Return the trace of one end as a JSON object of qlog 0.3, for viewers.
-
-    Viewers do not tell paths apart. So the object has one trace with all events, and one for each path if the trace has
-    the paths.
-    """
-    paths = sorted({event.path for event in trace.events if event.path is not None})
-    parts = [(f"{end}, all paths", trace.events)]
-    if len(paths) > 1:
-        parts += [(f"{end}, path {n}", [event for event in trace.events if event.path == n]) for n in paths]
-    traces = [
-        {
-            "title": name,
-            "vantage_point": {"name": name, "type": end},
-            "common_fields": {"time_format": "absolute"},
-            "events": [_render(event) for event in events if event.name in _CATEGORIES],
-        }
-        for name, events in parts
-    ]
-    return json.dumps({"qlog_format": "JSON", "qlog_version": "0.3", "title": title, "traces": traces})
-
-
-def _render(event: QlogEvent) -> dict[str, Any]:
-    data = dict(event.data)
-    if event.packet:
-        data["header"] = {key: value for key, value in event.packet.items() if key != "length"}
-    if event.name.startswith("packet_"):
-        data["raw"] = {"length": event.size_bytes}
-        data["frames"] = [{**frame, "length": length_of(frame)} for frame in event.frames]
-    return {"time": event.at_ms, "name": f"{_CATEGORIES[event.name]}:{event.name}", "data": data}

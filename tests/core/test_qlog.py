@@ -13,7 +13,9 @@ from mprun.metrics.qlog_tables import read_qlogs
 from mprun.model.intent import AddressedFlow, FlowEnds, FlowPath
 from mprun.model.spec import Flow
 from mprun.workloads import qlog, quic
+from mprun.workloads.qlog_export import render
 from mprun.workloads.tool import Outputs, SocketSample
+from tests.qlog_schema import find_faults
 
 MS = 1_000_000
 STACK = {"client": ["client"], "server": ["server"]}
@@ -113,7 +115,7 @@ def test_viewers_get_one_trace_with_all_paths_and_one_for_each() -> None:
             event(3, "quic:recovery_metrics_updated", data={"path_id": 1, "smoothed_rtt": 40.0}),
         )
     )
-    found = json.loads(qlog.render(trace, "client", "run: get"))
+    found = json.loads(render(trace, "client", "run: get"))
     assert found["qlog_version"] == "0.3"
     assert {one["title"]: len(one["events"]) for one in found["traces"]} == {
         "client, all paths": 3,
@@ -125,6 +127,45 @@ def test_viewers_get_one_trace_with_all_paths_and_one_for_each() -> None:
     assert sent["data"]["raw"] == {"length": 1000}
     assert sent["data"]["frames"][0]["length"] == 8
     assert found["traces"][0]["events"][2]["name"] == "recovery:metrics_updated"
+
+
+def test_an_export_has_only_what_the_schema_of_qlog_has() -> None:
+    """Each value here was written by a library, and is none of qlog 0.3."""
+    header = {"packet_type": "1RTT", "packet_number": 7, "path_id": 1, "version": "1", "scid": "0a"}
+    frames = [
+        {"frame_type": "padding", "raw": {"length": 9}},
+        {"frame_type": "crypto", "offset": 0, "raw": {"length": 9}},
+        {"frame_type": "new_connection_id", "sequence_number": 1, "retire_prior_to": 0, "connection_id": "0a"},
+        {"frame_type": "connection_close", "error_space": "application_error", "error_code": 0},
+        {"frame_type": "path_ack", "path_id": 0, "acked_ranges": [[0, 2]]},
+    ]
+    trace = qlog.read(
+        sequence(
+            event(0, "quic:connection_started", data={"local": {}, "remote": {"ip_v4": "10.1.0.1"}}),
+            event(0, "quic:connection_started", data={"local": {"ip_v4": "10.0.0.1"}, "remote": {"ip_v4": "10.1.0.1"}}),
+            event(1, "quic:parameters_set", data={"initiator": "local", "stateless_reset_token": "Some(221)"}),
+            event(2, "quic:packet_sent", data={"header": header, "raw": {"length": 1000}, "frames": frames}),
+            event(3, "quic:packet_received", data={"header": {"packet_type": "retry"}}),
+            event(4, "quic:recovery_metrics_updated", data={"path_id": 0, "ssthresh": 2**64 - 1, "min_rtt": 1.5}),
+            event(5, "quic:packet_lost", data={"header": header, "trigger": "none"}),
+        )
+    )
+    found = json.loads(render(trace, "client", "run: get"))
+    assert list(find_faults(found)) == []
+    events = {one["name"]: one["data"] for one in found["traces"][0]["events"]}
+    assert events["connectivity:connection_started"] == {"src_ip": "10.0.0.1", "dst_ip": "10.1.0.1"}
+    assert events["transport:parameters_set"] == {"owner": "local"}
+    assert events["recovery:metrics_updated"] == {"min_rtt": 1.5}
+    assert events["transport:packet_sent"]["header"]["version"] == "00000001"
+    assert "transport:packet_received" not in events
+    assert [one.get("path_id") for one in found["traces"][0]["events"]] == [None, None, 1, 0, 1]
+
+
+def test_a_fault_of_an_export_is_found() -> None:
+    found = json.loads(render(qlog.read(CLIENT), "client", "run: get"))
+    assert list(find_faults(found)) == []
+    found["traces"][0]["events"][0]["data"]["header"]["path_id"] = 0
+    assert next(find_faults(found)).startswith("$.traces[0].events[0].data.header: Additional properties")
 
 
 PATHS = (FlowPath("path0", "10.0.0.1", "10.1.0.1", ("path0",)), FlowPath("path1", "10.0.1.1", "10.1.0.1", ("path1",)))

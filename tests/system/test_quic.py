@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 
 from mprun.workloads.quic_connection import STACKS
+from tests.qlog_schema import find_faults
 from tests.scenes import RATES_ONLY
 from tests.system.conftest import ROOT, Result, digests_of, environment, measures_real_time, needs_tool
 
@@ -471,6 +472,7 @@ def test_tables_of_qlog_agree_with_the_counts_of_the_library(
     for end in ("client", "server"):
         found = json.loads((tmp_path / "viewers" / f"get-{end}.qlog").read_text())
         assert len(found["traces"]) == (1 if stack == "tquic" else 3)
+        assert list(find_faults(found)) == []
 
 
 FIRST = (("sent", "client"), ("received", "server"))

@@ -27,8 +27,7 @@ class Generator(Protocol):
     @property
     def Parameters(self) -> type[GeneratedTopology]: ...
 
-    @property
-    def expand(self) -> Callable[[Any], Expansion]: ...
+    def expand(self, parameters: Any, /) -> Expansion: ...
 
 
 def load_own(name: str) -> Generator:

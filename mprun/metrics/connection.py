@@ -84,16 +84,15 @@ def find_connections(
     - paths: the paths of the flow, from the intent.
     """
     wanted = set(ports)
-    accepted = {event.turned for event in peer.events if event.event == "subflow established"}
-    known = {event.turned for event in peer.events if event.event == "created"}
+    accepted = {event.addresses for event in peer.events if event.event == "subflow established"}
+    known = {event.addresses for event in peer.events if event.event == "created"}
     names = {path.ends: path.name for path in paths}
-    seen = {path.ends: path.seen_from for path in paths}
     totals = observed.sockets
     peers = {(b, q, a, p): state for (a, p, b, q), state in peer.sockets.items()}
     joined: dict[int | None, list[PathManagerEvent]] = {}
     ended: dict[int | None, int] = {}
     for event in observed.events:
-        if event.event == "subflow established" and _as_seen(event.addresses, seen) in accepted:
+        if event.event == "subflow established" and at_server(event.addresses, paths) in accepted:
             joined.setdefault(event.token, []).append(event)
         elif event.event == "closed":
             ended.setdefault(event.token, event.at_ns)
@@ -105,7 +104,7 @@ def find_connections(
             members = [event, *joined.get(token, ())]
             subflows = tuple(_subflow(member, member is event, totals, peers, names) for member in members)
             lived_ns = ended[token] - event.at_ns if token in ended else None
-            is_known = _as_seen(event.addresses, seen) in known
+            is_known = at_server(event.addresses, paths) in known
             connections.append(Connection(token, subflows, lived_ns, is_known))
     for addresses in totals:
         if addresses[1] in wanted:
@@ -121,12 +120,16 @@ def goes_forward(subflows: Iterable[Subflow]) -> bool:
 
 
 def addresses_at(connection: Connection, paths: Sequence[FlowPath], is_client: bool) -> Tuple4:
-    """Return the addresses by which an end of a flow knows a connection; a server beyond a NAT sees another client."""
-    local, local_port, remote, remote_port = connection.subflows[0].addresses
-    if is_client:
-        return local, local_port, remote, remote_port
-    seen = {path.source: path.seen_from for path in paths}
-    return remote, remote_port, seen.get(local, local), local_port
+    """Return the addresses by which an end of a flow knows a connection."""
+    addresses = connection.subflows[0].addresses
+    return addresses if is_client else at_server(addresses, paths)
+
+
+def at_server(addresses: Tuple4, paths: Sequence[FlowPath]) -> Tuple4:
+    """Return the addresses of a client's subflow as its server has them. Beyond a NAT, a server sees another client."""
+    local, local_port, remote, remote_port = addresses
+    seen = next((path.seen_from for path in paths if path.ends == (local, remote)), local)
+    return remote, remote_port, seen, local_port
 
 
 def find_brief(connections: Sequence[Connection], idle_ns: int, wanted: int) -> tuple[Connection, ...]:
@@ -193,9 +196,3 @@ def _sending_end(state: SocketState | None) -> SendingEnd:
     if state is None:
         return SendingEnd()
     return SendingEnd(state.get("rtt_us"), state.get("retransmits_packets"), state.get("bytes_retransmitted"))
-
-
-def _as_seen(addresses: Tuple4, seen: Mapping[tuple[str, str], str]) -> Tuple4:
-    """Return the addresses of a client's subflow as its server has them, which differ behind a NAT."""
-    local, local_port, remote, remote_port = addresses
-    return seen.get((local, remote), local), local_port, remote, remote_port

@@ -129,11 +129,6 @@ class PathManagerEvent(NamedTuple):
         """The ends of the event's subflow, the host's own end first."""
         return cast(Tuple4, (self.local, self.local_port, self.remote, self.remote_port))
 
-    @property
-    def turned(self) -> Tuple4:
-        """The ends of the event's subflow as the other host has them."""
-        return cast(Tuple4, (self.remote, self.remote_port, self.local, self.local_port))
-
 
 @dataclasses.dataclass
 class Host:

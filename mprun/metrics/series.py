@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mprun.metrics.connection import Connection
+from mprun.metrics.connection import Connection, at_server
 from mprun.metrics.observation import ENDS, Host, Observation
 from mprun.metrics.rows import ColumnKind, Rows
 from mprun.model.agent_report import AgentReport
@@ -78,14 +78,11 @@ def _find_members(found: Iterable[FlowConnections]) -> dict[_Socket, _Membership
     members = {}
     for one in found:
         flow = one.flow
-        seen = {path.ends: path.seen_from for path in flow.paths}
         for number, connection in enumerate(one.connections):
             for subflow in connection.subflows:
                 member = _Membership(flow.name, number, subflow.path)
-                local, local_port, remote, remote_port = subflow.addresses
                 members[flow.source, subflow.addresses] = member
-                translated = seen.get((local, remote), local)
-                members[flow.destination, (remote, remote_port, translated, local_port)] = member
+                members[flow.destination, at_server(subflow.addresses, flow.paths)] = member
     return members
 
 

@@ -34,18 +34,13 @@ subjectAltName = IP:{address}, DNS:{name}
 
 
 def certificate_of(flow: Flow) -> str:
-    """Return the path of the certificate, in PEM format."""
+    """Return the path of the certificate, in PEM format. A client must trust it, as it is self-signed."""
     return temporary(flow, "certificate.pem")
 
 
 def key_of(flow: Flow) -> str:
     """Return the path of the certificate's private key, in PEM format."""
     return temporary(flow, "key.pem")
-
-
-def authority_of(flow: Flow) -> str:
-    """Return the path of the certificate that a client must trust. The server's certificate is self-signed."""
-    return certificate_of(flow)
 
 
 def make_certificate(flow: Flow, address: str, key: tuple[str, ...] = ED25519) -> Process:

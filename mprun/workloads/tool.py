@@ -58,9 +58,6 @@ class Endpoints:
     - source_address, destination_address: those of the path on which the flow begins.
     - ports: the server's consecutive ports; their number is the module's PORTS.
     - pairs: the two addresses of every path that the flow may use, the first path first.
-
-    `source_addresses` and `destination_addresses` have the addresses of a multi-homed transport, each once, in the
-    order of the pairs.
     """
 
     source_address: str
@@ -72,14 +69,6 @@ class Endpoints:
     def port(self) -> int:
         """The first port of the server."""
         return self.ports[0]
-
-    @property
-    def source_addresses(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(source for source, _ in self.pairs))
-
-    @property
-    def destination_addresses(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(destination for _, destination in self.pairs))
 
 
 @dataclass(frozen=True)
@@ -317,24 +306,13 @@ class Tool(Protocol):
     - `pool`: flows and their results -> Result. It is for metrics of groups that are neither sum, minimum nor delays.
     """
 
-    @property
-    def Entry(self) -> type[FlowEntry]: ...
-
-    @property
-    def PROGRAMS(self) -> Mapping[str, Program]: ...
-
-    @property
-    def PORTS(self) -> int: ...
-
-    @property
-    def METRICS(self) -> Mapping[str, Metric]: ...
-
-    @property
-    def work(self) -> Callable[[Flow, Endpoints, Capabilities], Work]: ...
-
-    @property
-    def parse(self) -> Callable[[Flow, Outputs], Result]:
-        """Never raises: output that cannot be read becomes an error in the result."""
+    Entry: type[FlowEntry]
+    PROGRAMS: Mapping[str, Program]
+    PORTS: int
+    METRICS: Metrics
+    work: Callable[[Flow, Endpoints, Capabilities], Work]
+    # Never raises: output that cannot be read becomes an error in the result.
+    parse: Callable[[Flow, Outputs], Result]
 
 
 # The parts of a module besides its Entry, a check of each, and its description for an error message.

@@ -21,7 +21,7 @@ from mprun.model.plan import File, Ready
 from mprun.model.spec import Flow
 from mprun.workloads import tool
 from mprun.workloads.account import tell_requests
-from mprun.workloads.certificate import DETERMINISTIC, authority_of, certificate_of, key_of, make_certificate
+from mprun.workloads.certificate import DETERMINISTIC, certificate_of, key_of, make_certificate
 from mprun.workloads.tool import Endpoints, Outputs, Portion, Program, Result, Table, TimeLimit, Work
 
 PROGRAMS = {"nginx": Program("nginx", "-v"), "curl": Program("curl", "--version")}
@@ -143,7 +143,7 @@ def _requests(flow: Flow, urls: Sequence[str], secure: bool) -> str:
     said = " ".join(f"%{{{name}}}" for name in _SAID)
     lines = ["silent", "show-error", "fail", "globoff", "http1.1", 'noproxy = "*"', f'write-out = "{said}\\n"']
     if secure:
-        lines.append(f'cacert = "{authority_of(flow)}"')
+        lines.append(f'cacert = "{certificate_of(flow)}"')
     if not options["persistent"]:
         lines.append('header = "Connection: close"')
     if options["concurrency"] > 1:

@@ -50,7 +50,7 @@ def event(kind: str, local: str, port: int, token: int = 7) -> PathManagerEvent:
 
 
 def mirrored(found: PathManagerEvent) -> PathManagerEvent:
-    local, local_port, remote, remote_port = found.turned
+    remote, remote_port, local, local_port = found.addresses
     return found._replace(local=local, local_port=local_port, remote=remote, remote_port=remote_port)
 
 

@@ -16,7 +16,8 @@ from mprun.inputs.loading import load
 from mprun.inputs.writer import write_experiment, write_topology
 from mprun.labs.definition import Step
 from mprun.model.codec import canonical_json
-from mprun.model.intent.intent_file import read_intent, write_intent
+from mprun.model.intent import Intent
+from mprun.model.intent.intent_file import CODEC, write_intent
 from mprun.model.plan import Plan, render
 from tests.labs import PAIRS
 
@@ -50,7 +51,7 @@ def test_plan_survives_json(case: Path) -> None:
 def test_an_intent_is_read_as_it_was_written(case: Path) -> None:
     """The values that come from a run directory are those that were compiled."""
     intent = plan_of(case).intent
-    assert read_intent(json.loads(json.dumps(write_intent(intent)))) == intent
+    assert CODEC.decode(Intent, json.loads(json.dumps(write_intent(intent)))) == intent
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "4242"])

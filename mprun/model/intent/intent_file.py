@@ -107,11 +107,6 @@ def write_intent(intent: Intent) -> Plain:
     return CODEC.write(intent)
 
 
-def read_intent(value: object) -> Intent:
-    """Return the intent that `write_intent` wrote. Raises codec.JsonProblem."""
-    return CODEC.decode(Intent, value)
-
-
 def digest_of(plain: Mapping[str, Any]) -> str:
     """Return the SHA-256 of an intent as JSON values, hexadecimal."""
     return hashlib.sha256(canonical_json(plain).encode()).hexdigest()

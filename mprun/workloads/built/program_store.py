@@ -101,7 +101,8 @@ def install(name: str, jobs: int, progress: Progress) -> tuple[BuiltProgram, boo
     Raises MachineError for what is missing on this machine, RunError with the end of the log if the build fails.
     """
     recipe = recipe_of(name)
-    with locked(store(), lambda: progress("waiting for another build of this user", 0), of_root=_is_of_root()):
+    of_root = invoking_user.is_root_for_user()
+    with locked(store(), lambda: progress("waiting for another build of this user", 0), of_root=of_root):
         with suppress(MachineError):
             found = find(name)
             if found is not None:
@@ -130,7 +131,3 @@ def _build(recipe: Recipe, jobs: int, progress: Progress) -> None:
 
 def _folder_of(recipe: Recipe, as_user: bool = False) -> Path:
     return store(as_user) / recipe.digest[:16]
-
-
-def _is_of_root() -> bool:
-    return invoking_user.is_root_for_user()

@@ -116,9 +116,9 @@ def _new_causes(one: FaultedRun, base: FaultedRun) -> list[str]:
 
 
 def _key(one: FaultedRun, base: FaultedRun) -> tuple[str, ...]:
-    """Return the causes without their numbers, which differ between packets."""
+    """Return the causes without their numbers, which differ between packets. Without new ones: kind and outcomes."""
     new = _new_causes(one, base)
-    return tuple(_NUMBER.sub("#", cause) for cause in new) or ("kind", one.packet.kind)
+    return tuple(_NUMBER.sub("#", cause) for cause in new) or ("kind", one.packet.kind, one.status, base.status)
 
 
 def _tell(one: FaultedRun, base: FaultedRun) -> str:

@@ -29,7 +29,7 @@ from tests.vm.release import SYSTEM, packages_to_run
 
 SCRIPTS = (
     *("setup.sh", "as_owner.sh", "provision.sh", "tests/vm/translated.sh"),
-    *(".ci/run", ".ci/fresh", ".ci/fresh_wheel", ".ci/dist", ".ci/image"),
+    *(".ci/run", ".ci/fresh", ".ci/fresh_wheel", ".ci/dist", ".ci/image", ".ci/try_image"),
 )
 # Run a Vagrantfile without Vagrant: print each setting and each call with its arguments, as [name, words ...].
 READ_VAGRANTFILE = """

@@ -7,6 +7,7 @@ template, and keys that begin with `x-` belong to the user. The schemas allow bo
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterable
 from typing import cast
@@ -151,6 +152,7 @@ SCHEMAS: dict[str, Callable[[], JsonSchema]] = {
 }
 
 
+@functools.cache
 def render(name: str) -> str:
     """The text of a schema, as it stands in `schemas/`."""
     return json.dumps(SCHEMAS[name](), indent=2, ensure_ascii=False) + "\n"

@@ -36,9 +36,9 @@ class Gallery:
     def add(self, chart: Chart) -> None:
         """Paint a figure. If its name is taken, as by the same figure in another form, it gets a number."""
         chart = replace(chart, name=untaken(chart.name, [picture.name for picture in self.pictures]))
-        wide, column = paint(chart, WIDE, ("svg", "png", "values")), paint(chart, COLUMN, ("svg",))
-        pdf = paint(chart, lay_out(chart.width_um), ("pdf",))["pdf"]
-        files = {"svg": wide["svg"], "pdf": pdf, "png": wide["png"], "csv": to_csv(chart).encode()}
+        wide, column = paint(chart, WIDE, ("svg", "png", "values")), paint(chart, COLUMN, ("svg", "pdf"))
+        on_paper = column if chart.width_um is None else paint(chart, lay_out(chart.width_um), ("pdf",))
+        files = {"svg": wide["svg"], "pdf": on_paper["pdf"], "png": wide["png"], "csv": to_csv(chart).encode()}
         marks = tuple(f"{mark.at:g} s: {mark.text}" for mark in chart.marks)
         words = (chart.name, chart.title, chart.caption)
         picture = Picture(*words, wide["svg"].decode(), column["svg"].decode(), marks, values=wide["values"].decode())

@@ -2,7 +2,7 @@
 """A plugin of pytest: the files whose tests took longest come first, so that no worker begins a long one at the end.
 
 The durations are those that an earlier `make test` kept (`tests.phases`). Without them, the tests that run experiments
-come first.
+come first. Each worker reports the files with tests that are marked `alone`, so that the second phase reads no others.
 """
 
 from __future__ import annotations
@@ -18,6 +18,14 @@ from mprun.machine.cache import cache
 
 # Assumed for a file without a kept duration.
 SECONDS = {"tests/system": 20.0}
+# The key of the files of the second phase in what a worker reports at its end.
+ALONE = "files of tests that are marked alone"
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("alone") and hasattr(item.config, "workeroutput"):
+            item.config.workeroutput.setdefault(ALONE, {})[str(item.path)] = True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -21,12 +21,14 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mprun.errors import MachineError
 from mprun.machine.cache import cache, locked
 from mprun.machine.scratch import scratch
+from tests import longest_first
 from tests.stored_runs import FOLDER, SEED, prune
 
 ROOT = Path(__file__).parents[1]
@@ -40,13 +42,19 @@ _OK, _INTERRUPTED, _NONE = pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED, pyte
 
 
 class Times:
-    """A plugin of pytest: the seconds that each test took, with its fixtures."""
+    """A plugin of pytest: the seconds that each test took, with its fixtures, and the files of the second phase."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.files: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid] += report.duration
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        # a worker that has crashed reports nothing
+        self.files.update(getattr(node, "workeroutput", {}).get(longest_first.ALONE, ()))
 
 
 def run_phase(phase: Sequence[str], are_long: bool, words: Sequence[str], times: Times) -> int:
@@ -124,6 +132,8 @@ def main(argv: Sequence[str]) -> int:
         record.chmod(0o666)
         lint = ["make", "--no-print-directory", "lint"]
         linters = subprocess.Popen(lint, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT) if given.lint else None
+        # without this, each process of pytest would rewrite the assertions of all tests again
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         os.environ |= {"MPRUN_TESTS_RUNS": str(record), "PYTHONPATH": f"{ROOT}{os.pathsep}{COUNTER}"}
         store = None if given.fresh else find_store()
         if store:
@@ -138,7 +148,8 @@ def main(argv: Sequence[str]) -> int:
         if linters:
             found.append(int(linters.wait() != 0))
         if found[0] != _INTERRUPTED:
-            found.append(run_phase(ALONE, are_long, words, times))
+            # who names tests has named those of both phases
+            found.append(run_phase(ALONE, are_long, [*words, *([] if is_part else sorted(times.files))], times))
         runs = read_runs(record)
         print(*report(times.seconds, runs), (folder / "lint").read_text(), sep="\n", end="")
     for test, command in misplaced:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import subprocess
@@ -27,6 +28,7 @@ from mprun.kernel.patch import (
 )
 from mprun.kernel.recipe import C_SOURCES, recipe_digest
 from mprun.kernel.tree import put_files
+from tests.vm.store import keep
 
 pytestmark = pytest.mark.slow
 
@@ -246,19 +248,20 @@ def test_the_recipe_has_every_patch(name: str, tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.fixture(scope="module")
-def linux(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the files of Linux 6.12 that our patches change."""
+def linux() -> Path:
+    """Return the files of Linux 6.12 that our patches change. The cache keeps them: unpacking takes seconds."""
     if not DEFAULT_KERNEL_SOURCE.exists():
         pytest.skip(f"{DEFAULT_KERNEL_SOURCE} is not installed: the patches are not tried on it")
-    names = {hook[0].file for hook in HOOKS} | {f"{folder}/Makefile" for folder in COLD}
-    folder = tmp_path_factory.mktemp("linux")
-    root = DEFAULT_KERNEL_SOURCE.name.partition(".tar")[0]
-    members = [f"{root}/{name}" for name in sorted(names)]
-    subprocess.run(
-        ["tar", "-C", folder, "--strip-components=1", "--occurrence", "-xf", DEFAULT_KERNEL_SOURCE, *members],
-        check=True,
-    )
-    return folder
+    names = sorted({hook[0].file for hook in HOOKS} | {f"{folder}/Makefile" for folder in COLD})
+    source = DEFAULT_KERNEL_SOURCE.stat()
+    digest = hashlib.sha256(f"{DEFAULT_KERNEL_SOURCE} {source.st_size} {source.st_mtime_ns} {names}".encode())
+
+    def unpack(folder: Path) -> None:
+        root = DEFAULT_KERNEL_SOURCE.name.partition(".tar")[0]
+        argv = ["tar", "-C", str(folder), "--strip-components=1", "--occurrence", "-xf", str(DEFAULT_KERNEL_SOURCE)]
+        subprocess.run([*argv, *(f"{root}/{name}" for name in names)], check=True)
+
+    return keep(f"patched-files-{digest.hexdigest()[:16]}", unpack, print)
 
 
 @pytest.mark.parametrize("path", SUBJECTS, ids=lambda path: path.name)

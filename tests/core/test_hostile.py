@@ -20,7 +20,7 @@ from mprun.sweeps.sweep_directory import SweepDirectory
 from tests.hostile import DRAWING, RUN, VERBS, bombs, call, call_verb, copy_run, links, make_sweep, texts
 from tests.hostile.links import SECRET
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("painted_once")]
 
 # `bundle` makes the report, which takes a second.
 QUICK = [verb for verb in VERBS if verb not in DRAWING]

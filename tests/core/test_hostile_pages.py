@@ -9,7 +9,7 @@ import pytest
 
 from tests.hostile import exports, pages
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("painted_once")]
 
 
 @pytest.fixture(autouse=True)

@@ -46,6 +46,7 @@ def test_equal_numbers_are_no_range() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("painted_once")
 def test_the_report_of_a_sweep_has_the_messages_of_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     sweep = make_sweep(tmp_path / "runs")

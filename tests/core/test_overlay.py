@@ -32,7 +32,7 @@ from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps.operands import read_operands
 from tests.hostile import make_sweep
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("painted_once")]
 
 MADE = Path(__file__).parents[1] / "outputs" / "run"
 FIRST, SECOND = "20260101-000000-two-fetch-05497f2a", "20260101-000001-two-fetch-05497f2a"

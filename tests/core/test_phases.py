@@ -50,6 +50,10 @@ exit 3
 """
 
 
+# Workers count the runs, and each takes half a second of CPU time. A test that counts nothing has none.
+WITHOUT_WORKERS = ("-n", "0")
+
+
 def run(folder: Path, *words: str, **files: str) -> subprocess.CompletedProcess[str]:
     """Run the phases on these files in a folder, which has the cache too, and programs that replace others."""
     for name, text in files.items():
@@ -92,8 +96,8 @@ def test_a_failure_in_one_phase_does_not_hide_the_other(tmp_path: Path) -> None:
 def test_the_second_phase_alone_can_fail_and_all_can_pass(tmp_path: Path) -> None:
     good = ALONE.replace('assert False, "bad alone"', "pass")
     (tmp_path / "ended").touch()
-    assert run(tmp_path, two=good).returncode == 0
-    done = run(tmp_path, one=SHARED.split("def test_bad")[0], two=ALONE)
+    assert run(tmp_path, *WITHOUT_WORKERS, two=good).returncode == 0
+    done = run(tmp_path, *WITHOUT_WORKERS, one=SHARED.split("def test_bad")[0], two=ALONE)
     assert done.returncode == 1
     assert "bad alone" in done.stdout
 
@@ -111,11 +115,11 @@ def test_a_difference_in_the_store_is_a_fault_and_empties_it(tmp_path: Path) -> 
     kept = tmp_path / "cache" / "mprun" / "tests" / "runs" / "entry"
     kept.mkdir(parents=True)
     good = "import os\ndef test_good():\n    open(os.environ['MPRUN_TESTS_RUNS'], 'a').write('{}')\n"
-    done = run(tmp_path, one=good.format("taken t.py::test_good (call)\\tkey\\n"))
+    done = run(tmp_path, *WITHOUT_WORKERS, one=good.format("taken t.py::test_good (call)\\tkey\\n"))
     assert done.returncode == 0, done.stdout
     assert "1 runs taken from the store, 0 kept there; 0 in the store made again (seed " in done.stdout
     assert kept.exists()
-    done = run(tmp_path, one=good.format("differs t.py::test_good (call)\\tkey agent.json\\n"))
+    done = run(tmp_path, *WITHOUT_WORKERS, one=good.format("differs t.py::test_good (call)\\tkey agent.json\\n"))
     assert done.returncode == 1
     assert done.stdout.endswith("t.py::test_good: a run in the store differs: key agent.json; the store is emptied\n")
     assert not kept.exists()
@@ -127,7 +131,7 @@ def test_each_long_test_is_chosen_by_some_digest_and_not_by_all(tmp_path: Path) 
     another = next(n for n in range(100) if n not in chosen)
     good = ALONE.split("def test_bad")[0] + ALONE[ALONE.index("@pytest.mark.long") :]
     (tmp_path / "ended").touch()
-    told = [run(tmp_path, "--part", str(n), two=good).stdout for n in (chosen[0], another)]
+    told = [run(tmp_path, *WITHOUT_WORKERS, "--part", str(n), two=good).stdout for n in (chosen[0], another)]
     assert ["not asked for" in one for one in told] == [True, False]
 
 
@@ -138,11 +142,24 @@ def test_linters_run_beside_the_first_phase_only_and_their_output_comes_last(tmp
     lint.chmod(0o755)
     first = "import pathlib\ndef test_it():\n    assert 'lint' in pathlib.Path('begun').read_text()\n"
     second = ALONE.split("def test_bad")[0]
-    done = run(tmp_path, "--lint", one=first, two=second)
+    done = run(tmp_path, *WITHOUT_WORKERS, "--lint", one=first, two=second)
     assert re.findall(r"(\d) passed", done.stdout) == ["1", "1"]
     assert done.stdout.endswith("in real time\nline 1\nline 2\n")
     assert done.returncode == 1
 
 
+def test_the_second_phase_reads_only_files_with_tests_of_its_own(tmp_path: Path) -> None:
+    for name, text in {"one": SHARED.split("def test_bad")[0], "two": ALONE, "three": "def test_it(): pass\n"}.items():
+        (tmp_path / f"test_{name}.py").write_text(text)
+    words = ["-c", str(ROOT / "setup.cfg"), "-p", "no:cacheprovider", "-q", str(tmp_path)]
+    program = (
+        f"from tests.phases import *\ntimes = Times()\nrun_phase(SHARED, False, {words}, times)\nprint(times.files)"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    assert done.stdout.endswith(f"\n{ {str(tmp_path / 'test_two.py')} }\n")
+
+
 def test_nothing_to_run_is_no_success(tmp_path: Path) -> None:
-    assert run(tmp_path).returncode == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert run(tmp_path, *WITHOUT_WORKERS).returncode == pytest.ExitCode.NO_TESTS_COLLECTED

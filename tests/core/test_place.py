@@ -141,6 +141,7 @@ def test_an_engine_that_does_not_exist_is_a_fault_of_its_file(engine: str, tmp_p
     assert len(str(refused.value).splitlines()) == 1
 
 
+@pytest.mark.usefixtures("painted_once")
 def test_a_report_does_not_need_the_key_real_time(tmp_path: Path) -> None:
     """The key is optional, and verify reads it as such."""
     shutil.copytree(RUN, tmp_path / "run")

@@ -39,7 +39,7 @@ from mprun.reports.text_chart import list_marks, to_text
 from mprun.workloads.tool import summarize_delays
 from tests.hostile import copy_run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("painted_once")]
 
 NAMES = ChartAxis("scheduler", categories=("default", "roundrobin"))
 NUMBERS = Series("a", "p0", (0, 1), (1e6, 2e6), (0.5e6, 1.5e6), (1.5e6, 2.5e6))

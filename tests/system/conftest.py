@@ -25,7 +25,6 @@ from mprun.machine.scratch import scratch
 from mprun.workloads.built.program_store import find
 from tests import forked
 from tests.phases import COUNTER
-from tests.stored_runs import FRESH
 
 ROOT = Path(__file__).parents[2]
 LAB = ROOT / "labs" / "01_multipath"
@@ -117,10 +116,10 @@ def call(
 ) -> Result:
     """Run mprun and wait for its end.
 
-    Most calls are forked from a process that has imported mprun (`tests.forked`). Tests that are marked `fresh`, calls
-    of the real engine, and calls with an environment of their own start Python.
+    Most calls are forked from a process that has imported mprun (`tests.forked`). Calls of the real engine, below
+    another program, and with an environment of their own start Python.
     """
-    if not (prefix or env or "real" in arguments or os.environ.get(FRESH)):
+    if not (prefix or env or "real" in arguments):
         return Result(*forked.call([*map(str, arguments)], cwd, environment(), TIMEOUT_S))
     argv = [*(prefix or []), *COMMAND, *map(str, arguments)]
     for _ in range(3):

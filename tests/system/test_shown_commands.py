@@ -67,8 +67,6 @@ NOT_RUN = {
     "mprun kernel test --packetdrill ~/packetdrill/gtests/net/packetdrill --suite ~/packetdrill/gtests/net --only "
     "packetdrill/tcp": DRILL,
     "mprun sweep -t topo -x xp --cluster tcp://SCHEDULER:8786": "needs a cluster; test_cluster makes one",
-    "mprun lab run 01 --engine real -p rate=5mbit": "needs a kernel with netem; make vm runs it",
-    "mprun sweep -t topo -x cpu --engine real": "an example of a value in lab.yaml, with files of the reader's lab",
 }
 # A run that fails.
 FAIL = "mprun -t small -x failing"
@@ -172,6 +170,11 @@ INSTEAD = {
             "mprun search -t topo -x any --budget 96",
         )
     },
+    # in real time, which needs a kernel with netem; make vm runs the lab
+    "mprun lab run 01 --engine real -p rate=5mbit": "mprun lab run 01 --engine real -p rate=5mbit --dry-run",
+    # an example of a value in lab.yaml, with files of the reader's lab
+    "mprun sweep -t topo -x cpu --engine real": "cp swept.yaml cpu.yaml && "
+    "mprun sweep -t topo -x cpu --engine real --dry-run",
     # minutes of runs
     **{f"mprun lab run {which}": f"mprun lab run {which} --dry-run" for which in "--all 06 08 10 11 12 13".split()},
 }

@@ -4,6 +4,7 @@ need what its image does not have."""
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 
@@ -30,10 +31,11 @@ LACKING = {
 }
 
 
-def find_tests() -> list[str]:
+@functools.cache
+def find_tests() -> tuple[str, ...]:
     """Return the names of all tests in real time, in the order in which pytest runs them."""
     argv = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "alone", "-p", "no:cacheprovider", FOLDER]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"pytest cannot list the tests: {done.stdout[-1000:]}{done.stderr[-1000:]}")
-    return [line for line in done.stdout.splitlines() if line.startswith(FOLDER)]
+    return tuple(line for line in done.stdout.splitlines() if line.startswith(FOLDER))

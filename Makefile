@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup ready dev quic lab test check selftests lint bench fidelity physics fairness simulator cycle soak fuzz hostile kills upgrades docs fresh vm golden pictures gallery studies dist clean
+.PHONY: help setup ready dev quic lab test check mutations selftests lint bench fidelity physics fairness simulator cycle soak fuzz hostile kills upgrades docs fresh vm golden pictures gallery studies dist clean
 
 # that of another Python than .venv's
 unexport PYTHONHOME
@@ -13,6 +13,7 @@ help:
 	@echo "             each run is made, and none taken from earlier calls."
 	@echo "             Ends with the slowest tests and the number of runs. On two idle cores: 21 minutes, 16 with a full store"
 	@echo "make check    lint and the fast tests; one minute, for daily work"
+	@echo "make mutations  put three errors into a copy of the tree, and print the tests that find each; WORDS=-x stops at the first"
 	@echo "make selftests  the kernel's own tests of MPTCP inside the experiment kernel; ten minutes of one CPU"
 	@echo "make setup   packages, .venv, experiment kernel: what running needs"
 	@echo "make dev     the same, and what tests, linters and the site need"
@@ -68,6 +69,11 @@ test:
 
 check: lint
 	@.venv/bin/python -m pytest -q -n logical -m "not slow" tests/core tests/spec
+
+WORDS ?=
+
+mutations: dev
+	@.venv/bin/python -m tests.mutations $(WORDS)
 
 selftests: dev
 	@.venv/bin/mprun kernel test

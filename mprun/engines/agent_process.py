@@ -53,6 +53,8 @@ STILL_S, LOOK_S = 1.0, 0.25
 # The interval at which the progress of a run is read (a small network is built in 20 ms), and a report's maximal size.
 POLL_S = 0.005
 REPORT_BYTES = 1 << 16
+# The keys of a report, with the types of their values.
+_REPORT = {"text": str, "done_ns": int, "end_ns": int}
 # The time that a run has to stop in order after a request.
 STOP_S = 10.0
 
@@ -379,11 +381,18 @@ class _Report:
 
 
 def _state(text: bytes) -> dict[str, Any]:
-    """Return the agent's last report, from one line of JSON; empty if the line is not complete."""
+    """Return the agent's last report, from one line of JSON; empty if the line is no whole report.
+
+    A line that is read while the agent overwrites it can be JSON with the name of a key that has a letter twice. The
+    guest may have written any line.
+    """
     try:
-        return dict(json.loads(text.partition(b"\n")[0]))
-    except ValueError:
+        state = json.loads(text.partition(b"\n")[0])
+    except (ValueError, RecursionError):
         return {}
+    if not isinstance(state, dict) or {key: type(value) for key, value in state.items()} != _REPORT:
+        return {}
+    return state if max(abs(state["done_ns"]), abs(state["end_ns"])) < 1 << 63 else {}
 
 
 def _show(text: bytes, progress: RunProgress) -> None:

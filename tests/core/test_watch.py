@@ -16,10 +16,14 @@ from mprun.engines.standstill import STIME, TICKS_PER_S, UTIME, Computing
 from mprun.errors import RunError
 from mprun.runs.run_directory import RunDirectory
 
-# Reports as the agent makes them: each overwrites the last one, and is longer or shorter.
+# Reports as the agent makes them: each overwrites the last one, and is longer or shorter. The first lines are none.
 AGENT = """
 import json, os, sys, time
 file = os.open(sys.argv[1] + "/progress", os.O_WRONLY | os.O_CREAT)
+for line in ('{"text": "a", "done_ns": 1, "eend_ns": 2}', "[]", '{"text": 1, "done_ns": 1, "end_ns": 2}', "[" * 190,
+             '{"text": "a", "done_ns": 1%s, "end_ns": 1}' % ("0" * 150)):
+    os.pwrite(file, (line + "\\n").ljust(200).encode(), 0)
+    time.sleep(0.05)
 for text, done_ns in (("building", 0), ("a, " * 200, 0), ("b", 1), ("b", 2)):
     line = json.dumps({"text": text, "done_ns": done_ns, "end_ns": 2}) + "\\n"
     os.pwrite(file, line.ljust(200).encode(), 0)

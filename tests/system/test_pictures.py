@@ -53,7 +53,7 @@ def test_pictures_are_those_of_the_runs(folder: Path) -> None:
 def test_a_picture_of_a_missing_step_or_figure_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "lab"
     folder.mkdir()
-    for name in ("topo.yaml", "xp_tcp.yaml", "xp_mptcp.yaml", "lab.yaml"):
+    for name in ("topo.yaml", "xp_tcp.yaml", "xp_mptcp.yaml", "lab.yaml", "published.csv"):
         (folder / name).write_text((TUTORIAL[0] / name).read_text())
     for picture, reason in (("other.rate-bulk", "has no step 'other'"), ("xp_tcp.rate", "has no figure 'rate'")):
         (folder / "README.md").write_text(f"![a](pictures/{picture}.svg)")

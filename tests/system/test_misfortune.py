@@ -134,6 +134,8 @@ def test_server_that_exits_at_once(files: Path, mprun: Callable[..., Result], en
     assert (files / "runs" / "latest" / "incomplete").exists()
 
 
+# the program's copy is in a folder of the machine, where another run would say that it changed
+@pytest.mark.alone
 @needs_root
 @pytest.mark.usefixtures("leaves_nothing")
 def test_client_that_hangs(files: Path, mprun: Callable[..., Result]) -> None:

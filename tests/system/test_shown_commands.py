@@ -265,7 +265,13 @@ FILES: dict[str, dict[str, str]] = {
 }
 # Pages whose own files take the place of the reader's.
 WITH_FILES = frozenset(
-    {"docs/measurements.md", "docs/measured/findings.md", "docs/own-programs.md", "docs/reference/questions/search.md"}
+    {
+        "docs/measurements.md",
+        "docs/measured/findings.md",
+        "docs/own-programs.md",
+        "docs/reference/questions/faults.md",
+        "docs/reference/questions/search.md",
+    }
 )
 
 

@@ -205,6 +205,7 @@ OF_LABS = {
     "docs/measured/studies/short_flows.md": "12_datacentre_short_flows",
     "labs/10_openflow_topologies/ANSWERS.md": "10_openflow_topologies",
     "labs/10_openflow_topologies/README.md": "10_openflow_topologies",
+    "labs/12_datacentre_short_flows/README.md": "12_datacentre_short_flows",
     "labs/13_sctp_vs_mptcp/README.md": "13_sctp_vs_mptcp",
 }
 # Names that stand for the reader's own files.

@@ -12,6 +12,11 @@ from mprun.kernel.store import find_kernel
 
 # One path with a rate and a delay.
 ONE_PATH = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 20ms}]\n"
+TWO_PATHS = """\
+version: 1
+topology: multi-path
+paths: [{rate: 20mbit, delay: 20ms, queue: 80packets}, {rate: 20mbit, delay: 20ms, queue: 80packets}]
+"""
 # Two paths that any kernel with tbf can have.
 RATES_ONLY = """\
 version: 1

@@ -170,14 +170,16 @@ def _conclude(
 
     quantity = metric or "end of the last flow"
     without, faulted = kernels[0].without, kernels[0].outcomes
-    controls = {one.packet.name: one for kernel in kernels[1:] for one in kernel.outcomes}
-    if controls:
-        outliers = find_separating(faulted, list(controls.values()), without)
+    control = kernels[1] if len(kernels) > 1 else None
+    controls = {} if control is None else {one.packet.name: one for one in control.outcomes}
+    if control is not None:
+        outliers = find_separating(faulted, control.outcomes, without)
         groups = group(outliers, lambda one: controls[one.packet.name])
     else:
         outliers = find_outliers(faulted, without)
         groups = group(outliers, lambda _: without)
-    sweep.write_table(faults.tabulate(faulted, outliers, metric, list(controls.values())), faults.TABLE)
+    others = () if control is None else control.outcomes
+    sweep.write_table(faults.tabulate(faulted, outliers, metric, others), faults.TABLE)
     chart = draw_faults(_DONE[fault.action], quantity, unit, faulted, without.value)
     if chart is not None:
         write_svg(sweep.folder, chart)
@@ -188,7 +190,7 @@ def _conclude(
             for one in faulted
         ]
         base = _outcome(without, metric)
-        base |= _control(kernels[1].without if controls else None, metric)
+        base |= _control(None if control is None else control.without, metric)
         emit({"directory": str(sweep.path), "unit": unit, "without": base, "packets": rows, "groups": found})
         return outliers
     passed = sum(one.status == "passed" for one in faulted)
@@ -196,12 +198,11 @@ def _conclude(
     what = "pairs of packets" if any(one.packet.also for one in faulted) else "packets"
     click.echo(f"{len(faulted)} {what}, each {_DONE[fault.action]} once: {ended}, {took_s:.0f} s")
     click.echo(f"without faults: {without.status}, {quantity} {_say(without.value, unit)}")
-    if controls:
-        control = kernels[1].without
-        passed = sum(one.status == "passed" for one in controls.values())
+    if control is not None:
+        passed = sum(one.status == "passed" for one in control.outcomes)
         click.echo(
-            f"on the control kernel: {passed} passed; without faults: {control.status}, {quantity} "
-            f"{_say(control.value, unit)}"
+            f"on the control kernel: {passed} passed; without faults: {control.without.status}, {quantity} "
+            f"{_say(control.without.value, unit)}"
         )
         click.echo(f"{len(outliers)} of {len(faulted)} {what} separate the two kernels")
     _show_kinds(faulted, unit)

@@ -132,8 +132,7 @@ def _read_table(run: RunDirectory, name: str) -> list[dict[str, Any]]:
     """Return the rows of a table; none if the run has no such table."""
     if run.has("agent.json"):
         options.restore_tables(run)
-    tables = dict(run.tables())
-    return tables[name].collect().to_dicts() if name in tables else []
+    return run.rows(name)
 
 
 def show_trace(found: RunDirectory | SweepDirectory, pattern: str, as_json: bool) -> None:

@@ -41,9 +41,9 @@ _WORDS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than",
 CONFIDENCE = 0.95
 # The most sweeps' values of a check whose intervals are combined.
 MOST_INTERVALS = 12
-# The number of points of each interval that are tried, by the number of intervals. A statement such as abs(a - b) <= c
-# may be true inside an interval and false at both ends.
-_POINTS = {1: 41, 2: 41}
+# The number of points of each of one or two intervals that are tried. A statement such as abs(a - b) <= c may be true
+# inside an interval and false at both ends.
+_POINTS = 41
 # A measured value in a reason, as in "With 8 MB they carry {large.bulk.goodput}."
 QUOTED = re.compile(r"\{([^{}]+)\}")
 
@@ -294,7 +294,7 @@ class _Judging:
                 of_seeds[reference.text] = value
         if len(of_seeds) > MOST_INTERVALS:
             raise UnknownName(f"has {len(of_seeds)} values with intervals: write a check of at most {MOST_INTERVALS}")
-        count = _POINTS.get(len(of_seeds), 2)
+        count = _POINTS if len(of_seeds) <= 2 else 2
         for text, value in of_seeds.items():
             interval = t_interval(value.amounts, CONFIDENCE)
             step = (interval.high - interval.low) / (count - 1)

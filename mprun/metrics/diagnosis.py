@@ -28,12 +28,16 @@ def has_fallen_back(client: Mapping[str, int], server: Mapping[str, int]) -> boo
 
 def count_fallbacks(client: Mapping[str, int], server: Mapping[str, int]) -> int:
     """Return the number of connections between the two that began as MPTCP and continued as TCP."""
-    return max(sum(_count(end, name) for name in _FALLBACKS) for end in (client, server))
+    return max(map(_count_own_fallbacks, (client, server)))
+
+
+def _count_own_fallbacks(end: Mapping[str, int]) -> int:
+    return sum(_count(end, name) for name in _FALLBACKS)
 
 
 def is_left_alone(sender: Mapping[str, int], receiver: Mapping[str, int]) -> bool:
     """Check whether the receiver has fallen back to TCP in connections in which the sender still uses MPTCP."""
-    return count_fallbacks(sender, sender) < count_fallbacks(receiver, receiver)
+    return _count_own_fallbacks(sender) < _count_own_fallbacks(receiver)
 
 
 def explain_plain_tcp(client: Mapping[str, int], server: Mapping[str, int], interference: Interference = NONE) -> str:

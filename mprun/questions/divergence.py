@@ -248,9 +248,4 @@ def _share(one: int | None, other: int | None) -> float:
 
 
 def _read_counters(run: RunDirectory) -> dict[tuple[str, str], int]:
-    table = dict(run.tables()).get("counters")
-    return (
-        {}
-        if table is None
-        else {(row["host"], row["name"]): row["value"] for row in table.collect().iter_rows(named=True)}
-    )
+    return {(row["host"], row["name"]): row["value"] for row in run.rows("counters")}

@@ -192,14 +192,11 @@ def _tell_counters(shown: ControlledRun) -> Iterator[str]:
 
 
 def _read_counters(run: RunDirectory) -> dict[tuple[str, str], tuple[int, int]]:
-    table = dict(run.tables()).get("counters")
-    rows = [] if table is None else table.collect().to_dicts()
-    return {(row["name"], row["host"]): (row["before"] or 0, row["after"] or 0) for row in rows}
+    return {(row["name"], row["host"]): (row["before"] or 0, row["after"] or 0) for row in run.rows("counters")}
 
 
 def _tell_log(run: RunDirectory) -> Iterator[str]:
-    table = dict(run.tables()).get(TABLE)
-    for row in [] if table is None else table.collect().to_dicts():
+    for row in run.rows(TABLE):
         yield plain(f"{row['time_ns'] / 1e9:12.6f}  {row['level'] or '':7}  {row['text']}")
 
 

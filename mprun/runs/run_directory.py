@@ -412,6 +412,11 @@ class RunDirectory(OutputDirectory):
             if name.isprintable():
                 yield _stem(name), read_table(self.folder, name)
 
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """Return the rows of a table; none if the run has no such table. Raises MprunError if a table is damaged."""
+        table = dict(self.tables()).get(name)
+        return [] if table is None else table.collect().to_dicts()
+
     @property
     def has_tables(self) -> bool:
         """True if the run has tables other than those that are made from captures."""

@@ -11,13 +11,9 @@ import polars
 import pytest
 
 from mprun.captures.pcapng import frames
+from tests.scenes import TWO_PATHS
 from tests.system.conftest import Result, call
 
-TOPOLOGY = """\
-version: 1
-topology: multi-path
-paths: [{rate: 20mbit, delay: 20ms, queue: 80packets}, {rate: 20mbit, delay: 20ms, queue: 80packets}]
-"""
 # With the loss of a packet of the join, the connection has one subflow.
 EXPERIMENT = """\
 version: 1
@@ -31,7 +27,7 @@ expect: [{metric: get.subflows, equals: 2}]
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    (tmp_path / "topo.yaml").write_text(TWO_PATHS)
     (tmp_path / "xp.yaml").write_text(EXPERIMENT)
     return tmp_path
 
@@ -101,7 +97,7 @@ def test_a_duplicate_arrives_again(files: Path) -> None:
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
 def test_an_option_is_removed_with_a_correct_checksum(files: Path, family: str) -> None:
     """Without MP_CAPABLE in the SYN, the connection is TCP. With a wrong checksum, a second SYN would follow."""
-    (files / "topo.yaml").write_text(TOPOLOGY + f"addressing: {family}\n")
+    (files / "topo.yaml").write_text(TWO_PATHS + f"addressing: {family}\n")
     plain, summary = run(files, "[{node: router, link: path0, packet: 1, action: strip}]")
     assert summary["status"] == "failed"
     (sent,), (arrived,) = syns(plain, "router"), syns(plain, "server")

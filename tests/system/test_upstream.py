@@ -12,14 +12,10 @@ import pytest
 
 from mprun.captures.pcapng import read_frames
 from mprun.model.units import format_measured
+from tests.scenes import TWO_PATHS
 from tests.system.conftest import ROOT, Result
 
 REPORTS = sorted(path.parent for path in (ROOT / "docs" / "upstream").glob("*/report.txt"))
-TOPOLOGY = """\
-version: 1
-topology: multi-path
-paths: [{rate: 20mbit, delay: 20ms, queue: 80packets}, {rate: 20mbit, delay: 20ms, queue: 80packets}]
-"""
 EXPERIMENT = """\
 version: 1
 description: |
@@ -43,7 +39,7 @@ def read_values(report: str) -> dict[str, list[str]]:
 
 
 def test_a_report_has_files_packets_counters_and_a_control(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    (tmp_path / "topo.yaml").write_text(TWO_PATHS)
     (tmp_path / "xp.yaml").write_text(EXPERIMENT)
     (tmp_path / "fix.patch").write_text("a patch")
     control = mprun("-t", "topo", "-x", "xp", "-p", "packet=0", "--json")
@@ -73,7 +69,7 @@ def test_a_report_has_files_packets_counters_and_a_control(mprun: Callable[..., 
 
 
 def test_a_report_without_a_control_has_no_packets(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    (tmp_path / "topo.yaml").write_text(TWO_PATHS)
     (tmp_path / "xp.yaml").write_text(EXPERIMENT)
     run = mprun("-t", "topo", "-x", "xp", "--json").run
     assert mprun("export", run, "--upstream").status == 0
@@ -87,7 +83,7 @@ def test_a_report_without_a_control_has_no_packets(mprun: Callable[..., Result],
 def test_a_report_has_the_files_of_its_programs(mprun: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "word").write_text("a word")
-    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    (tmp_path / "topo.yaml").write_text(TWO_PATHS)
     own = "{name: own, tool: exec, from: client, to: server, command: [cat, tree/word], files: [tree]}"
     (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic: [{own}]\n")
     first = mprun("-t", "topo", "-x", "xp", "--allow-exec", "--json")

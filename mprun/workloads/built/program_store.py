@@ -63,11 +63,8 @@ def find(name: str, as_user: bool = False) -> BuiltProgram | None:
     recipe = recipe_of(name)
     owners = (0, invoking_user.user() if as_user else os.geteuid())
     directory = _folder_of(recipe, as_user)
-    packed = (packaged.find_built("tools") or directory) / directory.name
-    is_packed = not directory.exists() and packed.exists()
-    # under sudo, root leaves a package in the user's environment alone
-    if is_packed and not unchanged_program.find_stranger(packed, [recipe.executable, FACTS], owners):
-        directory = packed
+    if not directory.exists():
+        directory = _find_packed(recipe, owners) or directory
     try:
         facts = json.loads((directory / FACTS).read_text())
         installed = BuiltProgram(
@@ -127,6 +124,18 @@ def _build(recipe: Recipe, jobs: int, progress: Progress) -> None:
         gcc.build(recipe, _folder_of(recipe), store())
     else:
         cargo.build(recipe, _folder_of(recipe), store(), jobs, progress)
+
+
+def _find_packed(recipe: Recipe, owners: tuple[int, ...]) -> Path | None:
+    """Return the folder of a program in the package mprun-kernel; None without it, or if others could replace it.
+
+    So root leaves a package in the environment of the user who called sudo alone.
+    """
+    tools = packaged.find_built("tools")
+    folder = tools / recipe.digest[:16] if tools else None
+    if folder is None or not folder.exists():
+        return None
+    return None if unchanged_program.find_stranger(folder, [recipe.executable, FACTS], owners) else folder
 
 
 def _folder_of(recipe: Recipe, as_user: bool = False) -> Path:

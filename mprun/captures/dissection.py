@@ -16,6 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mprun.captures import tshark
 from mprun.captures.delay import CapturePair, choose_pairs, delay_schema, find_delays, summarize
 from mprun.captures.identity import Identities, identify, identity_schema, kept_bytes
 from mprun.captures.packet import ObservationPoint, packet_schema, read_packets, shape_packets
@@ -26,7 +27,6 @@ from mprun.machine.version import code_digest
 from mprun.model.intent import Intent
 from mprun.model.spec import Capture
 from mprun.runs.run_directory import RunDirectory, read_table, read_value
-from mprun.workloads import tshark
 
 if TYPE_CHECKING:
     import polars

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from mprun.captures.sctp_association import spell_chunks, user_bytes
 from mprun.captures.tcp_connection import ADDED, spell_flags, spell_options
+from mprun.captures.tshark import FIELDS
 from mprun.model.frozen import dataclass
-from mprun.workloads.tshark import FIELDS
 
 if TYPE_CHECKING:
     import polars

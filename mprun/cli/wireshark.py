@@ -22,9 +22,9 @@ from mprun.machine import invoking_user
 )
 def command(name: str, parent: Path, profile: bool) -> None:
     """Open the captures of a run in Wireshark, with host names."""
+    from mprun.captures.tshark import decoding
     from mprun.cli.operand import find_run
     from mprun.errors import MachineError
-    from mprun.workloads.tshark import decoding
 
     run = find_run(parent, name)
     program = shutil.which("wireshark")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that names and references agree, within a topology and between a topology and an experiment.
+"""Check that names agree in and between the two files, and warn of keys, rates and queues that may be a mistake.
 
 Names are checked on plain values, so that a wrong unit elsewhere hides no other problem. `subnet` checks addresses.
 """

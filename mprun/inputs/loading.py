@@ -20,7 +20,7 @@ from mprun.inputs.experiment import check_links, read_experiment
 from mprun.inputs.files import FileTrees
 from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.matrix_cells import CellValues, LinkValues, check_axes
-from mprun.inputs.offer import check_rates
+from mprun.inputs.offered_rate import check_rates
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import FileTree, read
 from mprun.inputs.search_point import check_names

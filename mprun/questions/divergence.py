@@ -17,6 +17,7 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from mprun.captures.pcapng import CapturedFrame, read_frames, to_pcap
+from mprun.captures.tshark import decoding
 from mprun.metrics.comparison import ComparedMetric
 from mprun.model.frozen import dataclass
 from mprun.model.trace_event_name import event_of
@@ -24,7 +25,6 @@ from mprun.model.units import NS_PER_S
 from mprun.reports.metrics import choose_main
 from mprun.runs.run_directory import RunDirectory, reading
 from mprun.safety.text import plain
-from mprun.workloads.tshark import decoding
 
 CHUNK_BYTES = 4 << 20
 # The most lines of each packet, and the most counters.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of a run, made from its plan and its tables, not yet painted.
+"""Choose the figures of a run from its plan and its tables. `run_figures` makes each of them.
 
 The intent in the plan says what was run, so the inputs are loaded again only if the experiment asks for figures.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of a run, from its tables: its course over time, fields of trace events, and distributions of delays. Pure.
+"""Make each kind of figure of a run: rates, queues, windows, sequences, trace events, distributions of delays. Pure.
 
 Each kind of figure is a `FigureKind`, under the name in `plots` of an experiment.
 """

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from mprun.captures import tshark
 from mprun.captures.packet import ObservationPoint, packet_schema, read_packets, shape_packets
 from mprun.captures.stream import REINJECTION, RETRANSMISSION
 from mprun.captures.tcp_connection import CaptureConnections
+from mprun.captures.tshark import FIELDS
 from mprun.model.intent import FlowEnds
-from mprun.workloads import tshark
-from mprun.workloads.tshark import FIELDS
 from tests.intents import flow
 
 PATHS = {("10.0.0.1", "10.1.0.1"): "path0", ("10.0.1.1", "10.1.1.1"): "path1"}

@@ -11,8 +11,8 @@ import pytest
 from mprun.captures.packet import ObservationPoint, packet_schema, read_packets, shape_packets
 from mprun.captures.stream import REINJECTION, RETRANSMISSION, token_of
 from mprun.captures.tcp_connection import CaptureConnections
+from mprun.captures.tshark import FIELDS
 from mprun.model.sequence_space import Seen
-from mprun.workloads.tshark import FIELDS
 
 PLACE = ObservationPoint({"client-eth0": "path0", "client-eth1": "path1"}, {})
 PATHS = {("10.0.0.1", "10.1.0.1"): "path0", ("10.0.1.1", "10.1.0.1"): "path1"}

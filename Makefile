@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup ready dev quic lab test check mutations selftests lint bench fidelity physics fairness simulator cycle soak fuzz hostile kills upgrades docs fresh vm golden pictures gallery studies dist clean
+.PHONY: help setup ready dev quic lab test check mutations selftests lint bench fidelity physics fairness simulator cycle planted soak fuzz hostile kills upgrades docs fresh vm golden pictures gallery studies dist clean
 
 # that of another Python than .venv's
 unexport PYTHONHOME
@@ -25,6 +25,7 @@ help:
 	@echo "make physics  drawn networks against closed forms: docs/measured/physics.md; SEED=n draws others; three minutes"
 	@echo "make fairness  coupled congestion control against TCP (writes docs/measured/fairness.md); half an hour"
 	@echo "make cycle   from an edit of a kernel tree to the result of a run; fifteen minutes"
+	@echo "make planted  plant two faults in the kernel's MPTCP, and time the commands that find them; ten minutes"
 	@echo "make soak    6 h of simulated time with each scheduler and congestion control (writes docs/measured/soak.md), and programs"
 	@echo "             of other people (packages-soak.txt; writes docs/measured/programs.md); three quarters of an hour"
 	@echo "make fuzz SECONDS=600  mutated input files and damaged run directories: no traceback, nothing over 5 s or 1 GB"
@@ -103,6 +104,9 @@ simulator: ready
 
 cycle: ready
 	@.venv/bin/python benchmarks/kernel_cycle.py --whole
+
+planted: ready
+	@.venv/bin/python -m benchmarks.planted
 
 soak: ready
 	@.venv/bin/python benchmarks/soak.py

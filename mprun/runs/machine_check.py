@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
+from mprun.captures import tshark
 from mprun.engines import capability, machine_mptcp
 from mprun.engines.agent_process import find_library, find_program, unshare_command
 from mprun.errors import MachineError, SpecError
@@ -15,7 +16,7 @@ from mprun.machine.machine_kind import Surroundings
 from mprun.model.frozen import dataclass
 from mprun.runs import place
 from mprun.safety import landlock
-from mprun.workloads import https, iperf3, netperfmeter, probe, tcpdump, tshark
+from mprun.workloads import https, iperf3, netperfmeter, probe, tcpdump
 from mprun.workloads.built import PROGRAMS, program_store
 from mprun.workloads.tool import Program
 

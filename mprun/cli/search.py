@@ -50,7 +50,7 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
     load_optimiser()
     options.refuse_existing(target)
     allowed = files.permissions(runs.consent)
-    loaded, load_at = load_search(files.topology, files.experiment, files.parameters, files.seed, allowed)
+    loaded, load_at = load_search(files.topology, files.experiment, files.parameters, files.seed, allowed=allowed)
     options.warn(loaded.warnings)
     search = loaded.spec.experiment.search
     assert search is not None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The input stage: read and check two files, and return one Spec, or raise an error with all problems of both.
 
-The passes are on this page: `_read` makes trees of the files and cells of their matrix. For each cell `_load` then
+The passes are on this page: `_Reading` makes trees of the files and cells of their matrix. For each cell `_load` then
 gathers the parameters, reads the topology and the experiment, and checks the two against each other.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path, PurePath
+from typing import Generic, TypeVar
 
 from mprun.inputs import cross_check, files
 from mprun.inputs.datagram import check_lengths, fill_lengths
@@ -35,6 +36,7 @@ from mprun.model.spec import ExperimentSpec, Spec, TopologySpec
 
 # The experiment for a topology without an experiment: no traffic.
 EMPTY = ExperimentSpec("", "", {}, (), (), (), probe_pings=0, seed=DEFAULT_SEED)
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True)
@@ -57,42 +59,52 @@ class Loaded:
     reseed: Callable[[int], Spec] = field(repr=False, compare=False)
 
 
-def load(
-    topology: Path | str,
-    experiment: Path | str | None,
-    parameters: Mapping[str, str] = {},
-    seed: int | None = None,
-    strict: bool = False,
-    allowed: Permissions = NONE,
-) -> Loaded:
-    """Read and check a topology and an experiment. Without an experiment, the topology has no traffic.
+class _Reading(Generic[ResultT]):
+    """Read two files, and give their trees to a function that checks them."""
 
-    parameters: values in place of those of the files, as written on the command line.
-    seed: in place of the experiment's.
-    strict: warnings are problems.
-    allowed: rights that only the command line can give to files.
+    def __init__(self, check: Callable[[FileTrees], ResultT]) -> None:
+        self.check = check
 
-    Raises InputError (a SpecError) with every problem of both files, in the order of files and lines. A matrix whose
-    axes are not all among the parameters is a problem, because it stands for several runs.
+    def __call__(
+        self,
+        topology: Path | str,
+        experiment: Path | str | None,
+        parameters: Mapping[str, str] = {},
+        seed: int | None = None,
+        strict: bool = False,
+        allowed: Permissions = NONE,
+    ) -> ResultT:
+        """Return the function's result. Raises InputError (a SpecError) with every problem, in the order of the lines.
+
+        parameters: values in place of those of the files, as written on the command line. They also fix axes.
+        seed: in place of the experiment's.
+        strict: warnings are problems.
+        allowed: rights that only the command line can give to files.
+        """
+        trees = [read(topology, "topology", allowed)]
+        trees += [] if experiment is None else [read(experiment, "experiment", allowed)]
+        return self.check(files.gather(trees[0], trees[1] if trees[1:] else None, parameters, seed, strict))
+
+
+@_Reading
+def load(found: FileTrees) -> Loaded:
+    """Check a topology and an experiment. Without an experiment, the topology has no traffic.
+
+    A matrix whose axes are not all among the parameters is a problem, because it stands for several runs.
     """
-    return _load_one(_read(topology, experiment, parameters, seed, strict, allowed))
+    cells = found.cells()
+    files.refuse_several(found, cells)
+    loaded = _load(found, next(iter(cells), ()))
+    files.check_conditions(found, loaded.spec.experiment.across)
+    return loaded
 
 
-def load_cells(
-    topology: Path | str,
-    experiment: Path | str | None,
-    parameters: Mapping[str, str] = {},
-    seed: int | None = None,
-    strict: bool = False,
-    allowed: Permissions = NONE,
-) -> tuple[Loaded, ...]:
-    """Read and check each cell of the experiment's matrix as `load` does. A file without a matrix has one cell.
+@_Reading
+def load_cells(found: FileTrees) -> tuple[Loaded, ...]:
+    """Check each cell of the experiment's matrix as `load` does. A file without a matrix has one cell.
 
-    parameters: also fix axes.
-
-    Raises InputError with every problem of the first cell that has any.
+    The problems are those of the first cell that has any.
     """
-    found = _read(topology, experiment, parameters, seed, strict, allowed)
     first, *others = found.cells()
     loaded = _load(found, first)
     # these problems are the same in all cells
@@ -100,20 +112,14 @@ def load_cells(
     return (loaded, *(_load(found, values) for values in others))
 
 
-def load_search(
-    topology: Path | str,
-    experiment: Path | str,
-    parameters: Mapping[str, str] = {},
-    seed: int | None = None,
-    allowed: Permissions = NONE,
-) -> tuple[Loaded, Callable[[Mapping[str, Scalar]], Loaded]]:
-    """Read and check the files of a search as `load` does.
+@_Reading
+def load_search(found: FileTrees) -> tuple[Loaded, Callable[[Mapping[str, Scalar]], Loaded]]:
+    """Check the files of a search as `load` does.
 
     Return them with the values of the files, and the function that gives them at a point: parameters and properties of
     links by name. The function raises InputError for values that the files cannot have.
     """
-    found = _read(topology, experiment, parameters, seed, False, allowed)
-    loaded = _load_one(found)
+    loaded = load.check(found)
     if loaded.spec.experiment.search is None:
         message = "is missing: write what to vary and which statement to violate (docs/reference/questions/search.md)"
         raise InputError([InputProblem(found.trees[1].name, None, ("search",), message)])
@@ -122,17 +128,15 @@ def load_search(
 
 def load_trees(topology: FileTree, experiment: FileTree | None, strict: bool = False) -> Loaded:
     """Check the trees of files that have been read, as `load` does."""
-    return _load_one(files.gather(topology, experiment, {}, None, strict))
+    return load.check(files.gather(topology, experiment, {}, None, strict))
 
 
-def read_plain(
-    topology: Path | str, experiment: Path | str, parameters: Mapping[str, str] = {}, seed: int | None = None
-) -> dict[str, dict[str, object]]:
+@_Reading
+def read_plain(found: FileTrees) -> dict[str, dict[str, object]]:
     """Return the keys and values of a topology and an experiment, with their parameters filled in.
 
-    The keys of the result are `topology` and `experiment`. The matrix is left out. Raises InputError (a SpecError).
+    The keys of the result are `topology` and `experiment`. The matrix is left out.
     """
-    found = _read(topology, experiment, parameters, seed, False, NONE)
     documents = found.documents()
     filled = files.fill_in(found, documents, next(iter(found.cells()), ()))
     plain = [document.plain(filled) for document in documents]
@@ -150,27 +154,6 @@ def load_topology(
 ) -> TopologySpec:
     """Read and check a topology alone. Raises InputError (a SpecError)."""
     return load(topology, None, parameters, allowed=allowed).spec.topology
-
-
-def _read(
-    topology: Path | str,
-    experiment: Path | str | None,
-    parameters: Mapping[str, str],
-    seed: int | None,
-    strict: bool,
-    allowed: Permissions,
-) -> FileTrees:
-    trees = [read(topology, "topology", allowed)]
-    trees += [] if experiment is None else [read(experiment, "experiment", allowed)]
-    return files.gather(trees[0], trees[1] if trees[1:] else None, parameters, seed, strict)
-
-
-def _load_one(found: FileTrees) -> Loaded:
-    cells = found.cells()
-    files.refuse_several(found, cells)
-    loaded = _load(found, next(iter(cells), ()))
-    files.check_conditions(found, loaded.spec.experiment.across)
-    return loaded
 
 
 def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",)) -> Loaded:

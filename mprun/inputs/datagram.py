@@ -5,7 +5,7 @@ warning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mprun.model.path import FlowPaths, NamedPath, find_flow_paths
@@ -70,19 +70,28 @@ def _find_mtu(topology: TopologySpec, source: str, destination: str, path: Named
     if len(mtus) == 1:
         return mtus.pop()
     beside = _find_neighbours(topology, source, destination, path)
-    widest = max(mtus)
-    # the smallest MTU on the way to each node, where the number of rounds is the number of routers on the way
-    reached, known = {source: widest}, {source}
-    while destination not in reached:
-        onward: dict[str, int] = {}
-        for node, mtu in reached.items():
-            for other, least in _cross_segment(topology, beside, node, widest).items():
+
+    def cross(node: str) -> Iterable[tuple[str, int]]:
+        return _cross_segment(topology, beside, node, max(mtus)).items()
+
+    # the number of rounds is the number of routers on the way
+    return next(mtus[destination] for mtus in _go_round(source, max(mtus), cross) if destination in mtus)
+
+
+def _go_round(
+    start: str, widest: int, onward: Callable[[str], Iterable[tuple[str, int]]]
+) -> Iterator[Mapping[str, int]]:
+    """Yield for each round the nodes that it reaches first, with the smallest MTU on all shortest ways to the node."""
+    reached, known = {start: widest}, {start}
+    while reached:
+        further: dict[str, int] = {}
+        for node, so_far in reached.items():
+            for other, mtu in onward(node):
                 if other not in known:
-                    onward[other] = min(onward.get(other, widest), mtu, least)
-        assert onward, f"{source} and {destination} are joined"
-        known |= onward.keys()
-        reached = onward
-    return reached[destination]
+                    further[other] = min(further.get(other, widest), mtu, so_far)
+        known |= further.keys()
+        yield further
+        reached = further
 
 
 def _find_neighbours(topology: TopologySpec, source: str, destination: str, path: NamedPath) -> _Neighbours:
@@ -102,15 +111,9 @@ def _find_neighbours(topology: TopologySpec, source: str, destination: str, path
 
 def _cross_segment(topology: TopologySpec, beside: _Neighbours, node: str, widest: int) -> dict[str, int]:
     """The smallest MTU to each router or host that a node reaches over links and switches, by the fewest links."""
-    found: dict[str, int] = {}
-    reached, known = {node: widest}, {node}
-    while reached:
-        onward: dict[str, int] = {}
-        for end, so_far in reached.items():
-            for other, mtu in beside.get(end, ()):
-                if other not in known:
-                    onward[other] = min(onward.get(other, widest), mtu, so_far)
-        known |= onward.keys()
-        found |= {other: mtu for other, mtu in onward.items() if topology.nodes[other] != "switch"}
-        reached = {other: mtu for other, mtu in onward.items() if topology.nodes[other] == "switch"}
-    return found
+
+    def onward(end: str) -> Sequence[tuple[str, int]]:
+        return beside.get(end, ()) if end == node or topology.nodes[end] == "switch" else ()
+
+    rounds = _go_round(node, widest, onward)
+    return {end: mtu for mtus in rounds for end, mtu in mtus.items() if topology.nodes[end] != "switch"}

@@ -122,7 +122,4 @@ def _set_attributes(path: str, on: int, off: int, how: int = 0) -> None:
     """Set and clear attributes of a mount. With AT_RECURSIVE, also of all mounts below it. Raises OSError."""
     attributes = struct.pack("=4Q", on, off, 0, 0)
     arguments = (AT_FDCWD, path.encode(), how, attributes, len(attributes))
-    words = [one if isinstance(one, bytes) else ctypes.c_long(one) for one in arguments]
-    if _libc.syscall(ctypes.c_long(MOUNT_SETATTR), *words) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"mount_setattr {path}: {os.strerror(number)}")
+    landlock.system_call(f"mount_setattr {path}", MOUNT_SETATTR, *arguments)

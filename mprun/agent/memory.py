@@ -7,15 +7,13 @@ Python's garbage collector waits until afterwards, because there is no garbage y
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-MCL_FUTURE = 2
+from mprun.agent.namespace import call
 
-_libc = ctypes.CDLL(None, use_errno=True)
+MCL_FUTURE = 2
 
 
 @contextmanager
@@ -25,12 +23,12 @@ def taken_at_once(is_simulated: bool) -> Iterator[None]:
     Outside the experiment kernel this changes nothing: page faults are cheap there, and locked memory is limited.
     """
     gc.disable()
-    if is_simulated and _libc.mlockall(MCL_FUTURE):
-        raise OSError(ctypes.get_errno(), f"mlockall: {os.strerror(ctypes.get_errno())}")
+    if is_simulated:
+        call("mlockall", MCL_FUTURE)
     try:
         yield
     finally:
         if is_simulated:
-            _libc.munlockall()
+            call("munlockall")
         gc.freeze()
         gc.enable()

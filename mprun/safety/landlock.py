@@ -63,14 +63,14 @@ def ruleset(rights: Mapping[Path, int], with_network: bool = False) -> Iterator[
         return
     known = (1 << _KNOWN_RIGHTS.get(version, _ALL_RIGHTS)) - 1
     values = [known, *([0 if with_network else _NETWORK] if version >= 4 else []), *([_SCOPES] if version >= 6 else [])]
-    handle = _call(CREATE_RULESET, struct.pack(f"={len(values)}Q", *values), 8 * len(values), 0)
+    handle = system_call("landlock", CREATE_RULESET, struct.pack(f"={len(values)}Q", *values), 8 * len(values), 0)
     try:
         for path, right in rights.items():
             with _opened(path) as at:
                 if at is not None:
                     is_folder = stat.S_ISDIR(os.fstat(at).st_mode)
                     allowed = right & known & (known if is_folder else _RIGHTS_OF_FILES)
-                    _call(ADD_RULE, handle, RULE_PATH_BENEATH, struct.pack("=Qi", allowed, at), 0)
+                    system_call("landlock", ADD_RULE, handle, RULE_PATH_BENEATH, struct.pack("=Qi", allowed, at), 0)
         yield handle
     finally:
         os.close(handle)
@@ -110,7 +110,7 @@ def restrict(handle: int | None) -> None:
     if _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
     if handle is not None:
-        _call(RESTRICT_SELF, handle, 0)
+        system_call("landlock", RESTRICT_SELF, handle, 0)
 
 
 @contextlib.contextmanager
@@ -126,10 +126,11 @@ def _opened(path: Path) -> Iterator[int | None]:
         os.close(at)
 
 
-def _call(number: int, *arguments: int | bytes) -> int:
+def system_call(what: str, number: int, *arguments: int | bytes) -> int:
+    """Call the kernel and return its answer. Raises OSError, whose text begins with `what`."""
     words = [one if isinstance(one, bytes) else ctypes.c_long(one) for one in arguments]
     result = int(_libc.syscall(ctypes.c_long(number), *words))
     if result < 0:
         code = ctypes.get_errno()
-        raise OSError(code, f"landlock: {os.strerror(code)}")
+        raise OSError(code, f"{what}: {os.strerror(code)}")
     return result

@@ -283,7 +283,7 @@ def test_events_only_when_switched_on(switch: str) -> None:
     ],
 )
 def test_netem(command: str, properties: dict[str, str]) -> None:
-    assert netem.parse(command) == netem.Setting(properties, ())
+    assert netem.parse(command) == (properties, [])
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from mprun.inputs.older import experiment, topology
-from mprun.inputs.older.lines import FileRole, split
+from mprun.inputs.older.lines import FileRole
 from mprun.inputs.older.older_file import OlderFile
 
 
 def convert(text: str, name: str, role: FileRole, legacy_queue: bool = False) -> OlderFile:
     """Convert the text. legacy_queue: queues have the size that the older tool gave them, not the size in the file."""
-    source = OlderFile(name, split(text, name))
+    source = OlderFile(name, text)
     source.root = topology.build(source, legacy_queue) if role == "topology" else experiment.build(source)
     return source

@@ -96,7 +96,7 @@ def build(source: OlderFile) -> MappingNode | None:
     line = kind.line if kind else 1
     if kind is None and not source.has("xpType"):
         source.refuse_file("has no 'xpType': write one, as in 'xpType:iperf'")
-    wants_mptcp = _switch(source, "mptcpEnabled", True)
+    wants_mptcp = source.choice(source.take_or("mptcpEnabled", "1", line), _ON) is not False
     type_ = kind.value if kind else ""
     items: dict[str, NodeValue] = {"version": 1}
     if kind is not None and type_ in _TRAFFIC:
@@ -251,20 +251,12 @@ def _protocol(wants_mptcp: bool) -> str:
 
 
 def _seconds(source: OlderFile, key: str, default: int, kind: OlderEntry) -> Node:
-    entry = source.take(key)
-    if entry is None:
-        return source.node(f"{default}s", kind.line)
+    entry = source.take_or(key, str(default), kind.line)
     return source.node(with_unit(source.number(entry, entry.value, f"seconds, as in '{default}'"), "s"), entry.line)
 
 
 def _count(source: OlderFile, key: str, default: int, kind: OlderEntry) -> Node:
     return source.whole_or(key, default, f"one, as in '{default}'", kind.line)
-
-
-def _switch(source: OlderFile, key: str, default: bool) -> bool:
-    entry = source.take(key)
-    value = None if entry is None else source.choice(entry, _ON)
-    return default if value is None else value
 
 
 # hosts
@@ -304,13 +296,14 @@ def _mptcp(source: OlderFile, key: str, line: int, per_pair: Node | None) -> Nod
 
     The default scheduler of the older kernels took the subflow with the lowest RTT. The mainline default does not.
     """
-    own, common = source.take(key), source.take("kpm")
-    entry = own or common
-    items = {"path_manager": source.node("fullmesh", line) if entry is None else source.node(entry.value, entry.line)}
-    scheduler = source.take("sched")
-    name = "default" if scheduler is None else scheduler.value
-    position = line if scheduler is None else scheduler.line
-    items["scheduler"] = source.node("lowest-rtt" if name == "default" else name, position)
+    common = source.take_or("kpm", "fullmesh", line)
+    entry = source.take(key) or common
+    scheduler = source.take_or("sched", "default", line)
+    name = "lowest-rtt" if scheduler.value == "default" else scheduler.value
+    items = {
+        "path_manager": source.node(entry.value, entry.line),
+        "scheduler": source.node(name, scheduler.line),
+    }
     if per_pair is not None:
         items["subflows_per_pair"] = per_pair
     return source.node(items)

@@ -35,25 +35,17 @@ class OlderEntry:
     line: int
 
 
-@dataclass(frozen=True)
-class Lines:
-    """A file's entries by key in their order, the problems of other lines, and comments by the line of the entry
-    that they precede."""
-
-    entries: Mapping[str, OlderEntry]
-    problems: tuple[InputProblem, ...]
-    comments: Mapping[int, tuple[str, ...]]
-
-
 def is_older(text: str) -> bool:
     """Return True if a text is of the older format, by its keys."""
     found = _DECISIVE.search(text)
     return found is not None and found["older"] is not None
 
 
-def split(text: str, name: str) -> Lines:
-    """Split a text into entries and comments. In the older tool comments begin in the first column. Blanks before
-    them are allowed here.
+def split(text: str, name: str) -> tuple[Mapping[str, OlderEntry], list[InputProblem], Mapping[int, tuple[str, ...]]]:
+    """Return the entries by key in their order, the problems of other lines, and the comments.
+
+    Comments are listed by the line of the entry that they precede. In the older tool comments begin in the first
+    column. Blanks before them are allowed here.
     """
     entries: dict[str, OlderEntry] = {}
     problems: list[InputProblem] = []
@@ -80,7 +72,7 @@ def split(text: str, name: str) -> Lines:
             problems.append(InputProblem(name, number, path, message))
     if waiting:
         comments[len(lines) + 1] = waiting
-    return Lines(entries, tuple(problems), comments)
+    return entries, problems, comments
 
 
 def _find_problem(entry: OlderEntry, colon: str, before: Mapping[str, OlderEntry]) -> str | None:

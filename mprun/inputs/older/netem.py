@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import re
 
-from mprun.model.frozen import dataclass
-
 _NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,18})?"
 _PERCENT = re.compile(rf"({_NUMBER})%?")
 _WITH_UNIT = re.compile(rf"({_NUMBER})([A-Za-z]*)")
@@ -22,16 +20,8 @@ class NetemError(Exception):
     """A command that cannot be converted. The message says what is allowed."""
 
 
-@dataclass(frozen=True)
-class Setting:
-    """The properties of a command in the form of a link's. ignored: words without effect here."""
-
-    properties: dict[str, str]
-    ignored: tuple[str, ...]
-
-
-def parse(command: str) -> Setting:
-    """Parse the words of a command. Raises NetemError."""
+def parse(command: str) -> tuple[dict[str, str], list[str]]:
+    """Return the properties of a command in the form of a link's, and its words without effect. Raises NetemError."""
     words = command.split()
     properties: dict[str, str] = {}
     ignored: list[str] = []
@@ -56,7 +46,7 @@ def parse(command: str) -> Setting:
         _end(words, name)
     if not properties:
         raise NetemError("changes nothing: write a netem command, as in 'loss 100%'")
-    return Setting(properties, tuple(ignored))
+    return properties, ignored
 
 
 def _operand(words: list[str], what: str, form: re.Pattern[str], example: str) -> re.Match[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from yaml.error import Mark
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from mprun.inputs.older.lines import Lines, OlderEntry
+from mprun.inputs.older.lines import OlderEntry, split
 from mprun.model.problem import InputProblem
 from mprun.model.scalar import PLAIN, QUOTED, REFUSED
 
@@ -28,17 +28,15 @@ NodeValue = Node | Mapping[str, Any] | list[Any] | str | int | bool | None
 class OlderFile:
     """The entries of a file, the entries that were used, their problems, and the tree that they make.
 
-    `root`: None before the conversion, and if problems prevent a tree. `comments`: as in `Lines`.
+    `root`: None before the conversion, and if problems prevent a tree. `comments`: as `split` returns them.
     """
 
-    def __init__(self, name: str, lines: Lines) -> None:
+    def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.root: MappingNode | None = None
-        self.comments = lines.comments
-        self.problems = list(lines.problems)
+        self._entries, self.problems, self.comments = split(text, name)
         self.warnings: list[InputProblem] = []
-        self._entries = lines.entries
-        self._refused = {problem.path[0] for problem in lines.problems if problem.path}
+        self._refused = {problem.path[0] for problem in self.problems if problem.path}
         self._taken: set[str] = set()
 
     # entries
@@ -56,6 +54,10 @@ class OlderFile:
         """Return the entry of a key and mark it as read."""
         self._taken.add(key)
         return self._entries.get(key)
+
+    def take_or(self, key: str, default: str, line: int) -> OlderEntry:
+        """Return the entry of a key and mark it as read. If it is missing, return one with a default on `line`."""
+        return self.take(key) or OlderEntry(key, default, line)
 
     def take_all(self, pattern: re.Pattern[str]) -> list[tuple[OlderEntry, re.Match[str]]]:
         """Return all entries whose key has this form, in the order of the lines."""
@@ -151,10 +153,9 @@ class OlderFile:
 
     def whole_or(self, key: str, default: int, what: str, line: int, unit: str = "") -> Node:
         """Return the node of the whole number of a key, or of a default on `line`. what: as for `whole`."""
-        entry = self.take(key)
-        number = default if entry is None else self.whole(entry, what)
-        value = with_unit(number, unit) if unit else number
-        return self.node(value, line if entry is None else entry.line)
+        entry = self.take_or(key, str(default), line)
+        number = self.whole(entry, what)
+        return self.node(with_unit(number, unit) if unit else number, entry.line)
 
     def _marks(self, line: int) -> tuple[Mark, Mark]:
         mark = Mark(self.name, 0, line - 1, 0, None, 0)

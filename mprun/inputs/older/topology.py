@@ -153,15 +153,13 @@ def _queue(given: Mapping[str, str | None], legacy_queue: bool) -> str | None:
 
 def _subnets(source: OlderFile, side: _Side, line: int) -> Node | None:
     """The network of a side. None if it is the generator's default."""
-    entry = source.take(side.prefix_key)
-    match = _PREFIX.fullmatch(side.prefix if entry is None else entry.value)
-    position = line if entry is None else entry.line
+    entry = source.take_or(side.prefix_key, side.prefix, line)
+    match = _PREFIX.fullmatch(entry.value)
     if match is None:
-        assert entry is not None
         source.refuse(entry, f"'{entry.value}' is no prefix of two numbers, each with its dot: write '10.0.'")
-        return source.node(None, position)
+        return source.node(None, entry.line)
     network = f"{match[1]}.0.0/16"
-    return None if network == side.usual else source.node(network, position)
+    return None if network == side.usual else source.node(network, entry.line)
 
 
 def _events(source: OlderFile, links: dict[str, dict[int, Node]]) -> list[Node]:
@@ -201,16 +199,16 @@ def _event(source: OlderFile, entry: OlderEntry, link: str, node: Node | None) -
         return None
     at = source.number(entry, time.strip(" \t"), "the time in seconds, as in '5'")
     try:
-        setting = netem.parse(command)
+        properties, ignored = netem.parse(command)
     except netem.NetemError as error:
         source.refuse(entry, str(error))
         return None
     if at is None:
         return None
-    for words in setting.ignored:
+    for words in ignored:
         source.warn(entry, f"'{words}' has no effect: the delay stage here is never too short")
     had = {key.value for key, _ in node.value} if isinstance(node, MappingNode) else set()
-    kept = [name for name in ("delay", "loss") if name in had and name not in setting.properties]
+    kept = [name for name in ("delay", "loss") if name in had and name not in properties]
     if kept:
         zero = {"delay": "delay 0ms", "loss": "loss 0%"}[kept[0]]
         source.warn(
@@ -218,4 +216,4 @@ def _event(source: OlderFile, entry: OlderEntry, link: str, node: Node | None) -
             f"names no {' and no '.join(kept)}, which stays as it is; the older tool's change took it away:"
             f" add '{zero}' if that is meant",
         )
-    return float(Fraction(at)), source.node({"at": f"{at}s", "link": link, "set": setting.properties}, entry.line)
+    return float(Fraction(at)), source.node({"at": f"{at}s", "link": link, "set": properties}, entry.line)

@@ -91,9 +91,9 @@ def _title(part: Mapping[str, Any]) -> str:
 
 def _line(name: str, part: Mapping[str, Any]) -> str:
     span = f"{part['start']:6.2f}-{part['end']:<6.2f} sec"
-    text = f"[{name}] {span}  {_size(part['bytes'])}Bytes  {_rate(part['bits_per_second'])}bits/sec"
+    text = f"[{name}] {span}  {_scale(part['bytes'])}Bytes  {_scale(part['bits_per_second'], 1000)}bits/sec"
     if "retransmits" in part:
-        cwnd = f"   {_size(part['snd_cwnd'])}Bytes" if "snd_cwnd" in part else ""
+        cwnd = f"   {_scale(part['snd_cwnd'])}Bytes" if "snd_cwnd" in part else ""
         text += f"  {part['retransmits']:3}{cwnd}"
     elif "jitter_ms" in part:
         text += f"  {part['jitter_ms']:.3f} ms  {part['lost_packets']}/{part['packets']} ({part['lost_percent']:.2g}%)"
@@ -102,15 +102,7 @@ def _line(name: str, part: Mapping[str, Any]) -> str:
     return text
 
 
-def _size(bytes_: float) -> str:
-    return _scaled(bytes_, _KIB)
-
-
-def _rate(bit_per_s: float) -> str:
-    return _scaled(bit_per_s, 1000)
-
-
-def _scaled(value: float, base: int) -> str:
+def _scale(value: float, base: int = _KIB) -> str:
     """Return three digits and a prefix, in iperf3's format."""
     prefixes = ("", "K", "M", "G", "T")
     power = 0

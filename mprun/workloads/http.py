@@ -3,17 +3,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
-from mprun.model.capabilities import Capabilities
-from mprun.model.spec import Flow
 from mprun.workloads import web
-from mprun.workloads.tool import Endpoints, Work
-from mprun.workloads.web import METRICS as METRICS
-from mprun.workloads.web import PORTS as PORTS
-from mprun.workloads.web import PROGRAMS as PROGRAMS
-from mprun.workloads.web import TIME_LIMIT as TIME_LIMIT
-from mprun.workloads.web import parse as parse
+from mprun.workloads.web import METRICS, PORTS, PROGRAMS, TIME_LIMIT, parse
+
+__all__ = ["METRICS", "PORTS", "PROGRAMS", "TIME_LIMIT", "Entry", "parse", "work"]
 
 
 class Entry(web.WebEntry):
@@ -23,6 +19,4 @@ class Entry(web.WebEntry):
     """The tool."""
 
 
-def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """Return nginx and curl as processes."""
-    return web.build(flow, ends, capabilities, secure=False)
+work = partial(web.build, secure=False)

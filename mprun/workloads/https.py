@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
-from mprun.model.capabilities import Capabilities
-from mprun.model.spec import Flow
 from mprun.workloads import certificate, web
-from mprun.workloads.tool import Endpoints, Work
-from mprun.workloads.web import METRICS as METRICS
-from mprun.workloads.web import PORTS as PORTS
-from mprun.workloads.web import TIME_LIMIT as TIME_LIMIT
-from mprun.workloads.web import parse as parse
+from mprun.workloads.web import METRICS, PORTS, TIME_LIMIT, parse
+
+__all__ = ["METRICS", "PORTS", "PROGRAMS", "TIME_LIMIT", "Entry", "parse", "work"]
 
 PROGRAMS = {**web.PROGRAMS, **certificate.PROGRAMS}
 
@@ -24,6 +21,4 @@ class Entry(web.WebEntry):
     """The tool."""
 
 
-def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """Return openssl as the preparation, which makes the certificate, then nginx and curl as processes."""
-    return web.build(flow, ends, capabilities, secure=True)
+work = partial(web.build, secure=True)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
@@ -18,20 +18,20 @@ LabProfile = Literal["quick", "published"]
 PROFILES: tuple[LabProfile, ...] = ("quick", "published")
 
 
-def _parse_statement(value: object) -> Expression:
-    if not isinstance(value, str):
-        raise ValueError("must be a statement in quotes: write one as in 'xp_mptcp.bulk.goodput >= 36mbit'")
-    return parse(value)
+def _quoted(parse_text: Callable[[str], Expression], what: str) -> tuple[PlainValidator, WithJsonSchema]:
+    """The metadata of an expression in quotes. what: its noun, and an example."""
+
+    def read(value: object) -> Expression:
+        if not isinstance(value, str):
+            raise ValueError(f"must be a {what}")
+        return parse_text(value)
+
+    return PlainValidator(read), WithJsonSchema({"type": "string"})
 
 
-def _parse_value(value: object) -> Expression:
-    if not isinstance(value, str):
-        raise ValueError("must be a value in quotes: write one as in 'xp_mptcp.bulk.goodput'")
-    return parse_value(value)
-
-
-Statement = Annotated[Expression, PlainValidator(_parse_statement), WithJsonSchema({"type": "string"})]
-MeasuredValue = Annotated[Expression, PlainValidator(_parse_value), WithJsonSchema({"type": "string"})]
+_STATEMENT = "statement in quotes: write one as in 'xp_mptcp.bulk.goodput >= 36mbit'"
+Statement = Annotated[Expression, *_quoted(parse, _STATEMENT)]
+MeasuredValue = Annotated[Expression, *_quoted(parse_value, "value in quotes: write one as in 'xp_mptcp.bulk.goodput'")]
 
 
 class StepEntry(FileModel):

@@ -38,7 +38,7 @@ def load_own(name: str) -> Generator:
 def load_installed(name: str) -> Generator | None:
     """Import the generator of an installed package. None if none has the name. Raises PluginProblem."""
     found = COLLECTION.load_installed(name)
-    return None if found is None else _Installed(found.where, *_fit(found.where, found.module))
+    return None if found is None else _Installed(found[0], *_fit(*found))
 
 
 @dataclass(frozen=True)

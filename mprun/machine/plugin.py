@@ -29,14 +29,6 @@ class Described:
 
 
 @dataclass(frozen=True)
-class InstalledModule:
-    """A module of an installed package. where: the module and its package, as messages name them."""
-
-    where: str
-    module: object
-
-
-@dataclass(frozen=True)
 class Collection:
     """All modules of one kind: all generators, or all workloads.
 
@@ -55,9 +47,10 @@ class Collection:
         """Import and return one of mprun's own modules."""
         return import_module(f"{self.package}.{name.replace('-', '_')}")
 
-    def load_installed(self, name: str) -> InstalledModule | None:
-        """Import and return a module of an installed package; None if no package has a module of this name.
+    def load_installed(self, name: str) -> tuple[str, object] | None:
+        """Import a module of an installed package. Return the name for messages, with the package, and the module.
 
+        The result is None if no package has a module of this name.
         Raises PluginProblem if several packages have the name, or if the module cannot be imported.
         """
         found = [point for point in self._entry_points() if point.name == name]
@@ -68,7 +61,7 @@ class Collection:
             raise PluginProblem(f"{self.noun} '{name}' is in the packages {packages}: uninstall all but one")
         where = f"{self.noun} '{name}' of package '{_package(found[0])}' ({found[0].value})"
         try:
-            return InstalledModule(where, found[0].load())
+            return where, found[0].load()
         except Exception as error:
             raise PluginProblem(f"{where} cannot be imported: {type(error).__name__}: {error}") from error
 

@@ -334,7 +334,7 @@ def load(name: str) -> Tool | None:
     if name in TOOLS:
         return cast(Tool, COLLECTION.load_own(name))
     found = COLLECTION.load_installed(name)
-    return None if found is None else _fit(found.where, found.module)
+    return None if found is None else _fit(*found)
 
 
 def tool_of(flow: Flow) -> Tool:

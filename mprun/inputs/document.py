@@ -123,7 +123,7 @@ class Document:
         if path in self._faulty:
             return
         self._faulty.add(path)
-        problem = self._laid_at(path, message)
+        problem = self.problem(path, message)
         if problem not in self.problems:
             self.problems.append(problem)
 
@@ -134,11 +134,11 @@ class Document:
 
     def warn(self, path: ValuePath, message: str) -> None:
         """Record a warning at a path, once."""
-        warning = self._laid_at(path, message)
+        warning = self.problem(path, message)
         if warning not in self.warnings:
             self.warnings.append(warning)
 
-    def _laid_at(self, path: ValuePath, message: str) -> InputProblem:
+    def problem(self, path: ValuePath, message: str) -> InputProblem:
         """Return a problem at a path. In a file of the older format, the path is the older key."""
         file, line = self.position(path)
         key = None if line is None else self.tree.older_keys.get((file, line))

@@ -62,11 +62,7 @@ def gather(
             InputProblem(f"-p {name}", None, (), text) for name, text in (*wrong, *matrix.find_lost(files.fixed))
         ]
     if not problems and not files.cells():
-        problems = [
-            InputProblem(
-                *documents[1].position(("matrix",)), ("matrix",), "has no cell left: 'exclude' takes all of them"
-            )
-        ]
+        problems = [documents[1].problem(("matrix",), "has no cell left: 'exclude' takes all of them")]
     if problems:
         raise InputError(problems)
     return files
@@ -79,7 +75,7 @@ def _refuse_swapped(documents: Sequence[Document]) -> None:
         wanted = ("an experiment: name it after -x", "a topology: name it after -t")
         raise InputError(
             [
-                InputProblem(*document.position((keys[0],)), (keys[0],), f"this is {text}")
+                document.problem((keys[0],), f"this is {text}")
                 for document, keys, text in zip(documents, (first, last), wanted, strict=True)
             ]
         )
@@ -93,7 +89,7 @@ def refuse_several(files: FileTrees, cells: Sequence[CellValues]) -> None:
             " ".join(f"-p {name}={spell_scalar(value)}" for name, value in cells[0] if name in opened) if cells else ""
         )
         message = f"is {len(cells)} cell{'' if len(cells) == 1 else 's'}: `mprun sweep` runs all, {fixed} gives one"
-        raise InputError([InputProblem(*files.documents()[1].position(("matrix",)), ("matrix",), message)])
+        raise InputError([files.documents()[1].problem(("matrix",), message)])
 
 
 def check_conditions(files: FileTrees, across: Sequence[str]) -> None:

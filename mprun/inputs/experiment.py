@@ -61,13 +61,14 @@ def read_experiment(
     traffic = read_traffic(values.get("traffic"), document, hosts, seed)
     if file is None or traffic is None:
         return None
-    owned = owned_metrics(traffic.flows)
+    flows, notes = traffic
+    owned = owned_metrics(flows)
     repeat = RepeatEntry.model_validate({}) if file.repeat is None else file.repeat
     if repeat.until is not None:
         _find_unit(("repeat", "until", "metric"), repeat.until.metric, owned, document)
     for n, name in enumerate(file.show):
         _find_unit(("show", n), name, owned, document)
-    tables = {own["name"]: own for flow in traffic.flows for own in own_tables(flow)}
+    tables = {own["name"]: own for flow in flows for own in own_tables(flow)}
     for n, plot in enumerate(file.plots):
         if plot.metric is not None:
             _find_unit(("plots", n, "metric"), plot.metric, owned, document)
@@ -91,7 +92,7 @@ def read_experiment(
         name=PurePath(document.name).stem,
         description=file.description,
         hosts={name: _host(entry) for name, entry in _spread(file.hosts, hosts or ()).items()},
-        traffic=traffic.flows,
+        traffic=flows,
         captures=tuple(entry.capture() for entry in file.capture),
         expectations=tuple(
             _expectation(n, entry.metric, entry, owned, document)
@@ -118,7 +119,7 @@ def read_experiment(
         tracepoints=tuple(dict.fromkeys(file.tracepoints)),
         search=None if file.search is None else read_search(file.search, lambda name: _unit_of(name, owned), document),
     )
-    return experiment, traffic.notes
+    return experiment, notes
 
 
 def check_links(links: Sequence[tuple[str, str]], topology: str, experiment: str, document: Document) -> None:

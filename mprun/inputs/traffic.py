@@ -16,7 +16,6 @@ from mprun.inputs.keys.file_model import check
 from mprun.inputs.keys.pairing import gather_hosts, pair_hosts
 from mprun.inputs.keys.traffic_entry import FlowEntry
 from mprun.machine.plugin import PluginProblem
-from mprun.model.frozen import dataclass
 from mprun.model.metric import TOTAL
 from mprun.model.problem import Notes, ValuePath, tell_unknown
 from mprun.model.spec import After, Flow
@@ -27,16 +26,10 @@ MOST_PORT = 65_535
 MOST_PAIRS = 10_000
 
 
-@dataclass(frozen=True)
-class Traffic:
-    """The flows of a file. notes: the place for problems of the n-th flow, as `traffic[n]`."""
-
-    flows: tuple[Flow, ...]
-    notes: Notes
-
-
-def read_traffic(values: object, document: Document, hosts: Sequence[str] | None, seed: int) -> Traffic | None:
-    """Return the flows from plain values, in the order of the entries.
+def read_traffic(
+    values: object, document: Document, hosts: Sequence[str] | None, seed: int
+) -> tuple[tuple[Flow, ...], Notes] | None:
+    """Return the flows from plain values, in the order of the entries, and the place for problems of `traffic[n]`.
 
     None if an entry is no mapping or its hosts are not known. Problems go to the document. The model of the file checks
     that `traffic` is a list of mappings.
@@ -44,7 +37,7 @@ def read_traffic(values: object, document: Document, hosts: Sequence[str] | None
     `seed`: random choices follow from it.
     """
     if values is None:
-        return Traffic((), document)
+        return (), document
     if values == [] and not document.tree.is_resolved:
         document.refuse(("traffic",), "has no flow: write '- {tool: ping, from: client, to: server}', or remove it")
     listed = values if isinstance(values, list) else [None]
@@ -63,7 +56,7 @@ def read_traffic(values: object, document: Document, hosts: Sequence[str] | None
     _check_groups(flows, notes)
     _check_order(flows, notes)
     _check_ports(flows, notes)
-    return Traffic(flows, notes)
+    return flows, notes
 
 
 def _read_entry(value: Mapping[str, object], n: int, document: Document) -> FlowEntry | None:

@@ -17,10 +17,11 @@ from typing import Any
 from mprun.bundles.archive import Content, unpack, write_archive
 from mprun.errors import SpecError
 from mprun.kernel import store as kernels
-from mprun.kernel.recipe import recipe_digest, version_in
+from mprun.kernel.recipe import recipe_digest
 from mprun.machine import invoking_user
 from mprun.machine.cache import cache, locked
 from mprun.machine.scratch import scratch
+from mprun.machine.version import version_in
 from mprun.model.frozen import dataclass
 from mprun.safety.folder import open_regular
 from mprun.workloads.built import PROGRAMS

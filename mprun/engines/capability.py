@@ -7,7 +7,6 @@ import ctypes
 import glob
 import hashlib
 import os
-import re
 import socket
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -21,6 +20,7 @@ from mprun.engines import machine_mptcp
 from mprun.engines.agent_process import ENVIRONMENT, find_program, unshare_command
 from mprun.errors import MachineError
 from mprun.machine import invoking_user
+from mprun.machine.version import version_in
 from mprun.model.capabilities import SIMULATED_SLACK_NS, Capabilities, SchedulerChoice
 from mprun.model.discipline import DISCIPLINES
 from mprun.model.plan import Plan
@@ -67,7 +67,7 @@ def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
     needed = programs_needed(spec)
     missing = {name: program for name, program in needed.items() if not find_program(name, virtual)}
     versions = {name: version_of(name, p, virtual) for name, p in needed.items() if p.version and name not in missing}
-    native = _numbers(versions.get("iperf3", "")) >= IPERF3_MPTCP
+    native = (version_in(versions.get("iperf3", "")) or (0, 0)) >= IPERF3_MPTCP
     wrapper = mptcp_library()
     if wrapper is None and not native and any(f.protocol == "mptcp" for f in spec.experiment.traffic):
         missing["mptcpize"] = Program("mptcpize")
@@ -119,11 +119,6 @@ def can_buffer_captures() -> bool:
     argv = [*tcpdump.ENLARGED, find_program("tcpdump") or "tcpdump", "--version"]
     done = subprocess.run(argv, capture_output=True, text=True, env=ENVIRONMENT)
     return done.returncode == 0 and tcpdump.REFUSED_BUFFER not in done.stderr
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    match = re.search(r"(\d+)\.(\d+)", version)
-    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def _kernel_wide_values() -> Mapping[str, str]:

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import resource
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
@@ -246,7 +247,7 @@ def lacking_memory(memory_mib: int) -> str | None:
         if most != resource.RLIM_INFINITY and most < memory_mib << 20:
             return f"its memory is a file of {memory_mib} MiB at most, and `{command}` allows {most >> 10} kB"
     folder = _memory_directory()
-    free_mib = _free_bytes(folder) >> 20
+    free_mib = shutil.disk_usage(folder).free >> 20
     if free_mib >= memory_mib:
         return None
     return (
@@ -254,16 +255,11 @@ def lacking_memory(memory_mib: int) -> str | None:
     )
 
 
-def _free_bytes(folder: str) -> int:
-    room = os.statvfs(folder)
-    return room.f_bavail * room.f_frsize
-
-
 def _memory_directory() -> str:
     """Return the folder for the kernel's memory file. It must allow an executable mapping."""
     shared = "/dev/shm"
     is_usable = os.access(shared, os.W_OK) and not os.statvfs(shared).f_flag & os.ST_NOEXEC
-    if is_usable and _free_bytes(shared) > MEMORY_MIB << 20:
+    if is_usable and shutil.disk_usage(shared).free > MEMORY_MIB << 20:
         return shared
     return str(temporary())
 

@@ -30,7 +30,6 @@ from mprun.kernel.recipe import (
     asked_options,
     guest_digest,
     recipe_digest,
-    version_in,
 )
 from mprun.kernel.store import (
     ADDED,
@@ -53,6 +52,7 @@ from mprun.kernel.symbols import FLAGS, has_symbols, keep_symbols
 from mprun.kernel.tree import NOT_NEEDED, put_files, read_source, scan
 from mprun.machine.cache import Progress, locked
 from mprun.machine.scratch import scratch
+from mprun.machine.version import version_in
 from mprun.model.frozen import dataclass
 from mprun.safety import unchanged_program
 
@@ -256,8 +256,7 @@ def _build_in_kept(order: _Order) -> tuple[Path, bool]:
 
 
 def _check_room() -> None:
-    disk = os.statvfs(store())
-    if (free := disk.f_bavail * disk.f_frsize) < _BUILD_BYTES:
+    if (free := shutil.disk_usage(store()).free) < _BUILD_BYTES:
         raise MachineError(
             f"{store()} has {free / 1e9:.1f} GB free, and building one takes {_BUILD_BYTES / 1e9:.1f} GB: "
             "make room there, or set XDG_CACHE_HOME to a folder on another disk"

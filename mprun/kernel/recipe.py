@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -78,9 +77,3 @@ def asked_options(version: KernelVersion | None = None) -> list[str]:
     """
     always = [line for line in FRAGMENT.read_text().splitlines() if line.startswith("CONFIG_")]
     return always + [option for option, since in LATER_OPTIONS.items() if version is not None and version >= since]
-
-
-def version_in(text: str) -> KernelVersion | None:
-    """Return the first version in a name such as `linux-source-6.12.tar.xz` or `7.3.4-mprun`; None if it has none."""
-    found = re.search(r"(\d+)\.(\d+)", text)
-    return (int(found[1]), int(found[2])) if found else None

@@ -20,10 +20,11 @@ from pathlib import Path
 
 from mprun.errors import MachineError, SpecError
 from mprun.kernel.patch import PATCHES
-from mprun.kernel.recipe import C_SOURCES, FRAGMENT, GUEST, contents_of, guest_digest, places, recipe_digest, version_in
+from mprun.kernel.recipe import C_SOURCES, FRAGMENT, GUEST, contents_of, guest_digest, places, recipe_digest
 from mprun.kernel.tree import KeptTree
 from mprun.machine import invoking_user, packaged
 from mprun.machine.cache import cache, locked
+from mprun.machine.version import version_in
 from mprun.model.frozen import dataclass
 from mprun.safety import unchanged_program
 

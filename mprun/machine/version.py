@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The identity of this mprun: a digest of its code, since a version number does not show changes between versions.
+"""The identity of this mprun, and the numbers of versions.
 
-Kernels, built programs and installed tools have their own versions and digests.
+The identity is a digest of the code, since a version number does not show changes between versions. Kernels, built
+programs and installed tools have their own versions and digests.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from functools import cache
 from pathlib import Path
 
@@ -19,3 +21,9 @@ def code_digest() -> str:
     for path in sorted(root.rglob("*.py")):
         total.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
     return total.hexdigest()[:12]
+
+
+def version_in(text: str) -> tuple[int, int] | None:
+    """Return the first version in a name such as `linux-source-6.12.tar.xz` or `7.3.4-mprun`; None if it has none."""
+    found = re.search(r"(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else None

@@ -15,8 +15,9 @@ from mprun.cli.kernel import command
 from mprun.errors import MachineError, SpecError
 from mprun.kernel import build, store
 from mprun.kernel.addition import NOTHING, Addition
-from mprun.kernel.recipe import LATER_OPTIONS, asked_options, guest_digest, recipe_digest, version_in
+from mprun.kernel.recipe import LATER_OPTIONS, asked_options, guest_digest, recipe_digest
 from mprun.machine import cache, invoking_user
+from mprun.machine.version import version_in
 
 
 @pytest.fixture(autouse=True)

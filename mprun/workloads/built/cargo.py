@@ -19,6 +19,7 @@ from pathlib import Path
 from mprun.errors import MachineError, RunError
 from mprun.machine.cache import Progress, find_home
 from mprun.machine.scratch import scratch
+from mprun.machine.version import version_in
 from mprun.workloads.built.source import Recipe
 
 CARGO_REMEDY = (
@@ -42,7 +43,7 @@ def missing(recipe: Recipe) -> str | None:
     version = _version(cargo)
     if not version:
         return f"`{cargo} --version` fails; building it needs cargo {oldest} or later: {remedy}"
-    if _numbers(version) < recipe.oldest_cargo:
+    if (version_in(version) or (0, 0)) < recipe.oldest_cargo:
         return f"{version} is too old, building it needs {oldest} or later: {remedy}"
     lacking = [package for tool, package in recipe.needs if not shutil.which(tool)]
     if lacking:
@@ -152,8 +153,3 @@ def _host(cargo: str) -> str:
     if match is None:
         raise MachineError(f"`{cargo} -vV` does not say what machine it builds for: install cargo again")
     return match[1]
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    match = re.search(r"(\d+)\.(\d+)", version)
-    return (int(match[1]), int(match[2])) if match else (0, 0)

@@ -154,10 +154,10 @@ def read_additions(
     config: Path | None, schedulers: Iterable[Path], congestions: Iterable[Path], profile: str | None = None
 ) -> Addition:
     """Read a user's options and files. Raises SpecError for a problem in them, MachineError if one cannot be read."""
-    lines = _read(PROFILES / f"{profile}.config").splitlines() if profile else []
+    lines = read_text(PROFILES / f"{profile}.config").splitlines() if profile else []
     options = [line for line in lines if _LINE.fullmatch(line)]
     if config is not None:
-        options = _override(options, parse_options(config.name, _read(config)))
+        options = _override(options, parse_options(config.name, read_text(config)))
     named: list[tuple[AdditionKind, Path]] = [("scheduler", path) for path in schedulers]
     named += [("congestion", path) for path in congestions]
     if profile and (own := PROFILES / f"{profile}.c").exists():
@@ -210,10 +210,11 @@ def _override(options: Iterable[str], by: Iterable[str]) -> list[str]:
 def _read_file(kind: AdditionKind, path: Path) -> OwnFile:
     if path.suffix != ".c" or not _STEM.fullmatch(path.stem):
         raise SpecError(f"{path}: name the file with small letters, digits and _, and the ending .c")
-    return OwnFile(kind, path.stem, _read(path))
+    return OwnFile(kind, path.stem, read_text(path))
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Return the text of a file of the user. Raises MachineError."""
     try:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import yaml
 
-from mprun.errors import MachineError, SpecError
+from mprun.errors import SpecError
+from mprun.kernel.addition import read_text
 from mprun.model.frozen import dataclass
 
 LIST = Path(__file__).parent / "known.yaml"
@@ -35,10 +36,7 @@ def read_known(path: Path = LIST) -> tuple[Known, ...]:
     Raises MachineError if the file cannot be read, SpecError for a problem in it.
     """
     try:
-        entries = yaml.safe_load(path.read_text()) or []
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise MachineError(f"{path} cannot be read: {reason}") from error
+        entries = yaml.safe_load(read_text(path)) or []
     except yaml.YAMLError as error:
         raise SpecError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
     if not isinstance(entries, list):

@@ -34,16 +34,8 @@ class BuildError(Exception):
     """A failure to build the network: a command failed, or a setting that was read back differs from the plan."""
 
 
-class _Queue:
-    """Messages that wait to be sent, with the command that each message stands for."""
-
-    def __init__(self) -> None:
-        self.messages: list[tuple[int, int, bytes]] = []
-        self.commands: list[Sequence[str]] = []
-
-    def add(self, message: tuple[int, int, bytes], command: Sequence[str]) -> None:
-        self.messages.append(message)
-        self.commands.append(command)
+# A message that waits to be sent, with the command that it stands for.
+_Waiting = tuple[tuple[int, int, bytes], Sequence[str]]
 
 
 class _Target:
@@ -53,8 +45,8 @@ class _Target:
         self.name = name
         self.node = node
         self.netlink = netlink
-        self.waiting = _Queue()
-        self.shaping = _Queue()
+        self.waiting: list[_Waiting] = []
+        self.shaping: list[_Waiting] = []
         # interfaces with a command that only tc knows; later commands also use tc, which keeps their order
         self.only_tc: set[str] = set()
         self.qdiscs: list[Sequence[str]] = []
@@ -238,7 +230,7 @@ class Builder:
         elif program == "ip" and argv[1] == "mptcp":
             target.mptcp.append(argv)
         elif program == "ip":
-            target.waiting.add(self._translators[target.name].translate(argv[1:]), argv)
+            target.waiting.append((self._translators[target.name].translate(argv[1:]), argv))
         elif program == "sysctl":
             self._flush(target)
             self._set_sysctl(target, *argv[2].split("=", 1))
@@ -261,7 +253,7 @@ class Builder:
             target.only_tc.add(device)
             target.tc.append(argv)
         else:
-            target.shaping.add(message, argv)
+            target.shaping.append((message, argv))
 
     def _flush(self, target: _Target) -> None:
         """Send the commands that wait here, after the links that they may use. Set offloads before links come up."""
@@ -271,16 +263,17 @@ class Builder:
         target.offloads = []
         self._send(target, target.waiting)
 
-    def _send(self, target: _Target, queue: _Queue) -> None:
-        if not queue.messages:
+    def _send(self, target: _Target, waiting: list[_Waiting]) -> None:
+        if not waiting:
             return
+        messages = [message for message, _ in waiting]
         try:
-            target.netlink.send(queue.messages)
+            target.netlink.send(messages)
         except rtnetlink.NetlinkError as error:
-            command = shlex.join(queue.commands[error.number])
+            command = shlex.join(waiting[error.number][1])
             raise BuildError(f"{target.name or 'build'}: {command}: {error}") from error
-        target.sent += [(kind, body) for kind, _, body in queue.messages]
-        queue.messages, queue.commands = [], []
+        target.sent += [(kind, body) for kind, _, body in messages]
+        waiting.clear()
 
     def _enter(self, target: _Target) -> None:
         """Enter a namespace and stay in it until another is entered. Neighbouring commands share the system call."""

@@ -10,6 +10,7 @@ programs count what each path carried: payload of STREAM frames, including retra
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, WrapValidator
@@ -144,30 +145,23 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         report = quic_connection.read_report(outputs.log(flow.name).splitlines(), outputs.zero_ns)
     except quic_connection.ReportError as problem:
         return Result(error=str(problem))
-    tables = {"requests": _requests_table(report.requests, report.offset_ns)}
-    values = {"requests": len(report.requests), **quic_connection.count(report)}
-    delays_ns = {"delay": [request["delay_ns"] for request in report.requests]}
-    cause = quic_connection.explain(outputs.log(flow.name, "err"))
-    end = report.end
-    if end is None:
-        return Result(values, error=cause, tables=tables, delays_ns=delays_ns)
-    tables["paths"] = quic_connection.tell_paths(end["paths"])
-    elapsed_ns = end["end_ns"] - end["first_request_ns"]
-    portions: dict[str, list[Portion]] = {}
-    if end["requests"] == flow.options["requests"] and elapsed_ns > 0:
-        values |= {"bytes": end["bytes"], "completion": end["end_ns"] / 1e9, "goodput": end["bytes"] * 8e9 / elapsed_ns}
-        whole = Portion(end["first_request_ns"] + report.offset_ns, end["end_ns"] + report.offset_ns, end["bytes"])
-        portions = {"goodput": [whole]}
-    return Result(
-        values,
-        error=None if "bytes" in values else cause,
-        tables=tables,
-        delays_ns=delays_ns,
-        paths=quic_connection.measure_paths(flow, report, outputs.log(f"{flow.name}.server")),
-        movement=quic_connection.find_movement(report),
-        accounts={flow.name: tell_requests(tables["requests"])},
-        portions=portions,
+    table = _requests_table(report.requests, report.offset_ns)
+    result = Result(
+        {"requests": len(report.requests)},
+        error=quic_connection.explain(outputs.log(flow.name, "err")),
+        tables={"requests": table},
+        delays_ns={"delay": table["delay_ns"]},
     )
+    if (end := report.end) is not None:
+        result = replace(result, accounts={flow.name: tell_requests(table)})
+        elapsed_ns = end["end_ns"] - end["first_request_ns"]
+        if end["requests"] == flow.options["requests"] and elapsed_ns > 0:
+            size_bytes = end["bytes"]
+            values = {"bytes": size_bytes, "completion": end["end_ns"] / 1e9, "goodput": size_bytes * 8e9 / elapsed_ns}
+            begin_ns, end_ns = (end[name] + report.offset_ns for name in ("first_request_ns", "end_ns"))
+            portions = {"goodput": [Portion(begin_ns, end_ns, size_bytes)]}
+            result = replace(result, values={**result.values, **values}, error=None, portions=portions)
+    return quic_connection.add_facts(flow, outputs, report, result)
 
 
 def _requests_table(requests: Sequence[Mapping[str, Any]], offset_ns: int) -> Table:

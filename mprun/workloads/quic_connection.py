@@ -24,7 +24,7 @@ from mprun.model.problem import tell_unknown
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_MS
 from mprun.workloads import certificate, tool
-from mprun.workloads.tool import Endpoints, Movement, PathUse, Program, Table, Work
+from mprun.workloads.tool import Endpoints, Movement, Outputs, PathUse, Program, Result, Table, Work
 
 
 @dataclass(frozen=True)
@@ -322,15 +322,23 @@ def strip_name(line: str) -> str:
     return line
 
 
-def count(report: ClientReport) -> dict[str, float]:
-    """Return the handshake's time and the number of paths, if they are known."""
+def add_facts(flow: Flow, outputs: Outputs, report: ClientReport, result: Result) -> Result:
+    """Return the result of a flow with the facts of its connection: handshake, paths, and movement of the data."""
     values = {} if report.handshake_s is None else {"handshake": report.handshake_s}
+    tables = dict(result.tables)
     if report.end is not None:
         values["paths"] = sum(path["validated"] for path in report.end["paths"])
-    return values
+        tables["paths"] = _tell_paths(report.end["paths"])
+    return replace(
+        result,
+        values={**result.values, **values},
+        tables=tables,
+        paths=_measure_paths(flow, report, outputs.log(f"{flow.name}.server")),
+        movement=_find_movement(report),
+    )
 
 
-def measure_paths(flow: Flow, report: ClientReport, server_log: str) -> tuple[PathUse, ...]:
+def _measure_paths(flow: Flow, report: ClientReport, server_log: str) -> tuple[PathUse, ...]:
     """Return what each path carried. Empty if the connection was never established.
 
     server_log: the output of the server. It has the counts of data that the server sent.
@@ -366,7 +374,7 @@ def _senders(event: Mapping[str, Any], is_client: bool) -> Mapping[tuple[str, st
     return {(path[ends[0]], path[ends[1]]): path for path in event["paths"] if path["sent_packets"]}
 
 
-def find_movement(report: ClientReport) -> Movement | None:
+def _find_movement(report: ClientReport) -> Movement | None:
     """Return the time from the first request to the end of the last answer, or until the client gave up."""
     if report.end is None or not report.end["first_request_ns"]:
         return None
@@ -418,7 +426,7 @@ def _explain_invalid(path: Mapping[str, Any]) -> str:
     return f"no answer came over it to {path['sent_packets']} packets with PATH_CHALLENGE (RFC 9000 8.2)"
 
 
-def tell_paths(paths: Sequence[Mapping[str, Any]]) -> Table:
+def _tell_paths(paths: Sequence[Mapping[str, Any]]) -> Table:
     """Return a row for each path, with the counts of the client's library. sent: to the server."""
     names = (
         *("sent_bytes", "received_bytes", "sent_packets", "received_packets", "lost_packets"),

@@ -8,7 +8,7 @@ client of the same program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, Literal
@@ -182,19 +182,10 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     if len(chunks) != asked:
         said = quic_connection.strip_name(outputs.log(flow.name, "err").strip())[-200:]
         result = replace(result, error=f"{len(chunks)} of {asked} chunks arrived: {said or 'it said nothing'}")
-    return _add_connection(flow, outputs, of_client, result) if flow.protocol == "quic" else result
-
-
-def _add_connection(flow: Flow, outputs: Outputs, lines: Sequence[str], result: Result) -> Result:
-    """Return the result with the facts of the QUIC connection, from the lines of the client."""
+    if flow.protocol != "quic":
+        return result
     try:
-        report = quic_connection.read_report(lines, outputs.zero_ns)
+        report = quic_connection.read_report(of_client, outputs.zero_ns)
     except quic_connection.ReportError as problem:
         return replace(result, error=str(problem))
-    values = {**result.values, **quic_connection.count(report)}
-    tables = dict(result.tables)
-    if report.end is not None:
-        tables["paths"] = quic_connection.tell_paths(report.end["paths"])
-    paths = quic_connection.measure_paths(flow, report, outputs.log(f"{flow.name}.server"))
-    movement = quic_connection.find_movement(report)
-    return replace(result, values=values, tables=tables, paths=paths, movement=movement)
+    return quic_connection.add_facts(flow, outputs, report, result)

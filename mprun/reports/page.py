@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import ClassVar, Protocol
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
 from mprun.model.frozen import dataclass
@@ -294,7 +294,7 @@ def _policy(name: str) -> str:
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("mprun.reports"),
-        autoescape=True,
+        autoescape=select_autoescape(),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 from mprun.model.frozen import dataclass
+from mprun.reports.page import render
 
 # The address of mprun's sources is the teacher's choice: a class may use a copy in its own network.
 INSTALL = (
@@ -67,9 +71,19 @@ class Facts:
     digest: str
     labs: tuple[LabFacts, ...]
 
-    def fill(self, line: str) -> str:
-        """Return a command with the archive and its digest in their places."""
-        return line.format(archive=self.archive, digest=self.digest)
+    @property
+    def install(self) -> list[str]:
+        """The commands that install mprun."""
+        return self._fill(INSTALL)
+
+    @property
+    def check(self) -> list[str]:
+        """The commands that check the course and this machine."""
+        return self._fill(CHECK)
+
+    def _fill(self, lines: Sequence[str]) -> list[str]:
+        """Return commands with the archive and its digest in their places."""
+        return [line.format(archive=self.archive, digest=self.digest) for line in lines]
 
     @property
     def first(self) -> LabFacts:
@@ -83,81 +97,16 @@ class Facts:
         return [f"cd labs/{first.folder}", *([first.build] if first.build else []), *first.steps, "mprun lab check"]
 
 
-_README = """\
-# Labs with mprun
+@dataclass(frozen=True)
+class ReadmePage:
+    """The content of the first page, as Markdown. look: the rows of its list. grade: the command for the teacher."""
 
-mprun runs experiments with transport protocols on several paths. An experiment uses the real Linux network stack, in
-simulated time. A run takes seconds, needs no root, and gives the same packets on every machine.
-
-`handout.html` says the same. It prints on two pages.
-
-## Get ready
-
-You need Linux on x86-64. mprun's page on machines (`docs/machines.md`) has the ways for Windows and macOS. If mprun is
-not installed yet, type this in this folder. ADDRESS is where your teacher keeps mprun:
-
-{install}
-
-If mprun {version} is installed, type this in this folder:
-
-{check}
-
-The kernel runs with your rights. So compare the digest with the one that your teacher shows or prints, and use that:
-
-    {digest}
-
-## Work in a lab
-
-{work}
-
-The `README.md` in the folder of a lab has the network, the commands and the questions. `mprun lab check` says which
-steps are left, and which claims hold.
-
-## Look at a run
-
-{look}
-
-## Hand in
-
-Hand in the whole folder of the lab, with its folder `runs`.
-
-## Labs
-
-{labs}
-
-## For the teacher
-
-Collect the folders of the students in `students`. This command grades the runs of a lab, one row for each student:
-
-    {grade}
-
-It needs mprun {version} with the same labs. The folders here have no answers. They are in mprun's own labs,
-in `ANSWERS.md`. `SHA256SUMS` has the digest of each file. Show the class the digest of the kernel's archive in the
-room or on paper: a digest beside the archive proves nothing.
-
-Made with mprun {version} and an experiment kernel of Linux {kernel}.
-"""
+    TEMPLATE: ClassVar[str] = "course-readme.md"
+    facts: Facts
+    grade: str
+    look: Sequence[tuple[str, str]] = LOOK
 
 
 def write_readme(facts: Facts) -> str:
     """Return the text of the first page, as Markdown."""
-    return _README.format(
-        install=_block([facts.fill(line) for line in INSTALL]),
-        check=_block([facts.fill(line) for line in CHECK]),
-        work=_block(facts.work),
-        look="\n".join(f"- `{command}`: {what}" for command, what in LOOK),
-        labs="\n".join(_describe(lab) for lab in facts.labs),
-        grade=GRADE.format(number=facts.first.number),
-        version=facts.version,
-        kernel=facts.kernel,
-        digest=facts.digest,
-    )
-
-
-def _block(lines: list[str]) -> str:
-    return "\n".join(f"    {line}" for line in lines)
-
-
-def _describe(lab: LabFacts) -> str:
-    own = " You build a kernel for this lab." if lab.build else ""
-    return f"- [{lab.folder}](labs/{lab.folder}/README.md), **{lab.title}**: {lab.aim}{own}"
+    return render(ReadmePage(facts, GRADE.format(number=facts.first.number))) + "\n"

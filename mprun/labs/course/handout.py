@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import ClassVar
 
-from mprun.labs.course.first_page import CHECK, INSTALL, LOOK, WORDS, Facts
+from mprun.labs.course.first_page import LOOK, WORDS, Facts
 from mprun.model.frozen import dataclass
 from mprun.reports.page import render
 
@@ -33,12 +33,12 @@ class HandoutPage:
     @property
     def install(self) -> list[str]:
         """The commands that install mprun, by lines."""
-        return self._lines(INSTALL)
+        return self._lines(self.facts.install)
 
     @property
     def check(self) -> list[str]:
         """The commands that check the course and this machine, by lines."""
-        return self._lines(CHECK)
+        return self._lines(self.facts.check)
 
     @property
     def work(self) -> list[str]:
@@ -46,7 +46,7 @@ class HandoutPage:
         return self._lines(self.facts.work)
 
     def _lines(self, commands: Sequence[str]) -> list[str]:
-        return [line for command in commands for line in break_command(self.facts.fill(command))]
+        return [line for command in commands for line in break_command(command)]
 
 
 def draw_handout(facts: Facts) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from mprun.captures.stream import (
     REINJECTION,
@@ -38,12 +39,28 @@ _TSNS = 1 << 32
 # missing chunk (usrsctp and Linux). This is twice that number.
 _KEPT = 8192
 
-# The columns that are the arguments of `packet`, in this order.
-READ = (
-    *("time_ns", "source", "source_port", "destination", "destination_port", "tag", "chunks", "chunk_lengths"),
-    *("tsns", "cumulative_tsn", "initiate_tag", "init_tsn", "init_ack_tsn", "own_ipv4", "own_ipv6", "cut"),
-)
 Told = tuple[int, int, str, None, int | None, int | None, int | None, int | None, str | None]
+
+
+class SctpPacket(NamedTuple):
+    """The columns of a packet of SCTP that decide its place in an association."""
+
+    time_ns: int
+    source: str
+    source_port: int
+    destination: str
+    destination_port: int
+    tag: int
+    chunks: str | None
+    chunk_lengths: str | None
+    tsns: str | None
+    cumulative_tsn: int | None
+    initiate_tag: int | None
+    init_tsn: int | None
+    init_ack_tsn: int | None
+    own_ipv4: str | None
+    own_ipv6: str | None
+    cut: bool
 
 
 @dataclass
@@ -130,57 +147,39 @@ class Associations:
         self._tags: dict[tuple[int, int, int], tuple[Association, int]] = {}
         self.cut_packets = 0
 
-    def packet(
-        self,
-        at_ns: int,
-        source: str,
-        source_port: int,
-        destination: str,
-        destination_port: int,
-        tag: int,
-        chunks: str | None,
-        chunk_lengths: str | None,
-        tsns: str | None,
-        cumulative_tsn: int | None,
-        initiate_tag: int | None,
-        init_tsn: int | None,
-        init_ack_tsn: int | None,
-        own_ipv4: str | None,
-        own_ipv6: str | None,
-        cut: bool,
-    ) -> Told:
+    def packet(self, packet: SctpPacket) -> Told:
         """Assign a packet to its association. Return the columns `ADDED` of `mprun.captures.tcp_connection`."""
-        addresses = (source, source_port, destination, destination_port)
-        association, way, path = self._way(addresses, at_ns, tag, initiate_tag)
+        at_ns, source_port, destination_port = packet.time_ns, packet.source_port, packet.destination_port
+        association, way, path = self._way(packet)
         connection, subflow = association.connection, way.subflow
-        if tag:
-            self._tags.setdefault((tag, source_port, destination_port), (association, way.index))
+        if packet.tag:
+            self._tags.setdefault((packet.tag, source_port, destination_port), (association, way.index))
         connection.last_ns = at_ns
         way.packets += 1
-        self.cut_packets += cut
-        kinds = _numbers(chunks)
-        if initiate_tag is not None:
-            self._tags[initiate_tag, destination_port, source_port] = association, 1 - way.index
-            tsn = init_tsn if init_tsn is not None else init_ack_tsn
+        self.cut_packets += packet.cut
+        kinds = _numbers(packet.chunks)
+        if packet.initiate_tag is not None:
+            self._tags[packet.initiate_tag, destination_port, source_port] = association, 1 - way.index
+            tsn = packet.init_tsn if packet.init_tsn is not None else packet.init_ack_tsn
             if association.chunks[way.index].first is None:
                 association.chunks[way.index].first = tsn
-            announced = [one for text in (own_ipv4, own_ipv6) if text for one in text.split(",")]
-            connection.announced += [one for one in announced if one != source]
+            announced = [one for text in (packet.own_ipv4, packet.own_ipv6) if text for one in text.split(",")]
+            connection.announced += [one for one in announced if one != packet.source]
         # data is sent only to confirmed addresses (RFC 9260 5.4)
-        if subflow.established_ns is None and (tsns or HEARTBEAT_ACK in kinds or COOKIE_ACK in kinds):
+        if subflow.established_ns is None and (packet.tsns or HEARTBEAT_ACK in kinds or COOKIE_ACK in kinds):
             subflow.established_ns = at_ns
         if ABORT in kinds or SHUTDOWN_COMPLETE in kinds:
             connection.ended_by = "ABORT" if ABORT in kinds else "SHUTDOWN"
             for one in connection.subflows:
                 one.closed_ns, one.closed_by = at_ns, connection.ended_by
         acked = None
-        if cumulative_tsn is not None:
-            acked = association.chunks[1 - way.index].acknowledge(cumulative_tsn)
+        if packet.cumulative_tsn is not None:
+            acked = association.chunks[1 - way.index].acknowledge(packet.cumulative_tsn)
         begin = whole = repeat = None
         new = 0
         stream = association.chunks[way.index]
         whole_before = stream.whole_bytes
-        for tsn, size in zip(_numbers(tsns), _sizes(chunks, chunk_lengths), strict=False):
+        for tsn, size in zip(_numbers(packet.tsns), _sizes(packet.chunks, packet.chunk_lengths), strict=False):
             at, taken, again = stream.take(tsn, size, path, at_ns)
             way.payload_bytes += size
             way.new_bytes += taken
@@ -191,22 +190,19 @@ class Associations:
             repeat = repeat or again
         if stream.whole_bytes > whole_before:
             whole = stream.whole_bytes
-        counted = new if tsns is not None else None
+        counted = new if packet.tsns is not None else None
         return connection.number, subflow.number, WAYS[way.index], None, begin, counted, whole, acked, repeat
 
-    def _way(
-        self, addresses: Addresses, at_ns: int, tag: int, initiate_tag: int | None
-    ) -> tuple[Association, Way, int]:
-        """Return the association, the way and the number of the path of a packet; open them if they are new.
-
-        initiate_tag: the tag in an INIT; None if the capture does not contain it.
-        """
+    def _way(self, packet: SctpPacket) -> tuple[Association, Way, int]:
+        """Return the association, the way and the number of the path of a packet; open them if they are new."""
+        _, source, source_port, destination, destination_port, tag, *_ = packet
+        addresses = (source, source_port, destination, destination_port)
+        initiate_tag, at_ns = packet.initiate_tag, packet.time_ns
         # only the packet of an INIT has no tag
         is_opening = not tag
         known = self._ways.get(addresses)
         if known is not None and (not is_opening or initiate_tag in (None, known[0].initiate_tag)):
             return known
-        source, source_port, destination, destination_port = addresses
         if is_opening:
             # an INIT sent again to another address: packets with its tag go in the opposite direction
             owner = self._tags.get((initiate_tag or 0, destination_port, source_port))

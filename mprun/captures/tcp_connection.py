@@ -10,10 +10,9 @@ complete without a gap. It keeps only the state that later packets are compared 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mprun.captures import sctp_association
-from mprun.captures.sctp_association import Associations
+from mprun.captures.sctp_association import Associations, SctpPacket
 from mprun.captures.stream import (
     DATA_SPACE,
     REINJECTION,
@@ -40,12 +39,7 @@ SUBTYPES = (
 )
 _TCP = 1 << 32
 
-# The columns that `follow` reads of each packet, and the columns that it adds.
-READ = (
-    *("time_ns", "source", "source_port", "destination", "destination_port", "flags", "seq", "payload_bytes"),
-    *("subtype", "sender_key", "receiver_key", "token", "address_id", "backup", "data_ack", "dsn", "ssn"),
-    *("mapping_bytes", "announced_ipv4", "announced_ipv6", "echo", "cut"),
-)
+# The columns that `follow` adds to each packet.
 ADDED = (
     *("connection", "subflow", "way", "subflow_offset_bytes", "data_offset_bytes", "new_bytes", "in_order_bytes"),
     *("data_acked_bytes", "repeat"),
@@ -67,6 +61,33 @@ SUBFLOW_COLUMNS: Mapping[str, str] = {
     **{f"{way}_{name}": "Int64" for way in WAYS for name in ("packets", "payload_bytes", "new_bytes")},
     **{f"{way}_{name}": "Int64" for way in WAYS for name in ("retransmissions", "reinjections")},
 }
+
+
+class TcpPacket(NamedTuple):
+    """The columns of a packet of TCP that `follow` reads."""
+
+    time_ns: int
+    source: str
+    source_port: int
+    destination: str
+    destination_port: int
+    flags: int
+    seq: int
+    payload_bytes: int
+    subtype: str | None
+    sender_key: int | None
+    receiver_key: int | None
+    token: int | None
+    address_id: int | None
+    backup: bool | None
+    data_ack: int | None
+    dsn: int | None
+    ssn: int | None
+    mapping_bytes: int | None
+    announced_ipv4: str | None
+    announced_ipv6: str | None
+    echo: bool | None
+    cut: bool
 
 
 class CaptureConnections:
@@ -104,90 +125,59 @@ class CaptureConnections:
             followed &= (pl.col("direction") != "out").fill_null(True)
         rows = packets.with_row_index("row").filter(followed)
         is_sctp = rows["protocol"] == "sctp"
-        columns = [rows[name].to_list() for name in READ]
+        columns = [rows[name].to_list() for name in TcpPacket._fields]
         if is_sctp.any():
-            chunks = zip(*(rows.filter(is_sctp)[name].to_list() for name in sctp_association.READ), strict=True)
+            chunks = zip(*(rows.filter(is_sctp)[name].to_list() for name in SctpPacket._fields), strict=True)
             found = [
-                self._associations.packet(*next(chunks)) if sctp else self._packet(*values)
+                self._associations.packet(SctpPacket(*next(chunks))) if sctp else self._packet(TcpPacket(*values))
                 for sctp, *values in zip(is_sctp.to_list(), *columns, strict=True)
             ]
         else:
-            found = [self._packet(*values) for values in zip(*columns, strict=True)]
+            found = [self._packet(TcpPacket(*values)) for values in zip(*columns, strict=True)]
         kinds = dict.fromkeys(ADDED, pl.Int64) | {"way": pl.String, "repeat": pl.String}
         added = pl.DataFrame(found, schema=kinds, orient="row") if found else pl.DataFrame(schema=kinds)
         added = added.with_columns(row=rows["row"])
         return packets.with_row_index("row").join(added, on="row", how="left", maintain_order="left").drop("row")
 
-    def _packet(
-        self,
-        at_ns: int,
-        source: str,
-        source_port: int,
-        destination: str,
-        destination_port: int,
-        flags: int,
-        seq: int,
-        payload: int,
-        subtype: str | None,
-        sender_key: int | None,
-        receiver_key: int | None,
-        token: int | None,
-        address_id: int | None,
-        backup: bool | None,
-        data_ack: int | None,
-        dsn: int | None,
-        ssn: int | None,
-        mapped: int | None,
-        announced_ipv4: str | None,
-        announced_ipv6: str | None,
-        echo: bool | None,
-        cut: bool,
-    ) -> tuple[Any, ...]:
-        addresses = (source, source_port, destination, destination_port)
-        kinds = () if subtype is None else tuple(int(kind) for kind in subtype.split(","))
+    def _packet(self, packet: TcpPacket) -> tuple[Any, ...]:
+        flags, at_ns = packet.flags, packet.time_ns
+        addresses = (packet.source, packet.source_port, packet.destination, packet.destination_port)
+        kinds = () if packet.subtype is None else tuple(int(kind) for kind in packet.subtype.split(","))
         way = self._ways.get(addresses)
         is_opening = flags & (SYN | ACK) == SYN
-        if way is None or (is_opening and way.start is not None and (seq + 1) % _TCP != way.start):
-            way = self._open(addresses, at_ns, flags, kinds, token, address_id, backup)
-        subflow, stream = way.subflow, way.stream
+        if way is None or (is_opening and way.start is not None and (packet.seq + 1) % _TCP != way.start):
+            way = self._open(packet, addresses, kinds)
+        subflow = way.subflow
         connection = subflow.connection
         connection.last_ns = at_ns
         way.packets += 1
-        if cut:
+        if packet.cut:
             self.cut_packets += 1
             # the first packet with a complete MPTCP option shows that the connection is MPTCP
             connection.is_mptcp |= bool(kinds)
         if flags & SYN:
-            way.start = (seq + 1) % _TCP
+            way.start = (packet.seq + 1) % _TCP
         elif subflow.established_ns is None and flags & ACK and way is subflow.ways[0]:
             subflow.established_ns = at_ns
         if kinds:
-            self._options(way, flags, kinds, sender_key, receiver_key, backup)
-            if 3 in kinds and not echo and (announced := announced_ipv4 or announced_ipv6):
+            self._options(way, packet, kinds)
+            if 3 in kinds and not packet.echo and (announced := packet.announced_ipv4 or packet.announced_ipv6):
                 connection.announced.append(announced)
-        elif flags & SYN and flags & ACK and connection.is_mptcp and subflow.kind == "initial" and not cut:
+        elif flags & SYN and flags & ACK and connection.is_mptcp and subflow.kind == "initial" and not packet.cut:
             connection.is_mptcp, connection.fallback = False, "no MP_CAPABLE in the answer"
         if flags & (FIN | RST):
             subflow.closed_ns = at_ns
             subflow.closed_by = "RST" if flags & RST else subflow.closed_by or "FIN"
         acked = None
-        if data_ack is not None and connection.is_mptcp:
-            acked = self._acknowledge(connection.streams[1 - way.index], data_ack)
-        if not payload:
+        if packet.data_ack is not None and connection.is_mptcp:
+            acked = self._acknowledge(connection.streams[1 - way.index], packet.data_ack)
+        if not packet.payload_bytes:
             return connection.number, subflow.number, WAYS[way.index], None, None, None, None, acked, None
-        return self._data(way, stream, at_ns, seq, payload, kinds, dsn, ssn, mapped, cut, acked)
+        return self._data(way, packet, kinds, acked)
 
-    def _open(
-        self,
-        addresses: Addresses,
-        at_ns: int,
-        flags: int,
-        kinds: tuple[int, ...],
-        token: int | None,
-        address_id: int | None,
-        backup: bool | None,
-    ) -> Way:
+    def _open(self, packet: TcpPacket, addresses: Addresses, kinds: tuple[int, ...]) -> Way:
         """Open a subflow that begins, or that began before the capture. Return the way of this packet."""
+        flags, token, at_ns = packet.flags, packet.token, packet.time_ns
         is_answer = bool(flags & SYN and flags & ACK)
         if is_answer:
             addresses = (addresses[2], addresses[3], addresses[0], addresses[1])
@@ -204,7 +194,7 @@ class CaptureConnections:
         kind = "additional" if is_join else "initial" if flags & SYN else "under way"
         subflow = self._found.join(joined, addresses, kind, at_ns, index)
         if is_join:
-            subflow.address_id, subflow.backup = address_id, bool(backup)
+            subflow.address_id, subflow.backup = packet.address_id, bool(packet.backup)
         elif joined.is_mptcp:
             subflow.address_id = 0
         one, other = subflow.ways
@@ -212,18 +202,11 @@ class CaptureConnections:
         self._ways[addresses[2], addresses[3], addresses[0], addresses[1]] = other
         return other if is_answer else one
 
-    def _options(
-        self,
-        way: Way,
-        flags: int,
-        kinds: tuple[int, ...],
-        sender_key: int | None,
-        receiver_key: int | None,
-        backup: bool | None,
-    ) -> None:
+    def _options(self, way: Way, packet: TcpPacket, kinds: tuple[int, ...]) -> None:
         connection = way.subflow.connection
         if 0 in kinds:
-            for stream, key in ((way.stream, sender_key), (connection.streams[1 - way.index], receiver_key)):
+            other = connection.streams[1 - way.index]
+            for stream, key in ((way.stream, packet.sender_key), (other, packet.receiver_key)):
                 if key is not None and stream.key is None:
                     stream.set_key(key)
             for index, stream in enumerate(connection.streams):
@@ -232,10 +215,10 @@ class CaptureConnections:
                     stream.token = token_of(stream.key)
                     self._tokens[stream.token] = connection, 1 - index
             connection.token = connection.token or connection.streams[1].token
-        if 1 in kinds and flags & SYN and flags & ACK and backup:
+        if 1 in kinds and packet.flags & SYN and packet.flags & ACK and packet.backup:
             way.subflow.backup = True
         if 5 in kinds:
-            way.subflow.backup = bool(backup)
+            way.subflow.backup = bool(packet.backup)
             way.subflow.priorities += 1
         if 6 in kinds:
             connection.fallback = connection.fallback or "MP_FAIL"
@@ -258,22 +241,10 @@ class CaptureConnections:
         stream.acked_bytes = max(stream.acked_bytes, acked)
         return acked
 
-    def _data(
-        self,
-        way: Way,
-        stream: Stream,
-        at_ns: int,
-        seq: int,
-        payload: int,
-        kinds: tuple[int, ...],
-        dsn: int | None,
-        ssn: int | None,
-        mapped: int | None,
-        cut: bool,
-        acked: int | None,
-    ) -> tuple[Any, ...]:
+    def _data(self, way: Way, packet: TcpPacket, kinds: tuple[int, ...], acked: int | None) -> tuple[Any, ...]:
         """Follow a packet with payload. Return the values of the columns `ADDED`."""
-        subflow = way.subflow
+        seq, payload, dsn, ssn, mapped = packet.seq, packet.payload_bytes, packet.dsn, packet.ssn, packet.mapping_bytes
+        subflow, stream = way.subflow, way.stream
         connection = subflow.connection
         if way.start is None:
             # the subflow began before the capture: its mapping gives the offset, else count from this packet
@@ -296,16 +267,16 @@ class CaptureConnections:
                 way.mapping = (stream.base, 0, mapped or payload)
             elif dsn is not None and mapped == 0:
                 connection.fallback = "infinite mapping"
-            elif way.mapping is None and subflow.kind == "initial" and not kinds and not cut:
+            elif way.mapping is None and subflow.kind == "initial" and not kinds and not packet.cut:
                 connection.fallback = "data without DSS"
         begin = offset
         if connection.is_mptcp and connection.fallback is None:
-            if way.mapping is None or stream.base is None or (cut and dsn is None):
+            if way.mapping is None or stream.base is None or (packet.cut and dsn is None):
                 repeat = None if here else RETRANSMISSION
                 way.retransmissions += repeat is not None
                 return connection.number, subflow.number, WAYS[way.index], offset, None, None, None, acked, repeat
             begin += signed(way.mapping[0] - stream.base, DATA_SPACE) - way.mapping[1]
-        new, whole = stream.take(begin, begin + payload, at_ns)
+        new, whole = stream.take(begin, begin + payload, packet.time_ns)
         repeat = None
         if not here:
             repeat = RETRANSMISSION

@@ -404,11 +404,11 @@ def _show_figures(result: LabRun, page: Path | None) -> None:
     click.echo("\n  published figures:")
     for judged in result.figures:
         for finding in judged.findings:
-            said = f"{judged.figure.source}: {finding.said or judged.figure.title}"
+            said = f"{judged.figure.source}: {finding.said or judged.figure.entry.title}"
             click.echo(f"  {_sign(finding.verdict)} {options.wrap(said, '    ')[4:]}")
             click.echo(options.wrap(f"{finding.verdict}: {finding.reason}", "      "))
-        if judged.figure.command:
-            click.echo(options.wrap(f"command: {judged.figure.command}", "      "))
+        if judged.figure.entry.command:
+            click.echo(options.wrap(f"command: {judged.figure.entry.command}", "      "))
     click.echo(f"\n  figures: {page}")
 
 
@@ -523,7 +523,7 @@ def _lab_to_json(result: LabRun) -> dict[str, Any]:
         for done in result.done
     ]
     figures = [
-        {"figure": judged.figure.name, "published": judged.figure.published, **asdict(finding)}
+        {"figure": judged.figure.name, "published": judged.figure.entry.published, **asdict(finding)}
         for judged in result.figures
         for finding in judged.findings
     ]

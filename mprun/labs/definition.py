@@ -152,16 +152,17 @@ def read_lab(folder: Path, parameters: Mapping[str, str] = {}) -> Lab:
 
 
 def _lab(folder: Path, file: LabFile, defaults: Mapping[str, str], given: Mapping[str, str]) -> Lab:
+    kernel = file.kernel.name if file.kernel else None
     return Lab(
         folder,
         file.title,
         file.aim.strip(),
-        tuple(_step(folder, entry, given, file.kernel) for entry in file.steps),
+        tuple(Step(*_files_of(folder, entry, given), entry.profile, kernel) for entry in file.steps),
         tuple(file.show),
         tuple(Claim(entry.says, entry.holds, entry.why.strip(), entry.tolerance.strip()) for entry in file.claims),
         tuple(file.questions),
         defaults,
-        tuple(_sweep(folder, entry, given) for entry in file.sweeps),
+        tuple(LabSweep(*_files_of(folder, entry, given)) for entry in file.sweeps),
         kernel=file.kernel,
         publication=file.publication.strip(),
     )
@@ -182,16 +183,12 @@ def _add_figures(lab: Lab, file: LabFile, document: Document) -> Lab:
     return replace(lab, figures=tuple(figures))
 
 
-def _sweep(folder: Path, entry: SweepEntry, given: Mapping[str, str]) -> LabSweep:
-    parameters = {**given, **{name: spell_scalar(value) for name, value in entry.params.items()}}
-    return LabSweep(entry.name, folder / entry.topology, folder / entry.experiment, parameters)
-
-
-def _step(folder: Path, entry: StepEntry, given: Mapping[str, str], kernel: KernelEntry | None) -> Step:
+def _files_of(
+    folder: Path, entry: StepEntry | SweepEntry, given: Mapping[str, str]
+) -> tuple[str, Path, Path, Mapping[str, str]]:
     parameters = {**given, **{name: spell_scalar(value) for name, value in entry.params.items()}}
     name = entry.name or Path(entry.experiment).stem
-    files = (folder / entry.topology, folder / entry.experiment)
-    return Step(name, *files, parameters, entry.profile, kernel.name if kernel else None)
+    return name, folder / entry.topology, folder / entry.experiment, parameters
 
 
 def _check_folders(lab: Lab, document: Document) -> None:

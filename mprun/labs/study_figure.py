@@ -80,22 +80,9 @@ class StudyFigure:
         return self.entry.name
 
     @property
-    def published(self) -> str:
-        return self.entry.published
-
-    @property
-    def title(self) -> str:
-        return self.entry.title
-
-    @property
-    def command(self) -> str:
-        """The command that measures a figure that is not measured here."""
-        return self.entry.command
-
-    @property
     def source(self) -> str:
         """The name in the publication, such as `Figure 5`; the title for a result of its text."""
-        return self.title if self.published == "text" else self.published
+        return self.entry.title if self.entry.published == "text" else self.entry.published
 
     @property
     def verdict(self) -> Agreement | None:

@@ -193,8 +193,8 @@ def table(lab: Lab, judged: Sequence[JudgedFigure], walls_s: Mapping[str, float]
 
 def _title(judged: JudgedFigure) -> str:
     """Return `Figure 5: Throughput of one client`; a result of the text has no number."""
-    figure = judged.figure
-    return figure.title if figure.published == "text" else f"{figure.published}: {figure.title}"
+    entry = judged.figure.entry
+    return entry.title if entry.published == "text" else f"{entry.published}: {entry.title}"
 
 
 def _place(judged: JudgedFigure) -> str:
@@ -205,8 +205,8 @@ def _place(judged: JudgedFigure) -> str:
 
 def _command(lab: Lab, judged: JudgedFigure, walls_s: Mapping[str, float]) -> str:
     """Return the command that makes a figure, with the sum of the real times of its runs and sweeps."""
-    if judged.figure.command:
-        return _code(judged.figure.command)
+    if judged.figure.entry.command:
+        return _code(judged.figure.entry.command)
     steps = judged.figure.steps
     if not steps:
         return ""

@@ -102,7 +102,7 @@ def test_each_published_value_has_a_source(folder: Path) -> None:
 def test_each_published_figure_has_a_verdict(folder: Path) -> None:
     lab = read_lab(folder)
     published = {row.figure for row in read_published(Folder(folder))}
-    assert published - {"text"} == {figure.published for figure in lab.figures} - {"text"}
+    assert published - {"text"} == {figure.entry.published for figure in lab.figures} - {"text"}
 
 
 @pytest.mark.parametrize("folder", WITH_PAGE, ids=lambda folder: folder.name)

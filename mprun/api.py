@@ -24,7 +24,7 @@ from mprun.model.permission import Consent, Permissions
 from mprun.model.problem import name_nearest
 from mprun.runs.place import choose_place_of
 from mprun.runs.run_directory import RunDirectory
-from mprun.runs.runner import RunRequest, read_inputs, run_request
+from mprun.runs.runner import make_request, read_inputs, run_request
 from mprun.safety.folder import Folder
 from mprun.sweeps.sweep_directory import SweepDirectory, find_either
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
@@ -181,9 +181,7 @@ def run(
     texts = {name: str(value) for name, value in parameters.items()}
     loaded = read_files(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
     place = choose_place_of(loaded.values, engine, kernel)
-    inputs = read_inputs(loaded.sources)
-    request = RunRequest(loaded.spec, place, loaded.warnings, inputs, None, consent, loaded.parameters)
-    return _run(run_request(request, Path(parent), lambda *_: None)[0])
+    return _run(run_request(make_request(loaded, place, consent), Path(parent), lambda *_: None)[0])
 
 
 def sweep(

@@ -113,10 +113,7 @@ def _measure(
     loaded = load(files.topology, files.experiment, files.parameters, files.seed, allowed=allowed)
     # only simulated time repeats exactly
     place = choose_place_of(loaded.values, "virtual", runs.kernel)
-    inputs = runner.read_inputs(loaded.sources)
-    request = runner.RunRequest(
-        loaded.spec, place, loaded.warnings, inputs, consent=runs.consent, parameters=loaded.parameters
-    )
+    request = runner.make_request(loaded, place, runs.consent)
     with Bar() as bar:
         run, summary = runner.run_request(request, runs.parent, bar.show)
     metrics = choose_metrics(summary, loaded.spec.experiment.show, asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,11 +57,10 @@ def command(
         click.echo(f"engine: {place.name} ({place.reason})", err=True)
         if loaded.spec.experiment.repeat.most > 1:
             click.echo("note: this is one run; `mprun sweep` repeats it as the file asks", err=True)
-    inputs = runner.read_inputs(loaded.sources)
     if label and LABEL in loaded.parameters:
         raise click.UsageError("--label conflicts with the parameter 'label' of the files: rename the parameter")
     values = {**loaded.parameters, **({LABEL: label} if label else {})}
-    request = runner.RunRequest(loaded.spec, place, loaded.warnings, inputs, shell, runs.consent, values)
+    request = runner.make_request(replace(loaded, parameters=values), place, runs.consent, shell)
     with Bar(quiet=shell is not None) as bar:
         run, summary = runner.run_request(request, runs.parent, bar.show)
     linked = _link(run, loaded.spec, Path(files.experiment).parent)

@@ -269,10 +269,7 @@ def test(
         parameters = {**asked.parameters, **subject.parameters}
         loaded = load(asked.topology, asked.experiment, parameters, asked.seed, allowed=allowed)
         place = choose_place_of(loaded.values, asked.engine, subject.kernel)
-        inputs = runner.read_inputs(loaded.sources)
-        request = runner.RunRequest(
-            loaded.spec, place, loaded.warnings, inputs, consent=asked.consent, parameters=loaded.parameters
-        )
+        request = runner.make_request(loaded, place, asked.consent)
         directory, summary = runner.run_request(request, asked.parent, progress)
         return judge_run(directory, summary, fail_if)
 

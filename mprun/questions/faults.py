@@ -87,9 +87,7 @@ def run_base(loaded: Loaded, place: Place, parent: Path, consent: Consent, progr
         raise SpecError(
             "faults needs simulated time, in which runs are equal until a packet has a fault: leave out --engine"
         )
-    spec = watched(loaded, NONE).spec
-    inputs = runner.read_inputs(loaded.sources)
-    request = runner.RunRequest(spec, place, loaded.warnings, inputs, consent=consent, parameters=loaded.parameters)
+    request = runner.make_request(watched(loaded, NONE), place, consent)
     began = time.monotonic()
     run, summary = runner.run_request(request, parent, progress)
     wall_s = time.monotonic() - began

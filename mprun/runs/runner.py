@@ -23,7 +23,7 @@ from mprun.engines.debugger import Debugger
 from mprun.engines.held_prompt import HeldPrompt
 from mprun.errors import MachineError, RunError
 from mprun.inputs.attachment import keep
-from mprun.inputs.loading import load
+from mprun.inputs.loading import Loaded, load
 from mprun.inputs.reader import read_text
 from mprun.inputs.writer import write_experiment, write_topology
 from mprun.machine.scratch import scratch
@@ -76,6 +76,12 @@ class RunRequest:
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
     debugger: Debugger | None = None
     prompt: HeldPrompt | None = None
+
+
+def make_request(loaded: Loaded, place: Place, consent: Consent, shell: Shell | None = None) -> RunRequest:
+    """Return the request for a run of files that have been read."""
+    inputs = read_inputs(loaded.sources)
+    return RunRequest(loaded.spec, place, loaded.warnings, inputs, shell, consent, loaded.parameters)
 
 
 @dataclass(frozen=True)

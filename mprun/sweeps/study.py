@@ -9,23 +9,21 @@ same conditions.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, cast
 
 from mprun.compile.variation import derive_seed, draw
+from mprun.inputs.loading import Loaded
 from mprun.inputs.matrix_cells import PLACES, CellValues
 from mprun.inputs.writer import write_experiment, write_topology
 from mprun.model.codec import PLAIN, canonical_json
 from mprun.model.engine_name import EngineChoice, EngineName
 from mprun.model.frozen import dataclass
-from mprun.model.scalar import Scalar, spell_scalar, spell_values
+from mprun.model.scalar import spell_scalar, spell_values
 from mprun.model.spec import Repeat, Spec
 from mprun.safety.text import slug
 from mprun.sweeps.cell_progress import describe_repeat
-
-if TYPE_CHECKING:
-    from mprun.inputs.loading import Loaded
 
 MOST_FOLDER = 80
 # The folder of the only cell of a sweep without axes.
@@ -33,22 +31,15 @@ ONLY = "only"
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A combination of values.
+class Cell(Loaded):
+    """A combination of values: the checked files with it, and where they run.
 
     - folder: the folder of its runs, below the sweep's runs.
-    - reseed: returns its spec with another seed.
-    - parameters: the values of all parameters and axes.
     """
 
-    values: CellValues
     folder: str
-    spec: Spec
-    warnings: tuple[str, ...]
     engine: EngineChoice
     kernel: str
-    reseed: Callable[[int], Spec]
-    parameters: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
     def runs_in(self) -> EngineName:
@@ -103,8 +94,7 @@ def make_cells(inputs: Iterable[Loaded], engine: EngineChoice, kernel: str) -> t
         # the matrix has been held against the names of engines
         named = cast(EngineChoice, chosen.get("engine", engine))
         on = str(chosen.get("kernel", kernel))
-        folder = name_folder(one.values)
-        cells.append(Cell(one.values, folder, one.spec, one.warnings, named, on, one.reseed, one.parameters))
+        cells.append(Cell(**vars(one), folder=name_folder(one.values), engine=named, kernel=on))
     return tuple(cells)
 
 

@@ -43,9 +43,9 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
     from mprun.errors import SpecError
     from mprun.inputs.loading import load_search
     from mprun.questions.proposal import load_optimiser
-    from mprun.questions.search import cells_of, find_violation
+    from mprun.questions.search import find_violation
     from mprun.runs import runner
-    from mprun.sweeps import execution
+    from mprun.sweeps import execution, study
 
     load_optimiser()
     options.refuse_existing(target)
@@ -58,21 +58,22 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
     began = time.monotonic()
     asked, inputs = f"{search} {budget}", runner.read_inputs(loaded.sources)
     # a cluster that cannot be used leaves no directory behind
-    first, _ = execution.place_cells(cells_of([loaded], runs.kernel), "virtual", runs.consent)
+    first, _ = execution.place_cells(study.make_cells([loaded], "virtual", runs.kernel), "virtual", runs.consent)
     with (
         closing(start_executor(first, runs)) as executor,
-        growing_sweep(asked, inputs, runs, executor) as (growing, run_cells),
+        growing_sweep(asked, inputs, runs.kernel, runs, executor) as growing,
     ):
         seed = loaded.spec.experiment.seed
-        found = find_violation(search, budget, seed, load_at, lambda cases: run_cells(cells_of(cases, runs.kernel)))
-        if not growing.has_begun:
+        found = find_violation(search, budget, seed, load_at, growing.run)
+        sweep = growing.directory
+        if sweep is None:
             raise SpecError(f"every point is below a floor, as {found.tested[0].reason}: change 'floors' or 'vary'")
-        written = _write(search, found, growing.directory, target, runs.consent)
+        written = _write(search, found, sweep, target, runs.consent)
     took_s = time.monotonic() - began
     if as_json:
-        _emit(search, found, growing.directory, written)
+        _emit(search, found, sweep, written)
     else:
-        _show(search, found, growing.directory, written, runs.kernel, took_s)
+        _show(search, found, sweep, written, runs.kernel, took_s)
     sys.exit(1 if found.worst else 0)
 
 

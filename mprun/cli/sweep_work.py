@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 import click
@@ -19,12 +19,10 @@ from mprun.sweeps import execution
 from mprun.sweeps.executor import Executor
 from mprun.sweeps.growth import GrowingSweep
 from mprun.sweeps.study import Cell
-from mprun.sweeps.sweep_directory import Kept, SweepDirectory
+from mprun.sweeps.sweep_directory import SweepDirectory
 
 MOST_RUNNING = 3
 _TEXTS = ("{task.description}", "{task.fields[left]}", "[dim]{task.fields[note]}")
-
-RunGrowingCells = Callable[[Sequence[Cell]], list[Kept]]
 
 
 def start_executor(cells: Sequence[Cell], runs: RunOptions) -> Executor:
@@ -63,24 +61,15 @@ def run_cells(
 
 @contextmanager
 def growing_sweep(
-    asked: str, inputs: Mapping[str, str], runs: RunOptions, executor: Executor
-) -> Iterator[tuple[GrowingSweep, RunGrowingCells]]:
-    """Begin or continue a sweep in the virtual engine; no other command can change it until the end of the block.
-
-    Parameters as for `GrowingSweep`. The function that is returned adds cells, runs them, and returns the finished runs
-    of all cells. It raises Interrupted.
-    """
-    with ExitStack() as stack:
-        growing = GrowingSweep(
-            runs.parent, asked, inputs, runs.keep, runs.consent, lambda sweep: stack.enter_context(held(sweep))
+    asked: str, inputs: Mapping[str, str], kernel: str, runs: RunOptions, executor: Executor
+) -> Iterator[GrowingSweep]:
+    """Yield a sweep with these parameters. No other command can change it until the end of the block."""
+    with ExitStack() as stack, SweepBar() as bar:
+        yield GrowingSweep(
+            *(runs.parent, asked, inputs, kernel, runs.keep, runs.consent),
+            hold=lambda sweep: stack.enter_context(held(sweep)),
+            carry_out=lambda work: work.run(executor, bar.show, bar.say),
         )
-        bar = stack.enter_context(SweepBar())
-
-        def run(cells: Sequence[Cell]) -> list[Kept]:
-            placed, kernels = execution.place_cells(cells, "virtual", runs.consent)
-            return growing.add(placed, kernels, executor, bar.show, bar.say)
-
-        yield growing, run
 
 
 class SweepBar(Live):

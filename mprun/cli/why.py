@@ -16,11 +16,7 @@ from mprun.runs.run_directory import RunDirectory, read_table
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mprun.inputs.loading import Loaded
     from mprun.questions.why import Explained
-    from mprun.sweeps.study import Cell
     from mprun.sweeps.sweep_directory import SweepDirectory
 
 DEFAULT_RUNS = 20
@@ -55,7 +51,6 @@ def command(name: str, fail_if: str | None, count: int, steps: int, runs: option
     from mprun.questions.why import WhyQuestion, explain
     from mprun.runs.place import choose_place
     from mprun.runs.provenance import find_kernel
-    from mprun.sweeps import study
     from mprun.sweeps.local import LocalExecutor
 
     run = find_exact_run(runs.parent, name)
@@ -76,22 +71,18 @@ def command(name: str, fail_if: str | None, count: int, steps: int, runs: option
         loaded = load(*files, seed=run.plan().seed)
         texts = {path.name: path.read_text() for path in files}
         question = WhyQuestion(failure, statement, failure.metric if failure else "")
-
-        def cells_of(cases: Sequence[Loaded]) -> Sequence[Cell]:
-            return study.make_cells(cases, "virtual", on)
-
         with (
             closing(LocalExecutor(runs.slots({"virtual"}))) as executor,
-            growing_sweep(f"why {text}", texts, runs, executor) as (growing, run_cells),
+            growing_sweep(f"why {text}", texts, on, runs, executor) as growing,
         ):
-            explained = explain(
-                loaded, question, end_ns, count, steps, lambda cases: run_cells(cells_of(cases)), summary.metrics
-            )
-            _write(explained, growing.directory, text, end_ns)
+            explained = explain(loaded, question, end_ns, count, steps, growing.run, summary.metrics)
+            sweep = growing.directory
+            assert sweep is not None
+            _write(explained, sweep, text, end_ns)
     if as_json:
-        _emit(explained, growing.directory, text)
+        _emit(explained, sweep, text)
     else:
-        _show(explained, run, growing.directory, end_ns, time.monotonic() - began)
+        _show(explained, run, sweep, end_ns, time.monotonic() - began)
 
 
 def _write(explained: Explained, sweep: SweepDirectory, failure: str, end_ns: int) -> None:

@@ -29,7 +29,8 @@ from mprun.questions.reduction import ValueTree
 from mprun.runs.run_directory import RunDirectory
 from mprun.statements.evaluation import evaluate, find_margin
 from mprun.statements.expression import ExpressionError, Reference, Segment, Value, parse
-from mprun.sweeps.study import Cell, as_case, make_cells
+from mprun.sweeps.growth import RunCases
+from mprun.sweeps.study import as_case
 from mprun.sweeps.sweep_directory import Kept
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ BROKEN, UNSURE, NOT_RUN = -1.0, 1.0, 2.0
 
 # holds; violated, and the controls pass; a control fails too; below a floor.
 PointKind = Literal["holds", "violated", "control", "floor"]
-# Runs new cells, and returns the finished runs of all cells of the search so far, in their order.
-RunPoints = Callable[[Sequence["Loaded"]], Sequence[Kept]]
 
 
 @dataclass(frozen=True)
@@ -86,19 +85,19 @@ class SearchResult:
 
 
 def find_violation(
-    search: Search, budget: int, seed: int, load_at: Callable[[Mapping[str, Scalar]], Loaded], run_cells: RunPoints
+    search: Search, budget: int, seed: int, load_at: Callable[[Mapping[str, Scalar]], Loaded], run_cases: RunCases
 ) -> SearchResult:
     """Test at most `budget` points. Raises SpecError for a statement without a value, InputError for faulty values."""
-    tester = _Tester(search, load_at, run_cells)
+    tester = _Tester(search, load_at, run_cases)
     edges = explore(search.axes, budget, seed, tester.test)
     return SearchResult(tuple(tester.tested.values()), tuple(edges))
 
 
 class _Tester:
-    def __init__(self, search: Search, load_at: Callable[[Mapping[str, Scalar]], Loaded], run_cells: RunPoints) -> None:
+    def __init__(self, search: Search, load_at: Callable[[Mapping[str, Scalar]], Loaded], run_cases: RunCases) -> None:
         self._search = search
         self._load_at = load_at
-        self._run_cells = run_cells
+        self._run_cases = run_cases
         self._statement = parse(search.violate)
         self._names_controls = any(is_of_control(one, search.controls) for one in self._statement.references())
         self._cells = 0
@@ -145,7 +144,7 @@ class _Tester:
     def _run(self, cases: Mapping[tuple[str, str], Loaded]) -> dict[tuple[str, str], Kept]:
         if not cases:
             return {}
-        runs = self._run_cells(list(cases.values()))
+        runs = self._run_cases(list(cases.values()))
         first, self._cells = self._cells, self._cells + len(cases)
         by_cell = {kept.cell: kept for kept in runs}
         return {case: by_cell[first + n] for n, case in enumerate(cases)}
@@ -217,11 +216,6 @@ def find_below_floor(spec: Spec, floors: Floors) -> str | None:
         if flow.duration_ns is not None and flow.duration_ns < floors.duration_ns:
             return f"flow {flow.name} lasts {flow.duration_ns / 1e9:g} s"
     return None
-
-
-def cells_of(cases: Sequence[Loaded], kernel: str) -> tuple[Cell, ...]:
-    """Return the cells of cases."""
-    return make_cells(cases, "virtual", kernel)
 
 
 def read_case(run: RunDirectory, consent: Consent) -> ValueTree:

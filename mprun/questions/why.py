@@ -9,7 +9,7 @@ all that had happened until this time.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from mprun.model.spec import Reseed
 from mprun.questions.bisect import judge_run
 from mprun.questions.minimise import RunFailure, has_failed
 from mprun.statements.expression import Expression
+from mprun.sweeps.growth import RunCases
 from mprun.sweeps.study import as_case
 from mprun.sweeps.sweep_directory import Kept
 
@@ -36,9 +37,6 @@ FIRST = 2
 SHORTEST_NS = 1_000_000
 # The number of standard deviations of an interval of 95 %.
 Z = 1.96
-
-# Runs new cells, and returns the finished runs of all cells so far.
-RunCandidates = Callable[[Sequence["Loaded"]], Sequence[Kept]]
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ def explain(
     end_ns: int,
     count: int,
     steps: int,
-    run_cells: RunCandidates,
+    run_cases: RunCases,
     own: Mapping[str, MetricValue],
 ) -> Explained:
     """Find when a failure became inevitable.
@@ -115,7 +113,7 @@ def explain(
     end_ns: of the run, from time zero. count: the runs for each time. steps: the number of times that the interval with
     the largest rise is halved. own: the metrics of the run itself.
     """
-    asked = _Asked(loaded, question, run_cells)
+    asked = _Asked(loaded, question, run_cases)
     asked.ask([0], min(FIRST, count))
     if asked.is_same_as(own):
         return Explained(tuple(asked.moments()), None, None, False)
@@ -148,10 +146,10 @@ def find_rise(moments: Sequence[ReseedMoment], end_ns: int) -> tuple[int, int] |
 
 
 class _Asked:
-    def __init__(self, loaded: Loaded, question: WhyQuestion, run_cells: RunCandidates) -> None:
+    def __init__(self, loaded: Loaded, question: WhyQuestion, run_cases: RunCases) -> None:
         self._loaded = loaded
         self._question = question
-        self._run_cells = run_cells
+        self._run_cases = run_cases
         # the time and the seed of each cell, in the order of the cells
         self._cells: list[tuple[int, int]] = []
         self._runs: list[Kept] = []
@@ -163,7 +161,7 @@ class _Asked:
         if new:
             self._cells += new
             cells = [with_seed(self._loaded, *cell) for cell in new]
-            self._runs = sorted(self._run_cells(cells), key=lambda kept: kept.cell)
+            self._runs = sorted(self._run_cases(cells), key=lambda kept: kept.cell)
 
     def is_same_as(self, own: Mapping[str, MetricValue]) -> bool:
         """Return whether all runs so far have the same metrics as the run itself."""

@@ -15,9 +15,10 @@ from mprun.inputs.search_point import control_values
 from mprun.model.problem import InputError
 from mprun.model.search_space import Choice, NumberAxis
 from mprun.questions.proposal import Boundary, Point, Stage, explore
-from mprun.questions.search import cells_of, find_below_floor
+from mprun.questions.search import find_below_floor
 from mprun.statements.evaluation import find_margin
 from mprun.statements.expression import Reference, UnknownName, Value, parse
+from mprun.sweeps.study import make_cells
 
 TOPOLOGY = """\
 version: 1
@@ -188,7 +189,7 @@ def test_a_control_runs_on_the_kernel_that_it_names(tmp_path: Path) -> None:
     loaded, load_at = load_search(*files(tmp_path, text))
     assert loaded.spec.experiment.search is not None
     values = control_values(loaded.spec.experiment.search, "tcp", {"path1.rate": "3mbit", "protocol": "mptcp"})
-    cells = cells_of([loaded, load_at(values)], "mine")
+    cells = make_cells([loaded, load_at(values)], "virtual", "mine")
     assert [cell.kernel for cell in cells] == ["mine", "earlier"]
 
 

@@ -256,25 +256,33 @@ class CapturedFrame:
         return self.content[COOKED_BYTES if self.link_type == COOKED else ETHERNET_BYTES :]
 
 
-def read_frames(chunks: Iterable[bytes]) -> Iterator[CapturedFrame]:
-    """Yield the packets of a capture in pcapng. Raises MprunError if the data is no pcapng."""
-    for portion in Portions(_PORTION).split(chunks):
+def _read_blocks(chunks: Iterable[bytes]) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the number of the portion, the kind and the bytes of each block of a capture in pcapng.
+
+    Each portion after the first begins with the same headers. Raises MprunError if the data is no pcapng.
+    """
+    for number, portion in enumerate(Portions(_PORTION).split(chunks)):
         if not _is_pcapng(portion):
             raise MprunError("is no capture that mprun has finished: it is no pcapng")
-        interfaces: list[tuple[int, str]] = []
         offset = 0
         while offset + 12 <= len(portion):
             kind, length = _read_block(portion, offset)
-            if kind == SECTION:
-                interfaces = []
-            elif kind == INTERFACE:
-                interfaces.append(_read_interface(portion[offset : offset + length]))
-            elif kind == PACKET:
-                index, high, low, captured, size = struct.unpack_from("<IIIII", portion, offset + 8)
-                content = portion[offset + 28 : offset + 28 + captured]
-                link_type, name = interfaces[index]
-                yield CapturedFrame(high << 32 | low, name, link_type, size, content)
+            yield number, kind, portion[offset : offset + length]
             offset += length
+
+
+def read_frames(chunks: Iterable[bytes]) -> Iterator[CapturedFrame]:
+    """Yield the packets of a capture in pcapng. Raises MprunError if the data is no pcapng."""
+    interfaces: list[tuple[int, str]] = []
+    for _, kind, block in _read_blocks(chunks):
+        if kind == SECTION:
+            interfaces = []
+        elif kind == INTERFACE:
+            interfaces.append(_read_interface(block))
+        elif kind == PACKET:
+            index, high, low, captured, size = struct.unpack_from("<IIIII", block, 8)
+            link_type, name = interfaces[index]
+            yield CapturedFrame(high << 32 | low, name, link_type, size, block[28 : 28 + captured])
 
 
 def read_packet(chunks: Iterable[bytes], number: int) -> tuple[CapturedFrame | None, int]:
@@ -295,19 +303,12 @@ def cut(chunks: Iterable[bytes], first: int, last: int) -> bytes:
     Raises MprunError if the data is no pcapng.
     """
     kept: list[bytes] = []
-    number = 0
-    for n, portion in enumerate(Portions(_PORTION).split(chunks)):
-        if not _is_pcapng(portion):
-            raise MprunError("is no capture that mprun has finished: it is no pcapng")
-        offset = 0
-        while offset + 12 <= len(portion) and number < last:
-            kind, length = _read_block(portion, offset)
-            number += kind == PACKET
-            # each later portion begins with the same headers
-            if number >= first if kind == PACKET else n == 0:
-                kept.append(portion[offset : offset + length])
-            offset += length
-        if number >= last:
+    count = 0
+    for portion, kind, block in _read_blocks(chunks):
+        count += kind == PACKET
+        if count >= first if kind == PACKET else portion == 0:
+            kept.append(block)
+        if count >= last:
             break
     return b"".join(kept)
 

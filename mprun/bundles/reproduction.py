@@ -24,7 +24,7 @@ from mprun.engines.agent_process import RunProgress
 from mprun.errors import MprunError, SpecError
 from mprun.inputs.keys.experiment import RUNS
 from mprun.inputs.loading import load
-from mprun.metrics.comparison import ComparedMetric, compare, compare_expectations, differing_values
+from mprun.metrics.comparison import ComparedMetric, compare, compare_expectations
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.codec import canonical_json
 from mprun.model.engine_name import DEFAULT_ENGINE, EngineName
@@ -34,8 +34,8 @@ from mprun.model.run_files import Build, RunEnvironment
 from mprun.model.spec import Spec
 from mprun.model.sweep_files import SweepRecord
 from mprun.runs.place import Place, choose_place, refuse_commands, refuse_machine_kernel
-from mprun.runs.provenance import find_kernel, list_makers
-from mprun.runs.repetition import CAPTURES, first_difference, has_captures, repeat
+from mprun.runs.provenance import find_kernel
+from mprun.runs.repetition import CAPTURES, find_other_makers, first_difference, has_captures, repeat
 from mprun.runs.run_directory import KERNEL_LOG, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, read_value
 from mprun.safety.folder import Folder
 from mprun.safety.text import plain
@@ -228,25 +228,33 @@ def choose_engine(original: Original, asked: EngineName | None) -> tuple[EngineN
     return DEFAULT_ENGINE, reason
 
 
-def reproduce(
-    original: Original,
-    parent: Path,
-    engine: EngineName,
-    kernel: str | None,
-    consent: Consent,
-    progress: RunProgress,
-    jobs: int | None = None,
-) -> ReproducedRun:
-    """Run the originals again under `parent`, and judge the results.
+@dataclass(frozen=True)
+class Reproduction:
+    """The way in which runs are run again.
 
-    kernel: the kernel for the virtual engine. None: the original kernel if it is built here, else `default`. Raises
-    SpecError or MachineError if nothing can be run, RunError if a single run cannot be repeated.
+    - parent: the folder of the new runs.
+    - kernel: for the virtual engine. None: the original kernel if it is built here, else `default`.
+    - jobs: the number of runs at once; None for one for each CPU.
+    """
+
+    parent: Path
+    engine: EngineName
+    kernel: str | None
+    consent: Consent
+    progress: RunProgress
+    jobs: int | None = None
+
+
+def reproduce(original: Original, how: Reproduction) -> ReproducedRun:
+    """Run the originals again, and judge the results.
+
+    Raises SpecError or MachineError if nothing can be run, RunError if a single run cannot be repeated.
     """
     if isinstance(original.source, SweepDirectory):
-        return _reproduce_sweep(original, original.source, parent, engine, kernel, consent, progress, jobs)
+        return _reproduce_sweep(original, original.source, how)
     source = original.source
-    repeated = repeat(source, parent, engine, kernel, consent, progress)
-    again, facts = repeated.run, repeated.facts
+    again = repeat(source, how.parent, how.engine, how.kernel, how.consent, how.progress)
+    facts = find_other_makers(source.environment(), again.environment())
     difference = original.find_difference(ALONE, again)
     unproven = original.find_unproven({ALONE: again})
     # a directory may have been written by a version whose summary was another, or damaged
@@ -265,19 +273,10 @@ def _choose_main(compared: Sequence[ComparedMetric], specs: Iterable[Spec]) -> l
     return [one for one in compared if one.metric in names]
 
 
-def _reproduce_sweep(
-    original: Original,
-    source: SweepDirectory,
-    parent: Path,
-    engine: EngineName,
-    kernel: str | None,
-    consent: Consent,
-    progress: RunProgress,
-    jobs: int | None,
-) -> ReproducedRun:
-    tasks = dict(_read_tasks(source, engine, kernel, consent))
-    executor = LocalExecutor(slots_for({engine}, jobs, len(os.sched_getaffinity(0))))
-    again = SweepDirectory.create(parent, _record(source, tasks), source.inputs())
+def _reproduce_sweep(original: Original, source: SweepDirectory, how: Reproduction) -> ReproducedRun:
+    tasks = dict(_read_tasks(source, how))
+    executor = LocalExecutor(slots_for({how.engine}, how.jobs, len(os.sched_getaffinity(0))))
+    again = SweepDirectory.create(how.parent, _record(source, tasks), source.inputs())
     failures: list[str] = []
     differences: dict[str, str] = {}
     facts: dict[str, tuple[object, object]] = {}
@@ -293,11 +292,11 @@ def _reproduce_sweep(
         warnings, directory = tuple(task.environment.warnings), again.begin(name)
         told = task.environment.parameters
         place = (task.place.name, task.kernel, directory)
-        running[name] = Job(task.spec, warnings, *place, "pcaps", consent, parameters=told)
+        running[name] = Job(task.spec, warnings, *place, "pcaps", how.consent, parameters=told)
         return name, running[name]
 
     def look() -> None:
-        progress("running again", done / len(tasks), f"{done} of {len(tasks)} runs")
+        how.progress("running again", done / len(tasks), f"{done} of {len(tasks)} runs")
 
     with again.held(), ExitStack() as at_end:
         at_end.callback(again.tidy)
@@ -314,7 +313,7 @@ def _reproduce_sweep(
             difference = original.find_difference(f"runs/{name}", run)
             if difference is not None:
                 differences[name] = difference
-            facts |= differing_values(list_makers(tasks[name].environment), list_makers(run.environment()))
+            facts |= find_other_makers(tasks[name].environment, run.environment())
     write_summary(again)
     unproven = original.find_unproven(made)
     same = len(tasks) - len(differences) - len(failures)
@@ -345,17 +344,15 @@ class _Task:
     kernel: str
 
 
-def _read_tasks(
-    original: SweepDirectory, engine: EngineName, kernel: str | None, consent: Consent
-) -> Iterator[tuple[str, _Task]]:
+def _read_tasks(original: SweepDirectory, how: Reproduction) -> Iterator[tuple[str, _Task]]:
     """Yield the tasks by their places below the runs of the sweep. Raises SpecError or MachineError."""
     for kept in _ended(original):
         name = str(kept.run.path.relative_to(original.path / "runs"))
         spec = load(*kept.run.resolved_inputs).spec
-        refuse_commands(spec, consent, engine)
+        refuse_commands(spec, how.consent, how.engine)
         environment = kept.run.environment()
-        chosen = kernel or find_kernel(environment)
-        yield name, _Task(kept.cell, spec, environment, choose_place(engine, chosen), chosen)
+        chosen = how.kernel or find_kernel(environment)
+        yield name, _Task(kept.cell, spec, environment, choose_place(how.engine, chosen), chosen)
 
 
 def _ended(sweep: SweepDirectory) -> Iterator[Kept]:

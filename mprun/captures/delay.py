@@ -11,10 +11,8 @@ the two hosts of each flow.
 
 from __future__ import annotations
 
-import dataclasses
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
@@ -120,14 +118,6 @@ _TEXTS = (
 )
 
 
-@dataclasses.dataclass
-class PairDelays:
-    """The delays of a pair as a table, and warnings."""
-
-    table: polars.DataFrame
-    warnings: list[str] = field(default_factory=list)
-
-
 def delay_schema() -> dict[str, Any]:
     """Return the polars type of each column in COLUMNS."""
     import polars as pl
@@ -140,9 +130,10 @@ def find_delays(
     pair: CapturePair,
     paths: Mapping[tuple[str, str], str],
     flows: Mapping[tuple[str, int], str],
-) -> PairDelays:
-    """Return a row for each packet that left the sender's node and passes the receiver's, in the order of sending.
+) -> tuple[polars.DataFrame, list[str]]:
+    """Return a row for each packet that left the sender's node and passes the receiver's, and warnings.
 
+    The rows are in the order of sending.
     packets: the table of that name.
     paths: the name of a path by source and destination address.
     flows: the name of a flow by address and port of its server.
@@ -184,7 +175,7 @@ def find_delays(
         .sort("sent_number", "received_number", nulls_last=True)
         .select(pl.col(name).cast(kind) for name, kind in delay_schema().items())
     )
-    return PairDelays(table, warnings)
+    return table, warnings
 
 
 def _name(columns: Sequence[str], names: Mapping[tuple[Any, Any], str]) -> polars.Expr:

@@ -134,9 +134,9 @@ def _find_delays(
     flows = _flows(intent)
     for number, pair in enumerate(pairs):
         progress("comparing captures", number / len(pairs), f"{pair.sender} to {pair.receiver}")
-        delays = find_delays(packets, pair, paths, flows)
-        found.warnings += delays.warnings
-        yield delays.table
+        delays, warnings = find_delays(packets, pair, paths, flows)
+        found.warnings += warnings
+        yield delays
 
 
 def _read_all(

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -319,9 +320,7 @@ def _show(
     units = _units(compared)
     for expectation in expected:
         if is_news(expectation):
-            counts = expectation.second or expectation.first
-            is_held = None if counts == (0, 0) else counts is not None and counts[0] == counts[1]
-            click.echo(f"  {mark(is_held)} {say_expected(expectation, units)}: {say_held(expectation)}")
+            click.echo(f"  {mark(expectation.is_held)} {say_expected(expectation, units)}: {say_held(expectation)}")
     _show_lines(operands.lines, show_all)
 
 
@@ -342,26 +341,18 @@ def _find_alone(compared: Sequence[ComparedMetric]) -> Iterator[str]:
     cells: dict[str, list[ComparedMetric]] = {}
     for one in compared:
         cells.setdefault(label_of(one.values), []).append(one)
-    for side, other, lacks in (("A", "B", _lacks_second), ("B", "A", _lacks_first)):
-        empty = [label for label, own in cells.items() if all(map(lacks, own))]
+    for side, other, value in (("A", "B", attrgetter("second")), ("B", "A", attrgetter("first"))):
+        empty = [label for label, own in cells.items() if all(value(one) is None for one in own)]
         if empty:
             yield f"no run in {other}, of cells: {'; '.join(empty)}"
         there = [one for label, own in cells.items() if label not in empty for one in own]
-        alone, of = Counter(one.metric for one in there if lacks(one)), Counter(one.metric for one in there)
+        alone, of = Counter(one.metric for one in there if value(one) is None), Counter(one.metric for one in there)
         told = [
             plain(name) if count == of[name] else f"{plain(name)} ({count} of {of[name]} cells)"
             for name, count in alone.items()
         ]
         if told:
             yield f"measured in {side} alone (--all shows the values): {', '.join(told)}"
-
-
-def _lacks_first(one: ComparedMetric) -> bool:
-    return one.first is None
-
-
-def _lacks_second(one: ComparedMetric) -> bool:
-    return one.second is None
 
 
 def _say_incomplete(operands: Operands) -> list[str]:

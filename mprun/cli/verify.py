@@ -84,7 +84,8 @@ def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) ->
         options.note_unconfined()
         place = runs.parent if is_kept else folder
         with Bar() as bar:
-            done = reproduction.reproduce(original, place, engine, runs.kernel, runs.consent, bar.show, runs.jobs)
+            how = reproduction.Reproduction(place, engine, runs.kernel, runs.consent, bar.show, runs.jobs)
+            done = reproduction.reproduce(original, how)
         if is_kept:
             invoking_user.give(done.path)
         divergence = None

@@ -103,7 +103,7 @@ def debug(
     debugger = Debugger(find_gdb(), facts, commands)
     with scratch("mprun-debug-") as folder:
         again = repeat(original, folder, DEFAULT_ENGINE, name, consent, lambda *_: None, debugger)
-        return first_difference(original, again.run)
+        return first_difference(original, again)
 
 
 def _find_span(run: RunDirectory) -> tuple[int, int]:

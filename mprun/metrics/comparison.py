@@ -126,11 +126,7 @@ class ComparedMetric:
 
 def compare(first: Sequence[Side], second: Sequence[Side], confidence: float = CONFIDENCE) -> Iterator[ComparedMetric]:
     """Yield each metric of each cell that both sides have, in the order of the first side."""
-    others = {_key(side.values): side for side in second}
-    for side in first:
-        other = others.get(_key(side.values))
-        if other is None:
-            continue
+    for side, other in _match(first, second):
         for metric, symbol in {**side.metrics(), **other.metrics()}.items():
             yield _compare(side, other, metric, symbol, confidence)
 
@@ -140,6 +136,12 @@ def unmatched(first: Sequence[Side], second: Sequence[Side]) -> Iterator[tuple[M
     keys = [{_key(side.values) for side in sides} for sides in (first, second)]
     yield from ((side.values, 1) for side in first if _key(side.values) not in keys[1])
     yield from ((side.values, 2) for side in second if _key(side.values) not in keys[0])
+
+
+def _match(first: Sequence[Side], second: Sequence[Side]) -> Iterator[tuple[Side, Side]]:
+    """Yield the cells that both sides have, in the order of the first side."""
+    others = {_key(side.values): side for side in second}
+    yield from ((side, others[key]) for side in first if (key := _key(side.values)) in others)
 
 
 def _key(values: Mapping[str, Scalar]) -> tuple[tuple[str, str], ...]:
@@ -180,6 +182,12 @@ class Expected:
     second: tuple[int, int] | None
 
     @property
+    def is_held(self) -> bool | None:
+        """True if it holds in all runs of the second side, or of the only side. None if that is not known yet."""
+        held, of = self.second or self.first or (0, 0)
+        return held == of if of else None
+
+    @property
     def is_worse(self) -> bool:
         """The expectation holds in a smaller share of the second side's runs."""
         if self.first is None or self.second is None:
@@ -189,11 +197,7 @@ class Expected:
 
 def compare_expectations(first: Sequence[Side], second: Sequence[Side]) -> Iterator[Expected]:
     """Compare the expectations of the cells that both sides have, by metric and bounds."""
-    others = {_key(side.values): side for side in second}
-    for side in first:
-        other = others.get(_key(side.values))
-        if other is None:
-            continue
+    for side, other in _match(first, second):
         ours, theirs = _verdicts(side), _verdicts(other)
         # the expectations of a side without runs are not known
         alone = bool(side.runs and other.runs)

@@ -228,12 +228,10 @@ def _verdicts(pairs: Sequence[SidePair], names: Sequence[str]) -> Iterator[Expec
         units = {one.metric: one.symbol for one in pair.compared}
         for one in pair.expected:
             if is_news(one):
-                counts = one.second or one.first
-                held = None if counts in (None, (0, 0)) else counts[0] == counts[1]
                 told = say_held(one, (names[0], name))
                 if (row := (say_expected(one, units), told)) not in seen:
                     seen.add(row)
-                    yield ExpectationRow("", row[0], told, held)
+                    yield ExpectationRow("", row[0], told, one.is_held)
 
 
 def _inputs(pairs: Sequence[SidePair], names: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from mprun.engines.agent_process import RunProgress
 from mprun.engines.debugger import Debugger
 from mprun.metrics.comparison import differing_values
 from mprun.model.engine_name import EngineChoice
-from mprun.model.frozen import dataclass
 from mprun.model.permission import Consent
-from mprun.model.run_summary import Summary
+from mprun.model.run_files import RunEnvironment
 from mprun.runs import runner
 from mprun.runs.place import choose_place
 from mprun.runs.provenance import find_kernel, list_makers
@@ -20,19 +19,6 @@ from mprun.runs.run_directory import RunDirectory
 
 BLOCK_BYTES = 1 << 20
 CAPTURES = "pcap/"
-
-
-@dataclass(frozen=True)
-class RepeatedRun:
-    """A repeated run.
-
-    - summary: the content of its `summary.json`.
-    - facts: the differences of engine, kernel and programs between the original and the repetition.
-    """
-
-    run: RunDirectory
-    summary: Summary
-    facts: Mapping[str, tuple[object, object]]
 
 
 def repeat(
@@ -43,24 +29,26 @@ def repeat(
     consent: Consent,
     progress: RunProgress,
     debugger: Debugger | None = None,
-) -> RepeatedRun:
-    """Repeat a run in a new directory below `parent`.
+) -> RunDirectory:
+    """Repeat a run in a new directory below `parent`, and return the directory.
 
     - kernel: the kernel for the virtual engine. None: the original kernel if it is built here, else `default`.
     - debugger: gdb, which stops the kernel of the repetition.
 
     Raises MachineError if this machine cannot run it, SpecError or RunError if this mprun cannot repeat it.
     """
-    before = original.environment()
-    place = choose_place(engine, kernel or find_kernel(before))
-    again, summary = runner.run_again(original, parent, place, progress, consent, debugger)
-    for _ in range(runner.MOST_DISTURBED):
-        if not again.changed_files().paths:
+    place = choose_place(engine, kernel or find_kernel(original.environment()))
+    for left in reversed(range(runner.MOST_DISTURBED + 1)):
+        again, _ = runner.run_again(original, parent, place, progress, consent, debugger)
+        if not left or not again.changed_files().paths:
             break
         again.remove()
-        again, summary = runner.run_again(original, parent, place, progress, consent, debugger)
-    facts = differing_values(list_makers(before), list_makers(again.environment()))
-    return RepeatedRun(again, summary, facts)
+    return again
+
+
+def find_other_makers(before: RunEnvironment, after: RunEnvironment) -> dict[str, tuple[object, object]]:
+    """Return the engine, kernel and programs that made another run, where they differ."""
+    return differing_values(list_makers(before), list_makers(after))
 
 
 def has_captures(artifacts: Iterable[str]) -> bool:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mprun.metrics.statistics import is_narrow
@@ -78,7 +78,7 @@ def describe_repeat(experiment: ExperimentSpec) -> CellRepeat:
     return CellRepeat(experiment.seed, repeat.least, repeat.most, vary, repeat.until)
 
 
-def say_progress(standings: Sequence[CellProgress]) -> str:
+def say_progress(standings: Iterable[CellProgress]) -> str:
     """Return the progress of a sweep, by its cells, as text."""
     return spell_progress([(len(one.ended), one.needed) for one in standings])
 

@@ -201,7 +201,7 @@ class Execution:
             self._sweep.forget()
             self._take_in()
             if not self._grows and any(one.ended for one in self._progress.values()):
-                say(f"there are {self._tell_progress()}")
+                say(f"there are {say_progress(self._progress.values())}")
                 if strange := self._sweep.strange():
                     say(tell_strange(strange))
             looks = (lambda: tell(self._state(executor.slots)), partial(self._say_disturbed, say))
@@ -210,7 +210,7 @@ class Execution:
             has_ended = True
         except KeyboardInterrupt:
             raise Interrupted(
-                f"interrupted: {self._tell_progress()}\n"
+                f"interrupted: {say_progress(self._progress.values())}\n"
                 f"results so far: mprun show {self._sweep.path}\n"
                 f"to resume: {self._sweep.command or 'the same command'}"
             ) from None
@@ -285,9 +285,6 @@ class Execution:
             left_s = max(0.0, (total - len(statuses) - len(self._running) / 2) * mean_s / slots)
         running = tuple(f"{task.cell.label} #{task.number}" for task, _ in self._running.values())
         return SweepProgress(len(statuses), total, statuses.count("failed"), statuses.count("error"), running, left_s)
-
-    def _tell_progress(self) -> str:
-        return say_progress(list(self._progress.values()))
 
     def _note_session(self, slots: int, wall_s: float) -> None:
         session = Session(

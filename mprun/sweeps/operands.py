@@ -45,7 +45,6 @@ class Operands:
 
     - facts: values that differ: parameters first, then kernel, versions and others.
     - lines: different lines of the inputs.
-    - unmatched: cells that only one side has.
     - statements: the statements across the cells of each side, and whether they held.
     - incomplete: the progress of a sweep that lacks runs.
     - metrics: the definitions of the metrics by name, as far as the inputs of the runs have them.
@@ -56,11 +55,15 @@ class Operands:
     cells: tuple[tuple[Side, ...], tuple[Side, ...]]
     facts: Mapping[str, tuple[Any, Any]]
     lines: list[str]
-    unmatched: list[tuple[Mapping[str, Any], int]]
     statements: tuple[Mapping[str, bool | None], Mapping[str, bool | None]] = ({}, {})
     incomplete: tuple[str | None, str | None] = (None, None)
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     sources: tuple[OperandDirectory, ...] = ()
+
+    @property
+    def unmatched(self) -> list[tuple[Mapping[str, Any], int]]:
+        """The cells that only one side has, each with the number of the side."""
+        return list(unmatched(*self.cells))
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ def _of_runs(one: RunDirectory, other: RunDirectory) -> Operands:
     lines = differing_lines(*(_resolved(run) for run in (one, other)))
     metrics = _define(zip((one, other), summaries, strict=True))
     names = (str(one.path), str(other.path))
-    return Operands(names, (cells[0], cells[1]), facts, lines, [], metrics=metrics, sources=(one, other))
+    return Operands(names, (cells[0], cells[1]), facts, lines, metrics=metrics, sources=(one, other))
 
 
 def _of_run(summary: Summary) -> Side:
@@ -129,12 +132,11 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Operands:
     )
     facts = differing_values(*told)
     texts = [sweep.inputs() for sweep in (one, other)]
-    alone = [(values, int(which)) for values, which in unmatched(first, second)]
     names, lines = (str(one.path), str(other.path)), differing_lines(*texts)
     statements = (_statements(one, made[0]), _statements(other, made[1]))
     incomplete = (find_missing(one.record, made[0]), find_missing(other.record, made[1]))
     metrics = _define((kept.run, kept.summary) for kept in (*made[0], *made[1]))
-    return Operands(names, (first, second), facts, lines, alone, statements, incomplete, metrics, (one, other))
+    return Operands(names, (first, second), facts, lines, statements, incomplete, metrics, (one, other))
 
 
 def _define(runs: Iterable[tuple[RunDirectory, Summary]]) -> dict[str, Metric]:
@@ -212,7 +214,6 @@ def _take_apart(sweep: SweepDirectory, words: str) -> Operands:
         for half in halves
     )
     names = (f"{sweep.path} {axis}={halves[0]}", f"{sweep.path} {axis}={halves[1]}")
-    alone = [(one, int(which)) for one, which in unmatched(first, second)]
     kernels = sweep.record.kernels
     facts = {}
     if axis == "kernel" and kernels.keys() >= set(halves):
@@ -220,4 +221,4 @@ def _take_apart(sweep: SweepDirectory, words: str) -> Operands:
     missing = find_missing(sweep.record, made)
     metrics = _define((kept.run, kept.summary) for kept in made)
     sides = (first, second)
-    return Operands(names, sides, facts, [], alone, ({}, {}), (missing, missing), metrics, (sweep, sweep))
+    return Operands(names, sides, facts, [], ({}, {}), (missing, missing), metrics, (sweep, sweep))

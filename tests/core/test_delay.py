@@ -120,7 +120,7 @@ def table(sent: list[Packet], received: list[Packet]) -> pl.LazyFrame:
 
 def delays(sent: list[Packet], received: list[Packet], pair: CapturePair = PAIR) -> list[tuple[str, float | None]]:
     """Return state and delay in ms of each row."""
-    found = find_delays(table(sent, received), pair, PATHS, FLOWS).table
+    found, _ = find_delays(table(sent, received), pair, PATHS, FLOWS)
     return [(state, None if ns is None else ns / 1e6) for state, ns in found.select("state", "delay_ns").iter_rows()]
 
 
@@ -206,7 +206,7 @@ def test_a_duplicate_has_a_row_of_its_own() -> None:
     sent = [Packet(0), END]
     received = [later(sent[0], 10), later(sent[0], 10.5), ENDED]
     assert delays(sent, received) == [(RECEIVED, 10), (DUPLICATE, 10.5), (RECEIVED, 10)]
-    (row,) = summarize(find_delays(table(sent, received), PAIR, PATHS, FLOWS).table)
+    (row,) = summarize(find_delays(table(sent, received), PAIR, PATHS, FLOWS)[0])
     assert (row["packets"], row["received"], row["duplicate"], row["lost"]) == (2, 2, 1, 0)
     assert (row["path"], row["max_delay_ns"]) == ("path0", 10_000_000)
 
@@ -246,7 +246,7 @@ def test_behind_a_nat_a_packet_has_other_addresses() -> None:
         (LOST, None),
         (RECEIVED, 10),
     ]
-    found = find_delays(table(back, there), PAIR, PATHS, {}).table
+    found, _ = find_delays(table(back, there), PAIR, PATHS, {})
     assert set(found["path"]) == {"path0"}
 
 
@@ -265,15 +265,15 @@ def test_a_changed_packet_is_found_by_its_identification() -> None:
 
 
 def test_packets_of_a_proxy_are_left_out_with_a_warning() -> None:
-    found = find_delays(
+    found, warnings = find_delays(
         table([Packet(0), Packet(1, ip_id=2)], [Packet(5, ip_id=77, seq=3)]),
         dataclasses.replace(PAIR, is_altered=True),
         PATHS,
         FLOWS,
     )
-    assert found.table.height == 0
-    assert "no packet of the first capture is in the second" in found.warnings[0]
-    assert "2 packets are left out, because a middlebox" in found.warnings[1]
+    assert found.height == 0
+    assert "no packet of the first capture is in the second" in warnings[0]
+    assert "2 packets are left out, because a middlebox" in warnings[1]
 
 
 def test_fragments_match_fragments_and_what_is_fragmented_on_the_way_is_unknown() -> None:
@@ -286,7 +286,7 @@ def test_fragments_match_fragments_and_what_is_fragmented_on_the_way_is_unknown(
     ]
     sent, received = [first, second, whole, END], [later(first, 10), later(second, 10), *parts, ENDED]
     assert delays(sent, received) == [(RECEIVED, 10), (RECEIVED, 10), (UNKNOWN, None), (RECEIVED, 10)]
-    (warning,) = find_delays(table(sent, received), PAIR, PATHS, FLOWS).warnings
+    (warning,) = find_delays(table(sent, received), PAIR, PATHS, FLOWS)[1]
     assert "1 packets were fragmented on the way" in warning
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,7 @@ def command(
     or 125 (skip), as `git bisect run` expects. Errors have the status 128, which ends the search.
     """
     from mprun.cli.progress import Bar
+    from mprun.inputs.loading import load
     from mprun.questions import bisect as question
     from mprun.questions.bisect import Experiment, test
     from mprun.questions.built_version import KernelTree, OwnProgram
@@ -85,8 +87,9 @@ def command(
     subject: BuildSubject = (
         OwnProgram(command_line) if command_line else KernelTree(jobs or len(os.sched_getaffinity(0)))
     )
-    given = (files.topology, files.experiment, files.parameters, files.seed)
-    asked = Experiment(*given, runs.engine, runs.parent, runs.consent, files.outside)
+    read = partial(load, files.topology, files.experiment, seed=files.seed, allowed=files.permissions(runs.consent))
+    own = files.parameters
+    asked = Experiment(lambda more: read({**own, **more}), runs.engine, runs.parent, runs.consent)
     if good is None or bad is None:
         try:
             with Bar() as bar:

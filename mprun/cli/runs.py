@@ -145,7 +145,7 @@ def _ask(parent: Path, found: Scan, is_deep: bool, request: ListRequest, form: s
         if form == "page" and not request.columns:
             from mprun.reports.listing_page import choose_columns
 
-            asked = replace(request, columns=choose_columns(index.parameter_names(), index.metric_names()))
+            asked = replace(request, columns=choose_columns(index.names("parameters"), index.names("metrics")))
         return select(index, asked, lacking)
 
     with Bar() as bar:

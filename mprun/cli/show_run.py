@@ -11,6 +11,7 @@ from mprun.cli import options
 from mprun.cli.output import mark
 from mprun.errors import MprunError
 from mprun.inputs.keys.own_output import own_metrics
+from mprun.model.intent import AddressedFlow
 from mprun.model.metric import SYMBOLS, Metric, find_owned
 from mprun.model.run_summary import Kind, Summary
 from mprun.model.units import format_measured
@@ -71,31 +72,25 @@ def show_summary(
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {options.spell_path(run.path)}")
 
 
+def _flows_of(run: RunDirectory) -> Sequence[AddressedFlow]:
+    """Return the flows of a run; none if this mprun cannot read the run's plan."""
+    try:
+        return run.plan().intent.traffic
+    except MprunError:
+        return ()
+
+
 def _find_own(run: RunDirectory) -> set[str]:
     """Return the metrics that the experiment takes from its own programs."""
-    try:
-        flows = run.plan().intent.traffic
-    except MprunError:
-        return set()
-    return {f"{flow.name}.{entry['name']}" for flow in flows for entry in own_metrics(flow)}
+    return {f"{flow.name}.{entry['name']}" for flow in _flows_of(run) for entry in own_metrics(flow)}
 
 
 def _find_metrics(run: RunDirectory, names: Sequence[str]) -> dict[str, Metric]:
-    """Return the definition of each of these metrics of a run by its name.
-
-    The result is empty if this mprun cannot read the run's plan.
-    """
+    """Return the definition of each of these metrics of a run by its name, as far as it is known."""
     from mprun.workloads.tool import owned_metrics
 
-    try:
-        owned = owned_metrics(run.plan().intent.traffic) if names else {}
-    except MprunError:
-        return {}
-    found = {}
-    for name in names:
-        if metric := find_owned(name, owned):
-            found[name] = metric[0]
-    return found
+    owned = owned_metrics(_flows_of(run)) if names else {}
+    return {name: metric[0] for name in names if (metric := find_owned(name, owned))}
 
 
 def _find_hidden(summary: Summary) -> set[str]:

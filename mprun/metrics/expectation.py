@@ -31,15 +31,7 @@ def judge(
                 warning = allowance.explain(expectation.metric, value, expectation.maximum)
         if expectation.equals is not None:
             held &= value == expectation.equals
-    verdict = ExpectationVerdict(
-        metric=expectation.metric,
-        minimum=expectation.minimum,
-        maximum=expectation.maximum,
-        equals=expectation.equals,
-        value=value,
-        held=held,
-    )
-    return verdict, warning
+    return ExpectationVerdict(**vars(expectation), value=value, held=held), warning
 
 
 def judge_all(

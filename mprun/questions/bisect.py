@@ -15,14 +15,14 @@ from typing import Literal
 
 from mprun.engines.agent_process import RunProgress
 from mprun.errors import RunError, SpecError
-from mprun.inputs.loading import load
+from mprun.inputs.loading import Loaded
 from mprun.kernel.patch import UnfitTree
 from mprun.labs.steps import measured_by
 from mprun.metrics.claim_check import find_value
 from mprun.model.engine_name import EngineChoice
 from mprun.model.frozen import dataclass
 from mprun.model.metric import UNITS
-from mprun.model.permission import Consent, Permissions
+from mprun.model.permission import Consent
 from mprun.model.run_summary import Summary
 from mprun.questions.built_version import BuildSubject
 from mprun.questions.repository import History
@@ -244,16 +244,16 @@ def _first_line(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Experiment:
-    """The files of an experiment, and how each version runs it. parent: the folder of the runs."""
+    """An experiment, and how each version runs it.
 
-    topology: str
-    experiment: str
-    parameters: Mapping[str, str]
-    seed: int | None
+    - load: reads the files with more parameters.
+    - parent: the folder of the runs.
+    """
+
+    load: Callable[[Mapping[str, str]], Loaded]
     engine: EngineChoice
     parent: Path
     consent: Consent
-    allow_outside: bool
 
 
 def test(
@@ -265,9 +265,7 @@ def test(
     """
 
     def run() -> Answer:
-        allowed = Permissions(asked.consent.commands, asked.allow_outside)
-        parameters = {**asked.parameters, **subject.parameters}
-        loaded = load(asked.topology, asked.experiment, parameters, asked.seed, allowed=allowed)
+        loaded = asked.load(subject.parameters)
         place = choose_place_of(loaded.values, asked.engine, subject.kernel)
         request = runner.make_request(loaded, place, asked.consent)
         directory, summary = runner.run_request(request, asked.parent, progress)

@@ -476,7 +476,7 @@ def test_parameters_and_metrics_keep_their_types(tmp_path: Path) -> None:
     write_run(tmp_path / "runs", 0, values, subflows=1 << 70)
 
     def question(index: Index) -> tuple[dict[str, Scalar], list[MetricValue]]:
-        read = {name: next(iter(index.parameter(name).values())) for name in index.parameter_names()}
+        read = {name: next(iter(index.parameter(name).values())) for name in index.names("parameters")}
         return read, list(index.metric("bulk.subflows").values())
 
     for _ in range(2):

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from mprun.errors import MachineError
 from mprun.machine.cache import Progress, cache, locked
@@ -75,14 +75,6 @@ class Index:
         }
         return dict(sorted(found.items(), key=lambda item: _age(item[1])))
 
-    def parameter_names(self) -> list[str]:
-        """Return the names of the parameters of these runs, in order."""
-        return self._names("parameters")
-
-    def metric_names(self) -> list[str]:
-        """Return the names of the metrics of these runs, in order."""
-        return self._names("metrics")
-
     def parameter(self, name: str) -> dict[int, Scalar]:
         """Return the value of a parameter by the number of the run."""
         rows = self._database.execute("SELECT run, value FROM parameters WHERE name = ?", (name,))
@@ -93,7 +85,8 @@ class Index:
         rows = self._database.execute("SELECT run, value, unit FROM metrics WHERE name = ?", (name,))
         return {number: MetricValue(value, unit) for number, value, unit in rows}
 
-    def _names(self, table: str) -> list[str]:
+    def names(self, table: Literal["parameters", "metrics"]) -> list[str]:
+        """Return the names of the parameters or of the metrics of these runs, in order."""
         query = (
             f"SELECT DISTINCT {table}.name FROM {table} JOIN runs ON runs.id = {table}.run "
             "WHERE runs.kind IN (SELECT value FROM json_each(?)) ORDER BY 1"

@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from mprun.errors import SpecError
@@ -100,15 +100,12 @@ class _Listed:
     index: Index
     entries: Mapping[int, ListedEntry]
     lacking: str = ""
-    _names: tuple[list[str], list[str]] | None = None
     _read: dict[str, ColumnValues] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def names(self) -> tuple[list[str], list[str]]:
         """The names of parameters and of metrics."""
-        if self._names is None:
-            self._names = self.index.parameter_names(), self.index.metric_names()
-        return self._names
+        return self.index.names("parameters"), self.index.names("metrics")
 
     def values(self, name: str) -> ColumnValues:
         """Return the values of a name by the number of the run, of the oldest run first. Raises UnknownName."""
@@ -165,7 +162,7 @@ def find_differing(index: Index) -> tuple[str, ...]:
     """Return the parameters with several values among the runs of an index, and the label, at most MOST_DIFFERING."""
     entries = index.entries()
     differing = []
-    for name in index.parameter_names():
+    for name in index.names("parameters"):
         of_all = index.parameter(name)
         if name == LABEL or len({of_all[number] for number in entries if number in of_all}) > 1:
             differing.append(name)

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -281,19 +282,13 @@ def _reproduce_sweep(original: Original, source: SweepDirectory, how: Reproducti
     differences: dict[str, str] = {}
     facts: dict[str, tuple[object, object]] = {}
     made: dict[str, RunDirectory] = {}
-    waiting, done = list(tasks), 0
-    running: dict[str, Job] = {}
+    done = 0
 
-    def begin() -> tuple[str, Job] | None:
-        if not waiting:
-            return None
-        name = waiting.pop(0)
-        task = tasks[name]
-        warnings, directory = tuple(task.environment.warnings), again.begin(name)
-        told = task.environment.parameters
-        place = (task.place.name, task.kernel, directory)
-        running[name] = Job(task.spec, warnings, *place, "pcaps", how.consent, parameters=told)
-        return name, running[name]
+    def make_jobs() -> Iterator[tuple[str, Job]]:
+        for name, task in tasks.items():
+            warnings, told = tuple(task.environment.warnings), task.environment.parameters
+            place = (task.place.name, task.kernel, again.begin(name))
+            yield name, Job(task.spec, warnings, *place, "pcaps", how.consent, parameters=told)
 
     def look() -> None:
         how.progress("running again", done / len(tasks), f"{done} of {len(tasks)} runs")
@@ -301,8 +296,7 @@ def _reproduce_sweep(original: Original, source: SweepDirectory, how: Reproducti
     with again.held(), ExitStack() as at_end:
         at_end.callback(again.tidy)
         at_end.callback(executor.close)
-        for name, reproduced in run_all(executor, begin, look):
-            job = running.pop(name)
+        for name, job, reproduced in run_all(executor, partial(next, make_jobs(), None), look):
             settle(job, reproduced)
             run = again.finish(job.directory, name)
             done += 1

@@ -11,6 +11,7 @@ import contextlib
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -214,24 +215,22 @@ def _run_steps(
 ) -> Generator[tuple[int, Done], None, None]:
     """Yield each step, with the number of its lab, when it is over."""
     slots = len(os.sched_getaffinity(0)) if settings.place.engine.IS_SIMULATED else 1
-    left = list(steps)
-    running: dict[str, tuple[int, Step, Path]] = {}
+    begun: dict[str, tuple[int, Step]] = {}
     refused: list[tuple[int, Done]] = []
 
-    def begin() -> tuple[str, Job] | None:
-        while left:
-            n, step = left.pop(0)
+    def make_jobs() -> Iterator[tuple[str, Job]]:
+        for n, step in steps:
             job = _prepare(step, settings)
             if isinstance(job, Job):
-                running[str(job.directory)] = (n, step, job.directory)
-                return str(job.directory), job
-            refused.append((n, job))
-        return None
+                begun[str(job.directory)] = n, step
+                yield str(job.directory), job
+            else:
+                refused.append((n, job))
 
     with closing(LocalExecutor(slots)) as executor:
-        for name, outcome in run_all(executor, begin, look):
-            n, step, directory = running.pop(name)
-            yield n, _end(step, directory, outcome)
+        for name, job, outcome in run_all(executor, partial(next, make_jobs(), None), look):
+            n, step = begun[name]
+            yield n, _end(step, job.directory, outcome)
             while refused:
                 yield refused.pop(0)
     yield from refused

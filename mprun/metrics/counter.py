@@ -43,9 +43,9 @@ class Counters:
     def __init__(self, links: Sequence[Link] = ()) -> None:
         self.interfaces = Rows(OF_INTERFACES)
         self.queues = Rows(OF_QUEUES)
-        self._links = {(end.node, end.name): link.name for link in links for end in link.ends}
-        self._sides = {
-            (end.node, end.name): side
+        # the link of each interface, and the direction from it
+        self._links = {
+            (end.node, end.name): (link.name, side)
             for link in links
             for end, side in zip(link.ends, ("forward", "reverse"), strict=True)
         }
@@ -69,7 +69,7 @@ class Counters:
                 self._names[source, index] = self._ways[interface]
             for node in facts.nodes:
                 if (node, interface) in self._links:
-                    self._names[source, index] = (node, interface, self._links[node, interface])
+                    self._names[source, index] = (node, interface, self._links[node, interface][0])
 
     def read_interfaces(self, datagrams: bytes, at_ns: int, source: int) -> None:
         """Add the answers to a dump of counters.
@@ -123,7 +123,7 @@ class Counters:
         """
         found: dict[tuple[str, str], int] = {}
         for names, packets in self._untaken.items():
-            link, direction = names if _is_way(names) else (names[2], self._sides[names[0], names[1]])
+            link, direction = names if _is_way(names) else self._links[names[0], names[1]]
             if packets:
                 found[link, direction] = found.get((link, direction), 0) + packets
         return found

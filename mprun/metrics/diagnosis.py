@@ -243,10 +243,5 @@ def explain_full_sockets(counters: Mapping[str, int]) -> str | None:
     )
 
 
-def explain_refusal(interference: Interference) -> str | None:
-    """Return the middlebox because of which a connection was not made or carried nothing; None if there is none."""
-    return interference.blame("firewall.refused", "nat.unsolicited", "alter.mp_capable")
-
-
 def _count(counters: Mapping[str, int], name: str) -> int:
     return counters.get(f"MPTcpExt{name}", 0)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mprun.metrics.connection import find_connections, ports_towards
-from mprun.metrics.diagnosis import explain_refusal
 from mprun.metrics.evidence import Evidence, FlowOutputs, parse
 from mprun.metrics.fairness import find_fairness, find_rate
 from mprun.metrics.handover import measure_handover, tell_handovers_seen
@@ -53,7 +52,9 @@ def read_flow(flow: AddressedFlow, evidence: Evidence) -> FlowReading:
     ended_ns = max(ended.ended_ns for ended in processes.values()) - outputs.zero_ns
     # a tool knows a flow by the port that its server was given
     result = parse(tool, replace(flow, port=flow.endpoints.port), outputs, began_ns, ended_ns)
-    culprit = explain_refusal(on_paths(flow, evidence.agent.filtered))
+    # a middlebox because of which a connection was not made or carried nothing
+    interference = on_paths(flow, evidence.agent.filtered)
+    culprit = interference.blame("firewall.refused", "nat.unsolicited", "alter.mp_capable")
     because = f"; {culprit}" if culprit else ""
     found = [
         Readings(errors=tuple(_find_errors(flow, processes, result, outputs, because))),

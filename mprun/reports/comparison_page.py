@@ -18,7 +18,6 @@ from mprun.model.units import format_measured
 from mprun.reports.effect import (
     choose_changed,
     draw_effects,
-    effect_of,
     is_dull,
     is_news,
     judge,
@@ -28,6 +27,7 @@ from mprun.reports.effect import (
     say_expected,
     say_held,
     say_interval,
+    say_range,
 )
 from mprun.reports.gallery import Gallery, PageProgress
 from mprun.reports.overlay import OverlaidRun, overlay
@@ -139,15 +139,13 @@ def _say_incomplete(pairs: Sequence[SidePair]) -> str:
 def _tiles(pair: SidePair, metrics: Mapping[str, Metric]) -> Iterator[Tile]:
     """Yield the main differences of two sides."""
     for metric, changes, total in choose_changed(pair.compared):
-        ordered = sorted(changes, key=lambda one: effect_of(one) or 0.0)
-        least, most = say_effect(ordered[0]), say_effect(ordered[-1])
-        if total > 1:
-            note = f"in {'all' if len(changes) == total else f'{len(changes)} of'} {total} cells"
-            yield Tile(metric, least if least == most else f"{least} to {most}", note)
+        change, note = say_range(changes, total)
+        if note:
+            yield Tile(metric, change, note)
         else:
-            (one,) = ordered
+            (one,) = changes
             values = " → ".join(format_measured(value or 0.0, one.symbol) for value in (one.first, one.second))
-            yield Tile(metric, f"{_sign(one)} {least}", ", ".join(filter(None, [judge(one, metrics), values])))
+            yield Tile(metric, f"{_sign(one)} {change}", ", ".join(filter(None, [judge(one, metrics), values])))
 
 
 def _sign(one: ComparedMetric) -> str:

@@ -109,11 +109,15 @@ def choose_changed(compared: Sequence[ComparedMetric]) -> list[tuple[str, list[C
 def say_briefly(compared: Sequence[ComparedMetric]) -> Iterator[str]:
     """Yield a line for each of the main metrics that clearly differ: by how much, and in how many cells."""
     for metric, changes, total in choose_changed(compared):
-        ordered = sorted(changes, key=lambda one: effect_of(one) or 0.0)
-        least, most = say_effect(ordered[0]), say_effect(ordered[-1])
-        count = "all" if len(changes) == total else f"{len(changes)} of"
-        cells = f" in {count} {total} cells" if total > 1 else ""
-        yield plain(f"{metric}: {least if least == most else f'{least} to {most}'}{cells}")
+        yield plain(f"{metric}: {' '.join(filter(None, say_range(changes, total)))}")
+
+
+def say_range(changes: Sequence[ComparedMetric], total: int) -> tuple[str, str]:
+    """Return the smallest and the largest change as text, and in how many cells they are; empty for a single cell."""
+    ordered = sorted(changes, key=lambda one: effect_of(one) or 0.0)
+    ends = dict.fromkeys((say_effect(ordered[0]), say_effect(ordered[-1])))
+    count = "all" if len(changes) == total else f"{len(changes)} of"
+    return " to ".join(ends), f"in {count} {total} cells" if total > 1 else ""
 
 
 def _find_changes(own: Sequence[ComparedMetric]) -> list[ComparedMetric]:

@@ -18,7 +18,7 @@ from mprun.model.frozen import dataclass
 from mprun.model.spec import SeriesName
 from mprun.reports.figure import Chart, ChartForm, Mark, Panel, Series
 from mprun.reports.run_data import RunData
-from mprun.reports.run_figures import MOST_FLOWS, draw_own
+from mprun.reports.run_figures import FIGURES, MOST_FLOWS
 
 MOST_PANELS = 9
 # A beginning with few colours that differ most.
@@ -98,8 +98,8 @@ def _draw_kind(subject: OverlaidRun, source: SeriesName, flow: str | None) -> Ch
     if flow is not None:
         members = [one for one in subject.evidence.members(flow) if one in subject.evidence.flows]
         # the subflows of many flows would not be legible
-        return draw_own(subject.evidence, source, members[0], form) if len(members) == 1 else None
-    return draw_own(subject.evidence, source, None, form)
+        return FIGURES[source].draw(subject.evidence, members[0], form) if len(members) == 1 else None
+    return FIGURES[source].draw(subject.evidence, None, form)
 
 
 def _draw_total(subjects: Sequence[OverlaidRun]) -> Chart | None:
@@ -135,7 +135,7 @@ def _draw_flows(subjects: Sequence[OverlaidRun], flows: Sequence[str]) -> Chart 
 def _sum_of(subject: OverlaidRun, source: SeriesName, flows: Sequence[str]) -> Chart | None:
     """Return a figure with one curve: the sum over flows. None if a flow has no rate over time."""
     members = [member for flow in flows for member in subject.evidence.members(flow)]
-    charts = [draw_own(subject.evidence, source, flow, "step") for flow in members]
+    charts = [FIGURES[source].draw(subject.evidence, flow, "step") for flow in members]
     found = [chart for chart in charts if chart is not None]
     if not found or len(found) < len(charts):
         return None

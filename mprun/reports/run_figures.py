@@ -132,11 +132,6 @@ def _draw(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
                 yield dress(chart, plot)
 
 
-def draw_own(evidence: RunData, series: SeriesName, flow: str | None, form: ChartForm) -> Chart | None:
-    """Return the figure of a series of one flow, or of the whole run for None. None if there is nothing to show."""
-    return FIGURES[series].draw(evidence, flow, form)
-
-
 def lacking(evidence: RunData, plots: Sequence[Plot]) -> Iterator[str]:
     """Yield a note for each requested plot that cannot be drawn."""
     for plot in plots:

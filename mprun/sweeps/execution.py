@@ -7,10 +7,12 @@ The state of a sweep is only in its directory. A complete run in it is not run a
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 
@@ -157,6 +159,7 @@ def tell_strange(names: Sequence[str]) -> str:
     return f"warning: {len(names)} of them were not made by your mprun, and count: {few}; --new starts without them"
 
 
+@dataclasses.dataclass
 class Execution:
     """A sweep that is being run.
 
@@ -164,28 +167,21 @@ class Execution:
     sweep that this process has begun, so runs that ended with an error are not run again.
     """
 
-    def __init__(
-        self,
-        sweep: SweepDirectory,
-        cells: Sequence[Cell],
-        keep: Keep = "pcaps",
-        retries: int = 0,
-        consent: Consent = NO_COMMANDS,
-        grows: bool = False,
-    ) -> None:
-        self._grows = grows
-        self._sweep = sweep
-        self._cells = cells
-        self._keep: Keep = keep
-        self._retries = retries
-        self._consent = consent
-        self._progress = {cell.folder: CellProgress(cell.spec.experiment.repeat) for cell in cells}
-        self._attempts: dict[str, int] = {}
-        self._running: dict[str, tuple[Task, Job]] = {}
-        self._queue: list[Task] = []
-        self._block = 0
-        self._walls_s: list[float] = []
-        self._simulations_s = 0.0
+    sweep: SweepDirectory
+    cells: Sequence[Cell]
+    keep: Keep = "pcaps"
+    retries: int = 0
+    consent: Consent = NO_COMMANDS
+    grows: bool = False
+    _attempts: Counter[str] = field(default_factory=Counter)
+    _running: dict[str, Task] = field(default_factory=dict)
+    _queue: list[Task] = field(default_factory=list)
+    _block: int = 0
+    _walls_s: list[float] = field(default_factory=list)
+    _simulations_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._progress = {cell.folder: CellProgress(cell.spec.experiment.repeat) for cell in self.cells}
 
     def run(self, executor: Executor, tell: TellProgress, say: Say) -> SweepSummary:
         """Run until all is done. Return the summary. say: gets a message for each error.
@@ -193,46 +189,46 @@ class Execution:
         The executor can be used again after a complete run. Raises Interrupted on Ctrl-C; the runs that have ended are
         kept.
         """
-        self._sweep.tidy()
+        self.sweep.tidy()
         started = time.monotonic()
         has_ended = False
         try:
             # they describe the runs that existed before; there will be more
-            self._sweep.forget()
+            self.sweep.forget()
             self._take_in()
-            if not self._grows and any(one.ended for one in self._progress.values()):
+            if not self.grows and any(one.ended for one in self._progress.values()):
                 say(f"there are {say_progress(self._progress.values())}")
-                if strange := self._sweep.strange():
+                if strange := self.sweep.strange():
                     say(tell_strange(strange))
             looks = (lambda: tell(self._state(executor.slots)), partial(self._say_disturbed, say))
-            for name, outcome in run_all(executor, self._begin, *looks):
-                self._end(name, outcome, say)
+            for name, job, outcome in run_all(executor, self._begin, *looks):
+                self._end(name, job, outcome, say)
             has_ended = True
         except KeyboardInterrupt:
             raise Interrupted(
                 f"interrupted: {say_progress(self._progress.values())}\n"
-                f"results so far: mprun show {self._sweep.path}\n"
-                f"to resume: {self._sweep.command or 'the same command'}"
+                f"results so far: mprun show {self.sweep.path}\n"
+                f"to resume: {self.sweep.command or 'the same command'}"
             ) from None
         finally:
             self._note_session(executor.slots, time.monotonic() - started)
             if not has_ended:
                 executor.close()
-            self._sweep.tidy()
-        return write_summary(self._sweep)
+            self.sweep.tidy()
+        return write_summary(self.sweep)
 
     def _take_in(self) -> None:
         """Note the runs that exist already. Errors of an earlier session are removed: they are run again."""
-        for kept in list(self._sweep.runs()):
-            cell = self._cells[kept.cell]
-            if kept.summary.status == "error" and not self._grows:
-                self._sweep.drop(f"{cell.folder}/{kept.number}")
+        for kept in list(self.sweep.runs()):
+            cell = self.cells[kept.cell]
+            if kept.summary.status == "error" and not self.grows:
+                self.sweep.drop(f"{cell.folder}/{kept.number}")
             else:
                 self._progress[cell.folder].note(kept.number, kept.summary)
 
     def _next(self) -> Task | None:
         """Return the next run that may begin, in the order of the blocks; None if all must wait or none is left."""
-        most = max(cell.spec.experiment.repeat.most for cell in self._cells)
+        most = max(cell.spec.experiment.repeat.most for cell in self.cells)
         while True:
             for n, task in enumerate(self._queue):
                 if self._progress[task.cell.folder].may_begin(task.number):
@@ -241,7 +237,7 @@ class Execution:
             if self._queue or self._block == most:
                 return None
             self._block += 1
-            due = [cell for cell in self._cells if not self._progress[cell.folder].is_settled(self._block)]
+            due = [cell for cell in self.cells if not self._progress[cell.folder].is_settled(self._block)]
             self._queue += list(study.order(due, self._block))
 
     def _begin(self) -> tuple[str, Job] | None:
@@ -249,31 +245,30 @@ class Execution:
         task = self._next()
         if task is None:
             return None
-        cell, directory = task.cell, self._sweep.begin(task.name)
+        cell, directory = task.cell, self.sweep.begin(task.name)
         place = (cell.engine, cell.kernel, directory)
-        job = Job(task.spec, cell.warnings, *place, self._keep, self._consent, parameters=cell.parameters)
-        self._running[task.name] = (task, job)
+        job = Job(task.spec, cell.warnings, *place, self.keep, self.consent, parameters=cell.parameters)
+        self._running[task.name] = task
         return task.name, job
 
-    def _end(self, name: str, outcome: RunOutcome, say: Say) -> None:
-        task, job = self._running.pop(name)
+    def _end(self, name: str, job: Job, outcome: RunOutcome, say: Say) -> None:
+        task = self._running.pop(name)
         what = _describe(task)
         self._walls_s.append(outcome.wall_s)
         self._simulations_s += outcome.simulation_s
         if outcome.status == "error":
-            attempt = self._attempts[name] = self._attempts.get(name, 0) + 1
-            again = attempt <= self._retries
+            self._attempts[name] += 1
+            again = self._attempts[name] <= self.retries
             say(f"error in {what}: {outcome.error}{'; trying again' if again else ''}")
             if again:
                 self._queue.insert(0, task)
                 return
         summary = settle(job, outcome)
-        self._sweep.finish(job.directory, name, job.spec.experiment.attachments)
+        self.sweep.finish(job.directory, name, job.spec.experiment.attachments)
         self._progress[task.cell.folder].note(task.number, summary)
 
     def _say_disturbed(self, say: Say, name: str, path: str) -> None:
-        task, _ = self._running[name]
-        say(f"{_describe(task)}: {path} of this machine changed meanwhile; making it again")
+        say(f"{_describe(self._running[name])}: {path} of this machine changed meanwhile; making it again")
 
     def _state(self, slots: int) -> SweepProgress:
         progress = self._progress.values()
@@ -283,7 +278,7 @@ class Execution:
         if self._walls_s:
             mean_s = sum(self._walls_s) / len(self._walls_s)
             left_s = max(0.0, (total - len(statuses) - len(self._running) / 2) * mean_s / slots)
-        running = tuple(f"{task.cell.label} #{task.number}" for task, _ in self._running.values())
+        running = tuple(f"{task.cell.label} #{task.number}" for task in self._running.values())
         return SweepProgress(len(statuses), total, statuses.count("failed"), statuses.count("error"), running, left_s)
 
     def _note_session(self, slots: int, wall_s: float) -> None:
@@ -294,7 +289,7 @@ class Execution:
             runs_wall_s=round(sum(self._walls_s), 3),
             simulation_s=round(self._simulations_s, 3),
         )
-        self._sweep.add_session(session)
+        self.sweep.add_session(session)
 
 
 def _describe(task: Task) -> str:

@@ -39,8 +39,8 @@ def run_all(
     next_job: Callable[[], tuple[str, Job] | None],
     look: Callable[[], None],
     say_disturbed: Callable[[str, str], None] = lambda name, path: None,
-) -> Iterator[tuple[str, RunOutcome]]:
-    """Yield each job by its name when it has ended, until no job is left.
+) -> Iterator[tuple[str, Job, RunOutcome]]:
+    """Yield each job with its name when it has ended, until no job is left.
 
     A run during which files of this machine changed is made again, `MOST_DISTURBED` times at most.
 
@@ -67,7 +67,7 @@ def run_all(
                 _empty(job)
                 disturbed.append((name, job))
             else:
-                yield name, outcome
+                yield name, job, outcome
 
 
 def _empty(job: Job) -> None:

@@ -47,7 +47,7 @@ def do(executor: Executor, directory: Path) -> tuple[list[str], list[tuple[str, 
     job: Any = SimpleNamespace(directory=directory)
     jobs, said = [("it", job)], list[tuple[str, str]]()
     ended = run_all(executor, lambda: jobs.pop() if jobs else None, lambda: None, lambda *words: said.append(words))
-    return [name for name, _ in ended], said
+    return [name for name, _, _ in ended], said
 
 
 @pytest.mark.parametrize(("disturbed", "attempts"), [(0, 1), (1, 2), (MOST_DISTURBED + 5, MOST_DISTURBED + 1)])

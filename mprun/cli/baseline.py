@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from mprun.cli import options
-from mprun.cli.output import emit
+from mprun.cli.output import emit, show_table
 from mprun.machine import invoking_user
 from mprun.questions.baseline import SUFFIX, BaselineDifference, choose_metrics, explain, spell, tell, write_baseline
 from mprun.safety.text import plain
@@ -126,7 +126,6 @@ def _measure(
 
 def _show(name: str, differences: Sequence[BaselineDifference]) -> None:
     """Print whether a baseline holds, and its differences as a table."""
-    from mprun.cli.output import show_table
 
     because = explain(differences)
     values = [one for one in differences if one.kind == "value"]

@@ -18,6 +18,7 @@ from mprun.cli import options
 from mprun.cli.completion import complete_axes, complete_runs
 from mprun.cli.operand import Operand, open_operands
 from mprun.cli.output import emit, mark
+from mprun.errors import MprunError, SpecError
 from mprun.reports.effect import (
     is_dull,
     is_news,
@@ -200,7 +201,6 @@ def _find_divergence(sides: Sequence[RunDirectory | SweepDirectory]) -> Divergen
 
 def find_divergence(one: RunDirectory, other: RunDirectory) -> Divergence | None:
     """Return where two runs diverge. None, with a note, if a capture or a table of them cannot be read."""
-    from mprun.errors import MprunError
     from mprun.questions import divergence
 
     try:
@@ -211,7 +211,6 @@ def find_divergence(one: RunDirectory, other: RunDirectory) -> Divergence | None
 
 
 def _refuse_unknown(wanted: tuple[str, ...], operands: Operands) -> None:
-    from mprun.errors import SpecError
     from mprun.model.problem import name_nearest
 
     known = {name for half in operands.cells for side in half for name in side.metrics()}

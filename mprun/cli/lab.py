@@ -17,7 +17,8 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_labs
-from mprun.cli.output import emit, emit_csv
+from mprun.cli.output import emit, emit_csv, show_table
+from mprun.errors import Interrupted, MachineError, SpecError
 from mprun.machine import invoking_user
 from mprun.machine.packaged import find_labs
 from mprun.model.units import format_measured
@@ -164,7 +165,6 @@ def run(
     only --profile published resumes a lab.
     """
     from mprun.cli.progress import Bar
-    from mprun.errors import Interrupted
     from mprun.labs.catalog import open_here, open_lab
     from mprun.labs.steps import LabSettings, Scope, run_labs
     from mprun.runs.place import choose_place
@@ -259,7 +259,6 @@ def _choose_kernel(labs: Sequence[Lab]) -> str:
 
     Raises MachineError if the kernel of a lab is not built, SpecError for labs of different kernels.
     """
-    from mprun.errors import MachineError, SpecError
     from mprun.kernel.store import DEFAULT_NAME, list_kernels
 
     own = [(lab, lab.kernel) for lab in labs if lab.kernel is not None]
@@ -369,7 +368,6 @@ def _show_left(lab: Lab, grade: Grade) -> None:
 
 def _show_lab(result: LabRun) -> None:
     """Print the outcome of each step with the lab's metrics and the name of the run, complaints, and the claims."""
-    from mprun.cli.output import show_table
 
     lab = result.lab
     click.echo(f"\n{click.style(f'{lab.name}: {lab.title}', bold=True)}")

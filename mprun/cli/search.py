@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mprun.cli import options
-from mprun.cli.output import emit
+from mprun.cli.output import emit, show_table
 from mprun.machine import invoking_user
 from mprun.safety.text import plain
 
@@ -109,7 +109,6 @@ def _show(
     kernel: str,
     took_s: float,
 ) -> None:
-    from mprun.cli.output import show_table
     from mprun.questions.search import spell_edges
 
     runs = sum(1 for _ in sweep.runs())

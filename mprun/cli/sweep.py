@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mprun.cli import options
-from mprun.cli.output import emit
+from mprun.cli.output import emit, show_table
 
 if TYPE_CHECKING:
     from mprun.sweeps.estimate import Estimate
@@ -86,7 +86,6 @@ def command(
 
 
 def _show_cells(cells: Sequence[Cell], slots: int, parent: Path, begun: SweepDirectory | None) -> None:
-    from mprun.cli.output import show_table
     from mprun.model.scalar import spell_scalar
     from mprun.sweeps.estimate import estimate
 

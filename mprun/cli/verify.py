@@ -13,7 +13,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_files, complete_runs
-from mprun.cli.output import emit
+from mprun.cli.output import emit, show_table
 from mprun.model.scalar import spell_scalar, spell_values
 from mprun.safety.text import plain
 
@@ -187,7 +187,6 @@ def _show(done: ReproducedRun, is_bundle: bool, is_kept: bool) -> None:
 
 def _show_metrics(before: str, compared: Sequence[ComparedMetric]) -> None:
     """Print the metrics that the experiment shows or expects: before, here, and the difference."""
-    from mprun.cli.output import show_table
 
     if not compared:
         return

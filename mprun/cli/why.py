@@ -11,7 +11,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
-from mprun.cli.output import emit
+from mprun.cli.output import emit, show_table
 from mprun.runs.run_directory import RunDirectory, read_table
 from mprun.safety.text import plain
 
@@ -95,8 +95,6 @@ def _write(explained: Explained, sweep: SweepDirectory, failure: str, end_ns: in
 
 
 def _show(explained: Explained, run: RunDirectory, sweep: SweepDirectory, end_ns: int, took_s: float) -> None:
-    from mprun.cli.output import show_table
-
     runs = sum(one.count for one in explained.moments)
     click.echo(f"{runs} runs, {took_s:.0f} s")
     if not explained.is_drawn:

@@ -2,7 +2,8 @@
 """The published figures of a lab: their published values, where the measured values come from, and the verdicts. Pure.
 
 A verdict is always computed from the runs. Only the reasons come from the file of the lab, and their numbers from the
-runs. A verdict on runs with several seeds is "undecided" if it changes within their intervals of 95 %.
+runs. A verdict on runs with several seeds is "undecided" if it changes within their intervals of 95 %. A verdict on one
+seed is "undecided" if it changes within the spread that the check states.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from mprun.statements.evaluation import Comparison, Evaluation, Resolve, compute
 from mprun.statements.expression import (
     Expression,
     ExpressionError,
-    NameNode,
     Reference,
     UnknownName,
     Value,
@@ -223,21 +223,53 @@ class _Judging:
         self._ask = ask
         self._values = {value.name: value for value in figure.values}
 
-    def resolve(self, ask: Resolve) -> Resolve:
-        """Return a function for the values of all names of the figure, from a function for measured values."""
+    def resolve(self, reference: Reference) -> Value:
+        """Return the value of a name of the figure. A value over several seeds is the mean of its amounts."""
+        first = reference.segments[0].name
+        if first not in (PUBLISHED, HERE):
+            return self._ask(reference)
+        value = self._values.get(reference.name.partition(".")[2])
+        if value is not None and first == HERE and value.here is not None:
+            found = self._compute_by_seed(value.here)
+            return Value((found.amount,), found.unit)
+        if value is not None and first == PUBLISHED and value.row is not None and value.row.value is not None:
+            return value.row.value
+        raise UnknownName("has no value")
 
-        def value_of(reference: Reference) -> Value:
+    def _compute_by_seed(self, expression: Expression) -> Value:
+        """Return a value with an amount for each seed, in the order of the seeds; with one amount for a single seed.
+
+        The largest time of four clients is that of the last client of each run, and not that of their means. Raises
+        UnknownName and ExpressionError.
+        """
+        of_seeds = self._of_seeds(expression.references())
+        counts = {len(value.amounts) for value in of_seeds.values()}
+        if len(counts) > 1:
+            raise UnknownName(f"has {' and '.join(map(str, sorted(counts)))} seeds: write values of one sweep")
+        found = []
+        for n in range(counts.pop() if counts else 1):
+            known = {text: Value((value.amounts[n],), value.unit) for text, value in of_seeds.items()}
+            found.append(compute(expression, _with(known, self._ask)))
+        return Value(tuple(value.amount for value in found), found[0].unit)
+
+    def _of_seeds(self, references: Sequence[Reference]) -> dict[str, Value]:
+        """Return the values of several seeds by the text of their names."""
+        return {text: value for text, value in self._amounts_of(references).items() if len(value.amounts) > 1}
+
+    def _amounts_of(self, references: Sequence[Reference]) -> dict[str, Value]:
+        """Return the measured values with an amount for each seed, by the text of their names.
+
+        A column of a table is left out: its amounts are the rows of one run.
+        """
+        found = {}
+        for reference in references:
             first = reference.segments[0].name
-            if first not in (PUBLISHED, HERE):
-                return ask(reference)
             value = self._values.get(reference.name.partition(".")[2])
-            if value is not None and first == HERE and value.here is not None:
-                return compute(value.here, ask)
-            if value is not None and first == PUBLISHED and value.row is not None and value.row.value is not None:
-                return value.row.value
-            raise UnknownName("has no value")
-
-        return value_of
+            if first == HERE and value is not None and value.here is not None:
+                found[reference.text] = self._compute_by_seed(value.here)
+            elif first not in (PUBLISHED, HERE) and split_table(reference) is None:
+                found[reference.text] = self._ask(reference)
+        return found
 
     def draw(self, value: FigureValue, names: Collection[str]) -> Drawn:
         """Return a value with its interval. The measured value is None if a run is missing or measured no such name."""
@@ -246,15 +278,15 @@ class _Judging:
         if value.here is None or any(reference.segments[0].name not in names for reference in needed):
             return Drawn(value.label, published, None)
         try:
-            here = compute(value.here, self._ask)
-            ends = [compute(value.here, ask).amount for ask in self._ends(needed)]
-        except ExpressionError:
+            here = self._compute_by_seed(value.here)
+        except (ExpressionError, UnknownName):
             return Drawn(value.label, published, None)
-        if not ends:
+        if len(here.amounts) == 1:
             return Drawn(value.label, published, here)
-        # a metric is not negative, also if the values of few seeds are far apart; a difference of metrics may be
-        low = max(0.0, min(ends)) if isinstance(value.here.root, NameNode) else min(ends)
-        return Drawn(value.label, published, here, low, max(ends))
+        interval = t_interval(here.amounts, CONFIDENCE)
+        # a quantity that is negative with no seed is not negative, also if the values of few seeds are far apart
+        low = max(0.0, interval.low) if min(here.amounts) >= 0 else interval.low
+        return Drawn(value.label, published, here, low, interval.high)
 
     def _measured_by(self, expression: Expression) -> list[Reference]:
         """Return the names of runs and sweeps of an expression, also those of the figure's values in it."""
@@ -268,27 +300,29 @@ class _Judging:
                 found.append(reference)
         return list({reference.text: reference for reference in found}.values())
 
-    def _ends(self, references: Sequence[Reference]) -> Iterator[Resolve]:
-        """Yield a function for measured values for each combination of points of the intervals over seeds.
+    def _ends(self, check: CheckEntry) -> Iterator[Resolve]:
+        """Yield a function for values for each combination of points of the intervals of a check's values.
 
-        The points are the ends, and for one or two intervals also points between them.
+        The points are the ends, and for one or two intervals also points between them. A value of a single seed has the
+        interval of the check's spread, if any.
         """
-        points = {}
-        of_seeds = {}
-        for reference in references:
-            value = self._ask(reference)
-            if split_table(reference) is None and len(value.amounts) > 1:
-                of_seeds[reference.text] = value
-        if len(of_seeds) > MOST_INTERVALS:
-            raise UnknownName(f"has {len(of_seeds)} values with intervals: write a check of at most {MOST_INTERVALS}")
-        count = _POINTS if len(of_seeds) <= 2 else 2
-        for text, value in of_seeds.items():
-            interval = t_interval(value.amounts, CONFIDENCE)
-            step = (interval.high - interval.low) / (count - 1)
-            points[text] = [Value((interval.low + n * step,), value.unit) for n in range(count)]
+        intervals = {}
+        for text, value in self._amounts_of(check.holds.references()).items():
+            if len(value.amounts) > 1:
+                interval = t_interval(value.amounts, CONFIDENCE)
+                intervals[text] = (interval.low, interval.high, value.unit)
+            elif check.spread is not None:
+                half = check.spread * abs(value.amount)
+                intervals[text] = (value.amount - half, value.amount + half, value.unit)
+        if len(intervals) > MOST_INTERVALS:
+            raise UnknownName(f"has {len(intervals)} values with intervals: write a check of at most {MOST_INTERVALS}")
+        count = _POINTS if len(intervals) <= 2 else 2
+        points = {
+            text: [Value((low + n * (high - low) / (count - 1),), unit) for n in range(count)]
+            for text, (low, high, unit) in intervals.items()
+        }
         for chosen in product(*points.values()) if points else ():
-            known = dict(zip(points, chosen, strict=True))
-            yield lambda reference, known=known: known.get(reference.text) or self._ask(reference)  # type: ignore[misc]
+            yield _with(dict(zip(points, chosen, strict=True)), self.resolve)
 
     def judge(self, check: CheckEntry, absent: Mapping[str, str]) -> Finding:
         """Return the verdict on a check. absent: the reasons of missing runs by name."""
@@ -297,19 +331,20 @@ class _Judging:
         if reasons := [absent[name] for name in names if name in absent]:
             return Finding(check.says, "", "not measured here", "; ".join(reasons), False)
         try:
-            outcome = evaluate(check.holds, self.resolve(self._ask))
-            truths = {evaluate(check.holds, self.resolve(ask)).is_true for ask in self._ends(needed)}
+            outcome = evaluate(check.holds, self.resolve)
+            truths = {evaluate(check.holds, ask).is_true for ask in self._ends(check)}
             of_seeds = [self._ask(reference) for reference in needed if split_table(reference) is None]
         except (ExpressionError, UnknownName) as error:
             return Finding(check.says, "", "not measured here", str(error), False)
-        seeds = min((len(value.amounts) for value in of_seeds), default=1)
+        seeds = min((len(value.amounts) for value in of_seeds), default=1 if needed else 0)
         measured = self._say(outcome, names)
         reason = self.quote(check.why)
         if truths - {outcome.is_true}:
-            text = (
-                f"The intervals of {CONFIDENCE:.0%} over {seeds} seeds allow both verdicts. {self.quote(check.differs)}"
-            )
-            return Finding(check.says, measured, "undecided", text.strip(), seeds=seeds)
+            text = f"The intervals of {CONFIDENCE:.0%} over {seeds} seeds allow both verdicts."
+            if seeds == 1 and check.spread is not None:
+                text = f"One seed was run, and values up to {check.spread:.0%} lower or higher allow both verdicts."
+            text = f"{text} {self.quote(check.differs)}".strip()
+            return Finding(check.says, measured, "undecided", text, seeds=seeds)
         if outcome.is_true:
             return Finding(check.says, measured, "agrees", reason, seeds=seeds)
         failed = "; ".join(_spell(one) for one in outcome.comparisons if not one.is_true)
@@ -335,11 +370,16 @@ class _Judging:
             if expression is None:
                 return match[0]
             try:
-                return spell(compute(expression, self.resolve(self._ask)))
+                return spell(compute(expression, self.resolve))
             except (ExpressionError, KeyError):
                 return "(not measured)"
 
         return QUOTED.sub(value_of, text.strip())
+
+
+def _with(known: Mapping[str, Value], ask: Resolve) -> Resolve:
+    """Return a function for values that has `known` values by the text of their names, before it asks."""
+    return lambda reference: known.get(reference.text) or ask(reference)
 
 
 def say_sides(comparison: Comparison) -> str:

@@ -149,6 +149,25 @@ def test_a_difference_needs_a_reason(tmp_path: Path) -> None:
     assert judged_of(lab_of(tmp_path, "Other links."), 19e6, 40e6)[0].findings[1].verdict == "agrees"
 
 
+@pytest.mark.parametrize(("tcp", "verdict"), [(19.5e6, "agrees"), (20.5e6, "undecided"), (22e6, "differs")])
+def test_a_single_seed_does_not_decide_within_the_spread(tmp_path: Path, tcp: float, verdict: str) -> None:
+    # the limit is 21 Mbit/s
+    more = """\
+  - name: spread
+    published: Figure 1
+    title: Rates with a spread
+    quantity: goodput
+    values: [{name: tcp, here: xp.tcp.goodput}]
+    checks: [{says: at most 21 Mbit/s, holds: here.tcp <= 21mbit, why: a limit, differs: Other links., spread: 4%}]
+"""
+    (finding,) = judged_of(lab_of(tmp_path, more=more), tcp, 38e6)[-1].findings
+    assert (finding.verdict, finding.seeds) == (verdict, 1)
+    if verdict == "undecided":
+        assert (
+            finding.reason == "One seed was run, and values up to 4% lower or higher allow both verdicts. Other links."
+        )
+
+
 def test_a_missing_run_is_no_verdict(tmp_path: Path) -> None:
     figure = lab_of(tmp_path).figures[0]
     findings = judge_figure(figure, {}, {"xp": "cannot run here"}).findings
@@ -189,6 +208,44 @@ sweeps: [{name: swept, topology: topo, experiment: sweep}]
     assert (near.findings[0].verdict, near.findings[0].is_explained) == ("undecided", True)
     assert lab.names_of("quick") == {"xp"}
     assert lab.names_of("published") == {"xp", "swept"}
+
+
+def sweep_of(tmp_path: Path, here: str, rows: Sequence[tuple[float, float]]) -> JudgedFigure:
+    """Return a figure with the value `here` of a sweep whose seeds have the rates of two clients."""
+    lab = lab_of(
+        tmp_path,
+        more=f"""\
+  - name: swept
+    published: Figure 1
+    title: Rates of clients
+    quantity: goodput
+    values: [{{name: least, here: "{here}"}}]
+    checks: [{{says: a client has less than 2 Mbit/s, holds: here.least < 2mbit, why: an order}}]
+sweeps: [{{name: swept, topology: topo, experiment: sweep}}]
+""",
+    )
+    runs = [
+        CellRun(0, n, "", PASSED._replace(metrics={f"{name}.goodput": MetricValue(one, "bit/s") for name, one in pair}))
+        for n, pair in enumerate([(("a", a), ("b", b)) for a, b in rows])
+    ]
+    return judge_figure(lab.figures[-1], {"swept": Swept([make_cell(paths=1)], runs)}, {})
+
+
+def test_a_value_is_computed_for_each_seed(tmp_path: Path) -> None:
+    # the mean of each client is 2 Mbit/s, and the slower client of each seed has 1 Mbit/s
+    judged = sweep_of(
+        tmp_path, "min(swept.a.goodput, swept.b.goodput)", [(1e6, 3e6), (3e6, 1e6), (1e6, 3e6), (3e6, 1e6)]
+    )
+    assert judged.values[0].here == Value((1e6,) * 4, "rate")
+    assert (judged.values[0].low, judged.values[0].high) == (1e6, 1e6)
+    assert (judged.findings[0].verdict, judged.findings[0].seeds) == ("agrees", 4)
+
+
+def test_an_interval_is_that_of_the_value_and_not_of_its_parts(tmp_path: Path) -> None:
+    # the clients differ from seed to seed, and their sum does not
+    judged = sweep_of(tmp_path, "swept.a.goodput + swept.b.goodput", [(1e6, 0.5e6), (0.2e6, 1.3e6), (1.1e6, 0.4e6)])
+    assert judged.findings[0].verdict == "agrees"
+    assert judged.findings[0].measured == "least: 1.50 Mbit/s (1.50 Mbit/s to 1.50 Mbit/s)"
 
 
 @pytest.mark.parametrize(

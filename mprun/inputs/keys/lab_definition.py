@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
+from mprun.inputs.keys.experiment import Within
 from mprun.inputs.keys.field import FileVersion, Name, Time
 from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.statements.expression import Expression, parse, parse_value
@@ -106,6 +107,9 @@ class CheckEntry(FileModel):
     of the figure."""
     why: str = Field(examples=["seeds differ by 1 %"])
     """The reason for the tolerance of the statement."""
+    spread: Within | None = Field(None, examples=["5%"])
+    """The part by which a value of a single seed may change with the seed. The verdict is undecided if such changes
+    alter it. Default: a single seed decides."""
     differs: str = ""
     """The reason why the measured result differs. `{...}` stands for a measured value, as in `here`. Default: no
     difference is known."""

@@ -299,4 +299,6 @@ if [ "$quic" ]; then
 	build tools install quic
 	run_mprun tools install noq ||
 		echo "setup: no flow can have 'stack: noq' before that is done; then run mprun tools install noq. The stack tquic works."
+	run_mprun tools install aioquic ||
+		echo "setup: no flow can have 'stack: aioquic' before that is done; then run mprun tools install aioquic."
 fi

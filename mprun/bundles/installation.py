@@ -27,6 +27,7 @@ from mprun.safety.folder import open_regular
 from mprun.workloads.built import PROGRAMS
 from mprun.workloads.built import program_store as programs
 from mprun.workloads.built.source import FACTS as TOOL_FACTS
+from mprun.workloads.built.source import PipRecipe
 
 SUFFIX = ".mprun-kernel.zip"
 # The digests of the archives that belong to this release, one in a line.
@@ -96,7 +97,8 @@ def _facts(path: Path) -> bytes:
 def _built_tools() -> Iterator[programs.BuiltProgram]:
     for name in sorted(PROGRAMS):
         found = programs.find(name)
-        if found is not None:
+        # a Python program names the interpreter of this machine
+        if found is not None and not isinstance(PROGRAMS[name], PipRecipe):
             yield found
 
 

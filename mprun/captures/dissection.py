@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mprun.captures import tshark
 from mprun.captures.delay import CapturePair, choose_pairs, delay_schema, find_delays, summarize
 from mprun.captures.identity import Identities, identify, identity_schema, kept_bytes
-from mprun.captures.packet import ObservationPoint, packet_schema, read_packets, shape_packets
+from mprun.captures.packet import ObservationPoint, name_quic, packet_schema, read_packets, shape_packets
 from mprun.captures.pcapng import Portions
+from mprun.captures.quic_packet import list_kinds
 from mprun.captures.tcp_connection import CONNECTION_COLUMNS, SUBFLOW_COLUMNS, CaptureConnections
 from mprun.errors import MachineError, MprunError
 from mprun.machine.version import code_digest
@@ -149,13 +150,16 @@ def _read_all(
     total = sum(run.folder.size(file) for file in captures.values())
     wanted = {capture.name: capture for capture in intent.captures}
     kept = kept_bytes([(capture.snaplen, capture.link is None) for capture in intent.captures])
+    quic_ports = {port for flow in intent.traffic if flow.protocol == "quic" for port in flow.endpoints.all_ports}
     done = 0
     for name, path in captures.items():
         trace = CaptureConnections(_paths(intent), forwards=_forwards(intent, wanted.get(name)))
         number = 1
         argv = [program, *tshark.argv(intent.traffic)[1:]]
-        for text, identities, read in _portions(run, path, argv, name, kept, found):
-            table = trace.follow(read_packets(text, _observation_point(intent), zero_epoch_ns or 0))
+        for portion, read in _portions(run, path, _Reader(argv, kept, quic_ports), name, found):
+            identities = portion.identities
+            packets = read_packets(portion.text, _observation_point(intent), zero_epoch_ns or 0)
+            table = trace.follow(name_quic(packets, portion.kinds))
             yield shape_packets(table, name, number).hstack(identities.frame().head(len(table)))
             number += len(table)
             found.packets += len(table)
@@ -175,19 +179,43 @@ def _read_all(
             )
 
 
+class _Reader(NamedTuple):
+    """The way to read a portion: the command of tshark, the bytes of identities, and the ports of QUIC."""
+
+    argv: list[str]
+    kept: int
+    quic_ports: set[int]
+
+    def read(self, content: bytes) -> _Portion:
+        done = subprocess.run(self.argv, input=content, capture_output=True, check=False)
+        said = [line for line in done.stderr.decode(errors="replace").splitlines() if "Running as user" not in line]
+        problem = (said[-1] if said else f"ended with status {done.returncode}") if done.returncode else ""
+        kinds = list_kinds(content, self.quic_ports) if self.quic_ports else None
+        return _Portion(done.stdout, identify(content, self.kept), kinds, problem)
+
+
+class _Portion(NamedTuple):
+    """The reading of a portion: tshark's lines, the identity and the kinds of each packet, and tshark's problem."""
+
+    text: bytes
+    identities: Identities
+    kinds: list[str | None] | None
+    problem: str
+
+
 def _portions(
-    run: RunDirectory, path: str, argv: list[str], name: str, kept: int, found: Dissection
-) -> Iterator[tuple[bytes, Identities, int]]:
-    """Yield tshark's lines and the identities of each portion of a capture in order, and the bytes read so far."""
+    run: RunDirectory, path: str, reader: _Reader, name: str, found: Dissection
+) -> Iterator[tuple[_Portion, int]]:
+    """Yield what was read of each portion of a capture in order, and the bytes read so far."""
     portions = Portions(PORTION_PACKETS)
     workers = len(os.sched_getaffinity(0))
-    waiting: deque[tuple[Future[tuple[bytes, Identities, str]], int]] = deque()
+    waiting: deque[tuple[Future[_Portion], int]] = deque()
     read = 0
     with ThreadPoolExecutor(workers) as pool, run.open(path) as file:
         try:
             for portion in portions.split(iter(lambda: file.read(CHUNK_BYTES), b"")):
                 read += len(portion)
-                waiting.append((pool.submit(_read_portion, argv, portion, kept), read))
+                waiting.append((pool.submit(reader.read, portion), read))
                 if len(waiting) > workers:
                     yield _take(waiting, name, found)
         except MprunError as error:
@@ -198,22 +226,12 @@ def _portions(
         found.warnings.append(f"{name}: ends in the midst of a packet; what came before it was read")
 
 
-def _take(
-    waiting: deque[tuple[Future[tuple[bytes, Identities, str]], int]], name: str, found: Dissection
-) -> tuple[bytes, Identities, int]:
+def _take(waiting: deque[tuple[Future[_Portion], int]], name: str, found: Dissection) -> tuple[_Portion, int]:
     future, read = waiting.popleft()
-    text, identities, problem = future.result()
-    if problem:
-        found.warnings.append(f"{name}: tshark: {problem}; what it had read was kept")
-    return text, identities, read
-
-
-def _read_portion(argv: list[str], portion: bytes, kept: int) -> tuple[bytes, Identities, str]:
-    """Run tshark on a portion. Return its output, the identities, and its error message; empty without an error."""
-    done = subprocess.run(argv, input=portion, capture_output=True, check=False)
-    said = [line for line in done.stderr.decode(errors="replace").splitlines() if "Running as user" not in line]
-    problem = (said[-1] if said else f"ended with status {done.returncode}") if done.returncode else ""
-    return done.stdout, identify(portion, kept), problem
+    portion = future.result()
+    if portion.problem:
+        found.warnings.append(f"{name}: tshark: {portion.problem}; what it had read was kept")
+    return portion, read
 
 
 def _forwards(intent: Intent, capture: Capture | None) -> bool:

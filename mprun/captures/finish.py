@@ -9,10 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from mprun.captures.pcapng import HEADER_BYTES, RECORD_BYTES, CaptureContent, InterfaceDescription, PcapngConversion
+from mprun.captures.pcapng import (
+    HEADER_BYTES,
+    RECORD_BYTES,
+    CaptureContent,
+    InterfaceDescription,
+    PcapngConversion,
+    read_frames,
+)
+from mprun.captures.quic_observation import QuicObserver
+from mprun.captures.quic_packet import read_datagram
 from mprun.errors import MprunError
 from mprun.model import agent_report
 from mprun.model.agent_report import AgentReport
+from mprun.model.intent import Intent
 from mprun.model.network import Link, Network
 from mprun.model.plan import Plan
 from mprun.model.spec import Capture
@@ -62,6 +72,9 @@ def _finish(
                 run.folder.remove(part)
     except (OSError, MprunError) as error:
         problem = f"stays as tcpdump wrote it: {error}"
+    observers = _observers(wanted, plan.intent)
+    if observers and not problem:
+        _observe(run, target, observers)
     zero_ns = agent.zero_ns or 0
     boot_ns = agent.boot_ns
     first_ns = conversion.first_ns
@@ -70,7 +83,30 @@ def _finish(
         is_whole=conversion.is_whole,
         first_ns=None if first_ns is None or boot_ns is None else first_ns - boot_ns - zero_ns,
         problem=problem,
+        quic={name: observer.tell() for name, observer in observers.items()},
     )
+
+
+def _observers(wanted: Capture, intent: Intent) -> dict[str, QuicObserver]:
+    """Return an observer for each flow of QUIC to the captured host, by the flow's name."""
+    return {
+        flow.name: QuicObserver(
+            flow.endpoints.port,
+            {flow.endpoints.destination_address, *(path.destination for path in flow.paths)},
+        )
+        for flow in intent.traffic
+        if flow.protocol == "quic" and flow.destination == wanted.node and flow.endpoints.port is not None
+    }
+
+
+def _observe(run: RunDirectory, target: str, observers: Mapping[str, QuicObserver]) -> None:
+    """Show each datagram of a finished capture to the observers."""
+    with run.open(target) as file:
+        for frame in read_frames(iter(partial(file.read, CHUNK_BYTES), b"")):
+            datagram = read_datagram(frame.network_bytes)
+            if datagram is not None:
+                for observer in observers.values():
+                    observer.add(datagram)
 
 
 def _parts(run: RunDirectory, target: str, wanted: Capture) -> list[str]:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mprun.captures.sctp_association import spell_chunks, user_bytes
@@ -98,9 +98,17 @@ def read_packets(text: bytes, point: ObservationPoint, zero_epoch_ns: int) -> po
             payload_bytes=pl.coalesce("tcp_payload", carried, pl.col("udp_length") - _UDP_HEADER_BYTES),
             seq=pl.coalesce("seq", pl.col("tsns").str.split(",").list.first().cast(pl.Int64, strict=False)),
             ack=pl.coalesce("ack", "cumulative_tsn"),
+            quic=pl.lit(None, pl.String),
         )
         .rename({"time": "time_ns"})
     )
+
+
+def name_quic(packets: polars.DataFrame, kinds: Sequence[str | None] | None) -> polars.DataFrame:
+    """Return packets with the kinds of QUIC in each datagram. kinds: None if the run has no flow of QUIC."""
+    import polars as pl
+
+    return packets if kinds is None else packets.with_columns(pl.Series("quic", kinds[: len(packets)], pl.String))
 
 
 # The columns of the table of packets: `capture`, `number`, columns of read_packets, and the columns of a trace.
@@ -127,6 +135,7 @@ def shape_packets(packets: polars.DataFrame, capture: str, first: int) -> polars
         flags=pl.coalesce(
             pl.col("flags").replace_strict(flags, default=None, return_dtype=pl.String),
             pl.col("chunks").replace_strict(chunks, default=None, return_dtype=pl.String),
+            "quic",
         ),
         options=pl.concat_str(
             pl.col("subtype").replace_strict(options, default=None, return_dtype=pl.String),

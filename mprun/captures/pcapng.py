@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field
 
 from mprun.errors import MprunError
 from mprun.model.frozen import dataclass
@@ -47,12 +48,14 @@ class CaptureContent:
     - is_whole: the last packet is complete.
     - first_ns: time of the first packet, counted from time zero; None without packets.
     - problem: empty if the conversion succeeded.
+    - quic: the facts of each flow of QUIC whose server was captured (`QuicObserver.tell`), by the flow's name.
     """
 
     packets: int
     is_whole: bool
     first_ns: int | None
     problem: str = ""
+    quic: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def read_experiment(
         _find_unit(("show", n), name, owned, document)
     tables = {own["name"]: own for flow in flows for own in own_tables(flow)}
     for n, plot in enumerate(file.plots):
-        if plot.metric is not None:
+        if plot.metric is not None and plot.metric != metric.PASSED:
             _find_unit(("plots", n, "metric"), plot.metric, owned, document)
         event = event_of(plot.table or "")
         if plot.flow is not None and plot.flow not in owned:

@@ -20,6 +20,7 @@ from mprun.model.agent_report import Ended
 from mprun.model.frozen import dataclass
 from mprun.model.intent import AddressedFlow
 from mprun.model.metric import OF_TOTAL, TOTAL
+from mprun.model.run_summary import MetricValue
 from mprun.model.units import TIME
 from mprun.workloads.tool import Result, Tool, metrics_of, steady_span, tool_of
 
@@ -66,6 +67,7 @@ def read_flow(flow: AddressedFlow, evidence: Evidence) -> FlowReading:
         from mprun.metrics.qlog_tables import read_qlogs
 
         found.append(read_qlogs(flow, outputs, evidence.intent))
+    found.append(Readings(_name_seen(flow, evidence)))
     observed, peer = (evidence.observation.hosts.get(host) for host in (flow.source, flow.destination))
     if not (result.data_ports or result.server_ports) or observed is None or peer is None:
         return FlowReading(join(found), result)
@@ -73,6 +75,12 @@ def read_flow(flow: AddressedFlow, evidence: Evidence) -> FlowReading:
     connections = FlowConnections(flow, find_connections(observed, peer, ports, flow.paths), began_ns, ended_ns)
     found += _read_connections(connections, tool, result, evidence)
     return FlowReading(join(found), result, connections)
+
+
+def _name_seen(flow: AddressedFlow, evidence: Evidence) -> Mapping[str, MetricValue]:
+    """Return what a capture of a QUIC server shows, of the first capture that has it."""
+    seen = next((one.quic[flow.name] for one in evidence.captured.values() if flow.name in one.quic), {})
+    return name_metrics(flow.name, {f"seen.{name}": value for name, value in seen.items()}, metrics_of(flow))
 
 
 def _find_errors(

@@ -58,6 +58,8 @@ class Metric:
 
 
 Metrics = Mapping[str, Metric]
+# In a plot of a sweep: the share of the runs of a cell that passed.
+PASSED = "passed"
 
 OF_PATH: Metrics = {"rtt": Metric("time", "mean round-trip time of the idle path", better="lower")}
 # Metrics of every flow of the real engine whose programs serve no other flow, if CPU time is sampled.

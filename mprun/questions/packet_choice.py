@@ -11,12 +11,14 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
+from mprun.captures import quic_packet
 from mprun.model.frozen import dataclass
 from mprun.model.intent import Intent
 from mprun.model.spec import Capture, ExperimentSpec, FaultAction, PacketFault
 
-# The bytes of each packet that the captures keep: all headers and options, also over IPv6.
-SNAPLEN = 128
+# The bytes of each packet that the captures keep: all headers and options, also over IPv6. Of QUIC whole datagrams,
+# because a datagram has several packets.
+SNAPLEN, WHOLE = 128, 0
 FORWARD, REVERSE = "forward", "reverse"
 # Errors and control, which do not count.
 UNCOUNTED = ("icmp", "icmpv6")
@@ -133,7 +135,8 @@ def watch(experiment: ExperimentSpec, arrivals: Iterable[Arrival]) -> Experiment
     """Return the experiment with a capture at each arrival."""
     nodes = dict.fromkeys(one.node for one in arrivals)
     kept = tuple(one for one in experiment.captures if one.link is not None or one.node not in nodes)
-    return replace(experiment, captures=(*kept, *(Capture(node, SNAPLEN) for node in nodes)))
+    snaplen = WHOLE if any(flow.protocol == "quic" for flow in experiment.traffic) else SNAPLEN
+    return replace(experiment, captures=(*kept, *(Capture(node, snaplen) for node in nodes)))
 
 
 def list_packets(rows: Iterable[Mapping[str, Any]], headings: Mapping[tuple[str, str], Heading]) -> list[Packet]:
@@ -188,6 +191,9 @@ def tell_kind(row: Mapping[str, Any], is_first: bool) -> str:
         if not row["payload_bytes"]:
             return "SACK"
         return row["repeat"] or ("first data" if is_first else "data")
+    # of QUIC, the packets in the datagram
+    if row["protocol"] == "udp" and row["flags"]:
+        return str(row["flags"])
     return "first datagram" if is_first else "datagram"
 
 
@@ -220,7 +226,7 @@ def pair(packets: Sequence[Packet]) -> list[Packet]:
 
 def is_opening(kind: str) -> bool:
     """Return whether packets of a kind open a connection or a path."""
-    return kind in _OPENING or kind.endswith((" SYN", " SYN,ACK", " ACK"))
+    return kind in _OPENING or kind.startswith(quic_packet.OPENING) or kind.endswith((" SYN", " SYN,ACK", " ACK"))
 
 
 def sample(packets: Sequence[Packet], budget: int) -> list[Packet]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mprun.inputs.keys.plot import choose_form
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.axis import read_axis, read_number
 from mprun.model.frozen import dataclass
+from mprun.model.metric import PASSED, SYMBOLS
 from mprun.model.scalar import spell_scalar
 from mprun.model.spec import Plot
-from mprun.model.sweep_files import CellSummary
+from mprun.model.sweep_files import CellSummary, Statistic
 from mprun.reports.figure import Chart, ChartAxis, ChartForm, Panel, Series, dress
 from mprun.reports.metrics import interval_of
 from mprun.reports.palette import FLOW_TONES, PATH_TONES
@@ -44,16 +46,25 @@ class Study:
 def draw_sweep(study: Study, plots: Sequence[Plot], usual: Sequence[str]) -> Iterator[Chart]:
     """Yield the requested figures, or the usual figures of some metrics."""
     wanted = [plot for plot in plots if plot.metric is not None]
+    if any(plot.metric == PASSED for plot in wanted):
+        study = replace(study, cells=[_with_passed(cell) for cell in study.cells])
     for number, plot in enumerate(wanted or [plot for metric in usual if (plot := choose(study, metric))]):
         chart = draw(study, plot, number)
         if chart is not None:
             yield dress(chart, plot)
 
 
+def _with_passed(cell: CellSummary) -> CellSummary:
+    """Return a cell with the share of its runs that passed as a metric."""
+    share = cell.runs.passed / cell.runs.total if cell.runs.total else 0.0
+    passed = Statistic(SYMBOLS["ratio"], cell.runs.total, share, share)
+    return cell._replace(metrics={**cell.metrics, PASSED: passed})
+
+
 def lacking(study: Study, plots: Sequence[Plot]) -> Iterator[str]:
     """Yield a note for each requested plot that cannot be drawn."""
     for plot in plots:
-        if plot.metric is not None and not study.having(plot.metric):
+        if plot.metric not in (None, PASSED) and not study.having(plot.metric):
             yield f"no figure of {plot.metric}: no run has it"
 
 

@@ -81,8 +81,12 @@ class Entry(own_program.AttachedEntry):
     streams: Annotated[int, Whole(1, 100, "an end allows its peer no more streams at a time")] = 1
     """The number of requests that are under way at a time, each on a stream of its own."""
     stack: StackChoice = "tquic"
-    """The QUIC library of both ends: tquic (multipath as in draft 05) or noq (as in draft 21). Or a stack of your own,
-    as a mapping with the commands `client` and `server`."""
+    """The QUIC library of both ends: tquic (multipath as in draft 05), noq (as in draft 21) or aioquic (one path). Or a
+    stack of your own, as a mapping with the commands `client` and `server`."""
+    server_stack: quic_connection.StackName | None = None
+    """The QUIC library of the server, if it is another one than that of `stack`. Only on one path."""
+    testcase: quic_connection.TestCase | None = None
+    """A test case of interoperability runners (docs/quic.md). A stack of your own gets it as TESTCASE."""
     multipath: bool = False
     """Use every path between the hosts."""
     scheduler: quic_connection.Schedulers | None = quic_connection.SCHEDULER
@@ -97,10 +101,21 @@ class Entry(own_program.AttachedEntry):
         elif isinstance(self.stack, StackEntry):
             yield from self._find_own_problems()
         else:
-            yield from quic_connection.find_stack_problems(self.stack, self.congestion, self.scheduler)
+            for name in dict.fromkeys((self.stack, self.server_stack or self.stack)):
+                yield from quic_connection.find_stack_problems(name, self.congestion, self.scheduler, self.multipath)
+            yield from quic_connection.find_case_problems(
+                self.testcase or "transfer", self.stack, self.server_stack or self.stack
+            )
+            if self.multipath and self.server_stack not in (None, self.stack):
+                yield (
+                    "multipath",
+                    "needs the same library at both ends, as each has its own draft: remove 'server_stack'",
+                )
 
     def _find_own_problems(self) -> Iterator[KeyProblem]:
         """Yield the problems of keys that a stack of the user does not have."""
+        if self.server_stack:
+            yield "server_stack", "conflicts with a stack of your own, which has its own server: remove it"
         for name, value in (("request", self.request_bytes), ("think", self.think_ns)):
             if value:
                 yield name, "is not known to a stack of your own, which fetches files: remove it"

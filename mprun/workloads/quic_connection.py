@@ -33,14 +33,17 @@ class QuicStack:
 
     - tool: the name of the program for `mprun tools install`.
     - congestion: its congestion controls.
-    - parameter: the transport parameter that both ends send to negotiate multipath.
+    - parameter: the transport parameter that both ends send to negotiate multipath; empty without multipath.
     - declares_backups: a path can be declared a backup (PATH_STATUS_BACKUP of draft-ietf-quic-multipath).
+    - client_cases, server_cases: the test cases that an end can do if they ask it for more than a transfer.
     """
 
     tool: str
     congestion: tuple[str, ...]
     parameter: str
     declares_backups: bool
+    client_cases: frozenset[str] = frozenset()
+    server_cases: frozenset[str] = frozenset()
 
     @property
     def executable(self) -> str:
@@ -52,11 +55,48 @@ class QuicStack:
         return f"{engine_paths.TOOLS}/{self.tool}/{self.executable}"
 
 
+TestCase = Literal["transfer", "retry", "resumption", "zerortt", "keyupdate", "chacha20", "v2", "versionnegotiation"]
+# The ends that a test case asks for more than a transfer.
+CASE_ENDS: Mapping[str, tuple[str, ...]] = {
+    "retry": ("server",),
+    **dict.fromkeys(("resumption", "keyupdate", "chacha20", "versionnegotiation"), ("client",)),
+    **dict.fromkeys(("zerortt", "v2"), ("client", "server")),
+}
 STACKS = {
     "tquic": QuicStack("quic", ("cubic", "bbr", "bbr3", "copa"), "enable_multipath", declares_backups=False),
     "noq": QuicStack("noq", ("cubic", "reno", "bbr3"), "initial_max_path_id", declares_backups=True),
+    "aioquic": QuicStack(
+        "aioquic",
+        ("cubic", "reno"),
+        "",
+        declares_backups=False,
+        client_cases=frozenset(("resumption", "zerortt", "keyupdate", "chacha20", "v2", "versionnegotiation")),
+        server_cases=frozenset(("retry", "zerortt", "v2")),
+    ),
 }
 DEFAULT_STACK = "tquic"
+# What a capture of the server shows, by names of `mprun.captures.quic_observation`.
+SEEN: Metrics = {
+    "seen.handshakes": Metric("count", "connections with a Handshake packet of the server, in its capture"),
+    "seen.flight": Metric(
+        "size",
+        "fewest bytes of Handshake packets that the server sent on a connection; a resumed one has no certificate",
+    ),
+    "seen.retries": Metric("count", "Retry packets whose token the client returned (RFC 9000 8.1.2)"),
+    "seen.negotiations": Metric("count", "Version Negotiation packets of the server (RFC 9000 6)"),
+    "seen.early": Metric("size", "bytes of 0-RTT packets that arrived at the server"),
+    "seen.version2": Metric("ratio", "share of Handshake packets with QUIC version 2 (RFC 9369)"),
+    "seen.amplification": Metric(
+        "count",
+        "most bytes that the server sent to an address, divided by the bytes from it, before the address was "
+        "validated; at most 3 (RFC 9000 8.1)",
+        better="lower",
+    ),
+    "seen.ecn.forward": Metric("ratio", "share of the datagrams at the server that have ECT or CE (RFC 3168)"),
+    "seen.ecn.reverse": Metric("ratio", "share of the server's datagrams that have ECT or CE (RFC 3168)"),
+    "seen.sources": Metric("count", "addresses and ports from which 1-RTT packets arrived at the server"),
+    "seen.destinations": Metric("count", "addresses and ports to which the server sent 1-RTT packets"),
+}
 # Metrics of the connection's paths, which the library counts.
 METRICS: Metrics = {
     "handshake": Metric("time", "time from the first packet until the handshake was complete", better="lower"),
@@ -65,6 +105,7 @@ METRICS: Metrics = {
     **OF_HANDOVER,
     "share.forward": Metric("ratio", "share of the payload that a path carried to the server", by_path=True),
     "share.reverse": Metric("ratio", "share of the payload that a path carried to the client", by_path=True),
+    **SEEN,
 }
 KEY_LOG = "tls-keys.log"
 # The events of each end as JSON text sequences (draft-ietf-quic-qlog-main-schema).
@@ -137,7 +178,7 @@ SCHEDULER = Field(
 NO_CHOICE = "has nothing to choose from on one path: write 'multipath: true'"
 # The congestion controls of all libraries.
 QuicCongestion = Literal["cubic", "reno", "bbr", "bbr3", "copa"]
-StackName = Literal["tquic", "noq"]
+StackName = Literal["tquic", "noq", "aioquic"]
 STACK_DESCRIPTION = (
     "The QUIC library of both ends: tquic (multipath as in draft 05) or noq (as in draft 21). Default: tquic."
 )
@@ -152,31 +193,49 @@ def scheduler_of(flow: Flow, end: str) -> str | None:
     return policy
 
 
-def stack_of(flow: Flow) -> QuicStack:
-    """Return the library of a flow."""
-    return STACKS[str(flow.options.get("stack") or DEFAULT_STACK)]
+def stack_of(flow: Flow, end: str = "client") -> QuicStack:
+    """Return the library of an end of a flow."""
+    server = flow.options.get("server_stack") if end == "server" else None
+    return STACKS[str(server or flow.options.get("stack") or DEFAULT_STACK)]
 
 
 def programs(flow: Flow) -> Mapping[str, Program]:
     """Return the programs that a flow over QUIC starts."""
-    stack = stack_of(flow)
-    built = Program("", "--version", f"mprun tools install {stack.tool}")
-    return {stack.executable: built, **certificate.PROGRAMS}
+    stacks = [stack_of(flow, end) for end in ("client", "server")]
+    built = {one.executable: Program("", "--version", f"mprun tools install {one.tool}") for one in stacks}
+    return {**built, **certificate.PROGRAMS}
 
 
 def find_stack_problems(
-    name: str | None, congestion: str | None, schedulers: Mapping[str, Policy] | None
+    name: str | None, congestion: str | None, schedulers: Mapping[str, Policy] | None, multipath: bool
 ) -> Iterator[KeyProblem]:
     """Yield the problems of keys that the stack of this name does not have."""
     stack = STACKS[name or DEFAULT_STACK]
     if congestion is not None and congestion not in stack.congestion:
         known = ", ".join(stack.congestion)
         yield "congestion", f"the stack {name or DEFAULT_STACK} has no '{congestion}': write one of {known}"
+    if multipath and not stack.parameter:
+        yield "multipath", f"the stack {name} has one path only: write 'stack: tquic' or 'stack: noq'"
     declaring = {end for end, policy in (schedulers or {}).items() if _number(policy, "backup") is not None}
     if declaring and not stack.declares_backups:
         yield "scheduler", "declares a backup, which only one stack can: write 'stack: noq'"
     elif declaring == {"server"}:
         yield "scheduler", "has a backup for the server alone, but the client declares it: write it for both ends"
+
+
+def find_case_problems(case: str, client: str, server: str) -> Iterator[KeyProblem]:
+    """Yield the problem of a test case that the stack of an end cannot do."""
+    for end in CASE_ENDS.get(case, ()):
+        stack = client if end == "client" else server
+        if case not in getattr(STACKS[stack], f"{end}_cases"):
+            able = [name for name, one in STACKS.items() if case in getattr(one, f"{end}_cases")]
+            yield "testcase", f"the {end} on {stack} cannot do '{case}': take {' or '.join(able)} for it"
+
+
+def case_arguments(flow: Flow, end: str) -> list[str]:
+    """Return the arguments of an end for the test case of its flow."""
+    case = str(flow.options.get("testcase") or "")
+    return ["--testcase", case] if end in CASE_ENDS.get(case, ()) else []
 
 
 def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:
@@ -230,15 +289,16 @@ def _client(flow: Flow, port: int, pairs: Sequence[tuple[str, str]], requests: S
         argv += ["--backup", ",".join(pairs[number])]
     keys = tool.kept(flow, KEY_LOG)
     argv += [*requests, "--timeout-ms", str(tool.time_limit_of(flow) // NS_PER_MS), "--keylog", keys]
-    argv += _shared(flow, "client", pairs, pause_ns)
+    argv += [*case_arguments(flow, "client"), *_shared(flow, "client", pairs, pause_ns)]
     return tool.make_client(flow, argv, env=certificate.DETERMINISTIC, keeps=(keys, *_qlog_of(flow, "client")))
 
 
 def _server(flow: Flow, port: int, pairs: Sequence[tuple[str, str]], pause_ns: int) -> Process:
-    argv = [stack_of(flow).path, "server"]
+    argv = [stack_of(flow, "server").path, "server"]
     for address in dict.fromkeys(destination for _, destination in pairs):
         argv += ["--listen", _socket(address, port)]
     argv += ["--certificate", certificate.certificate_of(flow), "--key", certificate.key_of(flow)]
+    argv += case_arguments(flow, "server")
     argv += _shared(flow, "server", [(destination, source) for source, destination in pairs], pause_ns)
     ready, keeps = Ready("output", "listening"), _qlog_of(flow, "server")
     return tool.make_server(flow, argv, ready, env=certificate.DETERMINISTIC, keeps=keeps)

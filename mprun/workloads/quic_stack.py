@@ -136,7 +136,7 @@ def _tell(flow: Flow, ends: Endpoints, role: str) -> dict[str, str]:
     pairs = ends.pairs if options["multipath"] else ends.pairs[:1]
     told = {
         "ROLE": role,
-        "TESTCASE": "multipath" if options["multipath"] else "transfer",
+        "TESTCASE": options.get("testcase") or ("multipath" if options["multipath"] else "transfer"),
         "CERTS": tool.temporary(flow, f"{role}/certs"),
         "MPRUN_PATHS": " ".join(",".join(pair) for pair in pairs),
         "MPRUN_CONGESTION": flow.congestion or "cubic",

@@ -78,7 +78,7 @@ class Entry(ServedEntry):
     multipath: bool = False
     """Use every path between the hosts. It needs `protocol: quic`."""
     scheduler: quic_connection.Schedulers | None = quic_connection.SCHEDULER
-    stack: quic_connection.StackName | None = Field(
+    stack: Literal["tquic", "noq"] | None = Field(
         None, description=f"{quic_connection.STACK_DESCRIPTION} It needs `protocol: quic`."
     )
     qlog: bool = False
@@ -104,7 +104,7 @@ class Entry(ServedEntry):
             return
         if self.scheduler is not None and not self.multipath:
             yield "scheduler", quic_connection.NO_CHOICE
-        yield from quic_connection.find_stack_problems(self.stack, self.congestion, self.scheduler)
+        yield from quic_connection.find_stack_problems(self.stack, self.congestion, self.scheduler, self.multipath)
 
 
 def programs(flow: Flow) -> Mapping[str, Program]:

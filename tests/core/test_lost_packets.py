@@ -22,6 +22,7 @@ from mprun.questions.packet_choice import (
     Fault,
     Packet,
     find_headings,
+    is_opening,
     list_packets,
     pair,
     sample,
@@ -177,15 +178,22 @@ def test_only_packets_of_flows_are_listed_and_all_but_icmp_are_counted() -> None
         ({"protocol": "sctp", "flags": "SACK", "options": None}, "SACK"),
         ({"protocol": "sctp", "flags": "SACK,DATA", "options": None, "payload_bytes": 9}, "data"),
         ({"protocol": "udp", "flags": None, "options": None, "payload_bytes": 9}, "datagram"),
+        ({"protocol": "udp", "flags": "Initial,Handshake", "payload_bytes": 9}, "Initial,Handshake"),
+        ({"protocol": "udp", "flags": "1-RTT", "payload_bytes": 9}, "1-RTT"),
     ],
 )
 def test_kinds(values: dict[str, object], kind: str) -> None:
     assert tell_kind({**ROW, **values}, is_first=False) == kind
 
 
+def test_packets_of_quic_with_a_long_header_open_a_connection() -> None:
+    kinds = ("Initial", "Initial,Handshake,1-RTT", "0-RTT", "Handshake", "Retry", "Version Negotiation", "1-RTT")
+    assert [is_opening(kind) for kind in kinds] == [True] * 6 + [False]
+
+
 def test_the_first_payload_of_a_direction_is_a_kind() -> None:
     assert tell_kind({**ROW, "payload_bytes": 9}, is_first=True) == "first data"
-    assert tell_kind({**ROW, "protocol": "udp", "payload_bytes": 9}, is_first=True) == "first datagram"
+    assert tell_kind({**ROW, "protocol": "udp", "flags": None, "payload_bytes": 9}, is_first=True) == "first datagram"
 
 
 def test_a_sample_has_every_kind_and_spreads_within_it() -> None:

@@ -134,3 +134,18 @@ def test_metric_that_no_run_has_is_named() -> None:
     plots = [Plot(metric="bulk.loss", over="cc")]
     assert list(draw_sweep(study(AXES), plots, [])) == []
     assert list(lacking(study(AXES), plots)) == ["no figure of bulk.loss: no run has it"]
+
+
+def test_the_share_of_runs_that_passed_is_a_map() -> None:
+    """A cell without any passed run is a zero, and a cell that was left out is empty."""
+    plain = study({"cc": AXES["cc"], "path0.rate": AXES["path0.rate"]}, 1)
+    counts = [cell.runs._replace(passed=n != 1, failed=n == 1, error=0) for n, cell in enumerate(plain.cells)]
+    cells = [cell._replace(runs=runs) for cell, runs in zip(plain.cells, counts, strict=True)][:-1]
+    plot = Plot(metric="passed", over="path0.rate", by="cc", form="heat")
+    found = replace(plain, cells=cells)
+    [chart] = draw_sweep(found, [plot], ())
+    rows = {series.label: list(series.y) for series in chart.panels[0].series}
+    assert rows["cubic"] == [1, 0, 1]
+    assert rows["reno"][:2] == [1, 1]
+    assert math.isnan(rows["reno"][2])
+    assert list(lacking(found, [plot])) == []

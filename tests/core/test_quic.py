@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 import pytest
+from pydantic import ValidationError
 
 from mprun.compile import allocate, compile_plan
 from mprun.inputs.loading import load
@@ -213,13 +215,45 @@ def test_the_server_has_each_of_its_addresses_once_and_prefers_from_its_side() -
 
 
 def test_each_stack_has_its_program_and_what_installs_it() -> None:
-    for stack, name in (("tquic", "quic"), ("noq", "noq")):
+    for stack, name in (("tquic", "quic"), ("noq", "noq"), ("aioquic", "aioquic")):
         asked = flow(stack=stack, streams=4)
         argv = client_argv(asked)
         assert argv[0] == f"/run/mprun/tools/{name}/mprun-{name}"
         assert after(argv, "--streams") == ["4"]
         assert quic.programs(asked)[f"mprun-{name}"].remedy == f"mprun tools install {name}"
         assert PROGRAMS[name].executable == f"mprun-{name}"
+
+
+def test_client_and_server_are_on_different_libraries() -> None:
+    asked = flow(stack="noq", server_stack="aioquic", multipath=False, testcase="retry")
+    work = quic.work(asked, Endpoints(*PAIRS[0], (5201,), PAIRS[:1]), REFERENCE)
+    client, server = work.clients[0].argv, work.servers[0].argv
+    assert client[0] == "/run/mprun/tools/noq/mprun-noq"
+    assert server[0] == "/run/mprun/tools/aioquic/mprun-aioquic"
+    # only the server sends a Retry packet
+    assert after(server, "--testcase") == ["retry"]
+    assert "--testcase" not in client
+    assert {"mprun-noq", "mprun-aioquic"} <= set(quic.programs(asked))
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"stack": "aioquic", "multipath": True}, "the stack aioquic has one path only: write 'stack: tquic' or"),
+        ({"server_stack": "noq", "multipath": True}, "needs the same library at both ends, as each has its own draft"),
+        ({"testcase": "retry"}, "the server on tquic cannot do 'retry': take aioquic for it"),
+        ({"stack": "aioquic", "server_stack": "noq", "testcase": "zerortt"}, "the server on noq cannot do 'zerortt'"),
+        ({"stack": "aioquic", "server_stack": "noq", "testcase": "resumption"}, None),
+        ({"stack": {"client": ["a"], "server": ["b"]}, "server_stack": "noq"}, "conflicts with a stack of your own"),
+    ],
+)
+def test_a_stack_has_only_what_its_library_can_do(keys: dict[str, object], problem: str | None) -> None:
+    entry = {"tool": "quic", "from": "client", "to": "server", "response": "1kb"}
+    if problem is None:
+        quic.Entry.model_validate({**entry, **keys})
+        return
+    with pytest.raises(ValidationError, match=re.escape(problem)):
+        quic.Entry.model_validate({**entry, **keys})
 
 
 def test_the_client_declares_a_backup_and_the_server_follows() -> None:

@@ -7,7 +7,7 @@ of its source identifies it (`program_store`).
 
 from __future__ import annotations
 
-from mprun.workloads.built.source import CRecipe, Recipe
+from mprun.workloads.built.source import CRecipe, PipRecipe, Recipe
 
 PROGRAMS: dict[str, Recipe] = {
     "quic": Recipe(
@@ -26,6 +26,11 @@ PROGRAMS: dict[str, Recipe] = {
         shared=("exchange",),
         oldest_cargo=(1, 88),
         needs=(("gcc", "gcc"), ("patch", "patch")),
+    ),
+    "aioquic": PipRecipe(
+        name="aioquic",
+        executable="mprun-aioquic",
+        description="QUIC client and server on the library aioquic, for flows with `stack: aioquic`",
     ),
     "cmtsctp": CRecipe(
         name="cmtsctp",

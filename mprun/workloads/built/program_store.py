@@ -22,8 +22,8 @@ from mprun.machine import invoking_user, packaged
 from mprun.machine.cache import Progress, cache, locked
 from mprun.model.frozen import dataclass
 from mprun.safety import unchanged_program
-from mprun.workloads.built import PROGRAMS, cargo, gcc
-from mprun.workloads.built.source import FACTS, CRecipe, Recipe
+from mprun.workloads.built import PROGRAMS, cargo, gcc, pip
+from mprun.workloads.built.source import FACTS, CRecipe, PipRecipe, Recipe
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,16 @@ def install(name: str, jobs: int, progress: Progress) -> tuple[BuiltProgram, boo
 
 def missing(recipe: Recipe) -> str | None:
     """Return what a build needs and this machine lacks, with the command that installs it; None if nothing."""
+    if isinstance(recipe, PipRecipe):
+        return pip.missing(recipe)
     return gcc.missing(recipe) if isinstance(recipe, CRecipe) else cargo.missing(recipe)
 
 
 def _build(recipe: Recipe, jobs: int, progress: Progress) -> None:
-    if isinstance(recipe, CRecipe):
+    if isinstance(recipe, PipRecipe):
+        progress("installing", 0)
+        pip.build(recipe, _folder_of(recipe), store())
+    elif isinstance(recipe, CRecipe):
         progress("compiling", 0)
         gcc.build(recipe, _folder_of(recipe), store())
     else:

@@ -83,3 +83,16 @@ class CRecipe(Recipe):
 
     def sources(self) -> Iterator[Path]:
         yield from sorted(self.folder.glob("*.[ch]"))
+
+
+@dataclass(frozen=True)
+class PipRecipe(Recipe):
+    """The recipe of a Python program, `program.py`, with the libraries of its `requirements.txt`.
+
+    oldest_python: the first version of Python for which the requirements have wheels.
+    """
+
+    oldest_python: tuple[int, int] = (3, 11)
+
+    def sources(self) -> Iterator[Path]:
+        yield from (self.folder / "program.py", self.folder / "requirements.txt")

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The packets of QUIC in datagrams, and what a capture of the server shows of a flow."""
+
+from __future__ import annotations
+
+import pytest
+
+from mprun.captures.quic_observation import QuicObserver
+from mprun.captures.quic_packet import VERSION_2, Datagram, read_datagram, read_quic, spell_kinds
+
+CLIENT, SERVER = ("10.0.0.1", 4000), ("10.1.0.1", 5201)
+INITIAL, EARLY, HANDSHAKE, RETRY = range(4)
+OWN, PEER = b"ownown01", b"peerpe02"
+
+
+def packet(kind: int, size: int = 40, version: int = 1, token: bytes = b"", source: bytes = OWN) -> bytes:
+    """Return a packet with a long header and encrypted bytes behind it (RFC 9000 17.2)."""
+    number = {VERSION_2: (kind + 1) % 4}.get(version, kind)
+    head = bytes([0xC0 | number << 4]) + version.to_bytes(4, "big")
+    head += bytes([len(PEER)]) + PEER + bytes([len(source)]) + source
+    if kind == RETRY:
+        return head + token + bytes(16)
+    if kind == INITIAL:
+        head += (0x4000 | len(token)).to_bytes(2, "big") + token
+    return head + (0x4000 | size).to_bytes(2, "big") + b"\x01" * size
+
+
+NEGOTIATION = b"\xc0" + bytes(4) + b"\x08" + PEER + b"\x08" + OWN + (1).to_bytes(4, "big")
+SHORT = b"\x41" + PEER + b"\x01" * 30
+
+
+@pytest.mark.parametrize(
+    ("payload", "kinds"),
+    [
+        (packet(INITIAL), "Initial"),
+        (packet(INITIAL) + packet(HANDSHAKE) + SHORT, "Initial,Handshake,1-RTT"),
+        (packet(INITIAL) + packet(EARLY), "Initial,0-RTT"),
+        (packet(INITIAL) + packet(INITIAL, token=b"t" * 70), "Initial"),
+        (packet(RETRY, token=b"t" * 70), "Retry"),
+        (NEGOTIATION, "Version Negotiation"),
+        (packet(INITIAL, version=VERSION_2) + packet(HANDSHAKE, version=VERSION_2), "Initial,Handshake"),
+        (packet(RETRY, version=VERSION_2), "Retry"),
+        (SHORT, "1-RTT"),
+        # zeros after the packets
+        (packet(HANDSHAKE) + bytes(100), "Handshake"),
+        # the capture has a part of the datagram only
+        (packet(INITIAL) + packet(HANDSHAKE)[:12], "Initial"),
+        (packet(INITIAL)[:9], ""),
+        (b"", ""),
+    ],
+)
+def test_a_datagram_has_the_kinds_of_its_packets(payload: bytes, kinds: str) -> None:
+    assert spell_kinds(payload) == kinds
+
+
+def test_a_packet_has_its_identifiers_token_and_size() -> None:
+    first = packet(INITIAL, 50, token=b"abc")
+    found, second = read_quic(first + SHORT)
+    assert (found.destination, found.source, found.token, found.size_bytes) == (PEER, OWN, b"abc", len(first))
+    assert (second.version, second.size_bytes) == (None, len(SHORT))
+
+
+def test_a_datagram_is_found_in_packets_of_both_families() -> None:
+    udp = bytes.fromhex("0fa01451000b0000") + b"abc"
+    ipv4 = bytes.fromhex("4502001f00000000401100000a0000010a010001") + udp
+    ipv6 = bytes.fromhex("60200000000b1140") + bytes(15) + b"\x01" + bytes(15) + b"\x02" + udp
+    for content, source in ((ipv4, "10.0.0.1"), (ipv6, "::1")):
+        found = read_datagram(content)
+        assert found is not None
+        assert (found.source, found.source_port, found.destination_port) == (source, 4000, 5201)
+        assert (found.ecn, found.payload, found.payload_bytes) == (2, b"abc", 3)
+    assert read_datagram(ipv4[:25]) is None
+    assert read_datagram(ipv4[:9] + b"\x06" + ipv4[10:]) is None
+
+
+def observe(*datagrams: tuple[str, bytes]) -> dict[str, float]:
+    """Return the facts of datagrams with a direction each. `>`: to the server; `>>`: also with another port."""
+    observer = QuicObserver(SERVER[1], {SERVER[0]})
+    for way, payload in datagrams:
+        client = (CLIENT[0], CLIENT[1] + (len(way) > 1))
+        source, destination = (client, SERVER) if way[0] == ">" else (SERVER, client)
+        observer.add(Datagram(*source, *destination, len(way) - 1, payload, len(payload)))
+    return observer.tell()
+
+
+def test_a_server_sends_three_times_the_bytes_until_the_address_is_validated() -> None:
+    initial = packet(INITIAL, 1000)
+    flight = packet(INITIAL, 500, source=PEER) + packet(HANDSHAKE, 500, source=PEER)
+    seen = observe((">", initial), ("<", flight), ("<", flight), ("<", flight), ("<", flight))
+    assert seen["amplification"] == pytest.approx(4 * len(flight) / len(initial))
+    assert seen["handshakes"] == 1
+    # the client's Handshake packet validates its address
+    finished = packet(HANDSHAKE)
+    seen = observe((">", initial), ("<", flight), (">", finished), *[("<", SHORT * 100)] * 9)
+    assert seen["amplification"] == pytest.approx(len(flight) / len(initial))
+
+
+def test_a_retry_counts_when_its_token_comes_back() -> None:
+    retry = ("<", packet(RETRY, token=b"token"))
+    assert observe((">", packet(INITIAL)), retry)["retries"] == 0
+    assert observe((">", packet(INITIAL)), retry, (">", packet(INITIAL, token=b"other")))["retries"] == 0
+    seen = observe((">", packet(INITIAL)), retry, (">", packet(INITIAL, token=b"token")), ("<", SHORT * 9))
+    assert seen["retries"] == 1
+    # the token validates the address
+    assert seen["amplification"] == pytest.approx(len(retry[1]) / len(packet(INITIAL)))
+
+
+def test_connections_versions_and_early_data_are_counted() -> None:
+    first, second = (packet(HANDSHAKE, source=name, version=VERSION_2) for name in (b"server01", b"server02"))
+    early = packet(EARLY, 300)
+    seen = observe((">", packet(INITIAL) + early), ("<", first), ("<", first), ("<", second), (">", packet(HANDSHAKE)))
+    assert seen["handshakes"] == 2
+    assert seen["flight"] == len(second)
+    assert seen["early"] == len(early)
+    assert seen["version2"] == pytest.approx(3 / 4)
+    assert observe((">", packet(INITIAL)), ("<", NEGOTIATION))["negotiations"] == 1
+
+
+def test_a_rebinding_shows_two_sources_and_the_server_follows_to_the_second() -> None:
+    seen = observe((">", SHORT), ("<", SHORT), (">>", SHORT))
+    assert (seen["sources"], seen["destinations"]) == (2, 1)
+    seen = observe((">", SHORT), ("<", SHORT), (">>", SHORT), ("<<", SHORT))
+    assert (seen["sources"], seen["destinations"]) == (2, 2)
+    assert (seen["ecn.forward"], seen["ecn.reverse"]) == (0.5, 0.5)
+    assert observe()["ecn.forward"] == 0

@@ -35,6 +35,9 @@ def needs(stack: str) -> pytest.MarkDecorator:
 needs_tquic = needs("tquic")
 needs_noq = needs("noq")
 on_each_stack = pytest.mark.parametrize("stack", [pytest.param(name, marks=needs(name)) for name in STACKS])
+on_multipath_stacks = pytest.mark.parametrize(
+    "stack", [pytest.param(name, marks=needs(name)) for name, stack in STACKS.items() if stack.parameter]
+)
 
 
 def experiment(folder: Path, name: str, *lines: str, snaplen: int | None = None, seed: int = 1, **keys: object) -> Path:
@@ -69,7 +72,7 @@ def test_a_single_path_is_filled(mprun: Callable[..., Result], tmp_path: Path, s
     assert result.metric("get.share.path0") == 1
 
 
-@on_each_stack
+@on_multipath_stacks
 def test_two_paths_are_filled(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
     xp = experiment(tmp_path, "xp", response="10mb", multipath=True, stack=stack)
     result = mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json")
@@ -112,7 +115,7 @@ def test_each_direction_takes_the_path_that_its_sender_prefers(mprun: Callable[.
     assert share == pytest.approx(result.metric("get.share.reverse.path2"), abs=0.01)
 
 
-@on_each_stack
+@on_multipath_stacks
 def test_the_client_prefers_a_path_for_what_it_sends(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
     """The request is large: the client's payload takes the third path, and the server's small answer the first."""
     policies = "{client: {prefer: 2}, server: {prefer: 0}}"
@@ -222,7 +225,7 @@ def test_several_requests_are_under_way_at_a_time(mprun: Callable[..., Result], 
     assert seconds[8] < seconds[1] - 1
 
 
-@on_each_stack
+@on_multipath_stacks
 def test_redundant_sends_everything_twice(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
     xp = experiment(tmp_path, "xp", response="2mb", multipath=True, scheduler="redundant", stack=stack)
     result = mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json")
@@ -231,7 +234,7 @@ def test_redundant_sends_everything_twice(mprun: Callable[..., Result], tmp_path
     assert result.metric("get.share.path0") == pytest.approx(0.5, abs=0.1)
 
 
-@on_each_stack
+@on_multipath_stacks
 def test_runs_repeat_payload_and_keys_included(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
     """Whole packets, including encrypted data, are equal byte by byte, because all random numbers follow the seed."""
     digests = []
@@ -246,7 +249,7 @@ def test_runs_repeat_payload_and_keys_included(mprun: Callable[..., Result], tmp
     assert digests[0]["client.pcap"] != digests[2]["client.pcap"]
 
 
-@on_each_stack
+@on_multipath_stacks
 def test_qlog_has_the_packets_of_both_ends_and_repeats(
     mprun: Callable[..., Result], tmp_path: Path, stack: str
 ) -> None:
@@ -304,7 +307,7 @@ def test_a_connection_that_stalls_is_an_error_and_no_hang(
     assert "get.goodput" not in result.summary["metrics"]
 
 
-@on_each_stack
+@on_multipath_stacks
 @pytest.mark.parametrize(
     "scheduler", ["lowest-rtt", "roundrobin", "redundant", "{client: {prefer: 0}, server: {prefer: 0}}"]
 )
@@ -330,7 +333,7 @@ def test_a_path_that_is_lost_is_left(mprun: Callable[..., Result], tmp_path: Pat
     assert result.metric("get.srtt.path1") >= 0.04
 
 
-@on_each_stack
+@on_multipath_stacks
 def test_a_path_that_works_again_is_used_again(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
     """Path0 is lost at 1 s, after 2 of 20 MiB. It works again at 2.5 s."""
     events = "{at: 1s, link: path0, set: {loss: 100%}}\n  - {at: 2500ms, link: path0, set: {loss: 0%}}"
@@ -342,7 +345,7 @@ def test_a_path_that_works_again_is_used_again(mprun: Callable[..., Result], tmp
     assert 0 < result.metric("get.handover.gap") < 1
 
 
-@on_each_stack
+@on_multipath_stacks
 def test_a_path_that_never_answers_is_a_failure(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
     topo = _with_event(tmp_path, "{at: 0ms, link: path1, set: {loss: 100%}}")
     xp = experiment(tmp_path, "xp", response="1mb", multipath=True, stack=stack)
@@ -353,7 +356,7 @@ def test_a_path_that_never_answers_is_a_failure(mprun: Callable[..., Result], tm
     assert failure.startswith("get: path path1: no answer came over it to ")
 
 
-@on_each_stack
+@on_multipath_stacks
 @pytest.mark.skipif(os.geteuid() != 0, reason="the real engine is tried as root")
 @measures_real_time
 @pytest.mark.alone
@@ -367,7 +370,7 @@ def test_two_paths_in_the_real_engine(mprun: Callable[..., Result], tmp_path: Pa
     assert result.metric("get.goodput") > CEILING
 
 
-@on_each_stack
+@on_multipath_stacks
 def test_a_video_that_no_path_carries_alone_plays_over_both(
     mprun: Callable[..., Result], tmp_path: Path, stack: str
 ) -> None:
@@ -439,7 +442,7 @@ def test_a_build_without_its_compilers_names_their_packages(mprun: Callable[...,
     assert "building it needs cmake, g++: apt-get install cmake g++" in bare.err
 
 
-@on_each_stack
+@on_multipath_stacks
 def test_tables_of_qlog_agree_with_the_counts_of_the_library(
     mprun: Callable[..., Result], tmp_path: Path, stack: str
 ) -> None:

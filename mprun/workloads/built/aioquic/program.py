@@ -113,7 +113,10 @@ class Client(QuicConnectionProtocol):  # type: ignore[misc]
         elif isinstance(event, StreamDataReceived) and event.stream_id in self.under_way:
             self.receive(event)
         elif isinstance(event, ConnectionTerminated):
-            self.end(f"the server closed it with error {event.error_code}" if event.error_code else "nothing arrived")
+            # aioquic reports its own idle time-out (RFC 9000 10.1) as an internal error with this phrase
+            is_idle = not event.error_code or event.reason_phrase == "Idle timeout"
+            closed = f"the server closed it with error {event.error_code}"
+            self.end("nothing arrived any more on any path" if is_idle else closed)
 
     def begin(self) -> None:
         """Send the first requests, once."""

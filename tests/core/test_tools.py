@@ -121,6 +121,8 @@ def test_only_the_receiver_is_woken_less_often() -> None:
     assert iperf3.work(forward, ENDS, capabilities).clients[0].env == {}
     assert iperf3.work(reverse, ENDS, capabilities).servers[0].env == {}
     assert iperf3.work(reverse, ENDS, capabilities).clients[0].env == {"LD_PRELOAD": "/lib/bulk.so"}
+    sized = flow("iperf3", duration_ns=None, reverse=True, size_bytes=1_000_000)
+    assert iperf3.work(sized, ENDS, capabilities).clients[0].env == {}
 
 
 def test_probe_statistics() -> None:

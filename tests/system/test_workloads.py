@@ -251,6 +251,11 @@ def test_a_size_ends_the_transfer(run: Callable[..., Result]) -> None:
     assert 0.7 * TCP_CEILING <= result.metric("bulk.goodput") <= TCP_CEILING
 
 
+def test_a_client_that_receives_a_size_gets_its_last_bytes(run: Callable[..., Result]) -> None:
+    result = succeed(run(f"  - {{name: bulk, {ENDS}, size: 1mb, reverse: true}}\n"))
+    assert result.metric("bulk.bytes") == 1 << 20
+
+
 def test_a_window_limits_what_is_under_way(run: Callable[..., Result]) -> None:
     """The flow sends a window per round trip. The kernel keeps a part of the doubled buffer (socket(7), SO_RCVBUF)."""
     result = succeed(run(f"  - {{name: bulk, {ENDS}, duration: 3s, window: 100kb}}\n"))

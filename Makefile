@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup ready dev quic lab test check mutations selftests lint bench fidelity physics fairness simulator cycle planted soak fuzz hostile kills upgrades docs fresh vm golden pictures gallery studies dist clean
+.PHONY: help setup ready dev quic lab test check mutations selftests lint bench fidelity physics interop fairness simulator cycle planted soak fuzz hostile kills upgrades docs fresh vm golden pictures gallery studies dist clean
 
 # that of another Python than .venv's
 unexport PYTHONHOME
@@ -24,6 +24,7 @@ help:
 	@echo "make fidelity  links asked against got: docs/measured/fidelity.md"
 	@echo "make physics  drawn networks against closed forms: docs/measured/physics.md; SEED=n draws others; three minutes"
 	@echo "make fairness  coupled congestion control against TCP (writes docs/measured/fairness.md); half an hour"
+	@echo "make interop  QUIC libraries against each other: docs/measured/interop.md; two minutes, ten on a loaded machine"
 	@echo "make cycle   from an edit of a kernel tree to the result of a run; fifteen minutes"
 	@echo "make planted  plant two faults in the kernel's MPTCP, and time the commands that find them; ten minutes"
 	@echo "make soak    6 h of simulated time with each scheduler and congestion control (writes docs/measured/soak.md), and programs"
@@ -111,6 +112,9 @@ planted: ready
 soak: ready
 	@.venv/bin/python benchmarks/soak.py
 	@.venv/bin/python benchmarks/programs.py
+
+interop: quic
+	@.venv/bin/python -m benchmarks.interop
 
 fairness: ready
 	@.venv/bin/python benchmarks/fairness.py

@@ -24,6 +24,7 @@ def page() -> str:
         ("MPTCP survives hours of failing paths", *_soak(), "`make soak`"),
         ("Coupled congestion control leaves TCP its share", *_fairness(), "`make fairness`"),
         ("Runs agree with a simulator, and fast links cost less", *_speed(), "`make simulator`"),
+        ("QUIC libraries interoperate, or fail for a known reason", *_interop(), "`make interop`"),
         ("Published results are repeated, or differ for a known reason", *_studies(), "the commands of each table"),
         ("Findings repeat to the last digit", *_findings(), "the commands of each finding"),
     ]
@@ -46,7 +47,7 @@ def page() -> str:
             "- Your own network may be outside the measured ranges. `calibrate: true` measures the links of your run "
             "([links](../links.md)), and `mprun verify` repeats it.\n"
             "\n:::{toctree}\n:hidden:\n\n"
-            "physics\nfidelity\nprograms\nsoak\nfairness\nspeed\nintervals\nfindings\nstudies/index\n:::\n",
+            "physics\nfidelity\nprograms\nsoak\nfairness\nspeed\ninterop\nintervals\nfindings\nstudies/index\n:::\n",
         ]
     )
 
@@ -138,6 +139,15 @@ def _speed() -> tuple[str, str]:
     return (
         "[Speed](speed.md#compared-with-a-simulator): the same networks in ns-3 and in mprun",
         f"goodput {goodput}; CPU time is {min(ratios)} to {max(ratios)} times that of ns-3",
+    )
+
+
+def _interop() -> tuple[str, str]:
+    marks = [cell for cells in _rows("interop", 4) for cell in cells[1:] if cell != "-"]
+    cases = sum(line.startswith("## ") for line in _text("interop").splitlines())
+    return (
+        f"[QUIC libraries](interop.md): {cases} cases of the interoperability runner, judged by captures",
+        f"{marks.count('passed')} of {len(marks)} cells pass",
     )
 
 

@@ -236,6 +236,15 @@ def test_client_and_server_are_on_different_libraries() -> None:
     assert {"mprun-noq", "mprun-aioquic"} <= set(quic.programs(asked))
 
 
+def test_the_certificate_of_a_case_exceeds_the_amplification_limit() -> None:
+    """A server may send three times the bytes of a client's first datagram, which has 1200 (RFC 9000 8.1, 14.1)."""
+    names = []
+    for case in (None, "transfer"):
+        [preparation] = quic.work(flow(testcase=case), Endpoints(*PAIRS[0], (5201,), PAIRS[:1]), REFERENCE).preparations
+        names.append(len(preparation.files[0].text))
+    assert names[0] < 1_000 < 3 * 1_200 < names[1]
+
+
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [

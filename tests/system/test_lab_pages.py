@@ -30,7 +30,7 @@ LONG = "iperf_scenario_long"
 SHORTER = {"08_multipath_scenarios": ("matrix.yaml", "response: 20mb", "response: 10mb")}
 RUN = re.compile(r"mprun (-t \S+ -x \S+)")
 # The programs that a lab needs.
-PROGRAMS = {"06_multipath_quic": ("quic",), "08_multipath_scenarios": ("quic", "noq", "cmtsctp")}
+PROGRAMS = {"06_multipath_quic": ("quic",), "08_multipath_scenarios": ("quic", "noq", "aioquic", "cmtsctp")}
 FILTER = re.compile(r"`((?:ip|sctp|tcp)(?:\.| &&)[^`]*)`")
 # These filters would need two more seconds of twenty hosts.
 NOT_MATCHED = {"tcp.analysis.retransmission", "tcp.analysis.out_of_order"}

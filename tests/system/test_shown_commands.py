@@ -117,6 +117,9 @@ INSTEAD = {
     "mprun verify FILE": "mprun bundle --to mine.mprun.zip && mprun verify mine.mprun.zip",
     "mprun verify BUNDLE": "mprun bundle --to mine.mprun.zip && mprun verify mine.mprun.zip",
     "mprun lab run FOLDER": "mprun lab run .",
+    # 110 runs
+    "mprun sweep -t topo_interop -x interop": f"cd {ROOT}/labs/08_multipath_scenarios && "
+    "mprun sweep -t topo_interop -x interop --dry-run",
     "mprun lab run -p stack=noq": "mprun lab run 06 -p stack=noq --dry-run",
     "mprun tools install": "mprun tools install quic",
     "mprun kernel template": "mprun kernel template congestion slow.c",

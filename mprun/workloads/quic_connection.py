@@ -64,7 +64,14 @@ CASE_ENDS: Mapping[str, tuple[str, ...]] = {
 }
 STACKS = {
     "tquic": QuicStack("quic", ("cubic", "bbr", "bbr3", "copa"), "enable_multipath", declares_backups=False),
-    "noq": QuicStack("noq", ("cubic", "reno", "bbr3"), "initial_max_path_id", declares_backups=True),
+    "noq": QuicStack(
+        "noq",
+        ("cubic", "reno", "bbr3"),
+        "initial_max_path_id",
+        declares_backups=True,
+        client_cases=frozenset(("resumption", "zerortt")),
+        server_cases=frozenset(("retry", "zerortt")),
+    ),
     "aioquic": QuicStack(
         "aioquic",
         ("cubic", "reno"),

@@ -22,6 +22,7 @@ from tests.scenes import RATES_ONLY
 from tests.system.conftest import ROOT, Result, digests_of, environment, measures_real_time, needs_tool
 
 LABS = ROOT / "labs" / "06_multipath_quic"
+INTEROP = ROOT / "labs" / "08_multipath_scenarios"
 FAST = ROOT / "labs" / "01_multipath" / "topo.yaml"
 # The goodput of 20 Mbit/s on the wire: 1437 bytes of payload in a frame of 1514.
 CEILING = 20e6 * 1437 / 1514
@@ -393,6 +394,30 @@ def test_a_video_that_no_path_carries_alone_plays_over_both(
 
 
 @needs_tquic
+@pytest.mark.parametrize(
+    ("case", "client", "server"),
+    [
+        pytest.param(case, client, server, marks=[needs(client), needs(server)])
+        for case, client, server in (
+            ("crosstraffic", "noq", "aioquic"),
+            ("retry", "tquic", "noq"),
+            # tquic fills the packets of a resumed connection with padding
+            ("resumption", "noq", "tquic"),
+            ("zerortt", "noq", "aioquic"),
+            ("zerortt", "aioquic", "noq"),
+        )
+    ],
+)
+def test_two_libraries_pass_a_case(mprun: Callable[..., Result], case: str, client: str, server: str) -> None:
+    """The expectations of the experiment are the verdict, and say what the capture of the server has to show."""
+    chosen = [word for pair in (f"case={case}", f"client={client}", f"server={server}") for word in ("-p", pair)]
+    result = mprun("-t", INTEROP / "topo_interop", "-x", INTEROP / "interop", *chosen, "--json")
+    assert result.status == 0, result.out + result.err
+    assert (result.metric("get.seen.early") > 0) == (case == "zerortt")
+    assert result.metric("get.seen.retries") == (case == "retry")
+    assert (result.metric("get.seen.flight") <= 1_500) == (case in ("resumption", "zerortt"))
+
+
 def test_what_is_installed_is_listed_and_not_built_again(mprun: Callable[..., Result]) -> None:
     again = mprun("tools", "install", "quic")
     assert again.status == 0, again.err

@@ -117,7 +117,7 @@ INSTEAD = {
     "mprun verify FILE": "mprun bundle --to mine.mprun.zip && mprun verify mine.mprun.zip",
     "mprun verify BUNDLE": "mprun bundle --to mine.mprun.zip && mprun verify mine.mprun.zip",
     "mprun lab run FOLDER": "mprun lab run .",
-    # 110 runs
+    # 119 runs
     "mprun sweep -t topo_interop -x interop": f"cd {ROOT}/labs/08_multipath_scenarios && "
     "mprun sweep -t topo_interop -x interop --dry-run",
     "mprun lab run -p stack=noq": "mprun lab run 06 -p stack=noq --dry-run",

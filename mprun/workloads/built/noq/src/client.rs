@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use mprun_exchange::arguments::Arguments;
 use mprun_exchange::report::{self, Event as Line};
-use mprun_exchange::requests::{self, Requests};
+use mprun_exchange::requests::{self, Pair, Requests};
 use mprun_exchange::{SERVER_NAME, SHARED};
-use noq_proto::{ConnectionError, ConnectionHandle, Event, StreamEvent, VarInt};
+use noq_proto::{ClientConfig, ConnectionError, ConnectionHandle, Event, StreamEvent, VarInt};
 
 use crate::configuration::{self, Policy};
 use crate::link::Link;
@@ -15,10 +15,12 @@ use crate::stack::Stack;
 
 /// The time for the last packets to be sent once everything is done.
 const FAREWELL: Duration = Duration::from_millis(200);
+/// The time for a session ticket to arrive once the handshake is complete.
+const TICKET: Duration = Duration::from_millis(200);
 
 /// Fetches all answers. An error gives the reason for an early end.
 pub fn fetch(words: &[String]) -> Result<(), String> {
-    let arguments = Arguments::parse(words, &[&requests::KNOWN[..], &SHARED[..], &["backup"]].concat())?;
+    let arguments = Arguments::parse(words, &[&requests::KNOWN[..], &SHARED[..], &["backup", "testcase"]].concat())?;
     let timeout = Duration::from_millis(arguments.number("timeout-ms", 60_000)?);
     let policy = Policy::parse(&arguments)?;
     let backups = arguments
@@ -32,6 +34,9 @@ pub fn fetch(words: &[String]) -> Result<(), String> {
     let requests = Requests::new(&arguments, paths)?;
     report::print(&Line::Begin { monotonic_ns: report::monotonic_ns() });
     let mut stack = Stack::new(network, policy.clone(), None);
+    if matches!(arguments.get("testcase"), Some("resumption" | "zerortt")) {
+        get_ticket(&mut stack, config.clone(), policy.clone(), first)?;
+    }
     let (handle, connection) = stack
         .endpoint
         .connect(Instant::now(), config, first.1, SERVER_NAME)
@@ -42,14 +47,53 @@ pub fn fetch(words: &[String]) -> Result<(), String> {
     run(&mut stack, handle, requests, timeout)
 }
 
+/// Opens a connection without requests, and closes it. The configuration keeps its session ticket, which the server
+/// sends after the handshake.
+fn get_ticket(stack: &mut Stack, config: ClientConfig, policy: Policy, first: Pair) -> Result<(), String> {
+    let start = Instant::now();
+    let (handle, connection) = stack
+        .endpoint
+        .connect(start, config, first.1, SERVER_NAME)
+        .map_err(|e| format!("connect to {}: {e}", first.1))?;
+    stack.links.insert(handle, Link::new(connection, policy, first, &[]));
+    let mut until = None;
+    while let Some(link) = stack.links.get_mut(&handle) {
+        let now = Instant::now();
+        while let Some(event) = link.poll() {
+            match event {
+                Event::Connected => until = Some(now + TICKET),
+                Event::ConnectionLost { reason } => return Err(explain(&reason)),
+                _ => {}
+            }
+        }
+        if until.is_some_and(|moment| now >= moment) {
+            link.connection.close(now, VarInt::from_u32(0), "done".into());
+            stack.send();
+            return Ok(());
+        }
+        stack.send();
+        let left = until.map(|moment| moment.saturating_duration_since(now));
+        let wait = left.into_iter().chain(stack.timer()).min();
+        stack.network.wait(wait, None);
+        stack.receive();
+        stack.expire();
+    }
+    Err("the connection for a session ticket ended".to_string())
+}
+
 /// The main loop. It ends when everything is fetched, the connection is closed or the time is over.
 fn run(stack: &mut Stack, handle: ConnectionHandle, mut requests: Requests, timeout: Duration) -> Result<(), String> {
     let deadline = Instant::now() + timeout;
     let mut until = deadline;
+    let mut has_begun = false;
+    if let Some(link) = stack.links.get_mut(&handle).filter(|link| link.connection.has_0rtt()) {
+        requests.begin(link);
+        has_begun = true;
+    }
     loop {
         let now = Instant::now();
         if let Some(link) = stack.links.get_mut(&handle) {
-            if let Some(reason) = take_events(link, &mut requests) {
+            if let Some(reason) = take_events(link, &mut requests, has_begun) {
                 requests.print_end(link);
                 return Err(requests.explain_close(&explain(&reason)));
             }
@@ -77,14 +121,16 @@ fn run(stack: &mut Stack, handle: ConnectionHandle, mut requests: Requests, time
     }
 }
 
-/// Handles what has happened. Returns why the connection ended, if it has before everything was fetched.
-fn take_events(link: &mut Link, requests: &mut Requests) -> Option<ConnectionError> {
+/// Handles what has happened. has_begun: the first requests are sent already. Returns why the connection ended, if it has before everything was fetched.
+fn take_events(link: &mut Link, requests: &mut Requests, has_begun: bool) -> Option<ConnectionError> {
     while let Some(event) = link.poll() {
         match event {
             Event::Connected => {
                 requests.connect();
                 link.set_statuses();
-                requests.begin(link);
+                if !has_begun {
+                    requests.begin(link);
+                }
             }
             Event::Stream(StreamEvent::Readable { id }) => requests.read(link, id.into()),
             Event::Stream(StreamEvent::Writable { id }) => requests.write(link, id.into()),

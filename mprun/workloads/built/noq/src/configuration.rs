@@ -85,6 +85,7 @@ pub fn client(arguments: &Arguments, policy: &Policy, is_ipv6: bool) -> Result<C
         .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
         .with_no_client_auth();
     tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+    tls.enable_early_data = sends_early(arguments);
     if let Some(name) = arguments.get("keylog") {
         let file = File::create(name).map_err(|e| format!("key log {name}: {e}"))?;
         tls.key_log = Arc::new(Keys(Mutex::new(file)));
@@ -110,10 +111,19 @@ pub fn server(arguments: &Arguments, policy: &Policy, is_ipv6: bool) -> Result<S
         .with_single_cert(chain, private)
         .map_err(|e| explain(e.to_string()))?;
     tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+    if sends_early(arguments) {
+        // the only value that QUIC allows (RFC 9001 4.6.1)
+        tls.max_early_data_size = u32::MAX;
+    }
     let crypto = QuicServerConfig::try_from(tls).map_err(|e| format!("TLS: {e}"))?;
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
     config.transport_config(Arc::new(transport(arguments, policy, is_ipv6)?));
     Ok(config)
+}
+
+/// The client sends its first requests in 0-RTT packets.
+fn sends_early(arguments: &Arguments) -> bool {
+    arguments.get("testcase") == Some("zerortt")
 }
 
 /// What both ends share. Datagrams are sent one by one, so that none depends on what the kernel could join.

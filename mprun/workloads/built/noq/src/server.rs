@@ -15,7 +15,7 @@ use crate::stack::Stack;
 
 /// Runs for ever. An error gives the reason why the server could not start.
 pub fn serve(words: &[String]) -> Result<(), String> {
-    let arguments = Arguments::parse(words, &[&answers::KNOWN[..], &SHARED[..]].concat())?;
+    let arguments = Arguments::parse(words, &[&answers::KNOWN[..], &SHARED[..], &["testcase"]].concat())?;
     let policy = Policy::parse(&arguments)?;
     let network = answers::bind(&arguments)?;
     network.forbid_fragments()?;
@@ -23,6 +23,7 @@ pub fn serve(words: &[String]) -> Result<(), String> {
     let config = configuration::server(&arguments, &policy, is_ipv6)?;
     answers::report_listening(&network);
     let mut stack = Stack::new(network, policy, Some(config));
+    stack.retries = arguments.get("testcase") == Some("retry");
     let mut answers = Answers::default();
     let mut ended = BTreeSet::new();
     loop {

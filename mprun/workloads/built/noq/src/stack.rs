@@ -29,6 +29,8 @@ pub struct Stack {
     pub network: Network,
     pub endpoint: Endpoint,
     pub links: BTreeMap<ConnectionHandle, Link>,
+    /// The server answers the first Initial packet of a client with a Retry packet.
+    pub retries: bool,
     policy: Policy,
     waiting: Option<Datagram>,
 }
@@ -37,12 +39,12 @@ impl Stack {
     /// An endpoint without a connection. server: None on the client.
     pub fn new(network: Network, policy: Policy, server: Option<ServerConfig>) -> Self {
         let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), server.map(Arc::new), true);
-        Self { network, endpoint, links: BTreeMap::new(), policy, waiting: None }
+        Self { network, endpoint, links: BTreeMap::new(), retries: false, policy, waiting: None }
     }
 
     /// Passes received datagrams to the connections. The server accepts new connections.
     pub fn receive(&mut self) {
-        let Self { network, endpoint, links, policy, .. } = self;
+        let Self { network, endpoint, links, retries, policy, .. } = self;
         let mut answers: Vec<(SocketAddr, SocketAddr, Vec<u8>)> = Vec::new();
         network.receive(|local, remote, data, now| {
             let mut answer = Vec::new();
@@ -51,6 +53,11 @@ impl Stack {
                 Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                     if let Some(link) = links.get_mut(&handle) {
                         link.connection.handle_event(event);
+                    }
+                }
+                Some(DatagramEvent::NewConnection(incoming)) if *retries && !incoming.remote_address_validated() => {
+                    if endpoint.retry(incoming, &mut answer).is_ok() {
+                        answers.push((local, remote, answer));
                     }
                 }
                 Some(DatagramEvent::NewConnection(incoming)) => {

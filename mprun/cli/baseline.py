@@ -47,7 +47,7 @@ def write(files: options.FileOptions, runs: options.RunOptions, metrics: tuple[s
 @options.runs("kernel parent consent")
 @click.option(
     "--markdown",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=options.Target(),
     metavar="FILE",
     help="Add a table of base, now and change to FILE.",
 )

@@ -18,7 +18,9 @@ from mprun.sweeps.sweep_directory import SweepDirectory
 @click.command("bundle")
 @click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
 @options.parent
-@options.to("Write the bundle to FILE. Default: NAME.mprun.zip in the current directory.", type=options.NewFile())
+@options.to(
+    "Write the bundle to FILE. Default: NAME.mprun.zip in the current directory.", type=options.Target(has_folder=True)
+)
 @click.option(
     "--license",
     "licence",

@@ -25,9 +25,9 @@ SUFFIXES = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot"}
     type=click.Choice(list(dict.fromkeys(SUFFIXES.values()))),
     help="Choose the format. Default: the suffix of --to, or svg without --to.",
 )
-@options.to("Write the picture to FILE, or to standard output if it is `-`.", earlier=True, type=str)
+@options.to("Write the picture to FILE, or to standard output if it is `-`.", earlier=True)
 @click.option("--addresses", is_flag=True, help="Also show the addresses of interfaces, and every node.")
-def command(files: options.FileOptions, language: str | None, target: str | None, addresses: bool) -> None:
+def command(files: options.FileOptions, language: str | None, target: Path | None, addresses: bool) -> None:
     """Draw the network with its link values. With an experiment, its flows are listed below the picture.
 
     Without --to the picture goes to standard output. If standard output is a terminal, an image is written
@@ -42,20 +42,19 @@ def command(files: options.FileOptions, language: str | None, target: str | None
     drawn = _render(draw(spec.topology, spec.experiment.traffic, addresses), language)
     is_image = language in ("svg", "png")
     if target is None and is_image and sys.stdout.isatty():
-        target = f"{spec.topology.name}.{language}"
-    if target is None or target == "-":
+        target = Path(f"{spec.topology.name}.{language}")
+    if target is None or target == Path("-"):
         click.echo(drawn, nl=False)
         return
-    path = Path(target)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(drawn)
-    click.echo(f"wrote {path}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(drawn)
+    click.echo(f"wrote {target}")
 
 
-def _language_of(target: str | None) -> str:
-    if target in (None, "-"):
+def _language_of(target: Path | None) -> str:
+    if target is None or target == Path("-"):
         return "svg"
-    suffix = Path(str(target)).suffix.lower()
+    suffix = target.suffix.lower()
     if suffix not in SUFFIXES:
         raise click.UsageError(
             f"--to {target}: no format has this suffix: end it in {', '.join(SUFFIXES)}, or give --format"

@@ -282,7 +282,7 @@ def info(name: str, as_json: bool) -> None:
     type=click.Path(path_type=Path),
     help="Add the known failures in FILE, which do not fail the command.",
 )
-@click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write JUnit's XML.")
+@click.option("--junit", metavar="FILE", type=options.Target(), help="Write JUnit's XML.")
 @click.option("--tap", "as_tap", is_flag=True, help="Print the results as TAP.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def test(

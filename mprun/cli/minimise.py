@@ -48,14 +48,14 @@ def command(
     """
     from mprun.cli.operand import find_exact_run
     from mprun.cli.progress import Bar
-    from mprun.questions.bisect import read_statement
+    from mprun.questions.bisect import read_true_statement
     from mprun.questions.minimise import minimise, write_files
     from mprun.runs.place import choose_place
     from mprun.runs.provenance import find_kernel
 
     run = find_exact_run(runs.parent, name)
     options.refuse_existing(target)
-    statement = read_statement(fail_if)
+    statement = read_true_statement(fail_if, run, run.summary())
     kernel = runs.kernel or find_kernel(run.environment())
     place = choose_place("virtual", kernel)
     passes_on = None if control is None else choose_place("virtual", control)

@@ -11,6 +11,7 @@ import functools
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -60,17 +61,32 @@ class ResultFolder(click.Path):
         return path
 
 
-class NewFile(click.Path):
-    """A file to be written. Its directory is checked before anything takes time."""
+class Target(click.Path):
+    """A file or a folder to be written. Its place is checked before anything takes time. `-` is standard output.
 
-    def __init__(self) -> None:
-        super().__init__(dir_okay=False, path_type=Path)
+    has_folder: the folder of the file must exist.
+    """
+
+    def __init__(self, is_file: bool = True, has_folder: bool = False) -> None:
+        super().__init__(file_okay=is_file, dir_okay=not is_file, allow_dash=True, path_type=Path)
+        self._has_folder = has_folder
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
-        if not path.parent.is_dir():
+        if path == _STANDARD_OUTPUT or (self.file_okay and path.exists()):
+            return path
+        if self._has_folder and not path.parent.is_dir():
             self.fail(f"no directory '{path.parent}': make it first", param, ctx)
-        return path
+        folder = next(one for one in (path, *path.parents) if one.exists())
+        try:
+            with tempfile.TemporaryFile(dir=folder):
+                return path
+        except OSError as error:
+            reason = "is a file" if not folder.is_dir() else (error.strerror or str(error)).lower()
+            self.fail(f"'{folder}' takes no new files ({reason}): name another place", param, ctx)
+
+
+_STANDARD_OUTPUT = Path("-")
 
 
 def _take_one(_context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> str:
@@ -300,7 +316,7 @@ def verdicts(command: CommandT) -> Callable[..., Any]:
     chosen = {
         name: click.option(
             f"--{name}",
-            type=NewFile(),
+            type=Target(has_folder=True),
             metavar="FILE",
             help=f"Write the verdict on each expectation to FILE as {what}.",
         )
@@ -338,7 +354,7 @@ def to(what: str, earlier: bool = False, **settings: Any) -> Decorator:
     - earlier: also take the earlier spelling of this option, -o, with a note.
     - settings: other settings of click's option.
     """
-    settings = {"metavar": "FILE", "type": click.Path(dir_okay=False, path_type=Path), **settings}
+    settings = {"metavar": "FILE", "type": Target(), **settings}
     if settings.get("default") is not None:
         settings["show_default"] = True
 
@@ -376,7 +392,7 @@ def earlier(command: click.Command, name: str, now: str, callback: Callable[...,
     return click.Command(name, callback=call, params=command.params, help=command.help, hidden=True)
 
 
-to_folder = partial(to, metavar="DIRECTORY", type=click.Path(file_okay=False, path_type=Path))
+to_folder = partial(to, metavar="DIRECTORY", type=Target(is_file=False))
 metric = partial(click.option, "--metric", metavar="NAME", shell_complete=complete_metrics)
 metrics = partial(metric, "metrics", multiple=True)
 fail_if = partial(click.option, "--fail-if", metavar="STATEMENT")

@@ -70,7 +70,7 @@ def _split(_context: click.Context, _parameter: click.Parameter, texts: tuple[st
 @click.option(
     "--html",
     "page",
-    type=options.NewFile(),
+    type=options.Target(has_folder=True),
     metavar="FILE",
     help="Write the list to FILE as a page with a table to sort and filter. It links to the reports.",
 )

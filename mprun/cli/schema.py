@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
+from mprun.cli import options
+
 
 @click.command()
 @click.argument("which", required=False, type=click.Choice(["topology", "experiment", "lab", "config"]))
-@click.option(
-    "--write", "directory", type=click.Path(file_okay=False, path_type=Path), help="Write all schemas to DIRECTORY."
-)
+@click.option("--write", "directory", type=options.Target(is_file=False), help="Write all schemas to DIRECTORY.")
 def command(which: str | None, directory: Path | None) -> None:
     """Print the JSON Schema of a topology, an experiment, a lab file or your configuration file.
 

@@ -44,6 +44,7 @@ def command(
     The same command resumes a sweep that was interrupted. -p also fixes an axis of the matrix.
     """
     from mprun.cli.sweep_work import held, run_cells, start_executor
+    from mprun.inputs.experiment import refuse_unknown_metrics
     from mprun.inputs.loading import load_cells
     from mprun.model.permission import Consent
     from mprun.runs import runner
@@ -51,6 +52,7 @@ def command(
 
     allowed = files.permissions(runs.consent)
     loaded = load_cells(files.topology, files.experiment, files.parameters, files.seed, files.strict, allowed)
+    refuse_unknown_metrics(metrics, [one.spec.experiment for one in loaded])
     options.warn(warning for one in loaded for warning in one.warnings)
     made = study.make_cells(loaded, runs.engine, runs.kernel)
     # a list of cells runs no commands

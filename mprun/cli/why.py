@@ -45,7 +45,7 @@ def command(name: str, fail_if: str | None, count: int, steps: int, runs: option
     from mprun.errors import SpecError
     from mprun.inputs.loading import load
     from mprun.machine.scratch import scratch
-    from mprun.questions.bisect import read_statement
+    from mprun.questions.bisect import read_true_statement
     from mprun.questions.faulted_run import find_end
     from mprun.questions.minimise import find_failure, read_files, write_files
     from mprun.questions.why import WhyQuestion, explain
@@ -58,7 +58,7 @@ def command(name: str, fail_if: str | None, count: int, steps: int, runs: option
     if end_ns is None:
         raise SpecError(f"{run.name} did not come to its end, so there is no time to look for")
     summary = run.summary()
-    statement = read_statement(fail_if)
+    statement = read_true_statement(fail_if, run, summary)
     failure = None if statement is not None else find_failure(summary)
     text = plain(fail_if if failure is None else failure.text)
     if not as_json:

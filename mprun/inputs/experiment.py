@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from mprun.errors import SpecError
 from mprun.inputs.document import Document
 from mprun.inputs.keys.experiment import (
     DEFAULT_PROBE_PINGS,
@@ -196,6 +197,20 @@ def _find_unit(position: ValuePath, name: str, owned: Mapping[str, Metrics], doc
     except UnknownName as error:
         document.refuse(position, str(error))
         return None
+
+
+def refuse_unknown_metrics(names: Iterable[str], experiments: Sequence[ExperimentSpec]) -> None:
+    """Raise SpecError for a name that is no metric of any of these experiments."""
+    for name in names:
+        reasons = []
+        for experiment in experiments:
+            try:
+                _unit_of(name, owned_metrics(experiment.traffic))
+                break
+            except UnknownName as error:
+                reasons.append(str(error))
+        else:
+            raise SpecError(f"--metric {name}: {reasons[0]}")
 
 
 def _unit_of(name: str, owned: Mapping[str, Metrics]) -> metric.Unit:

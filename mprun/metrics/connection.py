@@ -19,7 +19,7 @@ from mprun.model.intent import FlowPath
 JOIN_ROUND_TRIPS = 4
 # The time after which a lost packet of a handshake is sent again, before any round trip is known (RFC 6298 2.1).
 FIRST_TIMEOUT_NS = 1_000_000_000
-# tcpi_bytes_acked counts SYN and FIN as a byte each.
+# tcpi_bytes_acked counts SYN and FIN as a byte each, and tcpi_bytes_received the FIN.
 _FLAGS = 2
 
 
@@ -185,11 +185,20 @@ def _subflow(
         path=names.get((addresses[0], addresses[2])),
         is_initial=is_initial,
         established_ns=event.at_ns,
-        bytes_acked=max(last.get("bytes_acked") if last else 0, peer.get("bytes_received") if peer else 0),
-        bytes_received=max(last.get("bytes_received") if last else 0, peer.get("bytes_acked") - _FLAGS if peer else 0),
+        bytes_acked=_payload(last, peer),
+        bytes_received=_payload(peer, last),
         client=_sending_end(last),
         server=_sending_end(peer),
     )
+
+
+def _payload(sender: SocketState | None, receiver: SocketState | None) -> int:
+    """Return the payload that arrived from one end of a subflow, without the sequence numbers of SYN and FIN."""
+    acked = sender.get("bytes_acked") - _FLAGS if sender else 0
+    arrived = max(acked, receiver.get("bytes_received") if receiver else 0, 0)
+    sent = sender.get("bytes_sent") - sender.get("bytes_retransmitted") if sender else arrived
+    # after the FIN, all payload has arrived; a sender's sample may be older than the receiver's
+    return sent if abs(arrived - sent) <= _FLAGS else arrived
 
 
 def _sending_end(state: SocketState | None) -> SendingEnd:

@@ -21,9 +21,10 @@ from mprun.labs.steps import measured_by
 from mprun.metrics.claim_check import find_value
 from mprun.model.engine_name import EngineChoice
 from mprun.model.frozen import dataclass
-from mprun.model.metric import UNITS
+from mprun.model.metric import SYMBOLS, UNITS
 from mprun.model.permission import Consent
 from mprun.model.run_summary import Summary
+from mprun.model.units import format_measured
 from mprun.questions.built_version import BuildSubject
 from mprun.questions.repository import History
 from mprun.runs import runner
@@ -167,7 +168,8 @@ def bisect(history: History, test: JudgeVersion, tell: TellAnswer) -> Bisected:
 
 
 def _tell_figures(answer: Answer) -> str:
-    told = ", ".join(f"{name} = {value.amount:g}" for name, value in answer.figures.items())
+    figures = answer.figures.items()
+    told = ", ".join(f"{name} = {format_measured(value.amount, SYMBOLS[value.unit])}" for name, value in figures)
     return f": {told}" if told else ""
 
 
@@ -194,6 +196,18 @@ def read_statement(text: str | None) -> Expression | None:
         return parse(text)
     except ExpressionError as error:
         raise SpecError(f"--fail-if: {error}") from None
+
+
+def read_true_statement(text: str | None, run: RunDirectory, summary: Summary) -> Expression | None:
+    """Parse `--fail-if` about a run that exists. Raises SpecError, also if the statement is not true in it."""
+    statement = read_statement(text)
+    if statement is None:
+        return None
+    answer = judge_run(run, summary, statement)
+    if answer.term != "bad":
+        reason = f" ({answer.reason})" if answer.reason else _tell_figures(answer)
+        raise SpecError(f"--fail-if: '{text}' is not true in {run.name}{reason}: write a statement that is true in it")
+    return statement
 
 
 def judge_run(run: RunDirectory, summary: Summary, fail_if: Expression | None) -> Answer:

@@ -23,7 +23,7 @@ from mprun.model.frozen import dataclass
 from mprun.model.metric import OF_CONNECTIONS, Metric
 from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow, Protocol
-from mprun.model.units import NS_PER_S, SIZE, TIME
+from mprun.model.units import NS_PER_S, SIZE, TIME, format_measured
 from mprun.workloads import tool
 from mprun.workloads.account import tell_iperf3
 from mprun.workloads.tool import LENGTH, Endpoints, Outputs, Portion, Program, Result, Table, TimeLimit, Work
@@ -55,6 +55,8 @@ BURST_PACKETS = 4
 MINIMUM_INTERVAL_S = 0.1
 # The bytes that the server sends on the control connection until the test is over: one for each state.
 STATES_BYTES = 4
+# A smaller part of a size that did not arrive is no reason for a warning.
+CLEAR_SHARE = 0.02
 # The key of an interval of a bidirectional test for the data that the server sent.
 BACK = "sum_bidir_reverse"
 # The largest payload that fits into an IP packet, and iperf3's MAX_BLOCKSIZE.
@@ -234,6 +236,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
             values,
             ports,
             tables={"goodput": _goodput_table(ways)},
+            warnings=tuple(_warn_of_rest(flow, protocol, values["bytes"])),
             accounts=_accounts(flow, outputs, report),
             portions=portions,
             lost_packets=sum(int(report["end"][f"sum{way.key}"]["lost_packets"]) for way in ways if protocol == "UDP"),
@@ -242,6 +245,16 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         )
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as problem:
         return Result(error=f"its report is not as expected: {type(problem).__name__} {problem}")
+
+
+def _warn_of_rest(flow: Flow, protocol: str, arrived: float) -> Iterator[str]:
+    """Warn of a size of which a clear part did not arrive before the client ended the test."""
+    size = tool.options_of(flow).get("size_bytes")
+    if size and protocol != "UDP" and arrived < (1 - CLEAR_SHARE) * size:
+        yield (
+            f"{format_measured(arrived, 'byte')} of {format_measured(size, 'byte')} arrived: iperf3 ends when all is "
+            "written, and what waits in buffers is lost; 'tool: http' or 'reqres' ends when all has arrived"
+        )
 
 
 def _accounts(flow: Flow, outputs: Outputs, report: Mapping[str, Any]) -> dict[str, str]:

@@ -40,8 +40,12 @@ def of_server(state: SocketState) -> SocketState:
     return state._replace(host="server", addresses=(remote, remote_port, local, port))
 
 
-def socket(local: str, port: int, acked: int, received: int = 0) -> SocketState:
+def socket(
+    local: str, port: int, acked: int, received: int = 0, sent: int | None = None, resent: int = 0
+) -> SocketState:
+    """Return the state of a client's socket. sent: all payload, also what was sent again; by default, as acked."""
     known = {"bytes_acked": acked, "bytes_received": received, "retransmits_packets": 1}
+    known |= {"bytes_sent": acked if sent is None else sent, "bytes_retransmitted": resent}
     return SocketState(5, "client", (local, port, "10.1.0.1", 5201), tuple(known.get(name) for name in NAMES))
 
 
@@ -79,13 +83,31 @@ def test_the_servers_counts_replace_those_that_a_fast_close_has_cleared() -> Non
     later = socket("10.0.1.1", 41, 401)
     server = observed(
         events=[mirrored(join)],
-        sockets=[of_server(socket("10.0.0.1", 31, 42, 600)), of_server(socket("10.0.1.1", 41, 2, 450))],
+        sockets=[of_server(socket("10.0.0.1", 31, 42, 600, 40)), of_server(socket("10.0.1.1", 41, 2, 450, 0))],
     )
     for known in ([socket("10.0.0.1", 31, 100, 10), later], [later]):
         client = observed(events=[event("created", "10.0.0.1", 31), join], sockets=known)
         (connection,) = find_connections(client, server, [31], PATHS)
         # the server's 42 acknowledged bytes include its SYN and its FIN
         assert [(one.bytes_acked, one.bytes_received) for one in connection.subflows] == [(600, 40), (450, 0)]
+
+
+def test_syn_and_fin_are_no_payload() -> None:
+    """These are the counts of a client that sent 1000 bytes and received 102400, and of a subflow without payload."""
+    join = event("subflow established", "10.0.1.1", 41)
+    client = observed(
+        events=[event("created", "10.0.0.1", 31), join],
+        sockets=[socket("10.0.0.1", 31, 1002, 102401, 1000), socket("10.0.1.1", 41, 2, 1, 0)],
+    )
+    server = observed(
+        events=[mirrored(join)],
+        sockets=[
+            of_server(socket("10.0.0.1", 31, 102401, 1001, 103848, 1448)),
+            of_server(socket("10.0.1.1", 41, 1, 1, 0)),
+        ],
+    )
+    (connection,) = find_connections(client, server, [31], PATHS)
+    assert [(one.bytes_acked, one.bytes_received) for one in connection.subflows] == [(1000, 102400), (0, 0)]
 
 
 def test_a_subflow_that_the_server_refused_does_not_count() -> None:

@@ -125,6 +125,15 @@ def test_only_the_receiver_is_woken_less_often() -> None:
     assert iperf3.work(sized, ENDS, capabilities).clients[0].env == {}
 
 
+@pytest.mark.parametrize(("share", "warned"), [(0.97, True), (0.99, False)])
+def test_a_size_of_which_a_part_did_not_arrive_is_told(share: float, warned: bool) -> None:
+    report = output("iperf3-3.12-mptcp.json")
+    arrived = iperf3.parse(flow("iperf3"), Left({"bulk": report})).values["bytes"]
+    asked = flow("iperf3", "mptcp", None, size_bytes=round(arrived / share))
+    warnings = iperf3.parse(asked, Left({"bulk": report})).warnings
+    assert [" arrived: iperf3 ends when all is written" in text for text in warnings] == [True] * warned
+
+
 def test_probe_statistics() -> None:
     values = probe.read_statistics(output("ping-20221126.txt"))
     assert (values["rtt"], values["loss"]) == (0.04, 0.0)

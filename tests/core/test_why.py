@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from mprun.model.run_summary import ExpectationVerdict
 from mprun.questions.minimise import RunFailure, has_failed
 from mprun.questions.why import Explained, ReseedMoment, find_rise, tabulate
+from tests.core.test_mistakes import call
 from tests.summaries import PASSED
+
+RUN = Path(__file__).parents[1] / "outputs" / "run"
 
 
 def moment(at_ns: int, failed: int, count: int = 20) -> ReseedMoment:
@@ -58,3 +64,28 @@ def test_a_failure_is_the_same_expectation_by_however_much() -> None:
     assert not has_failed(failure, summary._replace(errors=("the kernel died",)))
     message = RunFailure("", message="# of # files")
     assert has_failed(message, PASSED._replace(failures=("3 of 4 files",)))
+
+
+@pytest.mark.parametrize("command", ["why", "minimise"])
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("asks.delay.max < 1ms", "'asks.delay.max < 1ms' is not true in run: asks.delay.max = 43.728 ms: write"),
+        (
+            "asks.delay.max < 1",
+            "at '1' (character 18): a time cannot be compared with a number: give",
+        ),
+        ("asks.delay.maxx < 1ms", "the run measured no 'asks.delay.maxx': did you mean 'asks.delay.max'?"),
+    ],
+)
+def test_a_statement_that_the_run_itself_does_not_show_is_refused_before_any_run(
+    command: str, statement: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The metric of the run is 43.728128 ms."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(RUN, tmp_path / "run")
+    status, text = call([command, "./run", "--fail-if", statement])
+    assert status == 2
+    assert text.startswith("--fail-if: ")
+    assert message in text
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -169,6 +169,31 @@ def test_hostile_csv_is_refused(tmp_path: Path, content: str, message: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        # a line that is left out would move the later rates to an earlier time
+        ("rates", "10mbit\n\n\n5mbit\n", "x.rates:2: is empty: write the rate of this interval"),
+        ("rates", "# of a drive\n\n10mbit\n# slower\n \n5mbit\n", "x.rates:5: is empty: write the rate"),
+        ("schedule", "at,rate\n0s,5mbit\n0s,6mbit\n", "x.schedule:3: 0s is the time of the row before too: keep one"),
+        ("schedule", "at,rate\n1s,5mbit\n0s,6mbit\n", "x.schedule:3: 0s is before the time of the row before: sort"),
+    ],
+)
+def test_lines_without_a_time_of_their_own_are_refused(tmp_path: Path, file: str, content: str, message: str) -> None:
+    (tmp_path / f"x.{file}").write_text(content)
+    with pytest.raises(InputError) as caught:
+        _topology(tmp_path, f"trace: x.{file}, format: {file}")
+    assert message in str(caught.value)
+
+
+def test_empty_lines_around_rates_have_no_time(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("\n# of a drive\n10mbit\n# slower\n5mbit\n\n\n")
+    assert [one[:2] for one in _changes(_topology(tmp_path, "trace: x, format: rates, interval: 500ms"))] == [
+        (0, 10 * MBIT),
+        (0.5, 5 * MBIT),
+    ]
+
+
+@pytest.mark.parametrize(
     ("column", "message"),
     [
         ("rate", "'rate' is no column: write KEY=COLUMN:UNIT"),

@@ -77,7 +77,13 @@ def read_mahimahi(text: str, interval_ns: int, frame_bytes: int) -> RateTrace:
 def read_rates(text: str, interval_ns: int) -> RateTrace:
     """Read a rate trace: one rate on each line, for one interval. Raises TraceError."""
     rates = []
+    lines = text.splitlines()
+    last = None
     for number, line in number_lines(text):
+        empty = [n for n in range(last or number, number) if not lines[n].strip()]
+        if empty:
+            raise TraceError(empty[0] + 1, "is empty: write the rate of this interval, such as the one before it")
+        last = number
         try:
             rates.append(parse_link_rate(line))
         except QuantityError as error:
@@ -111,8 +117,10 @@ def _read_rows(text: str, properties: tuple[str, ...]) -> Iterator[ReadRow]:
             at_ns = TIME.parse(cells[0])
         except QuantityError as error:
             raise TraceError(rows.line_num, f"at: {error}") from None
-        if at_ns <= before:
-            raise TraceError(rows.line_num, f"{cells[0]} is not after the row before: sort the schedule")
+        if at_ns == before:
+            raise TraceError(rows.line_num, f"{cells[0]} is the time of the row before too: keep one of the two rows")
+        if at_ns < before:
+            raise TraceError(rows.line_num, f"{cells[0]} is before the time of the row before: sort the schedule")
         before = at_ns
         yield rows.line_num, at_ns, _by_property(header[1:], cells[1:])
     if before < 0:

@@ -18,10 +18,10 @@ from mprun.inputs.loading import load as read_files
 from mprun.kernel.store import DEFAULT_NAME
 from mprun.machine import invoking_user
 from mprun.metrics.cells import INCOMPLETE
-from mprun.model.engine_name import EngineChoice
+from mprun.model.engine_name import ENGINE_CHOICES, EngineChoice
 from mprun.model.frozen import dataclass
 from mprun.model.permission import Consent, Permissions
-from mprun.model.problem import name_nearest
+from mprun.model.problem import name_nearest, tell_unknown
 from mprun.runs.place import choose_place_of
 from mprun.runs.run_directory import RunDirectory
 from mprun.runs.runner import make_request, read_inputs, run_request
@@ -59,7 +59,8 @@ class Run:
     folder: Folder | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        return f"<Run {self.path.name}: {self.summary['status']}, {len(self.summary['metrics'])} metrics>"
+        told = "; ".join((f"{len(self.summary['metrics'])} metrics", *self.summary["errors"]))
+        return f"<Run {self.path.name}: {self.summary['status']}, {told}>"
 
     @property
     def metrics(self) -> polars.DataFrame:
@@ -174,14 +175,19 @@ def run(
     - allow_exec: run the commands of the files (`tool: exec`), as `--allow-exec` does. unconfined, as_root: also do so
       where `--unconfined` and `--allow-exec-as-root` are needed.
 
-    Raises SpecError for a problem in the files, MachineError if this machine cannot run them, and RunError if the run
-    ends early.
+    A run that ends with an error, such as a flow whose program fails, has the status `error`, and gives a UserWarning
+    with the error. Raises SpecError for a problem in the files or parameters, MachineError if this machine cannot run
+    them, and RunError if the run leaves no results.
     """
+    _check(topology, experiment, parameters, seed, engine)
     consent = Consent(allow_exec, unconfined, as_root)
     texts = {name: str(value) for name, value in parameters.items()}
     loaded = read_files(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
     place = choose_place_of(loaded.values, engine, kernel)
-    return _run(run_request(make_request(loaded, place, consent), Path(parent), lambda *_: None)[0])
+    made = _run(run_request(make_request(loaded, place, consent), Path(parent), lambda *_: None)[0])
+    for error in made.summary["errors"]:
+        warnings.warn(f"{made.path}: {error}", stacklevel=2)
+    return made
 
 
 def sweep(
@@ -206,6 +212,7 @@ def sweep(
     from mprun.sweeps import execution, study
     from mprun.sweeps.local import LocalExecutor
 
+    _check(topology, experiment, parameters, seed, engine)
     consent = Consent(allow_exec, unconfined, as_root)
     texts = {name: str(value) for name, value in parameters.items()}
     loaded = load_cells(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
@@ -218,6 +225,19 @@ def sweep(
             execution.Execution(made, cells, consent=consent).run(executor, lambda _: None, lambda _: None)
     invoking_user.give(made.path)
     return read_sweep(made)
+
+
+def _check(topology: object, experiment: object, parameters: object, seed: object, engine: str) -> None:
+    """Raise SpecError for arguments that a command line cannot have."""
+    for name, file in (("topology", topology), ("experiment", experiment)):
+        if not isinstance(file, (str, os.PathLike)):
+            raise SpecError(f"{name}: a {type(file).__name__} is no path: write the values to a file, and give its path")
+    if not isinstance(parameters, Mapping):
+        raise SpecError(f"parameters: a {type(parameters).__name__} has no names: write {{'cc': 'reno'}}")
+    if seed is not None and (not isinstance(seed, int) or seed < 0):
+        raise SpecError(f"seed: {seed!r} is no whole number from 0 on: write seed=1")
+    if engine not in ENGINE_CHOICES:
+        raise SpecError(tell_unknown("engine", engine, ENGINE_CHOICES))
 
 
 def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:

@@ -144,13 +144,18 @@ def interval_of_effect(one: ComparedMetric) -> tuple[float, float] | None:
     if one.symbol == "share":
         found = one.difference and one.difference.interval
         return (found.low, found.high) if found else None
-    return (one.ratio.interval.low - 1, one.ratio.interval.high - 1) if one.ratio is not None and one.first else None
+    if one.ratio is None or one.difference is None or not one.first:
+        return None
+    low, high = one.ratio.interval.low - 1, one.ratio.interval.high - 1
+    # the difference decides if a change is clear, and the interval of a ratio may say the opposite
+    return None if (low <= 0 <= high) == one.difference.is_clear else (low, high)
 
 
 def say_interval(one: ComparedMetric) -> str:
     """Return the interval of a relative change, or else of a difference; empty without one."""
-    if one.ratio is not None and one.first and one.symbol != "share" and effect_of(one):
-        low, high = one.ratio.interval.low - 1, one.ratio.interval.high - 1
+    relative = interval_of_effect(one)
+    if relative is not None and one.symbol != "share" and effect_of(one):
+        low, high = relative
         return f"[{low:+.2%}, {high:+.2%}]" if high > low else ""
     if one.difference is None:
         return ""

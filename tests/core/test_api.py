@@ -36,6 +36,33 @@ def test_commands_of_files_need_consent(make: object, tmp_path: Path) -> None:
     assert inspect.signature(make).parameters["allow_exec"].default is False
 
 
+@pytest.mark.parametrize("make", [mprun.run, mprun.sweep])
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"seed": "a"}, "seed: 'a' is no whole number from 0 on: write seed=1"),
+        ({"seed": -1}, "seed: -1 is no whole number"),
+        ({"engine": "vritual"}, "no engine 'vritual': did you mean 'virtual'?"),
+        ({"parameters": ["cc=reno"]}, "parameters: a list has no names: write {'cc': 'reno'}"),
+        ({"topology": {"version": 1}}, "topology: a dict is no path: write the values to a file"),
+    ],
+)
+def test_arguments_that_cannot_be_meant_are_named(make: object, changed: dict[str, object], message: str) -> None:
+    assert callable(make)
+    with pytest.raises(SpecError) as caught:
+        make(**{"topology": "topo", "experiment": "xp", **changed})
+    assert str(caught.value).startswith(message)
+
+
+def test_a_run_that_ended_with_an_error_says_so(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    (tmp_path / "xp.yaml").write_text(COMMAND.replace("'true'", "'false'"))
+    with pytest.warns(UserWarning, match="exec ended with status 1"):
+        run = mprun.run(tmp_path / "topo", tmp_path / "xp", parent=tmp_path / "runs", allow_exec=True, as_root=True)
+    assert run.summary["status"] == "error"
+    assert re.search(r": error, .*exec ended with status 1.*>", repr(run))
+
+
 def test_tables_have_one_form_in_runs_and_sweeps(tmp_path: Path) -> None:
     run = mprun.load(shutil.copytree(RUN, tmp_path / RUN.name))
     sweep = mprun.load(make_sweep(tmp_path))

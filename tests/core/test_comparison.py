@@ -18,7 +18,7 @@ from mprun.metrics.comparison import (
     differing_lines,
     unmatched,
 )
-from mprun.metrics.statistics import Interval, MeanDifference
+from mprun.metrics.statistics import Interval, MeanDifference, MeanRatio
 from mprun.model.run_summary import ExpectationVerdict, MetricValue, Summary
 from mprun.model.sweep_files import RunCounts, StatementResult, SweepSummary
 from mprun.reports.effect import order_by_effect, say_briefly, say_change
@@ -279,6 +279,21 @@ def test_better_and_worse_need_a_direction_and_a_clear_difference() -> None:
     # a share changes by points, and from nearly nothing there is no ratio
     assert "+10.0 points" in said(change("get.share.path0", 0.5, 0.6, "share"))
     assert "%" not in said(change("get.lost", 0.001, 5, "1"))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (0.9816, 2.681, "difference [4.600 ms, 32.600 ms]"),
+        (1.1, 2.3, "[+10.00%, +130.00%]"),
+    ],
+)
+def test_the_interval_does_not_contradict_the_sign(low: float, high: float, text: str) -> None:
+    """The sign is that of the difference, from 4.6 to 32.6 ms."""
+    gap = MeanDifference(0.0186, Interval(0.0046, 0.0326, 0.95, "welch"), None, False)
+    share = MeanRatio(1.6222, Interval(low, high, 0.95, "welch"))
+    one = ComparedMetric({}, "get.delay.mean", "s", 0.029902, 0.048508, (3, 3), gap, share)
+    assert said(one) == f"29.902 ms -> 48.508 ms  +62.22%  {text}  worse"
 
 
 @pytest.mark.parametrize(("second", "text"), [(10.014e6, "equal"), (10.2e6, "+2.00%  better")])

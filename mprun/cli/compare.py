@@ -110,6 +110,8 @@ def command(
     level = confidence or CONFIDENCE
     with open_operands(parent, [first] if second is None else [first, second]) as named:
         sides = [one.source for one in named]
+        if axis is None and sides[0].path == sides[1].path:
+            click.echo(f"note: A and B are the same: {options.spell_path(sides[0].path)}", err=True)
         operands = read_operands(*sides) if axis is None else read_halves(sides[0], axis)
         operands = name_operands(operands, named)
         _refuse_unknown(metrics, operands)

@@ -16,6 +16,7 @@ from mprun.machine.scratch import scratch
 from mprun.model.frozen import dataclass
 
 if TYPE_CHECKING:
+    from mprun.runs.index.listed import DirectoryKind
     from mprun.runs.run_directory import RunDirectory
     from mprun.sweeps.sweep_directory import SweepDirectory
 
@@ -98,7 +99,22 @@ def _has_values(name: str) -> bool:
 
 
 def _find_with(parent: Path, text: str) -> RunDirectory:
-    """Return the newest run with values, such as `cc=cubic,rate=20mbit`. Raises SpecError."""
+    """Return the newest run with values, such as `cc=cubic,rate=20mbit`; else a sweep's run. Raises SpecError."""
+    from mprun.cli.options import spell_path
+
+    try:
+        return _find_newest(parent, text, "run")
+    except SpecError:
+        with contextlib.suppress(SpecError):
+            run = _find_newest(parent, text, "run of sweep")
+            by = f"`mprun compare SWEEP --by {text.partition('=')[0]}` compares all its runs"
+            click.echo(f"note: {text} is {spell_path(run.path)}, one run of a sweep; {by}", err=True)
+            return run
+        raise
+
+
+def _find_newest(parent: Path, text: str, kind: DirectoryKind) -> RunDirectory:
+    """Return the newest run of a kind with values. Raises SpecError."""
     from mprun.runs.index.database import ask
     from mprun.runs.index.listed import scan
     from mprun.runs.index.selection import ListRequest, select
@@ -106,7 +122,8 @@ def _find_with(parent: Path, text: str) -> RunDirectory:
 
     request = ListRequest(text.split(","))
     try:
-        listing, _ = ask(parent, scan(parent, False), ("run",), lambda index: select(index, request), lambda *_: None)
+        found = scan(parent, kind != "run")
+        listing, _ = ask(parent, found, (kind,), lambda index: select(index, request), lambda *_: None)
     except SpecError as error:
         raise SpecError(str(error).removeprefix("--where ")) from None
     if not listing.rows:

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from mprun.cli import operand
+from mprun.cli import group, operand
 from mprun.cli.runs import command
 from mprun.errors import SpecError
 from mprun.model.run_summary import MetricValue
@@ -449,6 +449,23 @@ def test_a_run_is_named_by_its_values(runs: Path) -> None:
         with pytest.raises(SpecError) as error:
             operand.find_run(runs, text)
         assert str(error.value) == reason
+
+
+def test_values_that_only_runs_of_a_sweep_have_name_one_of_these(tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path)
+    for value in ("cubic", "reno"):
+        file = sweep / f"runs/cc={value}/1/environment.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "parameters": {"cc": value}}))
+    done = CliRunner().invoke(group, ["compare", "-o", str(tmp_path), "cc=cubic", "cc=reno"], catch_exceptions=False)
+    notes = done.stderr.splitlines()
+    assert [note.partition(", ")[0] for note in notes] == [
+        f"note: cc={value} is {sweep}/runs/cc={value}/1" for value in ("cubic", "reno")
+    ]
+    assert notes[0].endswith(", one run of a sweep; `mprun compare SWEEP --by cc` compares all its runs")
+    same = CliRunner().invoke(group, ["compare", "-o", str(tmp_path), "cc=cubic", "cc=cubic"], catch_exceptions=False)
+    assert same.stderr.splitlines()[-1] == f"note: A and B are the same: {sweep}/runs/cc=cubic/1"
+    with pytest.raises(SpecError, match="has cc=bbr"):
+        operand.find_run(tmp_path, "cc=bbr")
 
 
 def test_damaged_and_foreign_directories_are_named(runs: Path) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from mprun.cli.why import _show
 from mprun.model.run_summary import ExpectationVerdict
 from mprun.questions.minimise import RunFailure, has_failed
 from mprun.questions.why import Explained, ReseedMoment, find_rise, tabulate
@@ -64,6 +67,12 @@ def test_a_failure_is_the_same_expectation_by_however_much() -> None:
     assert not has_failed(failure, summary._replace(errors=("the kernel died",)))
     message = RunFailure("", message="# of # files")
     assert has_failed(message, PASSED._replace(failures=("3 of 4 files",)))
+
+
+def test_runs_that_all_failed_prove_no_more_than_their_number(capsys: pytest.CaptureFixture[str]) -> None:
+    sweep: Any = SimpleNamespace(path=Path("runs/s"))
+    _show(Explained(tuple(moment(at_ns, 3, 3) for at_ns in (0, 1, 2, 3)), None, None, True), sweep, sweep, 4, 0.0)
+    assert "each of these 12 runs failed: no time was found" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["why", "minimise"])

@@ -231,9 +231,7 @@ def _check(topology: object, experiment: object, parameters: object, seed: objec
     """Raise SpecError for arguments that a command line cannot have."""
     for name, file in (("topology", topology), ("experiment", experiment)):
         if not isinstance(file, (str, os.PathLike)):
-            raise SpecError(
-                f"{name}: a {type(file).__name__} is no path: write the values to a file, and give its path"
-            )
+            raise SpecError(f"{name}: a {type(file).__name__} is no path: write a file, and give its path")
     if not isinstance(parameters, Mapping):
         raise SpecError(f"parameters: a {type(parameters).__name__} has no names: write {{'cc': 'reno'}}")
     if seed is not None and (not isinstance(seed, int) or seed < 0):

@@ -23,6 +23,7 @@ from mprun.model.codec import PLAIN
 from mprun.model.run_files import RunEnvironment
 from mprun.runs import table
 from mprun.runs.run_directory import FROM_CAPTURES, RunDirectory
+from mprun.runs.runner import refuse_changed_inputs
 from mprun.safety.folder import Folder
 from mprun.sweeps.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
@@ -55,9 +56,11 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
     - licence: the URL of the licence, or empty.
     - with_pcaps: include captures, and tables that are made from captures.
 
-    Raises MprunError if the run is incomplete.
+    Raises MprunError if the run is incomplete, or if its inputs were changed.
     """
     runs = dict(_runs(source))
+    if ALONE in runs and runs[ALONE].has("environment.json"):
+        refuse_changed_inputs(runs[ALONE])
     files: dict[str, Content] = {}
     note = ""
     if isinstance(source, SweepDirectory):

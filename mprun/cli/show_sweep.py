@@ -81,7 +81,7 @@ def _runs(cell: CellSummary) -> str:
     passed, total = cell.runs.passed, cell.runs.total
     if total < cell.needed:
         return f"{total}/{cell.needed}"
-    return str(total) if passed == total else f"{passed} of {total}"
+    return str(total) if passed == total else f"{total} ({passed} passed)"
 
 
 def _show_told(sweep: SweepDirectory, cells: Sequence[CellSummary]) -> None:

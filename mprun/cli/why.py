@@ -104,9 +104,7 @@ def _show(explained: Explained, run: RunDirectory, sweep: SweepDirectory, end_ns
     show_table([("other random numbers from", "failed"), *rows], 1)
     before, after = explained.before, explained.after
     if before is None or after is None:
-        text = (
-            f"each of these {runs} runs failed: no time was found before which other random numbers prevent the failure"
-        )
+        text = f"each of these {runs} runs failed: no time was found before which other random numbers prevent it"
         click.echo(options.wrap(f"{text}; more runs (--runs) show rarer ones", "", "  "))
     else:
         span = f"{before.at_ns / 1e9:.3f} s and {after.at_ns / 1e9:.3f} s"

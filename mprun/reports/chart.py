@@ -460,8 +460,9 @@ class _Painting:
             axes.set_yscale("log")
             _spell_powers(axes.yaxis, _extent(chart.panels))
         elif not chart.y.categories:
-            lowest = min((y for y in _extent(chart.panels) if not math.isnan(y)), default=0.0)
-            if lowest >= 0:
+            # an interval may reach below zero, where its metric has no values
+            values = (y for panel in chart.panels for one in panel.series for own in (one.y, *one.samples) for y in own)
+            if min((y for y in values if not math.isnan(y)), default=0.0) >= 0:
                 axes.set_ylim(bottom=0)
             axes.yaxis.set_major_locator(
                 MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], integer=chart.y.unit in ("1", "packets"))

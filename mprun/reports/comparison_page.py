@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mprun.errors import MprunError
 from mprun.machine import invoking_user
-from mprun.metrics.comparison import ComparedMetric
+from mprun.metrics.comparison import ComparedMetric, Tendency
 from mprun.model.metric import Metric
 from mprun.model.units import format_measured
 from mprun.reports.effect import (
@@ -43,7 +43,7 @@ from mprun.sweeps.operands import SidePair
 MOST_ROWS = 400
 MOST_LINES = 200
 MOST_NAME = 60
-SIGNS = {True: "▲", False: "▼"}
+SIGNS: Mapping[Tendency, str] = {"higher": "▲", "lower": "▼"}
 
 
 def make_comparison(
@@ -74,7 +74,11 @@ def make_comparison(
         description=_describe(pairs),
         status=_status(pairs, reasons),
         verdict="; ".join(reasons) or _say_incomplete(pairs),
-        tiles=list(_tiles(pairs[0], metrics)) if len(pairs) == 1 else [],
+        tiles=[
+            tile
+            for name, pair in zip(names[1:], pairs, strict=True)
+            for tile in _tiles(pair, metrics, f", {name}" if len(pairs) > 1 else "")
+        ],
         problems=list(_problems(runs, names)),
         pictures=gallery.pictures,
         notes=notes,
@@ -136,22 +140,21 @@ def _say_incomplete(pairs: Sequence[SidePair]) -> str:
     return "; ".join(f"{text}: the existing runs were compared" for text in told)
 
 
-def _tiles(pair: SidePair, metrics: Mapping[str, Metric]) -> Iterator[Tile]:
-    """Yield the main differences of two sides."""
+def _tiles(pair: SidePair, metrics: Mapping[str, Metric], side: str) -> Iterator[Tile]:
+    """Yield the main differences of two sides. side: follows the name of a metric."""
     for metric, changes, total in choose_changed(pair.compared):
         change, note = say_range(changes, total)
         if note:
-            yield Tile(metric, change, note)
+            yield Tile(metric + side, change, note)
         else:
             (one,) = changes
             values = " → ".join(format_measured(value or 0.0, one.symbol) for value in (one.first, one.second))
-            yield Tile(metric, f"{_sign(one)} {change}", ", ".join(filter(None, [judge(one, metrics), values])))
+            shown = f"{_sign(one)} {change}".strip()
+            yield Tile(metric + side, shown, ", ".join(filter(None, [judge(one, metrics), values])))
 
 
 def _sign(one: ComparedMetric) -> str:
-    if one.first is None or one.second is None or one.first == one.second:
-        return ""
-    return SIGNS[one.second > one.first]
+    return SIGNS.get(one.tendency, "")
 
 
 def _rows(pairs: Sequence[SidePair], metrics: Mapping[str, Metric]) -> Iterator[tuple[str, EffectRow]]:
@@ -176,8 +179,7 @@ def _value(one: ComparedMetric | None, symbol: str, metrics: Mapping[str, Metric
     if one is None or one.first is None or one.second is None:
         return SideValue(_measured(None if one is None else one.second, symbol))
     effect = say_effect(one) or ("=" if one.first == one.second else "from nearly nothing")
-    sign = "" if is_dull(one) else _sign(one)
-    return SideValue(_measured(one.second, symbol), sign, effect, say_interval(one), judge(one, metrics) or "")
+    return SideValue(_measured(one.second, symbol), _sign(one), effect, say_interval(one), judge(one, metrics) or "")
 
 
 def _measured(value: float | None, symbol: str) -> str:

@@ -235,9 +235,11 @@ def draw_effects(
         rows.sort(key=lambda row: -counts[row])
         panels = tuple(Panel(other, tuple(_series(found, rows, factor, metrics))) for other, found in chosen)
         unit = "in points" if is_share else "relative to its value"
+        is_certain = any(one.difference is not None for _, found in chosen for one in found)
+        differs = "clearly differs" if is_certain else "differs"
         # a single plot has no title
         side = f"of {chosen[0][0]} " if len(chosen) == 1 else ""
-        caption = f"The changes {side}against {first} of each metric that clearly differs, {unit}, the largest first."
+        caption = f"The changes {side}against {first} of each metric that {differs}, {unit}, the largest first."
         if len(counts) > len(rows):
             caption += f" The {len(rows)} largest of {len(counts)}."
         if any(effect_of(one) is not None and interval_of_effect(one) for _, found in chosen for one in found):

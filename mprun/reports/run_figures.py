@@ -333,7 +333,7 @@ def _draw_queue(evidence: RunData, flow: str | None, form: ChartForm) -> Chart |
     series, dropped = _choose(found, "fullest")
     caption = f"Packets that wait in the queues of the links, sampled.{dropped}"
     if empty:
-        caption += f" {empty} {'queues' if empty > 1 else 'queue'} were empty in every sample."
+        caption += f" {empty} {'queues were' if empty > 1 else 'queue was'} empty in every sample."
     return over_time(evidence, "queue", "Queues", caption, "backlog", "packets", series, form)
 
 

@@ -48,6 +48,7 @@ from mprun.runs.place import Place, refuse_commands
 from mprun.runs.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, reading
 
 CALIBRATION = "calibration.json"
+CHANGED_INPUTS = "its inputs were changed after the run"
 
 Tables = Mapping[str, Mapping[str, list[Any]]]
 NO_TABLES: Tables = {}
@@ -275,6 +276,14 @@ def _count_lines(run: RunDirectory, place: Place) -> Tables:
     return {TABLE: tabulate_coverage(place.kernel, counts)}
 
 
+def refuse_changed_inputs(run: RunDirectory) -> None:
+    """Raise RunError if the inputs of a run that this version of mprun made are no longer those of its plan."""
+    if run.environment().code == code_digest():
+        spec = load(*run.resolved_inputs).spec
+        if compile_plan(spec, allocate(spec)).digest != run.digest:
+            raise RunError(f"{run.name}: {CHANGED_INPUTS}; run them again")
+
+
 def run_again(
     original: RunDirectory,
     parent: Path,
@@ -297,7 +306,9 @@ def run_again(
         RunRequest(spec, place, debugger=debugger, prompt=prompt, consent=consent, parameters=parameters)
     )
     if prepared.plan.digest != original.digest:
-        raise RunError(f"{original.name}: this version of mprun makes another plan of its inputs; run them again")
+        is_same = before.code == code_digest()
+        reason = CHANGED_INPUTS if is_same else "this version of mprun makes another plan of its inputs"
+        raise RunError(f"{original.name}: {reason}; run them again")
     run = RunDirectory.create(parent, original.title, prepared.plan.digest)
     run.keep_inputs(original.inputs())
     _keep_attachments(run, prepared.request.spec)

@@ -44,7 +44,7 @@ def test_commands_of_files_need_consent(make: object, tmp_path: Path) -> None:
         ({"seed": -1}, "seed: -1 is no whole number"),
         ({"engine": "vritual"}, "no engine 'vritual': did you mean 'virtual'?"),
         ({"parameters": ["cc=reno"]}, "parameters: a list has no names: write {'cc': 'reno'}"),
-        ({"topology": {"version": 1}}, "topology: a dict is no path: write the values to a file"),
+        ({"topology": {"version": 1}}, "topology: a dict is no path: write a file"),
     ],
 )
 def test_arguments_that_cannot_be_meant_are_named(make: object, changed: dict[str, object], message: str) -> None:

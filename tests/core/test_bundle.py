@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import zipfile
 from collections.abc import Callable
 from functools import partial
@@ -15,12 +16,14 @@ import pytest
 from mprun.bundles.archive import _check, unpack, write_archive
 from mprun.bundles.crate import Description, describe
 from mprun.bundles.licence import find_licence
+from mprun.bundles.pack import pack
 from mprun.bundles.reproduction import _record as reproduced_record
 from mprun.bundles.reproduction import _Task as Task
 from mprun.bundles.reproduction import choose_engine, open_bundle
-from mprun.errors import SpecError
+from mprun.errors import RunError, SpecError
 from mprun.inputs.loading import load_cells
 from mprun.kernel.store import Kernel
+from mprun.machine.version import code_digest
 from mprun.model.run_files import Build, RunEnvironment
 from mprun.runs.place import Place
 from mprun.runs.run_directory import RunDirectory
@@ -28,7 +31,7 @@ from mprun.safety.folder import Folder
 from mprun.sweeps.execution import find_or_create
 from mprun.sweeps.study import make_cells
 from mprun.sweeps.sweep_directory import SweepDirectory
-from tests.hostile import archives
+from tests.hostile import RUN, archives
 from tests.hostile.archives import SUMMARY, run_files, sealed, sweep_files
 
 LAB = Path(__file__).parents[2] / "labs" / "01_multipath"
@@ -242,3 +245,19 @@ def _references(value: object, find: Callable[[str], object]) -> list[str]:
             return [] if target.startswith("https://") or find(target) else [target]
         return [one for inner in value.values() for one in _references(inner, find)]
     return [one for inner in value for one in _references(inner, find)] if isinstance(value, list) else []
+
+
+def test_a_run_whose_inputs_were_changed_is_not_packed(tmp_path: Path) -> None:
+    run = Path(shutil.copytree(RUN, tmp_path / RUN.name))
+    environment = json.loads((run / "environment.json").read_text())
+    (run / "environment.json").write_text(json.dumps({**environment, "mprun": code_digest()}))
+    pack(RunDirectory(run), tmp_path / "one.zip", "", False)
+    resolved = run / "inputs" / "resolved-experiment.yaml"
+    text = resolved.read_text()
+    resolved.write_text(text.replace("204800bytes", "204801bytes"))
+    assert resolved.read_text() != text
+    with pytest.raises(RunError, match="its inputs were changed after the run; run them again"):
+        pack(RunDirectory(run), tmp_path / "two.zip", "", False)
+    # another version may make another plan of the same inputs
+    (run / "environment.json").write_text(json.dumps({**environment, "mprun": "0" * 64}))
+    pack(RunDirectory(run), tmp_path / "two.zip", "", False)

@@ -220,6 +220,17 @@ def test_a_tool_of_one_protocol_is_no_tool_over_another(tmp_path: Path) -> None:
         assert any(text.startswith(f"f{n}: {tool}, client → server") for text in shown)
 
 
+def test_the_arrow_of_a_flow_is_the_direction_of_its_data(tmp_path: Path) -> None:
+    flows = {"reverse": "←", "bidirectional": "↔"}
+    traffic = "".join(
+        f"  - {{name: {key}, tool: iperf3, from: client, to: server, duration: 1s, {key}: true}}\n" for key in flows
+    )
+    (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n{traffic}")
+    shown = dict(texts(ElementTree.fromstring(run("-t", LAB / "topo", "-x", tmp_path / "xp").stdout)))
+    for key, arrow in flows.items():
+        assert any(text.startswith(f"{key}: iperf3 over TCP, client {arrow} server") for text in shown)
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
 def test_svg_has_a_line_for_each_link(case: Path) -> None:
     svg = ElementTree.fromstring(run("-t", case / "topo").stdout)

@@ -14,7 +14,7 @@ import pytest
 
 from mprun.model.spec import Plot
 from mprun.model.sweep_files import Statistic
-from mprun.reports.chart import COLUMN, paint
+from mprun.reports.chart import COLUMN, _Painting, paint
 from mprun.reports.sweep_figures import Study, choose, draw, draw_sweep, lacking
 from tests.summaries import CELL
 
@@ -149,3 +149,14 @@ def test_the_share_of_runs_that_passed_is_a_map() -> None:
     assert rows["reno"][:2] == [1, 1]
     assert math.isnan(rows["reno"][2])
     assert list(lacking(found, [plot])) == []
+
+
+def test_an_interval_below_zero_does_not_move_the_axis() -> None:
+    """The mean of three delays of 10, 20 and 300 ms has an interval from -300 to 520 ms."""
+    cell = CELL._replace(values={"cc": "cubic"}, metrics={"d": Statistic("s", 3, 0.11, 0.02, t95=(-0.3, 0.52))})
+    for delay, lowest in ((0.11, 0.0), (-0.11, None)):
+        one = cell._replace(metrics={"d": replace(cell.metrics["d"], mean=delay)})
+        chart = draw(Study([one], [{"d": [delay]}], {"cc": ["cubic"]}), Plot(metric="d", over="cc"), 0)
+        assert chart is not None
+        bottom = _Painting(chart, COLUMN).figure.axes[0].get_ylim()[0]
+        assert bottom == lowest if lowest is not None else bottom < 0

@@ -183,7 +183,10 @@ def test_report_and_compare_write_one_page(runs: Path) -> None:
     text = page.read_text()
     files = {path.name: path.read_bytes() for path in (page.parent / "figures").iterdir()}
     assert "<h3>Rate of " in text
-    assert re.search(r'class="change worse">▼ -50\.00% worse', text)
+    # single runs have no sign, as in the terminal
+    assert re.search(r'class="change worse">-50\.00% worse', text)
+    assert not re.search("[▲▼]", text)
+    assert "of each metric that differs, " in text
     assert "fetch, 00:00:01: the sky was cloudy" in text
     assert {"rate-by-run.svg", "rate-by-run.pdf", "rate-by-run.csv", "effects.png"} <= files.keys()
     assert "fetch, 00:00:00" in (page.parent / "figures" / "rate-by-run.csv").read_text()
@@ -200,6 +203,9 @@ def test_a_page_of_three_runs_compares_each_with_the_first(runs: Path) -> None:
     shutil.copytree(runs / SECOND, runs / third)
     text = Path(call("report", FIRST, SECOND, third).stdout.strip()).read_text()
     assert text.count("against fetch, 00:00:00</th>") >= 2
+    # the main differences of each come first
+    for name in ("00:00:01", "00:00:02"):
+        assert f'<div class="tile"><span>bulk.goodput, fetch, {name}</span>' in text
     assert "fetch, 00:00:01, fetch, 00:00:02: the sky was cloudy" in text
 
 
@@ -214,7 +220,7 @@ def test_sweeps_have_a_page_without_figures_over_time(tmp_path: Path, monkeypatc
     page = Path(made.stdout.splitlines()[-1])
     text = page.read_text()
     assert "<h1>cc=cubic and cc=reno</h1>" in text
-    assert "▲ +100.00% better" in text
+    assert "+100.00% better" in text
     assert {file.stem for file in (page.parent / "figures").iterdir()} == {"effects"}
     # two sweeps of the same name are distinguished too
     twin = shutil.copytree(sweep, sweep.with_name(sweep.name.replace("000000", "000001")))

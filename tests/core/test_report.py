@@ -226,6 +226,9 @@ def test_the_last_state_of_a_queue_is_not_joined_to_its_samples() -> None:
     queues = pl.LazyFrame({**rows, "link": ["path0"] * 11})
     (chart,) = draw_run(evidence(queues=queues), [Plot(series="queue")])
     assert (chart.until, set(chart.panels[0].series[0].y)) == (0.9, {50.0})
+    empty = pl.LazyFrame({**rows, "link": ["path1"] * 11, "backlog_packets": [0] * 11})
+    (chart,) = draw_run(evidence(queues=pl.concat([queues, empty])), [Plot(series="queue")])
+    assert "1 queue was empty in every sample." in chart.caption
 
 
 def test_a_trace_is_a_curve_and_a_failure_is_a_mark(tmp_path: Path) -> None:

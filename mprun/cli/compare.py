@@ -101,6 +101,8 @@ def command(
 
     if first is None:
         first, second = _find_last(parent) if axis is None else (LATEST, None)
+    if second is not None and axis is not None:
+        raise click.UsageError("--by compares two parts of one sweep: leave out B, or --by")
     if (second is None) == (axis is None):
         raise click.UsageError("give A and B, or a sweep A and --by AXIS")
     try:
@@ -344,7 +346,9 @@ def _find_alone(compared: Sequence[ComparedMetric]) -> Iterator[str]:
         cells.setdefault(label_of(one.values), []).append(one)
     for side, other, value in (("A", "B", attrgetter("second")), ("B", "A", attrgetter("first"))):
         empty = [label for label, own in cells.items() if all(value(one) is None for one in own)]
-        if empty:
+        if empty and not any(one.values for one in compared):
+            yield f"no result in {other}: its run ended with an error"
+        elif empty:
             yield f"no run in {other}, of cells: {'; '.join(empty)}"
         there = [one for label, own in cells.items() if label not in empty for one in own]
         alone, of = Counter(one.metric for one in there if value(one) is None), Counter(one.metric for one in there)

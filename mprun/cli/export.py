@@ -87,6 +87,8 @@ def command(
         raise click.UsageError("write one of --csv, --sqlite, --markdown, --latex, --qlog and --upstream")
     if (other is not None or attached) and "upstream" not in kinds:
         raise click.UsageError("--control and --attach are for --upstream")
+    if target is None and len(_PAPERS.keys() & set(kinds)) > 1:
+        raise click.UsageError("--markdown and --latex are both printed: write one of them, or give --to DIRECTORY")
     found = find_either(parent, name)
     if isinstance(found, RunDirectory):
         options.refuse_confidence(confidence)

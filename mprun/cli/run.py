@@ -51,6 +51,8 @@ def command(
 
     if label is not None and not label.strip():
         raise click.UsageError("--label is empty: give a text, or leave it out")
+    if label is not None and "," in label:
+        raise click.UsageError("--label has a comma, which separates values in `mprun show label=...`: leave it out")
     loaded = files.load(runs.consent)
     place = choose_place_of(loaded.values, runs.engine, runs.kernel)
     if not as_json:

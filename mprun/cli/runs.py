@@ -166,7 +166,8 @@ def _describe(row: ListedRow, listing: Listing) -> dict[str, Any]:
 
 def _show(listing: Listing, parent: Path) -> None:
     if not listing.rows:
-        click.echo(f"no run in {parent} matches" if listing.total else f"no runs in {parent}")
+        missing = "" if parent.exists() else ": no such folder"
+        click.echo(f"no run in {parent} matches" if listing.total else f"no runs in {parent}{missing}")
     elif not listing.columns:
         for row in listing.rows:
             click.echo(f"{row.entry.status:10} {row.entry.engine:8} {row.entry.name}")

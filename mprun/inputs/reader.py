@@ -353,6 +353,7 @@ class _Parser(CParser):
 
 
 # A template that begins a value and is not in quotes.
+_UNQUOTED_MESSAGE = "is not in quotes: write '\"{}\"'"
 _UNQUOTED = re.compile(r"[:,\[]\s*\{\{|^\s*-\s*\{\{")
 
 
@@ -419,6 +420,11 @@ def _walk(root: Node) -> Iterator[tuple[Node, ValuePath]]:
 def _clean_keys(root: Node) -> Iterator[InputProblem]:
     """Remove keys that are repeated or are no text from one file's mappings. Record a problem for each."""
     for node, path in _walk(root):
+        if isinstance(node, SequenceNode):
+            for n, item in enumerate(node.value):
+                if template := _find_unquoted(item):
+                    yield _problem_at(item, (*path, n), _UNQUOTED_MESSAGE.format(template))
+                    node.value[n] = ScalarNode(REFUSED, "", item.start_mark, item.end_mark)
         if not isinstance(node, MappingNode):
             continue
         kept: dict[str, tuple[ScalarNode, Node]] = {}
@@ -433,7 +439,7 @@ def _clean_keys(root: Node) -> Iterator[InputProblem]:
                 yield _problem_at(key, (*path, key.value), message)
             else:
                 if template := _find_unquoted(value):
-                    yield _problem_at(key, (*path, key.value), f"is not in quotes: write '\"{template}\"'")
+                    yield _problem_at(key, (*path, key.value), _UNQUOTED_MESSAGE.format(template))
                     value = ScalarNode(REFUSED, "", value.start_mark, value.end_mark)
                 kept[key.value] = (key, value)
         node.value = list(kept.values())

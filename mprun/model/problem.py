@@ -13,6 +13,8 @@ from mprun.model.scalar import name_value
 ValuePath = tuple[str | int, ...]
 
 MOST_NAMES = 12
+# So few more names are listed too.
+FEW_MORE = 3
 MOST_TEXT = 400
 
 
@@ -82,5 +84,6 @@ def list_names(names: Sequence[str], noun: str) -> str:
     """The end of a message that lists names: `; hosts: client, server`. Long lists are cut."""
     if not names:
         return f"; there are no {noun}"
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"; {noun}: {', '.join(names[:MOST_NAMES])}{more}"
+    if len(names) <= MOST_NAMES + FEW_MORE:
+        return f"; {noun}: {', '.join(names)}"
+    return f"; {noun}: {', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES} more"

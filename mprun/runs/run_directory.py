@@ -457,6 +457,14 @@ def find(parent: Path, name: str) -> RunDirectory:
     """
     if found := find_named(RunDirectory, parent, name, list_runs):
         return found
+    for candidate in (Path(name), parent / name):
+        if (candidate / "sweep.json").is_file():
+            raise SpecError(f"{name} is a sweep: name one of its runs, as in {candidate}/runs/CELL/1")
+        if candidate.exists():
+            what = "has no plan.json" if candidate.is_dir() else "is a file"
+            raise SpecError(f"{name} {what}: name the directory of a run or a sweep")
+    if "/" in name or name.endswith(".zip"):
+        raise SpecError(f"no run '{name}' here or in {parent}; no file or directory has this path")
     lists = "`mprun runs list` lists the runs"
     advice = (
         lists if list_runs(parent) else "there are no runs: make one with `mprun -t TOPOLOGY -x EXPERIMENT`, or use -o"

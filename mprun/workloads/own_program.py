@@ -157,12 +157,11 @@ def tell_placeholder(word: str, has_files: bool) -> str | None:
     """
     if any(letter.isspace() for letter in word):
         return None
-    known = PLACEHOLDERS if has_files else PLACEHOLDERS[:-1]
     for name in _PLACEHOLDER.findall(word):
         if name == "inputs" and not has_files:
             return "'{inputs}' is the folder of 'files', and there are none: write 'files: [...]'"
-        if name not in known:
-            listed = ", ".join(f"{{{one}}}" for one in known)
+        if name not in PLACEHOLDERS:
+            listed = ", ".join(f"{{{one}}}" for one in PLACEHOLDERS)
             return f"'{{{name}}}' is no value of a run, and the program gets it as written; known: {listed}"
     return None
 

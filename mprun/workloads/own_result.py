@@ -75,7 +75,8 @@ def read_values(flow: Flow, outputs: Outputs) -> dict[str, float]:
             continue
         found = [number for number in map(_number, texts) if number is not None]
         if not found:
-            raise NotFound(f"metric '{entry['name']}': no number for {_name_values(entry)} in {position}")
+            instead = f": '{str(texts[0])[:40]}' is none" if texts else ""
+            raise NotFound(f"metric '{entry['name']}': no number for {_name_values(entry)} in {position}{instead}")
         factor = OUTPUT_UNITS[entry["unit"]][1]
         values[entry["name"]] = float(_TAKES[entry["take"]](found)) * factor
     return values

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from mprun.cli.compare import _find_alone
 from mprun.metrics.cells import CellRun, column_of, judge_across, sum_up, tabulate
 from mprun.metrics.comparison import (
     ComparedMetric,
@@ -294,6 +296,12 @@ def test_the_interval_does_not_contradict_the_sign(low: float, high: float, text
     share = MeanRatio(1.6222, Interval(low, high, 0.95, "welch"))
     one = ComparedMetric({}, "get.delay.mean", "s", 0.029902, 0.048508, (3, 3), gap, share)
     assert said(one) == f"29.902 ms -> 48.508 ms  +62.22%  {text}  worse"
+
+
+def test_a_side_that_measured_nothing_is_told() -> None:
+    one = ComparedMetric({}, "get.goodput", "bit/s", 10e6, None, (1, 0), None, None)
+    assert list(_find_alone([one])) == ["no result in B: its run ended with an error"]
+    assert list(_find_alone([replace(one, values={"cc": "reno"})])) == ["no run in B, of cells: cc=reno"]
 
 
 @pytest.mark.parametrize(("second", "text"), [(10.014e6, "equal"), (10.2e6, "+2.00%  better")])

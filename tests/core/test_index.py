@@ -421,7 +421,7 @@ def test_columns_in_the_terminal_and_as_json(runs: Path) -> None:
         "engine": "virtual",
     }
     assert call("-o", runs, "--where", "bulk.goodput > 1gbit").stdout == f"no run in {runs} matches\n"
-    assert call("-o", runs / "none", "--where", "x=1").stdout == f"no runs in {runs / 'none'}\n"
+    assert call("-o", runs / "none", "--where", "x=1").stdout == f"no runs in {runs / 'none'}: no such folder\n"
 
 
 def test_a_plain_list_shows_parameters_that_differ(runs: Path) -> None:
@@ -466,6 +466,21 @@ def test_values_that_only_runs_of_a_sweep_have_name_one_of_these(tmp_path: Path)
     assert same.stderr.splitlines()[-1] == f"note: A and B are the same: {sweep}/runs/cc=cubic/1"
     with pytest.raises(SpecError, match="has cc=bbr"):
         operand.find_run(tmp_path, "cc=bbr")
+
+
+def test_a_range_that_ends_before_it_begins_is_refused(runs: Path) -> None:
+    with pytest.raises(SpecError, match=r"the range ends before it begins: write bulk\.goodput=5mbit\.\.10mbit"):
+        list_runs(runs, ListRequest(where=("bulk.goodput=10mbit..5mbit",)))
+
+
+def test_a_sweep_is_no_run(tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path)
+    (tmp_path / "latest-sweep").symlink_to(sweep.name)
+    with pytest.raises(SpecError) as error:
+        operand.find_run(tmp_path, "latest-sweep")
+    assert str(error.value) == (
+        f"latest-sweep is a sweep: name one of its runs, as in {tmp_path}/latest-sweep/runs/CELL/1"
+    )
 
 
 def test_damaged_and_foreign_directories_are_named(runs: Path) -> None:

@@ -70,7 +70,10 @@ def test_a_metric_is_found(metric: dict[str, Any], value: float) -> None:
     ("metric", "error"),
     [
         ({"regex": "speed ([0-9]+)"}, "metric 'own': no number for 'speed ([0-9]+)' in the output of the command"),
-        ({"regex": "(latency)"}, "metric 'own': no number for '(latency)' in the output of the command"),
+        (
+            {"regex": "(latency)"},
+            "metric 'own': no number for '(latency)' in the output of the command: 'latency' is none",
+        ),
         ({"json": "end.x.y"}, "metric 'own': no number for 'end.x.y' in the output of the command"),
         ({"column": "none", "file": "f"}, "metric 'own': no number for column 'none' in 'f'"),
         ({"column": "delay", "file": "g"}, "'own': the programs left no file 'g' in {files}"),

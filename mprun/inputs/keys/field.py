@@ -121,6 +121,9 @@ class Whole:
     reason: str
 
     def bound(self, value: int) -> int:
+        if value < self.minimum <= 1:
+            # a reason for the largest number would mislead
+            raise ValueError(f"{value} is below {self.minimum}, the least: write {self.minimum} or more")
         if not self.minimum <= value <= self.maximum:
             raise ValueError(f"{value} is not between {self.minimum} and {self.maximum}: {self.reason}")
         return value

@@ -101,6 +101,8 @@ def _read_rows(text: str, properties: tuple[str, ...]) -> Iterator[ReadRow]:
     header = [cell.strip() for cell in next(rows, [])]
     while header and header[0].startswith("#"):
         header = [cell.strip() for cell in next(rows, [])]
+    if header and ";" in header[0]:
+        raise TraceError(rows.line_num, "separates its cells by ';': write commas, as in 'at,rate,delay'")
     if header[:1] != ["at"] or len(header) < 2:
         raise TraceError(1, "has no header: write 'at' and names of properties, as in 'at,rate,delay'")
     for name in header[1:]:

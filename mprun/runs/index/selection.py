@@ -202,6 +202,9 @@ def _is_of_texts(values: ColumnValues) -> bool:
 def _spell(condition: Condition, is_wanted: bool) -> str:
     """Return a condition on numbers as a statement."""
     key, value, until = condition.key, condition.value, condition.until
+    with contextlib.suppress(ExpressionError):
+        if until is not None and parse_amount(value).amount > parse_amount(until).amount:
+            raise UnknownName(f"the range ends before it begins: write {key}={until}..{value}")
     text = f"{key} == {value}" if until is None else f"{value} <= {key} and {key} < {until}"
     return text if is_wanted else f"not ({text})"
 

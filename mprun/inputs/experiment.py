@@ -199,13 +199,18 @@ def _find_unit(position: ValuePath, name: str, owned: Mapping[str, Metrics], doc
         return None
 
 
+def unit_of(name: str, experiment: ExperimentSpec) -> metric.Unit:
+    """Return the kind of a metric's unit. Raises UnknownName if no flow and no path of an experiment can have it."""
+    return _unit_of(name, owned_metrics(experiment.traffic))
+
+
 def refuse_unknown_metrics(names: Iterable[str], experiments: Sequence[ExperimentSpec]) -> None:
     """Raise SpecError for a name that is no metric of any of these experiments."""
     for name in names:
         reasons = []
         for experiment in experiments:
             try:
-                _unit_of(name, owned_metrics(experiment.traffic))
+                unit_of(name, experiment)
                 break
             except UnknownName as error:
                 reasons.append(str(error))

@@ -15,22 +15,25 @@ from typing import Literal
 
 from mprun.engines.agent_process import RunProgress
 from mprun.errors import RunError, SpecError
+from mprun.inputs.experiment import unit_of
 from mprun.inputs.loading import Loaded
 from mprun.kernel.patch import UnfitTree
 from mprun.labs.steps import measured_by
 from mprun.metrics.claim_check import find_value
 from mprun.model.engine_name import EngineChoice
 from mprun.model.frozen import dataclass
-from mprun.model.metric import SYMBOLS, UNITS
+from mprun.model.metric import SYMBOLS, UNITS, Unit
 from mprun.model.permission import Consent
 from mprun.model.run_summary import Summary
+from mprun.model.spec import ExperimentSpec
 from mprun.model.units import format_measured
-from mprun.questions.built_version import BuildSubject
+from mprun.questions.built_version import BuildSubject, OwnProgram
 from mprun.questions.repository import History
 from mprun.runs import runner
 from mprun.runs.place import choose_place_of
 from mprun.runs.run_directory import RunDirectory
-from mprun.statements.evaluation import evaluate
+from mprun.statements.claim import column_unit, split_table
+from mprun.statements.evaluation import check, evaluate
 from mprun.statements.expression import Expression, ExpressionError, Reference, Segment, Value, parse
 
 BisectTerm = Literal["good", "bad", "skip"]
@@ -198,6 +201,19 @@ def read_statement(text: str | None) -> Expression | None:
         raise SpecError(f"--fail-if: {error}") from None
 
 
+def check_names(fail_if: Expression, experiment: ExperimentSpec) -> None:
+    """Check the names and units of a statement before any run of an experiment. Raises SpecError."""
+
+    def find_unit(reference: Reference) -> Unit:
+        table = split_table(Reference((Segment(_RUN), *reference.segments), reference.text))
+        return unit_of(reference.name, experiment) if table is None else column_unit(table[1])[0]
+
+    try:
+        check(fail_if, find_unit)
+    except ExpressionError as error:
+        raise SpecError(f"--fail-if: {error}") from None
+
+
 def read_true_statement(text: str | None, run: RunDirectory, summary: Summary) -> Expression | None:
     """Parse `--fail-if` about a run that exists. Raises SpecError, also if the statement is not true in it."""
     statement = read_statement(text)
@@ -277,6 +293,10 @@ def test(
 
     Raises SpecError or MachineError for a problem that each version would have.
     """
+
+    # the files for a program may need its build
+    if fail_if is not None and not isinstance(subject, OwnProgram):
+        check_names(fail_if, asked.load(subject.parameters).spec.experiment)
 
     def run() -> Answer:
         loaded = asked.load(subject.parameters)

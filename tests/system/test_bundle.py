@@ -89,6 +89,19 @@ def test_a_run_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -> 
     assert {"report.html", "ro-crate-metadata.json", "inputs/xp.yaml"} <= set(told["unproven"])
 
 
+def test_inputs_that_were_changed_after_the_run_are_named(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "xp.yaml").write_text(ONE_SECOND)
+    run = mprun("-t", LAB / "topo", "-x", "xp", "--json").run
+    resolved = run / "inputs" / "resolved-experiment.yaml"
+    text = resolved.read_text()
+    resolved.write_text(text.replace("duration: 1s", "duration: 2s"))
+    assert resolved.read_text() != text
+    for words in (("verify",), ("bundle", "--to", "run.zip")):
+        done = mprun(words[0], run, *words[1:])
+        assert done.status == 1
+        assert done.err.strip().endswith(f"{run.name}: its inputs were changed after the run; run them again")
+
+
 def test_a_stored_plan_is_not_obeyed(mprun: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "xp.yaml").write_text(ONE_SECOND)
     assert mprun("-t", LAB / "topo", "-x", "xp").status == 0

@@ -136,7 +136,7 @@ def _show_figures(run: RunDirectory) -> None:
         return
     width = options.terminal_width()
     for chart in charts:
-        for line in to_text(chart, width):
+        for line in to_text(chart, width, charts):
             click.echo(line)
         click.echo()
     if marks := list(list_marks(charts)):

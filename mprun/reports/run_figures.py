@@ -255,8 +255,8 @@ def _draw_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | 
     noun = "subflow" if any(each.dash for each in series) else "path"
     if len(series) > MOST_LINES or any(each.dash >= MOST_ALIKE for each in series):
         series, noun = _sum_by_path(series, [part["path"][0] for *_, part in subflows], evidence), "path"
-    caption = f"Payload of {flow} that was acknowledged on each {noun}, mean of each sampling interval"
-    caption += ", stacked." if form == "stack" else "."
+    sent = f"Payload of {flow} from {rows['host'][0]}, acknowledged on each {noun} in each sampling interval"
+    caption = f"{sent}: above the link's rate after a gap."
     title = f"Rate of {flow} by {noun}"
     return over_time(evidence, f"rate-{flow}", title, caption, "rate", "bit/s", series, form)
 
@@ -355,7 +355,8 @@ def _draw_interfaces(evidence: RunData, flow: str | None, form: ChartForm) -> Ch
         dash = sum(series.tone == tone for _, series in found)
         found.append((float(sent[-1]), Series(label, tone, moments, [*rates, rates[-1]], dash=dash)))
     series, dropped = _choose(found, "busiest")
-    caption = f"Bytes that interfaces sent, including headers: mean of each sampling interval.{dropped}"
+    caption = "Bytes with headers that interfaces sent in each sampling interval, before the link's queue and rate."
+    caption += dropped
     return over_time(evidence, "interfaces", "Interfaces", caption, "rate", "bit/s", series, form)
 
 
@@ -436,13 +437,14 @@ def _distribution(
             caption += " The axis of times is logarithmic."
         along = ChartAxis(label, "s", "log" if is_wide else "linear")
         return Chart(stem, title, caption, form, along, ChartAxis("share", "share"), (Panel("", shown),))
-    caption = f"The {label} of each of {count} {noun}, at the moment when it began."
+    items = f"each of {count} {noun}" if count > 1 else f"the one {noun.removesuffix('s')}"
+    caption = f"The {label} of {items}, at the moment when it began."
     caption += say_dropped(shown, series)
     return over_time(evidence, f"{stem}-time", f"{title} over time", caption, label, "s", shown, form)
 
 
 def _sender(evidence: RunData, flow: str | None, column: str) -> pl.DataFrame | None:
-    """Return the samples of a flow's sockets at the end that sent more."""
+    """Return the samples of a flow's sockets at the end that sent more; at the client if both sent the same."""
     if flow is None:
         return None
     columns = dict.fromkeys(
@@ -451,8 +453,11 @@ def _sender(evidence: RunData, flow: str | None, column: str) -> pl.DataFrame | 
     rows = evidence.read("sockets", *columns, flow=flow)
     if rows is None:
         return None
-    sent = rows.group_by("host", maintain_order=True).agg(pl.col("bytes_acked").max())
-    sender = sent.sort("bytes_acked", descending=True, maintain_order=True)["host"][0]
+    of_sockets = rows.group_by("host", "local", "local_port", "remote", "remote_port").agg(pl.col("bytes_acked").max())
+    totals = of_sockets.group_by("host").agg(pl.col("bytes_acked").sum(), pl.len()).sort("host").rows()
+    # SYN and FIN count a byte each
+    sent = {host: total + 2 * count * (host == evidence.clients.get(flow)) for host, total, count in totals}
+    sender = max(sent, key=sent.__getitem__)
     return rows.filter(pl.col("host") == sender).sort("time_ns", maintain_order=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 
 from mprun.model.units import format_measured
 from mprun.reports.figure import MOST_NUMBERS, Chart, ChartAxis, Mark, Series
@@ -17,21 +18,26 @@ MOST_WIDTH = 60
 SHARES = (0.5, 0.9, 0.99)
 
 
-def to_text(chart: Chart, width: int) -> Iterator[str]:
-    """Yield the title, and lines for each series: values over time, quantiles of a distribution, or bars.
+def to_text(chart: Chart, width: int, shown: Sequence[Chart] = ()) -> Iterator[str]:
+    """Yield the title, the caption of rates, and lines for each series: values over time, quantiles, or bars.
 
-    width: columns of the terminal.
+    width: columns of the terminal. shown: all figures that are shown, so that a time has one column in all of them.
     """
-    labels = [series.label for panel in chart.panels for series in panel.series]
-    ends = [_say_ends(series, chart) for panel in chart.panels for series in panel.series]
+    every = [chart, *filter(_is_line, shown)] if _is_line(chart) else [chart]
+    drawn = [(one, series) for one in every for panel in one.panels for series in panel.series]
+    labels = [series.label for _, series in drawn]
+    ends = [_say_ends(series, one) for one, series in drawn]
     # two spaces before each of the three parts
     longest = max(map(len, labels), default=0)
     taken = 6 + longest + max(map(len, ends), default=0)
     room = max(10, min(MOST_WIDTH, width - taken))
-    every = [y for panel in chart.panels for series in panel.series for y in series.y if not math.isnan(y)]
-    most = max(every, default=0.0)
-    is_line = chart.form != "cdf" and not chart.x.categories
+    known = [y for panel in chart.panels for series in panel.series for y in series.y if not math.isnan(y)]
+    most = max(known, default=0.0)
+    is_line = _is_line(chart)
     yield f"{chart.title}, 0 to {_say(chart.end, chart.x)}" if is_line else chart.title
+    if chart.y.unit == "bit/s":
+        # a rate of samples may exceed that of a link, and its caption says why
+        yield from wrap(chart.caption, width, initial_indent="  ", subsequent_indent="  ")
     if is_line and chart.marks:
         yield f"  {'':{longest}}  {_number(chart.marks, chart.end, room)}"
     for panel in chart.panels:
@@ -45,6 +51,10 @@ def to_text(chart: Chart, width: int) -> Iterator[str]:
             else:
                 line = spark(_spread(series, chart.end, room, chart.form != "points"), most)
                 yield f"  {series.label:{longest}}  {line}  {_say_ends(series, chart)}"
+
+
+def _is_line(chart: Chart) -> bool:
+    return chart.form != "cdf" and not chart.x.categories
 
 
 def list_marks(charts: Sequence[Chart]) -> Iterator[str]:

@@ -200,6 +200,26 @@ def test_rates_are_those_of_the_samples() -> None:
     assert [mark.text for mark in chart.marks] == ["path0 down"]
 
 
+def test_a_rate_is_that_of_the_direction_with_more_payload() -> None:
+    """The client sends over two paths and the server as much over one. The share of a path is that of the client."""
+    for sent, sender, paths in ((2000, "client", ["path0", "path1"]), (2100, "server", ["path0"])):
+        rows = [(ms, "client", f"path{n}", ms * 1000 + 2) for ms in range(100, 600, 100) for n in (0, 1)]
+        rows += [(ms, "server", "path0", ms * sent + 4) for ms in range(100, 600, 100)]
+        shown = replace(evidence(sockets=sockets(*rows)), clients={"bulk": "client"})
+        (chart, *_) = draw_run(shown, [Plot(series="rate")])
+        assert chart.caption.startswith(f"Payload of bulk from {sender}, acknowledged on each path")
+        assert [series.label for series in chart.panels[0].series] == paths
+
+
+def test_a_time_has_one_column_in_all_figures_of_a_terminal() -> None:
+    rows = [(ms, "client", "path0", ms * 2500) for ms in range(0, 600, 100)]
+    rates = replace(evidence(sockets=sockets(*rows)), ends={"bulk": 0.5})
+    charts = list(draw_run(rates, [Plot(series="rate"), Plot(series="rtt"), Plot(series="rtt", form="points")]))
+    assert len(charts) > 1
+    lines = [next(line for line in to_text(chart, 80, charts) if line.strip() == "1") for chart in charts]
+    assert len(set(lines)) == 1
+
+
 def test_a_rate_has_the_payload_of_all_connections() -> None:
     """Ten short connections follow each other. The last two are seen only in a sample long after the flow."""
     rows = [(500 * (n // 2 + 1) if n < 8 else 4630, "server", "path0", 262_398) for n in range(10)]
@@ -457,7 +477,8 @@ def test_all_figures_over_time_have_one_range() -> None:
     assert [chart.until for chart in charts] == [9.0, 9.0, None]
     assert [[mark.at for mark in chart.marks] for chart in charts] == [[5.0], [5.0], []]
     assert list(charts[0].panels[0].series[0].x) == [3.0, 4.0]
-    (title, numbers, line) = to_text(charts[0], 100)
+    (title, caption, numbers, line) = to_text(charts[0], 100)
+    assert caption == "  Payload that bulk received: mean of each interval of its program."
     assert numbers.strip() == "1"
     assert title == "Goodput, 0 to 9.000 s"
     # 3 to 4 of 9 s in 60 characters
@@ -517,6 +538,9 @@ def test_page_is_one_file_and_trusts_no_text() -> None:
     )
     text = render(page)
     assert evil not in text
+    # a narrow page breaks a name after its dot only
+    named = replace(page, verdicts=[ExpectationRow("bulk.goodput", "1", "1", True)])
+    assert "<td>bulk.<wbr>goodput</td>" in render(named)
     assert text == render(page)
     assert not re.findall(r'(?:src|href)="(?:https?:)?//', text)
     assert "var(--0072b2)" in text

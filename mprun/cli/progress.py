@@ -81,8 +81,9 @@ class Bar(Live):
             self._progress = make_progress(*_TEXTS, is_timed=True)
             self._progress.start()
         if self._task is None:
-            self._task = self._progress.add_task(text, total=1.0, note=note)
-        self._progress.update(self._task, completed=done, description=text, note=note)
+            # hidden, as it would begin with 0 %
+            self._task = self._progress.add_task(text, total=1.0, visible=False, note=note)
+        self._progress.update(self._task, completed=done, description=text, visible=True, note=note)
 
     def _log(self, text: str, done: float, note: str) -> None:
         now_s = self._clock()

@@ -273,14 +273,14 @@ def _follow(
     computing: Computing | None,
     is_held: Callable[[], bool] | None,
 ) -> None:
-    shown = b""
+    shown, done = b"", 0.0
     moved = looked = started
     with _pidfd(process.pid) as ended, _Report(reports) as report:
         while not ended.wait(POLL_S):
             text = report.read()
             if text != shown:
                 _note(phases, _state(text), round(time.monotonic() - started, 3))
-                _show(text, progress)
+                done = _show(text, progress, done)
                 shown, moved = text, time.monotonic()
                 looked = moved + STILL_S
                 if computing:
@@ -395,15 +395,17 @@ def _state(text: bytes) -> dict[str, Any]:
     return state if max(abs(state["done_ns"]), abs(state["end_ns"])) < 1 << 63 else {}
 
 
-def _show(text: bytes, progress: RunProgress) -> None:
+def _show(text: bytes, progress: RunProgress, before: float) -> float:
+    """Report progress, and return the share that is done. before: the share until now, below which none falls."""
     if not (state := _state(text)):
-        return
+        return before
     # the end is 0 if no flow has a duration
     end_ns = state["end_ns"]
-    done = min(1.0, state["done_ns"] / end_ns) if end_ns else 0.0
+    done = max(before, min(1.0, state["done_ns"] / end_ns) if end_ns else 0.0)
     of = f" of {end_ns / 1e9:g}" if end_ns else ""
     note = f"{state['done_ns'] / 1e9:.1f}{of} s" if state["done_ns"] else ""
     progress(state["text"], done, note)
+    return done
 
 
 def _last_sign(text: bytes) -> str:

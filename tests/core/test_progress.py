@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
+from rich.progress import Progress
 
 from mprun.cli.progress import Bar
+from mprun.engines.agent_process import _show
 
 
 def test_a_log_is_told_now_and_then_and_not_flooded(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,3 +52,33 @@ def test_work_that_takes_less_than_a_second_has_no_bar(
         now_s = 1.1
         bar.show("running", 0.6)
     assert "running" in capsys.readouterr().err
+
+
+def test_the_progress_of_a_run_never_falls() -> None:
+    said: list[tuple[str, float, str]] = []
+    done = 0.0
+    for text, done_ns in (("building", 0), ("bulk", 85), ("bulk", 100), ("waiting for packets under way", 0)):
+        state = {"text": text, "done_ns": done_ns * 10**8, "end_ns": 10**10}
+        done = _show(json.dumps(state).encode(), lambda *shown: said.append(shown), done)
+    assert [share for _, share, _ in said] == [0, 0.85, 1, 1]
+
+
+def test_a_bar_begins_with_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    added: list[bool] = []
+    kept = Progress.add_task
+
+    def add(self: Progress, text: str, **given: Any) -> Any:
+        added.append(given.get("visible", True))
+        return kept(self, text, **given)
+
+    monkeypatch.setattr(Progress, "add_task", add)
+    now_s = 0.0
+    with Bar(clock=lambda: now_s) as bar:
+        now_s = 2.0
+        bar.show("bulk", 0.85)
+        assert bar._progress is not None
+        (task,) = bar._progress.tasks
+    # no moment in which the bar shows 0 %
+    assert added == [False]
+    assert (task.visible, task.completed) == (True, 0.85)

@@ -56,7 +56,12 @@ def command(name: str, parent: Path, pairs: tuple[tuple[str, str], ...], as_json
         value = {"packets": found.packets, "connections": found.connections, "subflows": found.subflows}
         emit({"directory": str(run.path), **value, "one_way_delays": found.delays, "warnings": found.warnings})
         return
+    spoken = {flow.protocol for flow in run.plan().intent.traffic} - {"tcp", "mptcp", "sctp"}
     for capture in run.captures():
+        if spoken and not any(one["capture"] == capture for one in found.connections):
+            said = f": no connection of TCP, MPTCP or SCTP; the run has flows over {', '.join(sorted(spoken)).upper()}"
+            click.echo(f"{click.style(capture, bold=True)}{said}")
+            continue
         _show(
             capture,
             [one for one in found.connections if one["capture"] == capture],
@@ -114,6 +119,11 @@ def _say_subflows(members: Sequence[Mapping[str, Any]], connection: Mapping[str,
     way = "forward" if connection["forward_bytes"] >= connection["reverse_bytes"] else "reverse"
     total = sum(one[f"{way}_new_bytes"] for one in members)
     names = [one["path"] or f"{_say_end(one, 'source')} > {_say_end(one, 'destination')}" for one in members]
+    # subflows of one path differ in their ports
+    names = [
+        f"{name}, port {one['source_port']}" if names.count(name) > 1 and one["path"] else name
+        for name, one in zip(names, members, strict=True)
+    ]
     width = max(len(name) for name in names)
     lines = []
     for name, one in zip(names, members, strict=True):

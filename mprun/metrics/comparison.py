@@ -9,6 +9,7 @@ one run on a side there is no interval, and the result has only the values.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 # In place of a metric's name, which always has a dot.
 RUNS = "runs"
+# A description that is folded over several lines.
+_FOLDED = re.compile(r"^description: \S.*(\n[ \t]+\S.*)+", re.MULTILINE)
 
 # A metric and its bounds, or a statement across cells.
 MetricBounds = Mapping[str, object]
@@ -248,11 +251,16 @@ def differing_lines(first: Mapping[str, str], second: Mapping[str, str]) -> list
     """
     lines: list[str] = []
     for name, partner in _pair_names(first, second):
-        one, other = first.get(name, "").splitlines(), second.get(partner, "").splitlines()
+        one, other = (_unfold(text).splitlines() for text in (first.get(name, ""), second.get(partner, "")))
         changed = [line for line in difflib.unified_diff(one, other, lineterm="", n=0) if line[:1] in "+-"][2:]
         title = name if name == partner else f"{name} and {partner}"
         lines += [f"{title}: {line}" for line in changed]
     return lines
+
+
+def _unfold(text: str) -> str:
+    """Return a file with its description on one line. A long one is folded, and its other lines have no key."""
+    return _FOLDED.sub(lambda found: " ".join(line.strip() for line in found[0].split("\n")), text)
 
 
 def _pair_names(first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -308,3 +308,12 @@ def test_a_side_that_measured_nothing_is_told() -> None:
 def test_single_runs_that_hardly_differ_are_equal(second: float, text: str) -> None:
     one = ComparedMetric({}, "get.goodput", "bit/s", 10e6, second, (1, 1), None, None)
     assert said(one).partition(" Mbit/s  ")[2] == text
+
+
+def test_a_folded_description_is_one_line() -> None:
+    first = {"xp.yaml": "version: 1\ndescription: one path\ntraffic: []\n"}
+    second = {"xp.yaml": "version: 1\ndescription: two paths of a\n  round-trip time\n  of 40 ms\ntraffic: []\n"}
+    assert differing_lines(first, second) == [
+        "xp.yaml: -description: one path",
+        "xp.yaml: +description: two paths of a round-trip time of 40 ms",
+    ]

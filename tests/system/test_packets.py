@@ -484,3 +484,20 @@ def test_delays_between_named_captures(probed: tuple[Result, dict[str, Any]]) ->
     assert (bad.status, "no capture 'router'" in bad.out + bad.err) == (2, True)
     # the fixture's table
     assert call("packets", run.run, cwd=run.run.parent).status == 0
+
+
+def test_flows_without_a_connection_are_named(tmp_path: Path) -> None:
+    flow = "{name: it, tool: udp, from: client, to: server, rate: 1mbit, duration: 1s}"
+    text = f"version: 1\ntraffic:\n  - {flow}\ncapture: [{{host: client}}]\n"
+    run, _ = run_and_read(tmp_path, LAB / "topo", text)
+    shown = call("packets", run.run, cwd=tmp_path)
+    assert "client: no connection of TCP, MPTCP or SCTP; the run has flows over UDP" in shown.out
+
+
+def test_subflows_of_one_path_differ_in_their_ports(tmp_path: Path) -> None:
+    text = EXPERIMENT.replace("AMOUNT", "size: 1mb").replace("fullmesh", "ndiffports", 1)
+    run, _ = run_and_read(tmp_path, LAB / "topo", text)
+    lines = call("packets", run.run, cwd=tmp_path).out.splitlines()
+    (first, second) = [line.split()[:3] for line in lines if line.startswith("       path0")][:2]
+    assert first[:2] == second[:2] == ["path0,", "port"]
+    assert first[2] != second[2]

@@ -79,8 +79,12 @@ OF_PATHS: Metrics = {
     "srtt": Metric(
         "time", "smoothed round-trip time of a path at the end, measured by the sender", by_path=True, better="lower"
     ),
-    "resent": Metric("count", "packets that were sent again on a path", by_path=True, better="lower"),
-    "resent.bytes": Metric("size", "bytes that were sent again on a path", by_path=True, better="lower"),
+    "resent": Metric(
+        "count", "packets that were sent again on a path until the flow ended", by_path=True, better="lower"
+    ),
+    "resent.bytes": Metric(
+        "size", "bytes that were sent again on a path until the flow ended", by_path=True, better="lower"
+    ),
     "efficiency.sum": Metric("ratio", "goodput divided by the sum of the paths' rates", better="higher"),
     "efficiency.best": Metric("ratio", "goodput divided by the rate of the best path", better="higher"),
 }
@@ -110,7 +114,8 @@ OF_CONNECTIONS: Metrics = {
     ),
     "reinjected": Metric(
         "count",
-        "pieces of data that MPTCP's own timer sent again, usually on another subflow",
+        "pieces of data that MPTCP's own timer sent again, usually on another subflow; data of a stale subflow, "
+        "which `mprun packets` counts too, is not among them",
         ("mptcp",),
         better="lower",
     ),

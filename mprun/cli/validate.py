@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 @click.command("validate")
 @options.files("topology experiment.optional params strict python outside")
+@options.runs("kernel")
 @click.option("--json", "as_json", is_flag=True, help="Print the errors as JSON.")
-def command(files: options.FileOptions, as_json: bool) -> None:
+def command(files: options.FileOptions, runs: options.RunOptions, as_json: bool) -> None:
     """Check a topology and an experiment in every cell of its matrix, and print all errors.
 
-    If the default experiment kernel is built, it is asked for the sysctls, congestion controls and schedulers that the
+    If the experiment kernel of a run is built, it is asked for the sysctls, congestion controls and schedulers that the
     experiment names, and tcpdump for its filters.
     """
     from mprun.inputs.loading import load_cells
@@ -34,7 +35,7 @@ def command(files: options.FileOptions, as_json: bool) -> None:
     try:
         experiment = files.experiment or None
         cells = load_cells(files.topology, experiment, files.parameters, None, files.strict, files.permissions())
-        asked = _ask_kernel(cells, files.strict)
+        asked = _ask_kernel(cells, runs.kernel, files.strict)
     except InputError as error:
         if as_json:
             _print_json(error.found)
@@ -46,22 +47,49 @@ def command(files: options.FileOptions, as_json: bool) -> None:
         click.echo(f"ok: {describe(cells[0].spec)}{f', in {len(cells)} cells' if len(cells) > 1 else ''}")
 
 
-def _ask_kernel(cells: Sequence[Loaded], strict: bool) -> list[str]:
-    """Return warnings of what the default kernel lacks. Raises InputError for filters that tcpdump refuses."""
+def _ask_kernel(cells: Sequence[Loaded], name: str, strict: bool) -> list[str]:
+    """Return warnings of what the kernel of a run lacks, if the run may be on another kernel.
+
+    name: of the kernel. Raises InputError for what a run on it would refuse, and for filters that tcpdump refuses.
+    """
     from mprun.engines.trial import find_refusals
     from mprun.errors import MachineError
+    from mprun.kernel.store import DEFAULT_NAME
 
-    try:
-        refused, lacking = find_refusals([cell.spec for cell in cells])
-    except MachineError as error:
-        return [f"names that only a kernel knows were not checked: {error}"]
-    problems = [
-        InputProblem(*cells[0].locate(position), position, text)
-        for position, text in (*refused.items(), *(lacking.items() if strict else ()))
-    ]
+    by_kernel: dict[str, list[Loaded]] = {}
+    for cell in cells:
+        by_kernel.setdefault(str(dict(cell.values).get("kernel", name)), []).append(cell)
+    problems: dict[InputProblem, None] = {}
+    warnings: dict[str, None] = {}
+    for one, own in by_kernel.items():
+        try:
+            refused, lacking = find_refusals([cell.spec for cell in own], one)
+        except MachineError as error:
+            if one != DEFAULT_NAME:
+                raise
+            warnings[f"names that only a kernel knows were not checked: {error}"] = None
+            continue
+        found = [(position, text, True) for position, text in refused.items()]
+        for position, text in lacking.items():
+            advice = "; for a run on another kernel add --kernel NAME" if "; it has: " in text else ""
+            found.append((position, text + advice, strict or _boots(own)))
+        for position, text, is_certain in found:
+            problem = InputProblem(*own[0].locate(position), position, text)
+            if is_certain:
+                problems[problem] = None
+            else:
+                warnings[str(problem)] = None
     if problems:
-        raise InputError(problems)
-    return [str(InputProblem(*cells[0].locate(position), position, text)) for position, text in lacking.items()]
+        raise InputError(list(problems))
+    return list(warnings)
+
+
+def _boots(cells: Sequence[Loaded]) -> bool:
+    """Return True if a run of these cells boots the kernel that was asked, unless the command names an engine."""
+    from mprun.inputs.user_configuration import configured_engine
+    from mprun.model.engine_name import DEFAULT_ENGINE
+
+    return all(dict(cell.values).get("engine", configured_engine() or DEFAULT_ENGINE) == "virtual" for cell in cells)
 
 
 def _print_json(problems: Sequence[InputProblem]) -> None:

@@ -2,7 +2,7 @@
 """Ask an experiment kernel before a run what the run would refuse: sysctls, congestion controls, schedulers, filters.
 
 The kernel is booted once, without a network. Filters are compiled inside it too, since they are from files of
-strangers. A value of a sysctl that is no name is not tried.
+strangers.
 """
 
 from __future__ import annotations
@@ -15,20 +15,27 @@ from mprun.agent import sysctl
 from mprun.engines.agent_process import find_program
 from mprun.engines.guest import Guest, booted
 from mprun.errors import MachineError
-from mprun.kernel.store import Kernel, find_kernel
+from mprun.kernel.store import DEFAULT_NAME, Kernel, find_kernel
 from mprun.machine.scratch import scratch, temporary
 from mprun.model import engine_paths
 from mprun.model.capabilities import DEFAULT_SCHEDULER
-from mprun.model.problem import ValuePath
+from mprun.model.problem import ValuePath, find_nearest, name_nearest
 from mprun.model.spec import Spec
 from mprun.safety.folder import Folder
 
-# Answer each question with a line: a sysctl that exists, the allowed values of a sysctl, the error of a filter.
+# Answer each question with a line: the error of setting a sysctl, or the names beside one that does not exist; the
+# allowed values of a sysctl; the error of a filter.
 _SCRIPT = """\
 while IFS= read -r question; do
     kind=${question%%:*} what=${question#*:}
     case $kind in
-        sysctl) [ -e "$what" ] && echo yes || echo no ;;
+        sysctl)
+            file=${what%%=*}
+            if [ -e "$file" ]; then
+                printf %s "${what#*=}" | tee "$file" 2>&1 >/dev/null | tr '\\n' ' '; echo
+            else
+                echo no $(ls "${file%/*}")
+            fi ;;
         list) [ -e "$what" ] && tr '\\n' ' ' < "$what"; echo ;;
         *) tcpdump -y "$kind" -d -- "$what" 2>&1 >/dev/null | grep '^tcpdump: ' | tail -n 1 | tr '\\n' ' '; echo ;;
     esac
@@ -37,17 +44,20 @@ done < questions
 # The link types of a capture of one interface, and of all interfaces of a node.
 ONE, ALL = "EN10MB", "LINUX_SLL2"
 _TCPDUMP = "tcpdump: "
+# The end of tee's error for a value that a sysctl refuses. Another error may have causes that a run does not have.
+_REFUSED = "Invalid argument"
 # The longest time in which the kernel may answer.
 MOST_S = 60
 
 
-def find_refusals(specs: Sequence[Spec]) -> tuple[dict[ValuePath, str], dict[ValuePath, str]]:
-    """Return the reasons why kernels refuse values of an experiment, each by the value's place in the experiment.
+def find_refusals(specs: Sequence[Spec], name: str) -> tuple[dict[ValuePath, str], dict[ValuePath, str]]:
+    """Return the reasons why a kernel refuses values of an experiment, each by the value's place in the experiment.
 
-    The first mapping has what no kernel accepts (filters), the second what the default kernel lacks. Both are empty if
-    no default kernel is built: then only a run can tell.
+    The first mapping has what no kernel accepts (filters), the second what this kernel lacks. Both are empty if no
+    default kernel is built: then only a run can tell.
 
-    specs: the cells of one experiment. Raises MachineError if the kernel does not start.
+    specs: the cells of one experiment. name: of the kernel. Raises MachineError if the kernel does not start, or if no
+    other kernel has this name.
     """
     filters: dict[ValuePath, str] = {
         ("capture", n, "filter"): f"{ALL if one.link is None else ONE}:{one.filter}"
@@ -55,35 +65,51 @@ def find_refusals(specs: Sequence[Spec]) -> tuple[dict[ValuePath, str], dict[Val
         for n, one in enumerate(spec.experiment.captures)
         if one.filter and find_program("tcpdump")
     }
-    named = dict(entry for spec in specs for entry in _find_sysctls(spec))
+    # the same place may have another value in another cell
+    settings = list(dict.fromkeys(entry for spec in specs for entry in _find_sysctls(spec)))
     chosen = [entry for spec in specs for entry in _find_choices(spec)]
-    if not (filters or named or chosen):
+    if not (filters or settings or chosen):
         return {}, {}
     try:
-        kernel = find_kernel()
+        kernel = find_kernel(name)
     except MachineError:
-        return {}, {}
+        if name == DEFAULT_NAME:
+            return {}, {}
+        raise
     lists = [f"list:{sysctl.path_of(sysctl.CHOICES[name])}" for name in (sysctl.CONGESTION, sysctl.SCHEDULER)]
-    exist = [f"sysctl:{sysctl.path_of(name)}" for name in named.values()]
-    answers = iter(_ask(kernel, [*lists, *exist, *filters.values()]))
+    tried = [f"sysctl:{sysctl.path_of(name)}={value}" for _, name, value in settings]
+    answers = iter(_ask(kernel, [*lists, *tried, *filters.values()]))
     has = {name: next(answers).split() for name in (sysctl.CONGESTION, sysctl.SCHEDULER)}
-    lacking = {position: f"sysctl {name}" for position, name in named.items() if next(answers) == "no"}
+    lacking: dict[ValuePath, str] = {}
+    for position, name, value in settings:
+        answer = next(answers).strip()
+        folder, _, word = name.rpartition(".")
+        if answer.split()[:1] == ["no"]:
+            near = find_nearest(word, answer.split()[1:])
+            hint = f": did you mean '{folder}.{near}'?" if near else ""
+            lacking[position] = f"kernel '{kernel.name}' has no sysctl {name}{hint}"
+        elif answer.endswith(_REFUSED) and name not in sysctl.CHOICES:
+            lacking[position] = f"'{value}' is no value of this sysctl for kernel '{kernel.name}'"
     for position, name, value in chosen:
         if value not in has[name]:
             noun = name.rsplit(".", 1)[1].removeprefix("tcp_").replace("_", " ")
-            lacking[position] = f"{noun} '{value}' (it has: {', '.join(has[name])})"
+            hint = name_nearest(value, has[name], "it has")
+            lacking[position] = f"kernel '{kernel.name}' has no {noun} '{value}'{hint}"
     said = {position: next(answers).strip().removeprefix(_TCPDUMP) for position in filters}
     refused = {position: f"is no filter for tcpdump: {text}" for position, text in said.items() if text}
-    return refused, {position: f"kernel '{kernel.name}' has no {what}" for position, what in lacking.items()}
+    return refused, lacking
 
 
-def _find_sysctls(spec: Spec) -> Iterator[tuple[ValuePath, str]]:
-    """Yield the sysctls of hosts in an experiment. Sysctls of interfaces are left out: they exist only in a run."""
+def _find_sysctls(spec: Spec) -> Iterator[tuple[ValuePath, str, str]]:
+    """Yield place, name and value of the sysctls of hosts in an experiment.
+
+    Sysctls of interfaces are left out: they exist only in a run.
+    """
     for host, settings in spec.experiment.hosts.items():
-        for name, _ in settings.sysctl:
+        for name, value in settings.sysctl:
             words = name.split(".")
             if not {"conf", "neigh"} & {*words} or {"all", "default"} & {*words}:
-                yield ("hosts", host, "sysctl", name), name
+                yield ("hosts", host, "sysctl", name), name, value
 
 
 def _find_choices(spec: Spec) -> Iterator[tuple[ValuePath, str, str]]:

@@ -45,11 +45,41 @@ def test_what_the_kernel_has(mprun: Callable[..., Result], tmp_path: Path) -> No
 def test_names_that_the_kernel_does_not_have(mprun: Callable[..., Result], tmp_path: Path) -> None:
     wrong = {"CONTROL": "bbbr", "SYSCTL": "tcp_sac", "SCHEDULER": "roundrobbin"}
     result = validate(mprun, tmp_path, **wrong)
+    assert result.status == 2
+    assert (
+        "xp.yaml:5: hosts.client.sysctl.net.ipv4.tcp_sac: kernel 'default' has no sysctl net.ipv4.tcp_sac: did you"
+        in (result.err)
+    )
+    assert "congestion: kernel 'default' has no congestion control 'bbbr': did you mean 'bbr'?" in result.err
+    assert "mptcp.scheduler: kernel 'default' has no scheduler 'roundrobbin': did you mean 'roundrobin'?" in result.err
+
+
+def test_names_far_from_all_others(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    result = validate(mprun, tmp_path, SCHEDULER="own")
+    assert result.status == 2
+    assert "kernel 'default' has no scheduler 'own'; it has: default, " in result.err
+    assert "; for a run on another kernel add --kernel NAME" in result.err
+    assert validate(mprun, tmp_path, "--kernel", "none").status == 3
+
+
+def test_a_configured_engine_on_another_kernel(
+    mprun: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run on the kernel of this machine may have what the experiment kernel lacks."""
+    (tmp_path / "mprun").mkdir()
+    (tmp_path / "mprun" / "config.yaml").write_text("version: 1\nengine: real\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    result = validate(mprun, tmp_path, SCHEDULER="own")
     assert result.status == 0
-    assert "warning: xp.yaml:5: hosts.client.sysctl.net.ipv4.tcp_sac: kernel 'default' has no sysctl" in result.err
-    assert "traffic[0].congestion: kernel 'default' has no congestion control 'bbbr' (it has: " in result.err
-    assert "hosts.client.mptcp.scheduler: kernel 'default' has no scheduler 'roundrobbin' (it has: " in result.err
-    assert validate(mprun, tmp_path, "--strict", **wrong).status == 2
+    assert "warning: xp.yaml:5: hosts.client.mptcp.scheduler: kernel 'default' has no scheduler 'own'" in result.err
+
+
+def test_a_value_that_a_sysctl_refuses(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    result = validate(mprun, tmp_path, SYSCTL="tcp_rmem: big, net.ipv4.tcp_sack")
+    assert result.status == 2
+    assert "sysctl.net.ipv4.tcp_rmem: 'big' is no value of this sysctl for kernel 'default'" in result.err
+    right = validate(mprun, tmp_path, SYSCTL="tcp_rmem: 4096 20000 100000, net.ipv4.tcp_sack")
+    assert (right.status, right.err) == (0, "")
 
 
 def test_a_filter_that_tcpdump_refuses(mprun: Callable[..., Result], tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup ready dev quic lab test check mutations selftests lint bench fidelity physics interop fairness simulator cycle planted soak fuzz hostile kills upgrades docs fresh vm golden pictures gallery studies dist clean
+.PHONY: help setup ready dev quic lab labs test tests check mutations selftests lint bench fidelity physics interop fairness simulator cycle planted soak fuzz hostile kills upgrades docs fresh vm golden pictures gallery studies dist clean
 
 # that of another Python than .venv's
 unexport PYTHONHOME
@@ -57,6 +57,16 @@ dev:
 
 quic:
 	@./setup.sh --quic
+
+tests:
+	@echo "no target 'tests': did you mean 'make test'?" >&2; exit 2
+
+labs:
+	@echo "no target 'labs': did you mean 'make lab'?" >&2; exit 2
+
+ifneq ($(filter 0% 1%,$(MAKECMDGOALS)),)
+$(error 'make lab' runs lab 01; for others: . .venv/bin/activate; mprun lab run $(filter 0% 1%,$(MAKECMDGOALS)))
+endif
 
 lab: ready
 	@./as_owner.sh .venv/bin/mprun lab run 01

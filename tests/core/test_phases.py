@@ -163,3 +163,17 @@ def test_the_second_phase_reads_only_files_with_tests_of_its_own(tmp_path: Path)
 
 def test_nothing_to_run_is_no_success(tmp_path: Path) -> None:
     assert run(tmp_path, *WITHOUT_WORKERS).returncode == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("tests",), "no target 'tests': did you mean 'make test'?"),
+        (("labs",), "no target 'labs': did you mean 'make lab'?"),
+        (("lab", "02"), "'make lab' runs lab 01; for others: . .venv/bin/activate; mprun lab run 02"),
+    ],
+)
+def test_a_folder_is_no_target(words: tuple[str, ...], said: str) -> None:
+    done = subprocess.run(["make", *words], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert said in done.stderr

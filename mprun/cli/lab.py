@@ -117,6 +117,10 @@ def start(name: str, directory: Path | None) -> None:
     from mprun.labs.catalog import copy_lab, open_lab
 
     lab = open_lab(name)
+    text = str(directory or "")
+    if text.zfill(2) in find_labs() and text.isdigit():
+        said = f"'{text}' is the number of a lab, and would be the name of the copy: copy each lab by its own command"
+        raise SpecError(f"{said}, or name another directory")
     made = copy_lab(lab, directory or Path(lab.name))
     click.echo(options.wrap(f"created {made.folder}, a copy of lab {lab.name}: {lab.title}", "", "  "))
     kinds = (("text", made.pages), ("topologies", made.topologies), ("experiments", made.experiments))
@@ -166,17 +170,22 @@ def run(
     """
     from mprun.cli.progress import Bar
     from mprun.labs.catalog import open_here, open_lab
-    from mprun.labs.steps import LabSettings, Scope, run_labs
+    from mprun.labs.steps import LabSettings, Scope, link_runs, run_labs
     from mprun.runs.place import choose_place
 
     if names and all_:
         raise click.UsageError("name the labs to run, or write --all, not both")
     if figures and profile != "published":
         raise click.UsageError("figures belong to the publication: add --profile published to --figure")
+    if names == ("all",):
+        raise click.UsageError("no lab 'all': to run all labs, write mprun lab run --all")
     wanted = [str(folder) for folder in find_labs().values()] if all_ else names
     labs = [open_lab(name, files.parameters) for name in wanted] or [open_here(files.parameters)]
     if all_ and not runs.kernel:
         labs = _leave_out_own_kernels(labs)
+    for step in (one for lab in labs if files.params for one in Scope(profile, figures).steps_of(lab)):
+        # a fault of -p is the same in all steps
+        step.load(files.seed)
     if dry_run:
         _show_work(labs, Scope(profile, figures), as_json)
         return
@@ -209,6 +218,8 @@ def run(
         try:
             for result in run_labs(labs, scope, settings, report, look, tell, say):
                 results.append(result)
+                for text in link_runs(result.done):
+                    click.echo(f"warning: {text}", err=True)
                 page = _write_page(runs.parent, result)
                 if not as_json:
                     _show_lab(result)
@@ -303,7 +314,7 @@ def check(name: str | None, folders: tuple[Path, ...], profile: LabProfile, as_j
     directory. A run counts as a step of the lab if it was made from the lab's own files and parameters. In a
     copy, these are the files of mprun, not the changed files of the copy.
     """
-    from mprun.labs.catalog import find_original, open_here, open_lab
+    from mprun.labs.catalog import find_origin, find_original, open_here, open_lab
     from mprun.labs.grade import digests_of, grade
 
     if as_json and as_csv:
@@ -313,6 +324,9 @@ def check(name: str | None, folders: tuple[Path, ...], profile: LabProfile, as_j
         lab, folders = find_original(here), (here.folder,)
     else:
         lab = open_lab(name)
+    if len(folders) == 1 and (origin := find_origin(folders[0])) not in (None, lab.name):
+        said = f"{folders[0]} is a copy of lab {origin}, not of {lab.name}"
+        raise SpecError(f"{said}: to grade it, write mprun lab check {origin} {folders[0]}")
     digests = digests_of(lab, profile)
     grades = [grade(lab, profile, digests, folder) for folder in folders or (Path(),)]
     if as_json:
@@ -379,12 +393,15 @@ def _show_lab(result: LabRun) -> None:
     for name, reason in result.missing.items():
         if name not in {done.step.name for done in result.done}:
             click.echo(options.wrap(f"sweep {name}: {reason}", "  ", "    "))
-    rows = [["", *lab.show, "run"]]
-    for done in result.done:
-        digest = done.directory.name.rsplit("-", 1)[-1] if done.directory else ""
-        rows.append([f"{_SIGNS[_state(done)][0]} {done.step.name}", *(_cell(done, name) for name in lab.show), digest])
-    show_table(rows, 1)
-    click.echo()
+    for names, steps in _group_steps(result):
+        owners = {name.partition(".")[0] for name in names}
+        owner = f"{min(owners)}." if len(owners) == 1 else ""
+        rows = [[owner.rstrip("."), *(name.removeprefix(owner) for name in names), "run"]]
+        for done in steps:
+            digest = done.directory.name.rsplit("-", 1)[-1] if done.directory else ""
+            rows.append([f"{_SIGNS[_state(done)][0]} {done.step.name}", *(_cell(done, name) for name in names), digest])
+        show_table(rows, 1)
+        click.echo()
     for done in result.done:
         if complaints := list(_say_complaints(done)):
             click.echo(f"  {_sign(_state(done))} {done.step.name}")
@@ -393,6 +410,24 @@ def _show_lab(result: LabRun) -> None:
     if result.judgements:
         click.echo()
     _show_judgements(result.judgements)
+
+
+def _group_steps(result: LabRun) -> Iterator[tuple[list[str], list[Done]]]:
+    """Yield the steps that measured the same flows, with the lab's metrics of these flows.
+
+    A step without any of the metrics comes with the step before it.
+    """
+    groups: dict[tuple[str, ...], list[Done]] = {}
+    last: tuple[str, ...] = ()
+    for done in result.done:
+        measured = [name for name in result.lab.show if done.summary is not None and name in done.summary.metrics]
+        last = tuple(dict.fromkeys(name.partition(".")[0] for name in measured)) or last
+        groups.setdefault(last, []).append(done)
+    if first := groups.pop((), []):
+        key = next(iter(groups), tuple(dict.fromkeys(name.partition(".")[0] for name in result.lab.show)))
+        groups = {key: [*first, *groups.pop(key, [])], **groups}
+    for owners, steps in groups.items():
+        yield [name for name in result.lab.show if name.partition(".")[0] in owners], steps
 
 
 def _show_figures(result: LabRun, page: Path | None) -> None:

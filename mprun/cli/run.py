@@ -17,7 +17,6 @@ from mprun.cli.progress import Bar
 
 if TYPE_CHECKING:
     from mprun.engines.agent_process import Shell
-    from mprun.model.spec import Spec
     from mprun.runs.run_directory import RunDirectory
 
 # The columns of a terminal from which on a run ends with a figure.
@@ -48,6 +47,7 @@ def command(
     from mprun.model.run_files import LABEL
     from mprun.runs import runner
     from mprun.runs.place import choose_place_of
+    from mprun.runs.run_directory import RunDirectory
 
     if label is not None and not label.strip():
         raise click.UsageError("--label is empty: give a text, or leave it out")
@@ -63,9 +63,14 @@ def command(
         raise click.UsageError("--label conflicts with the parameter 'label' of the files: rename the parameter")
     values = {**loaded.parameters, **({LABEL: label} if label else {})}
     request = runner.make_request(replace(loaded, parameters=values), place, runs.consent, shell)
+    links = runner.find_links(loaded.spec, Path(files.experiment).parent)
+    RunDirectory.clear_links(Path(), links)
     with Bar(quiet=shell is not None) as bar:
         run, summary = runner.run_request(request, runs.parent, bar.show)
-    linked = _link(run, loaded.spec, Path(files.experiment).parent)
+    linked, refused = run.link_into(Path(), links)
+    # of a run that ended early most files are missing, and its error says why
+    for text in refused if summary.status != "error" else ():
+        click.echo(f"warning: {text}", err=True)
     if verdicts.is_wanted:
         from mprun.reports.test_results import checks_of_run
 
@@ -102,16 +107,3 @@ def _plot(run: RunDirectory, width: int) -> None:
         chart = next((one for one in charts_of(run) if one.is_over_time), None)
         if chart is not None:
             click.echo("\n".join([*to_text(chart, width), *list_marks([chart])]) + "\n")
-
-
-def _link(run: RunDirectory, spec: Spec, folder: Path) -> list[str]:
-    """Make the experiment's links to files of this run, if the current folder is the experiment's."""
-    from mprun.inputs.keys.experiment import name_link
-
-    links = {name_link(key, spec.topology.name, spec.experiment.name): file for key, file in spec.experiment.links}
-    if not links or folder.resolve() != Path.cwd():
-        return []
-    made, refused = run.link_into(Path(), links)
-    for text in refused:
-        click.echo(f"warning: {text}", err=True)
-    return made

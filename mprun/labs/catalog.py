@@ -28,6 +28,9 @@ _SCHEMA_LINE = re.compile(r"\$schema=(?:\.\./)+schemas/")
 # A link or a picture of a page. Its groups: the text, the target, and the part of the target after `#`.
 _PAGE_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
+# A comment before or after a number that is generated. A licence stays.
+_MARK = re.compile(r"<!--(?! SPDX).*?-->")
+
 
 @dataclass(frozen=True)
 class Copy:
@@ -67,7 +70,7 @@ def open_here(parameters: Mapping[str, str] = {}) -> Lab:
 
 def find_original(lab: Lab) -> Lab:
     """Return the lab of mprun that a working copy was made from, or the lab itself. Raises SpecError."""
-    original = _find_origin(lab.folder)
+    original = find_labs().get((find_origin(lab.folder) or "").partition("_")[0])
     return lab if original is None else read_lab(original)
 
 
@@ -76,13 +79,13 @@ def is_shipped(lab: Lab) -> bool:
     return any(lab.folder.resolve() == folder.resolve() for folder in find_labs().values())
 
 
-def _find_origin(folder: Path) -> Path | None:
-    """Return the folder of the lab of mprun that a working copy was made from; None if it is no such copy."""
+def find_origin(folder: Path) -> str | None:
+    """Return the name of the lab of mprun that a working copy was made from; None if a folder is no such copy."""
     try:
         name = Folder(folder).read_text(ORIGIN).strip()
-        return next((one for one in find_labs().values() if one.name == name), None)
     except (MprunError, OSError, ValueError):
         return None
+    return name if any(one.name == name for one in find_labs().values()) else None
 
 
 def copy_lab(lab: Lab, target: Path, is_of_course: bool = False) -> Copy:
@@ -135,7 +138,7 @@ def _is_of_a_run(path: Path) -> bool:
 
 
 def _with_links(page: Path, original: Path, is_of_course: bool) -> str:
-    """Return the text of a copied page with links that work in the copy.
+    """Return the text of a copied page with links that work in the copy, and without the marks of generated numbers.
 
     A link to a file outside the lab leads to the file beside the original. A link to a missing file becomes its text,
     and with `is_of_course` each link to a file outside the lab.
@@ -151,4 +154,4 @@ def _with_links(page: Path, original: Path, is_of_course: bool) -> str:
         way = Path(os.path.relpath(outside.resolve(), page.parent.resolve())).as_posix()
         return f"[{text}]({way}{anchor})"
 
-    return _PAGE_LINK.sub(follow, page.read_text(encoding="utf-8"))
+    return _PAGE_LINK.sub(follow, _MARK.sub("", page.read_text(encoding="utf-8")))

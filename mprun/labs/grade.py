@@ -23,6 +23,7 @@ from mprun.model.frozen import dataclass
 from mprun.model.problem import name_nearest
 from mprun.runs import run_directory
 from mprun.runs.run_directory import RunDirectory
+from mprun.runs.runner import read_inputs
 
 # The reason of a step that nobody tried.
 NOT_RUN = "was not run"
@@ -62,15 +63,15 @@ def grade(lab: Lab, profile: LabProfile, digests: Mapping[str, str], folder: Pat
         raise SpecError(f"{folder}: no such directory")
     steps = set(digests.values())
     newest: dict[str | None, RunDirectory] = {}
-    titles: dict[str, str] = {}
+    others: dict[str, RunDirectory] = {}
     for run in _find_runs(folder):
         digest = _digest_of(run)
         if run.is_complete and digest in steps:
             newest[digest] = run
         else:
-            titles[run.title] = "was run with other files or parameters" if run.is_complete else "is incomplete"
+            others[run.title] = run
     runs = {name: newest[digest] for name, digest in digests.items() if digest in newest}
-    left = tuple((step, _say_missing(step, titles)) for step in lab.steps_of(profile) if step.name not in runs)
+    left = tuple((step, _say_missing(step, others)) for step in lab.steps_of(profile) if step.name not in runs)
     missing = {step.name: reason for step, reason in left}
     measured = {name: measured_by(run) for name, run in runs.items()}
     return Grade(folder, runs, left, tuple(judge(lab.claims_of(profile), measured, missing)))
@@ -100,8 +101,28 @@ def _digest_of(run: RunDirectory) -> str | None:
         return None
 
 
-def _say_missing(step: Step, titles: Mapping[str, str]) -> str:
-    return titles.get(f"{step.topology.name}-{step.experiment.name}", NOT_RUN)
+def _say_missing(step: Step, others: Mapping[str, RunDirectory]) -> str:
+    """Return why a step has no run. others: the newest run of each title that is no step of the lab."""
+    run = others.get(f"{step.topology.name}-{step.experiment.name}")
+    if run is None:
+        return NOT_RUN
+    if not run.is_complete:
+        return "is incomplete"
+    try:
+        had = run.inputs()
+    except MprunError:
+        return "has damaged files"
+    wanted = read_inputs(step.load().sources)
+    changed = [name for name, text in wanted.items() if _values_of(text) != _values_of(had.get(name, ""))]
+    if not changed:
+        return "was run with other parameters"
+    names = " and ".join(changed)
+    return f"was run with a changed {names}: undo the changes first, or copy the lab again with `mprun lab start`"
+
+
+def _values_of(text: str) -> list[str]:
+    """Return the lines of a file without comments: a copy names another place of its schema."""
+    return [line for line in text.splitlines() if not line.lstrip().startswith("#")]
 
 
 def find_step_run(parent: Path, name: str) -> tuple[RunDirectory, str] | None:

@@ -249,6 +249,7 @@ def _prepare(step: Step, settings: LabSettings) -> Job | Done:
     earlier = _find_earlier(settings.parent, plan.digest, settings.place) if settings.keeps else None
     if earlier is not None:
         return Done(step, "ran", earlier.wall_s(), earlier.path, earlier.summary(), is_earlier=True)
+    RunDirectory.clear_links(Path(), runner.find_links(loaded.spec, step.experiment.parent))
     directory = RunDirectory.reserve(settings.parent, runner.title_of(loaded.spec), plan.digest)
     runs_in = (settings.place.name, settings.kernel, directory)
     return Job(loaded.spec, loaded.warnings, *runs_in, "pcaps", settings.consent, inputs, loaded.parameters)
@@ -328,6 +329,20 @@ class LabWork:
     name: str
     command: str
     runs: int
+
+
+def link_runs(done: Sequence[Done]) -> list[str]:
+    """Make the links of the steps whose files are in the current folder, and return what could not be linked.
+
+    Of links with one name, the last step's holds. A run that existed before replaces no link.
+    """
+    refused: list[str] = []
+    for one in done:
+        if one.directory is not None and one.step.experiment.parent.resolve() == Path.cwd():
+            links = runner.find_links(one.step.load().spec, one.step.experiment.parent)
+            missing = {name: file for name, file in links.items() if not (one.is_earlier and Path(name).exists())}
+            refused += RunDirectory(one.directory).link_into(Path(), missing)[1]
+    return refused
 
 
 def work_of(lab: Lab, scope: Scope) -> tuple[LabWork, ...]:

@@ -27,6 +27,7 @@ runs/<time>-<topology>-<experiment>-<digest8>/
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import os
 import re
@@ -142,12 +143,17 @@ class RunDirectory(OutputDirectory):
     @classmethod
     def reserve(cls, parent: Path, title: str, digest: str) -> Path:
         """Return an empty directory with the name of a new run. Raises MachineError if it cannot be made."""
+        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{title}-{digest[:8]}"
         try:
             invoking_user.make_folder(parent)
+            path = take_name(parent, stem, "", lambda path: path.mkdir())
         except (FileExistsError, FileNotFoundError) as error:
             raise MachineError(f"no directory '{parent}' can be made there: give another with -o") from error
-        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{title}-{digest[:8]}"
-        path = take_name(parent, stem, "", lambda path: path.mkdir())
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES):
+                raise
+            reason = os.strerror(error.errno).lower()
+            raise MachineError(f"{parent}: cannot be written: {reason}: give another with -o") from error
         point(parent / LATEST, path.name)
         invoking_user.give_at_exit(path)
         return path
@@ -351,6 +357,13 @@ class RunDirectory(OutputDirectory):
                 made.append(name)
         return made, refused
 
+    @classmethod
+    def clear_links(cls, folder: Path, names: Iterable[str]) -> None:
+        """Remove links that `link_into` made for earlier runs, so that none leads to an older run than the newest."""
+        for link in (folder / name for name in names):
+            if link.is_symlink() and any(cls.NAME.match(part) for part in link.readlink().parts):
+                link.unlink()
+
     def _join(self, name: str, files: Sequence[str]) -> str:
         self.folder.make("links")
         with self.folder.whole(f"links/{name}") as joined:
@@ -465,10 +478,13 @@ def find(parent: Path, name: str) -> RunDirectory:
             raise SpecError(f"{name} {what}: name the directory of a run or a sweep")
     if "/" in name or name.endswith(".zip"):
         raise SpecError(f"no run '{name}' here or in {parent}; no file or directory has this path")
-    lists = "`mprun runs list` lists the runs"
-    advice = (
-        lists if list_runs(parent) else "there are no runs: make one with `mprun -t TOPOLOGY -x EXPERIMENT`, or use -o"
-    )
+    below = _list_below(Path())
+    if list_runs(parent):
+        advice = "`mprun runs list` lists the runs"
+    elif below:
+        advice = f"there are runs in {', '.join(map(str, below[:4]))}: add -o {below[0]}"
+    else:
+        advice = "there are no runs: make one with `mprun -t TOPOLOGY -x EXPERIMENT`, or use -o"
     raise SpecError(f"no run '{name}' here or in {parent}; {advice}")
 
 
@@ -625,6 +641,11 @@ def age(path: Path) -> tuple[str, int, str]:
     except OSError:
         planned_ns = 0
     return path.name.split("-", 2)[0] + path.name.split("-", 2)[1], planned_ns, path.name
+
+
+def _list_below(parent: Path) -> list[Path]:
+    """Return the folders of runs of the folders in `parent`, such as those of the parts of a lab."""
+    return [one / "runs" for one in sorted(parent.iterdir()) if list_runs(one / "runs")]
 
 
 def take_name(parent: Path, stem: str, suffix: str, take: Callable[[Path], object]) -> Path:

@@ -23,6 +23,7 @@ from mprun.engines.debugger import Debugger
 from mprun.engines.held_prompt import HeldPrompt
 from mprun.errors import MachineError, RunError
 from mprun.inputs.attachment import keep
+from mprun.inputs.keys.experiment import name_link
 from mprun.inputs.loading import Loaded, load
 from mprun.inputs.reader import read_text
 from mprun.inputs.writer import write_experiment, write_topology
@@ -122,6 +123,16 @@ def prepare(request: RunRequest) -> Prepared:
     plan, capabilities = compile_for(spec, network, place)
     more = (*kernel_wide_warnings(spec, capabilities), *sampling_warnings(spec, capabilities))
     return Prepared(request, network, plan, capabilities, (*request.warnings, *more))
+
+
+def find_links(spec: Spec, folder: Path) -> dict[str, str]:
+    """Return the links of an experiment, name -> pattern of files. None are made outside its folder.
+
+    folder: of the experiment.
+    """
+    if folder.resolve() != Path.cwd():
+        return {}
+    return {name_link(key, spec.topology.name, spec.experiment.name): file for key, file in spec.experiment.links}
 
 
 def run_request(request: RunRequest, parent: Path, progress: RunProgress) -> tuple[RunDirectory, Summary]:

@@ -103,6 +103,14 @@ def test_an_archive_has_what_the_folder_has(tmp_path: Path) -> None:
             assert archive.read(f"class/{name}") == (tmp_path / "class" / name).read_bytes()
 
 
+def test_an_archive_that_exists_is_kept(tmp_path: Path) -> None:
+    target = tmp_path / "course.zip"
+    target.write_text("mine")
+    with pytest.raises(SpecError, match="exists already: name another file, or remove it"):
+        export(target, "01")
+    assert target.read_text() == "mine"
+
+
 def test_no_page_leads_to_the_teachers_machine(tmp_path: Path) -> None:
     course = export(tmp_path / "class", "06", "07")
     for name in course.files:

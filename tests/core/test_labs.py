@@ -7,12 +7,15 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
 
 from mprun.cli.graph import command as graph
+from mprun.cli.lab import _group_steps
 from mprun.inputs.loading import load_cells
 from mprun.labs.catalog import ORIGIN, copy_lab, find_original
 from mprun.labs.definition import read_lab
@@ -163,3 +166,19 @@ def test_a_copy_whose_mark_cannot_be_read_is_a_lab_of_its_own(kind: str, tmp_pat
     else:
         (copy / ORIGIN).mkdir()
     assert find_original(read_lab(copy)).folder == copy
+
+
+def test_steps_with_other_flows_have_a_table_of_their_own() -> None:
+    """No step stands in a table in which it has no value. A step without a result stays with the step before it."""
+
+    def step(name: str, *metrics: str) -> Any:
+        return SimpleNamespace(name=name, summary=SimpleNamespace(metrics=dict.fromkeys(metrics)) if metrics else None)
+
+    shown = ["msg.delay", "http.delay", "http.share"]
+    done = [step("broken"), step("a", "msg.delay"), step("b"), step("c", "http.delay"), step("d", "http.share")]
+    result: Any = SimpleNamespace(lab=SimpleNamespace(show=shown), done=done)
+    shared: Any = _group_steps(result)
+    tables = [(names, [one.name for one in steps]) for names, steps in shared]
+    assert tables == [(["msg.delay"], ["broken", "a", "b"]), (["http.delay", "http.share"], ["c", "d"])]
+    nothing: Any = SimpleNamespace(lab=SimpleNamespace(show=shown), done=[step("broken")])
+    assert [names for names, _ in _group_steps(nothing)] == [shown]

@@ -7,10 +7,11 @@ import csv
 import io
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.system.conftest import LAB, Result, call
+from tests.system.conftest import LAB, Result, call, interrupt_when
 
 
 def test_names_in_the_folder_stand_for_files_of_the_newest_run(tmp_path: Path) -> None:
@@ -37,6 +38,73 @@ def test_names_in_the_folder_stand_for_files_of_the_newest_run(tmp_path: Path) -
     assert captures[0] != captures[1]
     assert [capture.parts[-3].split("-")[3] for capture in captures] == ["xp_tcp", "xp_mptcp"]
     assert_grades(folder, tmp_path)
+
+
+def leads(folder: Path) -> set[str]:
+    """Return the run to which each link of an experiment in a lab's folder leads."""
+    return {link.readlink().parts[1] for link in folder.iterdir() if link.is_symlink() and not link.is_dir()}
+
+
+def test_no_link_leads_to_an_older_run_than_the_newest(tmp_path: Path) -> None:
+    assert call("lab", "start", "01", "lab", cwd=tmp_path).status == 0
+    folder = tmp_path / "lab"
+    files = ("-t", "topo", "-x", "xp_mptcp", "--engine", "virtual")
+    assert call(*files, "-p", "rate=5mbit", cwd=folder).status == 0
+    (slow,) = leads(folder)
+    assert call("lab", "run", "--engine", "virtual", cwd=folder).status == 0
+    runs = leads(folder)
+    assert len(runs) == 2
+    assert slow not in runs
+    assert "xp_mptcp" in os.readlink(folder / "iperf.log")
+    # a run that existed before replaces no link, and is linked again where there is none
+    (folder / "ping.log").unlink()
+    assert call("lab", "run", "--engine", "virtual", cwd=folder).status == 0
+    assert leads(folder) == runs
+    assert (folder / "ping.log").exists()
+    status, _ = interrupt_when("bulk", signal.SIGINT, *files, cwd=folder)
+    assert status == 130
+    assert not (folder / "iperf.log").is_symlink()
+    assert {run.split("-")[3] for run in leads(folder)} == {"xp_tcp"}
+
+
+def test_a_fault_of_a_parameter_is_named_once(tmp_path: Path) -> None:
+    refused = call("lab", "run", "01", "-p", "rate=5", cwd=tmp_path)
+    assert refused.status == 2
+    lines = refused.err.splitlines()
+    assert len(lines) < 6
+    assert all(line.endswith("(given by -p rate=5)") for line in lines)
+
+
+def test_files_in_a_folder_below_are_named(tmp_path: Path) -> None:
+    assert call("lab", "start", "02", "mine", cwd=tmp_path).status == 0
+    refused = call("validate", "-t", "topo", "-x", "reqres_rtt", cwd=tmp_path / "mine")
+    assert refused.status == 2
+    topology, experiment = refused.err.splitlines()
+    assert topology.startswith("topo: no such file: tried topo, topo.yaml, topo.yml: one folder below: http/topo.yaml,")
+    assert experiment.endswith(" reqres/reqres_rtt.yaml")
+
+
+def test_a_copy_of_another_lab_is_not_graded(tmp_path: Path) -> None:
+    assert call("lab", "start", "01", "mine", cwd=tmp_path).status == 0
+    refused = call("lab", "check", "02", "mine", cwd=tmp_path)
+    assert refused.status == 2
+    assert "mine is a copy of lab 01_multipath, not of 02_scheduler: to grade it, write mprun lab check" in refused.err
+
+
+def test_a_copy_has_no_marks_of_generated_numbers(tmp_path: Path) -> None:
+    assert call("lab", "start", "06", "mine", cwd=tmp_path).status == 0
+    page = (tmp_path / "mine" / "README.md").read_text()
+    assert page.count("<!--") == 1
+    assert "| one path | 4.46 | 2.34 | about 4.5 |" in page
+
+
+def test_runs_in_a_folder_below_are_named(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    assert call("lab", "start", "01", "mine", cwd=tmp_path).status == 0
+    assert call("-t", "topo", "-x", "xp_tcp", "--engine", "virtual", cwd=tmp_path / "mine").status == 0
+    for command in ("packets", "wireshark", "show"):
+        refused = mprun(command)
+        assert refused.status == 2
+        assert "no run 'latest' here or in runs; there are runs in mine/runs: add -o mine/runs" in refused.err
 
 
 def assert_grades(folder: Path, class_: Path) -> None:
@@ -68,12 +136,15 @@ def test_a_changed_experiment_is_no_step_of_the_lab(mprun: Callable[..., Result]
     assert call("-t", "topo", "-x", "xp_tcp", "--engine", "virtual", cwd=folder).status == 0
     graded = call("lab", "check", "01", cwd=folder)
     assert graded.status == 1
-    assert "xp_tcp: was run with other files or parameters" in graded.out
+    assert "xp_tcp: was run with a changed topo.yaml and xp_tcp.yaml: undo the changes first" in " ".join(
+        graded.out.split()
+    )
     lines = graded.out.splitlines()
     left = lines[lines.index("  2 steps left; type:") + 1 :]
     assert left == [
         "    mprun -t topo -x xp_tcp",
-        "      xp_tcp was run with other files or parameters",
+        "      xp_tcp was run with a changed topo.yaml and xp_tcp.yaml: undo the changes first, or copy the",
+        "      lab again with `mprun lab start`",
         "    mprun -t topo -x xp_mptcp",
     ]
 
@@ -101,7 +172,8 @@ def test_a_copy_knows_its_lab(tmp_path: Path) -> None:
         assert (grade["lab"], grade["directory"], grade["held"]) == ("02_scheduler", str(copy), 0)
         assert grade["left"][0] == {
             "step": "reqres_rtt",
-            "reason": "was run with other files or parameters",
+            "reason": "was run with a changed topo.yaml: undo the changes first, or copy the lab again with "
+            "`mprun lab start`",
             "command": "mprun -t reqres/topo -x reqres/reqres_rtt",
         }
     assert call("lab", "show", cwd=copy).out.startswith("My scheduler")

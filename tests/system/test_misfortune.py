@@ -207,6 +207,16 @@ def test_results_that_have_no_place(files: Path, mprun: Callable[..., Result], n
     assert sorted(files.rglob("*")) == before
 
 
+@needs_root
+def test_a_folder_that_is_read_only(files: Path, mprun: Callable[..., Result]) -> None:
+    (files / "runs").mkdir()
+    shell = 'mount --bind runs runs && mount -o remount,ro,bind runs && exec "$@"'
+    prefix = ["unshare", "--mount", "sh", "-c", shell, "sh"]
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", prefix=prefix)
+    assert result.status == 3
+    assert "runs: cannot be written: read-only file system: give another with -o" in result.err
+
+
 def test_a_kernel_that_was_damaged(files: Path, mprun: Callable[..., Result]) -> None:
     """The damage is named before anything is created.
 

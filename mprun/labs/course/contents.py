@@ -49,8 +49,8 @@ def export_course(labs: Sequence[Lab], kernel: Kernel, target: Path) -> Course:
     Raises SpecError if the folder exists already, or if a lab has a link that leads out of the lab.
     """
     is_archive = target.suffix == ARCHIVE_SUFFIX
-    if not is_archive and target.exists():
-        raise SpecError(f"{target} exists already: name another directory, or remove it")
+    if target.exists():
+        raise SpecError(f"{target} exists already: name another {'file' if is_archive else 'directory'}, or remove it")
     if not target.absolute().parent.is_dir():
         raise SpecError(f"{target}: no folder {target.parent}")
     with scratch("mprun-course-", target.absolute().parent) as work:

@@ -91,6 +91,9 @@ REMOVED_OPTIONS: Mapping[str, str] = {
 # Words that other tools have for a command.
 _MEANT = {"list": "runs list", "ls": "runs list", "rm": "runs rm", "init": "new", "check": "validate"}
 
+# Dashes of printed text, as a PDF has them in place of the hyphen of an option.
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"
+
 # The delay after which an ignored signal is sent again.
 AGAIN_S = 0.02
 
@@ -135,7 +138,17 @@ class LateGroup(click.Group):
         """
         try:
             return super().invoke(ctx)
+        except click.MissingParameter as error:
+            if error.ctx and {one.name for one in error.ctx.command.params if one.required} >= {
+                "topology",
+                "experiment",
+            }:
+                words = f"{error.ctx.command_path} -t TOPOLOGY -x EXPERIMENT"
+                raise click.UsageError(f"name both files: {words}", error.ctx) from None
+            raise
         except click.NoSuchOption as error:
+            if (option := error.option_name).isupper() and error.ctx and _has_option(error.ctx, option.lower()):
+                raise click.UsageError(f"no option '{option}': did you mean '{option.lower()}'?", error.ctx) from None
             if advice := REMOVED_OPTIONS.get(error.option_name):
                 raise click.UsageError(
                     f"'{error.option_name}' is no longer an option here: {advice}", error.ctx
@@ -155,14 +168,22 @@ class LateGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and args[0] not in EARLIER:
-            raise click.UsageError(f"no command '{args[0]}'{_advise(args[0])}")
+            raise click.UsageError(f"no command '{args[0]}'{_advise(*args)}")
         return super().resolve_command(ctx, args)
 
 
-def _advise(word: str) -> str:
-    """Return the end of the message that a word is no command."""
+def _has_option(context: click.Context, option: str) -> bool:
+    return any(option in one.opts for one in context.command.params)
+
+
+def _advise(word: str, *others: str) -> str:
+    """Return the end of the message that a word is no command. others: the words after it."""
     from mprun.model.problem import find_nearest
 
+    if word[0] in _DASHES:
+        return f": it begins with U+{ord(word[0]):04X}, a dash of printed text: write '-{word[1:]}'"
+    if word == "help":
+        return f": write `{' '.join(['mprun', *others[:1], '--help'])}`"
     if any(os.path.isfile(word + ending) for ending in ("", ".yaml", ".yml")):
         return ": to run two files, write `mprun -t TOPOLOGY -x EXPERIMENT`"
     meant = _MEANT.get(word) or find_nearest(word, list(COMMANDS))

@@ -182,7 +182,9 @@ def _find_last(parent: Path) -> tuple[str, str]:
     """Return the last two runs. Raises UsageError if there are fewer."""
     runs = list_runs(parent)
     if len(runs) < 2:
-        raise click.UsageError(f"give A and B: {parent} has {len(runs)} run{'' if len(runs) == 1 else 's'}")
+        raise click.UsageError(
+            f"give A and B: {parent} has {len(runs)} run{'' if len(runs) == 1 else 's'}: make another"
+        )
     return str(runs[-2].path), str(runs[-1].path)
 
 

@@ -7,6 +7,7 @@ Options that travel together are one value: `files` gives a command `FileOptions
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -39,8 +40,12 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 DEFAULT_PARENT = Path("runs")
+# A browser that has not ended by then is open.
+BROWSER_S = 2
 # Longer lines of prose are hard to read.
 _MOST_WIDTH = 100
+# The conditions of a name in a statement.
+_IN_BRACKETS = re.compile(r"\w\[[^\[\]]{1,60}\]")
 _BEFORE_UNIT = re.compile(r"(\d) (?=(?:%|[kMGT]?(?:bit/s|B)|[mun]?s)(?![\w/]))")
 
 
@@ -51,6 +56,8 @@ class ResultFolder(click.Path):
         super().__init__(file_okay=False, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if os.path.isfile(value):
+            raise SpecError(f"'{value}' is a file, and runs need a directory: rename it, or name another with -o")
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         whole = path.absolute()
         if not str(whole).isprintable():
@@ -58,6 +65,8 @@ class ResultFolder(click.Path):
         there = next(folder for folder in (whole, *whole.parents) if os.path.lexists(folder))
         if not os.path.isdir(there):
             self.fail(f"'{there}' is no directory: name another", param, ctx)
+        if there not in (whole, whole.parent):
+            self.fail(f"no directory '{path.parent}': make it first", param, ctx)
         return path
 
 
@@ -487,9 +496,12 @@ def wrap(text: str, first: str, rest: str | None = None) -> str:
 
     width = min(terminal_width(), _MOST_WIDTH)
     rest = first if rest is None else rest
-    # a value stays on the line of its unit, and names of files and options are not broken at their hyphens
+    # a value stays on the line of its unit, and conditions on that of their name; names of files stay whole
     joined = _BEFORE_UNIT.sub("\\1\u00a0", printable(text))
-    filled = textwrap.fill(joined, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    joined = _IN_BRACKETS.sub(lambda found: found[0].replace(" ", "\u00a0"), joined)
+    filled = textwrap.fill(
+        joined, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
+    )
     return filled.replace("\u00a0", " ")
 
 
@@ -514,7 +526,15 @@ def refuse_confidence(given: float | None) -> None:
 
 def launch(page: Path) -> None:
     """Open a page in a browser. If there is none, say where the page is."""
-    if click.launch(str(page.absolute())):
+    import subprocess
+
+    is_open = False
+    with contextlib.suppress(subprocess.TimeoutExpired, OSError):
+        # without a browser it prints the names of those that it tried
+        opener = subprocess.Popen(["xdg-open", str(page.absolute())], stderr=subprocess.DEVNULL)
+        is_open = True
+        is_open = opener.wait(BROWSER_S) == 0
+    if not is_open:
         click.echo(f"no browser was found here: open {page.resolve().as_uri()}", err=True)
 
 

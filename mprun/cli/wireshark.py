@@ -24,9 +24,11 @@ def command(name: str, parent: Path, profile: bool) -> None:
     """Open the captures of a run in Wireshark, with host names."""
     from mprun.captures.tshark import decoding
     from mprun.cli.operand import find_run
-    from mprun.errors import MachineError
+    from mprun.errors import MachineError, MprunError
 
     run = find_run(parent, name)
+    if not run.captures():
+        raise MprunError(f"{run.path}: no captures: write `capture: [{{host: client}}]` in the experiment")
     program = shutil.which("wireshark")
     if program is None:
         raise MachineError(

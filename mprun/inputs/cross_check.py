@@ -35,8 +35,8 @@ from mprun.model.spec import (
 from mprun.model.units import RATE, TIME
 from mprun.workloads.tool import owned_metrics, tool_of
 
-# A packet captured on any interface: the header of libpcap, and the headers of IPv6 and TCP with all options.
-WHOLE_HEADERS_BYTES = 20 + 40 + 60
+# A packet captured on any interface: the header of libpcap, and the headers of IP and TCP with all TCP options.
+WHOLE_HEADERS_BYTES: Mapping[Family, int] = {"ipv4": 20 + 20 + 60, "ipv6": 20 + 40 + 60}
 # The largest number of names that are listed completely. Of a longer list only the nearest name is shown.
 FEW = 6
 
@@ -308,8 +308,10 @@ def check_captures(topology: TopologySpec, experiment: ExperimentSpec, document:
             document.refuse(("capture", n), message)
         names.setdefault(capture.name, n)
         has_ipv6 = any("ipv6" in topology.families_of(link) for link in links if capture.link in (None, link.name))
-        if has_ipv6 and 0 < capture.snaplen < WHOLE_HEADERS_BYTES:
-            message = f"cuts the options of TCP over IPv6 off: they end within {WHOLE_HEADERS_BYTES} bytes"
+        family: Family = "ipv6" if has_ipv6 else "ipv4"
+        if 0 < capture.snaplen < WHOLE_HEADERS_BYTES[family]:
+            whole = f"they end within {WHOLE_HEADERS_BYTES[family]} bytes"
+            message = f"cuts the options of TCP over {TITLES[family]} off: {whole}"
             document.warn(("capture", n, "snaplen"), message)
 
 

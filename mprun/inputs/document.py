@@ -15,7 +15,7 @@ from mprun.inputs.attachment import examine, examine_archive, is_hidden
 from mprun.inputs.keys.trace_file import TraceError
 from mprun.inputs.parameter import NAME, FileParameters
 from mprun.inputs.reader import MOST_LEVELS, MOST_NODES, FileTree, is_outside, read_text, tell_outside
-from mprun.inputs.template import TemplateProblem
+from mprun.inputs.template import TemplateProblem, parse
 from mprun.model.problem import InputError, InputProblem, ValuePath, find_nearest
 from mprun.model.scalar import PLAIN, PRIVATE, REFUSED, TEXT_TAGS, Scalar, read_scalar
 from mprun.model.spec import Attachment
@@ -46,7 +46,7 @@ class Document:
         self._root = tree.root
         self._indices: dict[int, dict[str, tuple[Node, Node]]] = {}
         self._faulty: set[ValuePath] = set()
-        self._filled: set[ValuePath] = set()
+        self._filled: dict[ValuePath, frozenset[str]] = {}
         self._empty: list[ValuePath] = []
         self._nodes = 0
 
@@ -79,6 +79,10 @@ class Document:
     def is_filled(self, path: ValuePath) -> bool:
         """Return True if a template gave the value at a path."""
         return path in self._filled
+
+    def names_at(self, path: ValuePath) -> set[str]:
+        """Return the names of the parameters that templates at a path or below it have."""
+        return {name for one, names in self._filled.items() if path and one[: len(path)] == path for name in names}
 
     @property
     def is_readable(self) -> bool:
@@ -259,7 +263,7 @@ class Document:
             except TemplateProblem as error:
                 self.refuse(path, str(error))
                 return UNREADABLE
-            self._filled.add(path)
+            self._filled[path] = parse(text).names
             return value
         return read_scalar(text) if node.tag == PLAIN else str(text)
 

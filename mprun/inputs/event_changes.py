@@ -161,7 +161,9 @@ class Timeline:
                     return ()
         moments: dict[tuple[str, str], dict[int, dict[Track, PropertyMoment]]] = {}
         for track, laid_on_it in courses.items():
-            for moment in self._resolve(track, laid_on_it):
+            resolved = list(self._resolve(track, laid_on_it))
+            self._warn_of_states(track, laid_on_it, resolved)
+            for moment in resolved:
                 moments.setdefault((track.link, track.host), {}).setdefault(moment.at_ns, {})[track] = moment
         found = [
             (min(map(_rank, at_once.values())), change)
@@ -279,6 +281,24 @@ class Timeline:
             return hold_rate(value) if track.field == "rate_bit_per_s" else value
 
         return resolve_courses(before, courses, climb)
+
+    def _warn_of_states(
+        self, track: Track, courses: Sequence[PropertyCourse], moments: Sequence[PropertyMoment]
+    ) -> None:
+        """Warn of events that set a link or an address to the state that it has already. All changes stay."""
+        if track.field not in ("is_up", "is_there") or self._document.tree.is_resolved:
+            return
+        if any(course.end_ns is not None for course in courses):
+            return
+        states = [True, *(moment.value for moment in moments)]
+        changing = {moment.course.order[0] for n, moment in enumerate(moments) if moment.value != states[n]}
+        words = ("removed", "present") if track.host else ("down", "up")
+        for course in sorted(courses, key=lambda one: one.rank):
+            if course.order[0] not in changing:
+                word, at = words[course.steps[0][1]], TIME.render(course.begin_ns)
+                what = f"the address of '{track.link}'" if track.host else f"link '{track.link}'"
+                message = f"has no effect: {what} is {word} already at {at}"
+                self._document.warn((*course.position[:2], "state"), message)
 
     def _change_address(
         self, link: str, host: str, by_time: Mapping[int, Mapping[Track, PropertyMoment]]

@@ -63,6 +63,10 @@ def read_experiment(
     if file is None or traffic is None:
         return None
     flows, notes = traffic
+    is_written = not (document.tree.is_resolved or document.tree.older_keys)
+    if values.get("traffic") is None and is_written and not file.calibrate:
+        missing = "is missing, so that a run measures nothing: write '- {tool: ping, from: client, to: server}' in it"
+        document.warn(("traffic",), missing)
     owned = owned_metrics(flows)
     repeat = RepeatEntry.model_validate({}) if file.repeat is None else file.repeat
     if repeat.until is not None:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from mprun.inputs.document import Document
 from mprun.inputs.keys.field import SEED
@@ -146,6 +147,14 @@ def fill_in(files: FileTrees, documents: Sequence[Document], values: CellValues)
                 message += "; a property of a link is an axis: write 'matrix: {" + name + ": [...]}' to give it here"
             documents[0].problems.append(InputProblem(f"-p {name}", None, (), message))
     return FileParameters({**found, **{name: value for name, value in values if name in found}}, whole)
+
+
+def name_parameters(files: FileTrees, document: Document, problems: Sequence[InputProblem]) -> Iterator[InputProblem]:
+    """Yield problems of a document, each with the parameters of the command line that gave its value."""
+    for problem in problems:
+        names = sorted(document.names_at(problem.path) & files.parameters.keys() - set(files.matrix.names))
+        given = " ".join(f"-p {name}={files.parameters[name]}" for name in names)
+        yield replace(problem, message=f"{problem.message} (given by {given})") if given else problem
 
 
 def warn_unused(parameters: FileParameters, documents: Sequence[Document]) -> None:

@@ -179,7 +179,9 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
             check_names(action.search, parameters.values, links, last)
     for document in documents:
         document.refuse_empty()
-    problems = files.sort(documents, [problem for document in documents for problem in document.problems])
+    problems = files.sort(
+        documents, [problem for one in documents for problem in files.name_parameters(found, one, one.problems)]
+    )
     if values and problems:
         where = spell_values(dict(values), ", ")
         problems = [replace(problem, message=f"{problem.message} (in cell {where})") for problem in problems]

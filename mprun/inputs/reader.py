@@ -97,10 +97,10 @@ def _find(given: Path | str) -> str:
     for name in tried:
         if Path(name).exists() and not Path(name).is_dir():
             return name
-    if Path(given).is_dir():
-        inside = _list_yaml_files(Path(given))
+    if folder := next((name for name in tried if Path(name).is_dir()), None):
+        inside = _list_yaml_files(Path(folder))
         hint = f"name one of its files: {', '.join(inside[:8])}" if inside else "name a YAML file"
-        raise _refusal(str(given), f"is a directory: {hint}")
+        raise _refusal(folder, f"is a directory: {hint}")
     raise _refusal(str(given), f"no such file: tried {', '.join(tried)}{_name_nearest_file(Path(given))}")
 
 
@@ -113,9 +113,17 @@ def _name_nearest_file(given: Path) -> str:
         there = _list_yaml_files(given.parent)
     except OSError:
         return ""
-    names = there if given.suffix in SUFFIXES else [name.rpartition(".")[0] for name in there]
-    near = find_nearest(given.name, names)
-    return f": did you mean '{given.with_name(near)}'?" if near else ""
+    stems = [name.rpartition(".")[0] for name in there]
+    near = find_nearest(given.name, there if given.suffix in SUFFIXES else [*stems, *there])
+    if near:
+        return f": did you mean '{given.with_name(near)}'?"
+    below = [str(one) for one in _list_parts(given.parent, given.name) if one.is_file()]
+    return f": one folder below: {', '.join(below[:4])}" if below else ""
+
+
+def _list_parts(folder: Path, name: str) -> list[Path]:
+    """Return where a file of a name could be, one folder below."""
+    return [one / f"{name}{suffix}" for one in sorted(folder.iterdir()) for suffix in ("", *SUFFIXES)]
 
 
 def _list_yaml_files(folder: Path) -> list[str]:
@@ -357,8 +365,15 @@ _UNQUOTED_MESSAGE = "is not in quotes: write '\"{}\"'"
 _UNQUOTED = re.compile(r"[:,\[]\s*\{\{|^\s*-\s*\{\{")
 
 
+# A space in an indentation that YAML takes for a letter, such as a no-break space of a web page.
+_ODD_INDENT = re.compile(r"^ *([^\S\n\r\t ])", re.MULTILINE)
+
+
 def parse(text: str, name: str) -> Node:
     """Return the node tree of one document. Raises InputError."""
+    if odd := _ODD_INDENT.search(text):
+        message = f"the indentation holds U+{ord(odd[1]):04X}, which is no plain space: replace it by one"
+        raise _refusal(name, message, text.count("\n", 0, odd.start(1)) + 1)
     try:
         root = _Parser(_Stream(text, name)).get_single_node()
     except _TooMuch as error:

@@ -63,6 +63,7 @@ def read_topology(
 ) -> Topology:
     """Return the topology from plain values. Problems go to the document. lay_over: changes its links afterwards."""
     _warn_of_rates(values, document)
+    _warn_of_delays(values, document)
     if "topology" in values:
         return _generate(values, document, lay_over)
     if "nodes" not in values and "links" not in values:
@@ -93,6 +94,18 @@ def _warn_of_rates(values: Mapping[str, object], document: Document) -> None:
         for position, value in spread_directions((*path, "rate"), entry.get("rate")):
             if message := tell_rounding(value):
                 document.warn(position, message)
+
+
+def _warn_of_delays(values: Mapping[str, object], document: Document) -> None:
+    """Warn of each link that has a delay in one direction only. An event leaves the other direction as it is."""
+    for path, entry in walk_mappings(values):
+        delay = entry.get("delay")
+        if path[:1] == ("events",) or not isinstance(delay, dict) or "profile" in entry or document.tree.is_resolved:
+            continue
+        if {*delay} in ({"forward"}, {"reverse"}):
+            (has, given), lacks = *delay.items(), "reverse" if "forward" in delay else "forward"
+            message = f"is given {has} only, and {lacks} has none: write '{{{has}: {given}, {lacks}: ...}}'"
+            document.warn((*path, "delay"), f"{message}, or one delay for both")
 
 
 def _generate(values: Mapping[str, object], document: Document, lay_over: LayOver) -> Topology:

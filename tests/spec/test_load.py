@@ -225,7 +225,10 @@ def test_seed_on_the_command_line_replaces_that_of_the_file(tmp_path: Path) -> N
 
 def test_parameters_of_either_file_hold_in_both_and_keep_their_type(tmp_path: Path) -> None:
     topology = TOPOLOGY.replace("20mbit", '"{{ speed }}mbit"') + "params: {pings: 7, up: 3}\n"
-    experiment = 'version: 1\nparams: {speed: 5}\nprobe: {pings: "{{ pings }}"}\nrepeat: {seed: "{{ up * 2 + 1 }}"}\n'
+    experiment = (
+        'version: 1\ncalibrate: true\nparams: {speed: 5}\nprobe: {pings: "{{ pings }}"}\n'
+        'repeat: {seed: "{{ up * 2 + 1 }}"}\n'
+    )
     loaded = _load(tmp_path, topology, experiment)
     assert loaded.spec.topology.links[0].forward.rate_bit_per_s == 5_000_000
     assert (loaded.spec.experiment.probe_pings, loaded.spec.experiment.seed) == (7, 7)
@@ -283,7 +286,7 @@ def test_a_link_may_have_the_names_of_the_files(tmp_path: Path) -> None:
 
 def test_experiment_wins_over_topology_and_warns(tmp_path: Path) -> None:
     topology = TOPOLOGY.replace("20mbit", '"{{ rate }}"') + "params: {rate: 1mbit}\n"
-    loaded = _load(tmp_path, topology, "version: 1\nparams: {rate: 2mbit, other: 1}\n")
+    loaded = _load(tmp_path, topology, "version: 1\nparams: {rate: 2mbit, other: 1}\ncalibrate: true\n")
     assert loaded.spec.topology.links[0].forward.rate_bit_per_s == 2_000_000
     assert [warning.removeprefix(f"{tmp_path}/").split(": ")[:2] for warning in loaded.warnings] == [
         ["xp.yaml:2", "params.rate"],

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,6 +70,36 @@ def test_life_of_a_run(mprun: Callable[..., Result], files: Path) -> None:
     assert mprun("runs", "rm", "--yes", "latest").status == 0
     assert (files / "runs" / "latest").resolve() == second.run.resolve()
     assert mprun("show", "nothing").status == 2
+
+
+def test_a_folder_with_the_name_of_a_file_is_named(mprun: Callable[..., Result], files: Path) -> None:
+    (files / "other.yaml").mkdir()
+    refused = mprun("validate", "-t", "other", "-x", "xp")
+    assert refused.status == 2
+    assert "other.yaml: is a directory: name a YAML file" in refused.err
+
+
+def test_a_machine_without_a_browser(mprun: Callable[..., Result], files: Path) -> None:
+    opener = files / "bin" / "xdg-open"
+    opener.parent.mkdir()
+    opener.write_text("#!/bin/sh\necho 'xdg-open: no method available' >&2\nexit 3\n")
+    opener.chmod(0o755)
+    assert mprun("-t", "topo", "-x", "xp", "--engine", "virtual").status == 0
+    shown = mprun("report", "--open", env=environment(PATH=f"{opener.parent}:{os.environ['PATH']}"))
+    assert shown.status == 0
+    assert "no browser was found here: open file://" in shown.err
+    assert "xdg-open" not in shown.err
+    opener.write_text("#!/bin/sh\nexit 0\n")
+    shown = mprun("report", "--open", env=environment(PATH=f"{opener.parent}:{os.environ['PATH']}"))
+    assert "no browser" not in shown.err
+
+
+def test_wireshark_needs_captures(mprun: Callable[..., Result], files: Path) -> None:
+    (files / "xp.yaml").write_text(EXPERIMENT.replace("SETTINGS", "").replace("capture: [{host: a}]", ""))
+    assert mprun("-t", "topo", "-x", "xp", "--engine", "virtual").status == 0
+    refused = mprun("wireshark")
+    assert refused.status == 1
+    assert ": no captures: write `capture: [{host: client}]` in the experiment" in refused.err
 
 
 def test_a_strangers_plan_is_not_obeyed(mprun: Callable[..., Result], files: Path) -> None:

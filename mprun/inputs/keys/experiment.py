@@ -46,7 +46,7 @@ from mprun.model.units import INTERVAL, PERCENT_PATTERN, parse_ratio
 DEFAULT_PROBE_PINGS = 3
 # The number of runs of a cell with `until`.
 LEAST_RUNS, MOST_RUNS = 5, 50
-RUNS = Whole(1, 10_000, "more would take days, and show no more")
+RUNS = Whole(1, 10_000, "none shows nothing, and more would take days")
 # The default number of subflows of ndiffports.
 NDIFFPORTS = 2
 # The last packets are kept in a ring of at least two files. tcpdump counts their sizes in millions of bytes.

@@ -281,8 +281,19 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -
         what, advice = _WANTED[kind]
         if kind == "int_type" and isinstance(value, str) and (digits := _DIGITS.match(value)):
             advice = f"write {digits[0]}"
+        if _WANTED[kind] is _MAPPING and isinstance(value, str) and (short := _SHORT.get(_key_of(path))):
+            advice = f"write '{{{short}: {value}}}'"
         return f"{name_value(value)} is not {what}: {advice}"
     return detail["msg"].lower()
+
+
+# The key of a mapping for which people write its value alone, by the key of the mapping.
+_SHORT: Mapping[str, str] = {"capture": "host", "mptcp": "path_manager"}
+
+
+def _key_of(path: ValuePath) -> str:
+    """Return the last key of a path, without the number of an entry."""
+    return next((one for one in reversed(path) if isinstance(one, str)), "")
 
 
 # Words for which files have another key, or none that is spelled in a similar way.

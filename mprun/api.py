@@ -19,7 +19,7 @@ from mprun.kernel.store import DEFAULT_NAME
 from mprun.machine import invoking_user
 from mprun.metrics.cells import INCOMPLETE
 from mprun.model.engine_name import ENGINE_CHOICES, EngineChoice
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent, Permissions
 from mprun.model.problem import name_nearest, tell_unknown
 from mprun.runs.place import choose_place_of
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from mprun.reports.figure import Chart
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(Frozen):
     """A figure of a report, which notebooks can display. data: the values shown, with units in the column names."""
 
     title: str
@@ -46,8 +45,7 @@ class Figure:
         return self.svg
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Frozen):
     """A run.
 
     - summary: the content of `summary.json`, as a mapping for notebooks.
@@ -86,8 +84,7 @@ class Run:
         return [_paint(chart) for chart in charts_of(RunDirectory(self.folder or self.path))]
 
 
-@dataclass(frozen=True)
-class Sweep:
+class Sweep(Frozen):
     """A sweep. cells: a table with a row for each run, with the values of its cell, seed, status and metrics."""
 
     path: Path

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from mprun.bundles.licence import SPDX
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 METADATA = "ro-crate-metadata.json"
 CONTEXT = "https://w3id.org/ro/crate/1.1/context"
@@ -43,8 +43,7 @@ _TOLD = {
 }
 
 
-@dataclass(frozen=True)
-class Description:
+class Description(Frozen):
     """The description of a bundle.
 
     - name, text: the title and the summary of the whole bundle.

@@ -22,7 +22,7 @@ from mprun.machine import invoking_user
 from mprun.machine.cache import cache, locked
 from mprun.machine.scratch import scratch
 from mprun.machine.version import version_in
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.safety.folder import open_regular
 from mprun.workloads.built import PROGRAMS
 from mprun.workloads.built import program_store as programs
@@ -53,8 +53,7 @@ The tools are built by `mprun tools install` from sources in mprun and the packa
 """
 
 
-@dataclass(frozen=True)
-class ImportedBundle:
+class ImportedBundle(Frozen):
     """The result of an import. kernel: the name of the kernel. tools: the names of the tools that were new."""
 
     kernel: str

@@ -29,7 +29,7 @@ from mprun.metrics.comparison import ComparedMetric, compare, compare_expectatio
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.codec import canonical_json
 from mprun.model.engine_name import DEFAULT_ENGINE, EngineName
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent
 from mprun.model.run_files import Build, RunEnvironment
 from mprun.model.spec import Spec
@@ -57,8 +57,7 @@ _RUN_MEMBER = re.compile(rf"runs/{_NAME.pattern}/[1-9][0-9]{{0,8}}")
 _SAME = ("plan.json", "environment.json", "inputs/files/*", f"tables/{KERNEL_LOG}.parquet")
 
 
-@dataclass(frozen=True)
-class ReproducedRun:
+class ReproducedRun(Frozen):
     """The outcome of running a bundle again.
 
     - closeness: `identical` if every artifact is equal byte by byte; `within` if the metrics of repeated runs differ by
@@ -84,8 +83,7 @@ class ReproducedRun:
     unproven: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Original:
+class Original(Frozen):
     """Runs to repeat.
 
     - artifacts: of a bundle: for each run, by its place in the archive, digests by name. None: the files of the runs
@@ -229,8 +227,7 @@ def choose_engine(original: Original, asked: EngineName | None) -> tuple[EngineN
     return DEFAULT_ENGINE, reason
 
 
-@dataclass(frozen=True)
-class Reproduction:
+class Reproduction(Frozen):
     """The way in which runs are run again.
 
     - parent: the folder of the new runs.
@@ -327,8 +324,7 @@ def _reproduce_sweep(original: Original, source: SweepDirectory, how: Reproducti
     return ReproducedRun(closeness, again.path, same, len(tasks), told, facts, shown, main, failures, unproven)
 
 
-@dataclass(frozen=True)
-class _Task:
+class _Task(Frozen):
     """A run: its cell, its experiment, its original environment, and its place now."""
 
     cell: int

@@ -17,7 +17,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from mprun.errors import SpecError
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.intent import Intent
 from mprun.model.problem import name_nearest
 from mprun.model.run_summary import CaptureFacts
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     import polars
 
 
-@dataclass(frozen=True)
-class CapturePair:
+class CapturePair(Frozen):
     """Two captures, and what is known of the way between them.
 
     - sender, receiver: the names of the captures.

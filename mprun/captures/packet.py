@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mprun.captures.sctp_association import spell_chunks, user_bytes
 from mprun.captures.tcp_connection import ADDED, spell_flags, spell_options
 from mprun.captures.tshark import FIELDS
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 if TYPE_CHECKING:
     import polars
@@ -33,8 +33,7 @@ _UDP_HEADER_BYTES = 8
 PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6", 132: "sctp"}
 
 
-@dataclass(frozen=True)
-class ObservationPoint:
+class ObservationPoint(Frozen):
     """The place of a capture.
 
     - links: the link of each interface, by the interface's name.

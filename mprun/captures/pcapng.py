@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 
 from mprun.errors import MprunError
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 NANOSECOND_MAGIC, MICROSECOND_MAGIC = 0xA1B23C4D, 0xA1B2C3D4
 HEADER_BYTES, RECORD_BYTES = 24, 16
@@ -41,8 +41,7 @@ _length = struct.Struct("<I").pack
 _PacketForm = tuple[Callable[..., bytes], int, int]
 
 
-@dataclass(frozen=True)
-class CaptureContent:
+class CaptureContent(Frozen):
     """The content of a capture's file.
 
     - is_whole: the last packet is complete.
@@ -58,8 +57,7 @@ class CaptureContent:
     quic: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class InterfaceDescription:
+class InterfaceDescription(Frozen):
     """The texts in the file about one interface of the captured node."""
 
     name: str
@@ -237,8 +235,7 @@ class Portions:
             yield b"".join(head) + data[begin:offset]
 
 
-@dataclass(frozen=True)
-class CapturedFrame:
+class CapturedFrame(Frozen):
     """A captured packet.
 
     - at_ns: its time on the clock of the capture.

@@ -13,7 +13,7 @@ import click
 
 from mprun.errors import SpecError
 from mprun.machine.scratch import scratch
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from mprun.runs.index.listed import DirectoryKind
@@ -26,8 +26,7 @@ FoundT = TypeVar("FoundT", bound="RunDirectory | SweepDirectory")
 _TIME_AND_DIGEST = re.compile(r"^\d{8}-\d{6}-|-[0-9a-f]{8}(-sweep)?$")
 
 
-@dataclass(frozen=True)
-class Operand:
+class Operand(Frozen):
     """A run or a sweep that a command line names.
 
     - name: its directory, or the file of a bundle, for people.

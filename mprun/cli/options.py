@@ -24,7 +24,7 @@ from mprun.cli.completion import complete_files, complete_kernels, complete_metr
 from mprun.errors import MachineError, SpecError
 from mprun.machine import invoking_user
 from mprun.model.engine_name import ENGINE_CHOICES
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.permission import NO_COMMANDS, Consent, Permissions
 from mprun.safety.text import printable
 
@@ -207,8 +207,7 @@ _RUNS: Mapping[str, Decorator] = {
 }
 
 
-@dataclass(frozen=True)
-class FileOptions:
+class FileOptions(Frozen):
     """The files of a command, and how they are read. A command without an option has its default.
 
     - topology, experiment: names of files; empty if none was given.
@@ -251,8 +250,7 @@ class FileOptions:
         return loaded
 
 
-@dataclass(frozen=True)
-class RunOptions:
+class RunOptions(Frozen):
     """The way in which a command makes runs. A command without an option has its default.
 
     - kernel: an experiment kernel; empty for the kernel of the original or of the lab.
@@ -284,8 +282,7 @@ class RunOptions:
         return slots_for(engines, self.jobs, len(os.sched_getaffinity(0)))
 
 
-@dataclass(frozen=True)
-class VerdictOptions:
+class VerdictOptions(Frozen):
     """The files for the verdict on each expectation, as JUnit XML and as TAP. None: the file is not written."""
 
     junit: Path | None = None

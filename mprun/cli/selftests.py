@@ -21,12 +21,11 @@ from mprun.kernel.selftests.script_run import DEFAULT_SCRIPTS, check_scheduler, 
 from mprun.kernel.selftests.test_source import Script, list_scripts, list_tc_scripts, prepare
 from mprun.kernel.store import Kernel
 from mprun.machine import invoking_user
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.reports.test_results import checks_of_scripts, to_junit, to_tap
 
 
-@dataclass(frozen=True)
-class TestsToRun:
+class TestsToRun(Frozen):
     """The tests to run.
 
     - only: names of scripts, groups and suites; None for all tests of MPTCP, and those of packetdrill.
@@ -48,8 +47,7 @@ class TestsToRun:
     is_silent: bool = False
 
 
-@dataclass(frozen=True)
-class TestedKernel:
+class TestedKernel(Frozen):
     """A kernel with its results. not_run: the reason of each suite that could not run. wall_s: real time."""
 
     kernel: Kernel

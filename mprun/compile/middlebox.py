@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mprun.model import engine_paths
 from mprun.model.address import Address
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.network import Interface, Network, Node, Path
 from mprun.model.plan import Command, Process, Ready
 from mprun.model.spec import AlteredOption, Firewall, Middlebox, Nat, Proxy, SequenceRewriter, StrippedOption
@@ -161,8 +161,7 @@ def speakers(boxes: Mapping[str, Middlebox]) -> frozenset[str]:
     return frozenset(name for name, box in boxes.items() if box.nat or box.proxy)
 
 
-@dataclass(frozen=True)
-class MiddleboxCrossing:
+class MiddleboxCrossing(Frozen):
     """A middlebox on a path, with the interfaces through which a packet arrives and departs."""
 
     name: str

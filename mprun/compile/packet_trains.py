@@ -15,7 +15,7 @@ from dataclasses import replace
 from mprun.compile.planner import compile_plan
 from mprun.model.capabilities import Capabilities
 from mprun.model.correlation import burstiness, inflation
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.network import Interface, Link, Network
 from mprun.model.plan import Plan, Train
 from mprun.model.spec import Direction, Spec
@@ -26,8 +26,7 @@ SMALL_BYTES = 64
 OVERLOAD = 1.2
 
 
-@dataclass(frozen=True)
-class TrainLimits:
+class TrainLimits(Frozen):
     """The length of trains.
 
     - jitter_frames: the frames that measure a delay with jitter.

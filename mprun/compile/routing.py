@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from functools import reduce
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.network import Interface
 from mprun.model.path import Components, count_steps, search, steps_to
 from mprun.model.spec import Family, LinkSpec, NodeKind
@@ -25,16 +25,14 @@ _Crossing = tuple[LinkSpec, Interface, Interface, bool]
 _Way = tuple[Interface, Interface]
 
 
-@dataclass(frozen=True)
-class Hop:
+class Hop(Frozen):
     """The next hop from a router to a segment: out of `out`, to `gateway` (None: the router is on the segment)."""
 
     out: Interface
     gateway: Interface | None
 
 
-@dataclass(frozen=True)
-class RoutedLinks:
+class RoutedLinks(Frozen):
     """The links from one interface to another: one way, or several ways with equally many routers.
 
     - crossed: the links, each with True if it is crossed forwards. The links of the first way come first, in the order

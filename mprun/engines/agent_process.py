@@ -30,7 +30,7 @@ from mprun.errors import Interrupted, MachineError, RunError
 from mprun.machine import mininet_library
 from mprun.machine.scratch import scratch
 from mprun.model import engine_paths
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.plan import Plan
 from mprun.runs.run_directory import RunDirectory
 from mprun.safety.folder import Folder, UnsafeError
@@ -70,8 +70,7 @@ Shell = Literal["before", "after", "only"]
 RunProgress = Callable[[str, float, str], None]
 
 
-@dataclass(frozen=True)
-class Library:
+class Library(Frozen):
     """The folders of the agent's Python code: mprun's package and Mininet's package."""
 
     package: Path
@@ -101,8 +100,7 @@ def unshare_command(namespaces: Sequence[str]) -> list[str]:
     return ["unshare", *rootless, *namespaces, "--"]
 
 
-@dataclass(frozen=True)
-class Channel:
+class Channel(Frozen):
     """Folders for messages between mprun and the agent.
 
     They lie outside the run directory, where programs of a run cannot reach or change them.

@@ -23,7 +23,7 @@ from mprun.kernel.store import Kernel
 from mprun.kernel.symbols import find_symbols
 from mprun.machine import invoking_user
 from mprun.machine.scratch import scratch
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 PACKAGE = "apt-get install gdb"
 # The signals that User-Mode Linux uses itself.
@@ -32,8 +32,7 @@ PASSED = ("SIGSEGV", "SIGALRM", "SIGUSR1", "SIGIO", "SIGWINCH", "SIGCHLD", "SIGX
 TRACED, STOPPED = "t", "T"
 
 
-@dataclass(frozen=True)
-class Debugger:
+class Debugger(Frozen):
     """A gdb that stops the kernel of a run.
 
     - program: the path of gdb.

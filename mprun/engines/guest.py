@@ -33,7 +33,7 @@ from mprun.kernel.store import Kernel
 from mprun.machine import invoking_user
 from mprun.machine.cache import cache, find_home
 from mprun.machine.scratch import scratch, temporary
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.safety import landlock, seccomp
 
 # The time at which every simulated run boots: 2023-11-14 22:13:20 UTC.
@@ -51,8 +51,7 @@ OWN = ("/dev", "/run", "/tmp")
 PATH_LENGTH = 240
 
 
-@dataclass(frozen=True)
-class GuestLimits:
+class GuestLimits(Frozen):
     """Limits on all programs of a guest together, apart from its memory (`kernel/src/mprun_limit.c`).
 
     - tasks: the number of processes and threads.
@@ -65,8 +64,7 @@ class GuestLimits:
     files: int
 
 
-@dataclass(frozen=True)
-class Guest:
+class Guest(Frozen):
     """A program inside an experiment kernel, and the files that it finds there.
 
     - argv: the program's path and arguments.

@@ -23,7 +23,7 @@ from mprun.inputs.keys.link import find_disagreements
 from mprun.inputs.overlap import EventOrder, PropertyCourse, PropertyMoment, have_values_between, mix, resolve_courses
 from mprun.inputs.reader import read_text
 from mprun.inputs.traces import TRACES
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.problem import InputProblem, ValuePath, name_nearest, tell_unknown
 from mprun.model.span import find_spans
 from mprun.model.spec import (
@@ -46,8 +46,7 @@ BothWays = tuple[Direction, Direction]
 PropertyT = TypeVar("PropertyT")
 
 
-@dataclass(frozen=True)
-class ScheduleRow:
+class ScheduleRow(Frozen):
     """A row of a schedule: its line, its time after the schedule's beginning, and its event.
 
     The event is None if the row changes nothing or has a problem.
@@ -58,16 +57,14 @@ class ScheduleRow:
     entry: EventEntry | None
 
 
-@dataclass(frozen=True)
-class Schedule:
+class Schedule(Frozen):
     """A file of rows in the order of time."""
 
     file: str
     rows: tuple[ScheduleRow, ...]
 
 
-@dataclass(frozen=True)
-class ReadEvent:
+class ReadEvent(Frozen):
     """An entry of `events` with the content of its schedule. None if it has no readable schedule."""
 
     entry: EventEntry
@@ -126,8 +123,7 @@ def _read_row(
         return None
 
 
-@dataclass(frozen=True)
-class Track:
+class Track(Frozen):
     """A target of events: a property of a direction of a link, `is_up` of a link, or `is_there` of a host's address.
 
     side: 0 for forward, 1 for reverse. host: of an address, else empty.

@@ -11,14 +11,13 @@ from mprun.inputs.keys.field import SEED
 from mprun.inputs.matrix_cells import CellValues, Matrix, check_place, read_matrix
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import FileTree
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.problem import InputError, InputProblem, name_nearest
 from mprun.model.scalar import Scalar, read_scalar, spell_scalar
 from mprun.statements.expression import parse
 
 
-@dataclass(frozen=True)
-class FileTrees:
+class FileTrees(Frozen):
     """The trees of a topology and an experiment, before the check against a model.
 
     `parameters`: from the command line; they also fix axes of the matrix.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, get_args
 from mprun.inputs.generators import GENERATORS
 from mprun.inputs.keys.field import parse_name
 from mprun.machine.plugin import Collection, PluginProblem
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.spec import LinkSpec, NodeKind
 
 if TYPE_CHECKING:
@@ -41,8 +41,7 @@ def load_installed(name: str) -> Generator | None:
     return None if found is None else _Installed(found[0], *_fit(*found))
 
 
-@dataclass(frozen=True)
-class _Installed:
+class _Installed(Frozen):
     """A package's generator. Its result is checked before it is used."""
 
     where: str

@@ -27,7 +27,7 @@ from mprun.inputs.reader import FileTree, read
 from mprun.inputs.search_point import check_names
 from mprun.inputs.topology import Topology, read_topology
 from mprun.inputs.traffic import expand
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.path import find_flow_paths
 from mprun.model.permission import NONE, Permissions
 from mprun.model.problem import InputError, InputProblem, ValuePath
@@ -39,8 +39,7 @@ EMPTY = ExperimentSpec("", "", {}, (), (), (), probe_pings=0, seed=DEFAULT_SEED)
 ResultT = TypeVar("ResultT")
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(Frozen):
     """The checked files of a run.
 
     `sources`: all files that were read, files of the topology first.

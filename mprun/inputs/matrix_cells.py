@@ -21,7 +21,7 @@ from mprun.inputs.keys.link import DirectionProperties, find_disagreements
 from mprun.inputs.keys.matrix import EXCLUDE, MOST_CELLS, ZIP, RangeEntry
 from mprun.model.axis import read_axis, read_number
 from mprun.model.engine_name import ENGINE_NAMES
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.problem import ValuePath, name_nearest, tell_unknown
 from mprun.model.scalar import Scalar, name_value, spell_scalar
 from mprun.model.spec import LinkSpec, Plot
@@ -42,16 +42,14 @@ MOST_AXES = MOST_EXCLUDED = 100
 CellValues = tuple[tuple[str, Scalar], ...]
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(Frozen):
     """An axis and its values in their order."""
 
     name: str
     values: tuple[Scalar, ...]
 
 
-@dataclass(frozen=True)
-class Matrix:
+class Matrix(Frozen):
     """Groups of axes. Axes of one group vary together. Each group varies with each other group."""
 
     groups: tuple[tuple[Axis, ...], ...] = ()
@@ -271,8 +269,7 @@ def _check_name(name: str, position: ValuePath, parameters: Collection[str], doc
         document.refuse(position, text)
 
 
-@dataclass(frozen=True)
-class LinkValues:
+class LinkValues(Frozen):
     """Properties of links that a cell sets, by axis. Problems go to the document with the axes, at `position`."""
 
     values: Mapping[str, Scalar]

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from mprun.inputs.traffic import expand
 from mprun.model import units
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.path import FlowPaths, HostPair, NamedPath, PathEnd, search, steps_to
 from mprun.model.problem import Notes
 from mprun.model.span import find_spans
@@ -31,8 +31,7 @@ _Crossing = tuple[str, str, str]
 _Capacity = Mapping[_Crossing, float]
 
 
-@dataclass(frozen=True)
-class _Stream:
+class _Stream(Frozen):
     """The rate that a flow offers in one direction.
 
     `number`: of the flow. `entry`: the name of its group, or its own without the number of a repetition.

@@ -13,15 +13,14 @@ from dataclasses import replace
 from itertools import chain, zip_longest
 from typing import Any
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.problem import ValuePath
 from mprun.model.spec import Chance, Jitter
 
 EventOrder = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class PropertyCourse:
+class PropertyCourse(Frozen):
     """The values that one event gives to one property.
 
     `begin_ns`: the time at which the event takes the property over.
@@ -44,8 +43,7 @@ class PropertyCourse:
         return self.begin_ns, self.order
 
 
-@dataclass(frozen=True)
-class PropertyMoment:
+class PropertyMoment(Frozen):
     """A property has a value from a time on, because of a course.
 
     `is_later`: the course began at an earlier time. Such moments come after the others of the same time.
@@ -83,8 +81,7 @@ def resolve_courses(before: Any, courses: Sequence[PropertyCourse], climb: Climb
         last = value
 
 
-@dataclass(frozen=True)
-class _Step:
+class _Step(Frozen):
     """A value of the permanent changes. is_written: it is a step of its course, and not the value before a ramp."""
 
     at_ns: int

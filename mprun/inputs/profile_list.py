@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from mprun.inputs.keys.link import DirectionProperties
 from mprun.inputs.keys.profile import PROFILES
 from mprun.inputs.writer import spell_properties
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 
-@dataclass(frozen=True)
-class DescribedProfile:
+class DescribedProfile(Frozen):
     """A profile. forward, reverse: the value of each property, by its key in a file."""
 
     name: str

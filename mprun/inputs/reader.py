@@ -19,7 +19,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.reader import ReaderError
 
 from mprun.inputs.older.lines import FileRole, is_older
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.permission import NONE, Permissions
 from mprun.model.problem import InputError, InputProblem, ValuePath, find_nearest
 from mprun.model.scalar import PLAIN, QUOTED, REFUSED
@@ -41,8 +41,7 @@ _NO_SPACE = re.compile(r"([A-Za-z0-9_]+):([^ \r\n/]\S*)\s*$")
 RESOLVED = "# As mprun understood it: every default and derived value filled in.\n"
 
 
-@dataclass(frozen=True)
-class FileTree:
+class FileTree(Frozen):
     """The joined tree of a file and all files that it builds on. root is None if a part is missing.
 
     `is_resolved`: the file is one that a run wrote, with all defaults and derived values.

@@ -16,7 +16,7 @@ from decimal import Decimal
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.problem import list_names
 from mprun.model.scalar import Scalar
 
@@ -66,8 +66,7 @@ _ACCEPTED = (
 )
 
 
-@dataclass(frozen=True)
-class Template:
+class Template(Frozen):
     """A checked template. parts: nodes of Jinja2 in order; is_value: it is one expression, which keeps its type."""
 
     parts: tuple[nodes.Expr, ...]

@@ -23,7 +23,7 @@ from mprun.inputs.subnet import check_mtu, walk_mappings
 from mprun.inputs.switch import read_switches
 from mprun.machine.plugin import PluginProblem
 from mprun.model.address import mirror_text
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.problem import ValuePath, list_names, name_nearest, tell_unknown
 from mprun.model.spec import (
     Addressing,
@@ -44,8 +44,7 @@ DEFAULT_ADDRESSING: Addressing = "ipv4"
 LayOver = Callable[[tuple[LinkSpec, ...]], tuple[LinkSpec, ...]]
 
 
-@dataclass(frozen=True)
-class Topology:
+class Topology(Frozen):
     """The result of reading a topology file. spec is None if the file has problems.
 
     `nodes`: the nodes that are known, so that an experiment can be checked against a faulty topology too; None if

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 
 from mprun.inputs.keys.trace_file import RateTrace, TraceError
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.problem import tell_unknown
 from mprun.model.units import DAY_NS, DELAY, LEAST_LINK_RATE, NS_PER_S, RATE, TIME, hold_rate, parse_loss, render_ratio
 
@@ -31,8 +31,7 @@ _COLUMN = re.compile(r"([a-z.]+)=([^:]+):([a-z%]+)")
 _LONGEST_NUMBER = 40
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Frozen):
     """A column of a CSV file. header: its name in the header. factor: base units in its unit, for loss percents."""
 
     key: str
@@ -40,8 +39,7 @@ class Column:
     factor: int
 
 
-@dataclass(frozen=True)
-class ImportedTrace:
+class ImportedTrace(Frozen):
     """A schedule as text.
 
     rows: the number of rows without the last row, which is the end.

@@ -12,7 +12,7 @@ from typing import Literal
 
 from mprun.errors import MachineError, SpecError
 from mprun.kernel.recipe import HERE, asked_options
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 AdditionKind = Literal["scheduler", "congestion", "coverage"]
 TEMPLATES = HERE / "template"
@@ -60,8 +60,7 @@ _REFUSED: tuple[tuple[str, str], ...] = (
 )
 
 
-@dataclass(frozen=True)
-class OwnFile:
+class OwnFile(Frozen):
     """A C file of the user or of a profile that becomes a part of net/mptcp. stem: its name without the ending."""
 
     kind: AdditionKind
@@ -74,8 +73,7 @@ class OwnFile:
         return f"{_FOLDER}/own_{self.stem}.c"
 
 
-@dataclass(frozen=True)
-class Addition:
+class Addition(Frozen):
     """Additions to the recipe. Without any, the kernel is that of the recipe.
 
     - options: lines of a configuration, such as `CONFIG_NET_SCH_HFSC=y`.

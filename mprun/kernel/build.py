@@ -53,7 +53,7 @@ from mprun.kernel.tree import NOT_NEEDED, put_files, read_source, scan
 from mprun.machine.cache import Progress, locked
 from mprun.machine.scratch import scratch
 from mprun.machine.version import version_in
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.safety import unchanged_program
 
 # The path on Debian. On other releases the linux-source package of 6.12 or later has another name. The second folder
@@ -108,8 +108,7 @@ def digest_source(source: Path) -> str:
     return total.hexdigest()
 
 
-@dataclass(frozen=True)
-class _Order:
+class _Order(Frozen):
     """A request to build a kernel.
 
     - name: for the kernel.

@@ -15,7 +15,7 @@ from mprun.labs.steps import measured_by
 from mprun.machine.scratch import scratch
 from mprun.metrics.first_time import find_onset_ns
 from mprun.model.engine_name import DEFAULT_ENGINE
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent
 from mprun.model.units import TIME, QuantityError
 from mprun.runs.repetition import first_difference, repeat
@@ -25,8 +25,7 @@ from mprun.statements.expression import ExpressionError, parse
 CHUNK_BYTES = 4 << 20
 
 
-@dataclass(frozen=True)
-class StopMoment:
+class StopMoment(Frozen):
     """A moment at which the kernel of a run stops.
 
     - at_ns: the time on the agent's monotonic clock.

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.safety.text import printable
 
 # syslog(2), by number, with the names of dmesg(1)
@@ -48,8 +48,7 @@ _REPORTERS = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class KernelMessage:
+class KernelMessage(Frozen):
     """A message of a kernel's log.
 
     - at_us: the time since boot, in ticks of the kernel's clock (10 ms in an experiment kernel); None if unknown.
@@ -65,8 +64,7 @@ class KernelMessage:
     sequence: int | None = None
 
 
-@dataclass(frozen=True)
-class KernelReport:
+class KernelReport(Frozen):
     """A report of a bug: its first line, the time of this line, and the function. `detail`: the line that follows."""
 
     at_us: int | None

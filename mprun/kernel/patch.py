@@ -19,7 +19,7 @@ from pathlib import Path
 
 from mprun.errors import MachineError
 from mprun.kernel.tree import read_source
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 PATCHES = Path(__file__).parent / "patches"
 
@@ -28,8 +28,7 @@ class UnfitTree(MachineError):
     """A kernel tree that cannot become an experiment kernel, although this machine could build it."""
 
 
-@dataclass(frozen=True)
-class Hunk:
+class Hunk(Frozen):
     """Replace the lines `old` by `new` in `file` (relative to the kernel tree). patch: the name of the patch."""
 
     patch: str

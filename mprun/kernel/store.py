@@ -25,7 +25,7 @@ from mprun.kernel.tree import KeptTree
 from mprun.machine import invoking_user, packaged
 from mprun.machine.cache import cache, locked
 from mprun.machine.version import version_in
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.safety import unchanged_program
 
 DEFAULT_NAME = "default"
@@ -45,8 +45,7 @@ SYMBOLS = "linux.debug"
 MOST_UNNAMED = 20
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(Frozen):
     """A kernel that can be booted.
 
     name: the name of its link, or of its folder if it has none. options: the number of options that are on.

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Literal
 
 from mprun.agent.mptcp_event import spell_address
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 FieldKind = Literal["whole", "natural", "text"]
 FieldValue = int | str | None
@@ -53,8 +53,7 @@ TIME, HOST = "time_ns", "host"
 ReadField = Callable[[bytes], FieldValue]
 
 
-@dataclass(frozen=True)
-class EventFormat:
+class EventFormat(Frozen):
     """The format of an event.
 
     - event: its system and name, as `tcp:tcp_probe`.

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import field, replace
 from pathlib import Path
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.safety.folder import open_regular
 
 # Folders and the endings of files in and below them that no build for this architecture reads. Leaving them out saves
@@ -86,8 +86,7 @@ def scan(source: Path) -> dict[str, TreeState]:
     return found
 
 
-@dataclass(frozen=True)
-class _Marker:
+class _Marker(Frozen):
     """The files in a kept tree: the source's, with state and SHA-256, and the paths of ours. source: its path."""
 
     source: str = ""
@@ -95,8 +94,7 @@ class _Marker:
     ours: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class KeptTree:
+class KeptTree(Frozen):
     """A tree for builds. folder: of the tree and of the record of its files."""
 
     folder: Path

@@ -13,7 +13,7 @@ from mprun.errors import MprunError, SpecError
 from mprun.inputs.json_schema import SCHEMAS, render
 from mprun.labs.definition import FILE, Lab, read_lab
 from mprun.machine.packaged import find_labs
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.problem import tell_unknown
 from mprun.safety.folder import Folder
 
@@ -32,8 +32,7 @@ _PAGE_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 _MARK = re.compile(r"<!--(?! SPDX).*?-->")
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(Frozen):
     """A working copy of a lab. pages, topologies, experiments: names of its files."""
 
     folder: Path

@@ -26,7 +26,7 @@ from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import SUFFIXES, is_outside, read
 from mprun.labs.published_values import read_published
 from mprun.labs.study_figure import HERE, PUBLISHED, StudyFigure, make_figure
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.problem import InputError, InputProblem, ValuePath, name_nearest
 from mprun.model.scalar import read_scalar, spell_scalar
 from mprun.safety.folder import Folder
@@ -35,8 +35,7 @@ from mprun.statements.claim import Claim
 FILE = "lab.yaml"
 
 
-@dataclass(frozen=True)
-class _Files:
+class _Files(Frozen):
     """The files of a run or a sweep of a lab. topology, experiment: as for `load`. parameters: as for -p."""
 
     name: str
@@ -50,7 +49,6 @@ class _Files:
         return " ".join([f"{program} -t {topology} -x {experiment}", *parameters])
 
 
-@dataclass(frozen=True)
 class Step(_Files):
     """A run of a lab. kernel: the name of the kernel that the student builds; None for the kernel of mprun."""
 
@@ -67,7 +65,6 @@ class Step(_Files):
         return f"{command} --kernel {self.kernel}" if self.kernel else command
 
 
-@dataclass(frozen=True)
 class LabSweep(_Files):
     """A sweep of a lab."""
 
@@ -80,8 +77,7 @@ class LabSweep(_Files):
         return self._command("mprun sweep", folder)
 
 
-@dataclass(frozen=True)
-class Lab:
+class Lab(Frozen):
     """A lab in its folder.
 
     - defaults: its parameters, which the files of its steps share.

@@ -19,7 +19,7 @@ from mprun.labs.catalog import open_lab
 from mprun.labs.definition import FILE, Lab, Step, read_lab
 from mprun.labs.steps import find_by_digest, measured_by
 from mprun.metrics.claim_check import JudgedClaim, judge
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.problem import name_nearest
 from mprun.runs import run_directory
 from mprun.runs.run_directory import RunDirectory
@@ -31,8 +31,7 @@ NOT_RUN = "was not run"
 PREFIX = "xp_"
 
 
-@dataclass(frozen=True)
-class Grade:
+class Grade(Frozen):
     """A student's folder: the run of each step that has one, the steps without a run, and the claims.
 
     left: the steps without a run, each with the reason.

@@ -12,7 +12,7 @@ import io
 from collections.abc import Sequence
 
 from mprun.errors import SpecError
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import UNITS
 from mprun.model.units import PREFIXES
 from mprun.safety.folder import Folder
@@ -33,8 +33,7 @@ _FACTORS = {
 }
 
 
-@dataclass(frozen=True)
-class PublishedValue:
+class PublishedValue(Frozen):
     """A row of the file. line: its number in the file."""
 
     figure: str

@@ -26,7 +26,7 @@ from mprun.labs.study_figure import JudgedFigure, StudyFigure, judge_figure
 from mprun.machine.version import code_digest
 from mprun.metrics.claim_check import JudgedClaim, MeasuredRun, Swept, TableColumns, judge
 from mprun.metrics.lateness import find_exchange_allowance
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.permission import NO_COMMANDS, Consent
 from mprun.model.problem import tell_unknown
 from mprun.model.run_summary import Summary
@@ -46,8 +46,7 @@ from mprun.sweeps.worker import Job, RunOutcome
 StepState = Literal["ran", "broken", "impossible"]
 
 
-@dataclass(frozen=True)
-class Done:
+class Done(Frozen):
     """A step that is over: its directory and summary, or the reason why there is none.
 
     - wall_s: its real time.
@@ -63,8 +62,7 @@ class Done:
     is_earlier: bool = False
 
 
-@dataclass(frozen=True)
-class LabRun:
+class LabRun(Frozen):
     """A lab that was run: its steps in order, its claims, and its figures.
 
     - results: the runs and sweeps by name.
@@ -81,8 +79,7 @@ class LabRun:
     missing: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(Frozen):
     """The part of the labs to run.
 
     figures: the names of the figures to make; empty for all steps, sweeps and figures.
@@ -114,8 +111,7 @@ class Scope:
         return not self.figures or any(name in figure.steps for figure in self.figures_of(lab))
 
 
-@dataclass(frozen=True)
-class LabSettings:
+class LabSettings(Frozen):
     """The settings for the runs of labs.
 
     - parent: the folder of the runs.
@@ -319,8 +315,7 @@ def measured_by_sweep(sweep: SweepDirectory) -> Swept:
     return Swept(sweep.record.cells, list(read_rows(sweep)))
 
 
-@dataclass(frozen=True)
-class LabWork:
+class LabWork(Frozen):
     """A step or sweep to run: the command that runs it alone in the lab's folder, and its number of runs.
 
     A cell of a sweep that repeats until an interval is narrow counts as often as it may run at most.

@@ -18,7 +18,7 @@ from mprun.inputs.keys.lab_definition import CheckEntry, FigureEntry
 from mprun.labs.published_values import PublishedValue, find_rows
 from mprun.metrics.claim_check import find_value
 from mprun.metrics.statistics import t_interval
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import SYMBOLS
 from mprun.model.problem import ValuePath, name_nearest
 from mprun.model.units import format_measured
@@ -48,8 +48,7 @@ _POINTS = 41
 QUOTED = re.compile(r"\{([^{}]+)\}")
 
 
-@dataclass(frozen=True)
-class FigureValue:
+class FigureValue(Frozen):
     """A value of a figure. row: the row of `published.csv` with the published value."""
 
     name: str
@@ -58,8 +57,7 @@ class FigureValue:
     here: Expression | None
 
 
-@dataclass(frozen=True)
-class StudyFigure:
+class StudyFigure(Frozen):
     """A published figure or table: its entry in the file of the lab, and its values.
 
     - picture: a run or sweep, and the name of a figure in its report.
@@ -123,8 +121,7 @@ class StudyFigure:
         return (*(pair for pairs in runs for pair in pairs), *own)
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Frozen):
     """A verdict on a published result.
 
     - said: the published result in words.
@@ -142,8 +139,7 @@ class Finding:
     seeds: int = 0
 
 
-@dataclass(frozen=True)
-class Drawn:
+class Drawn(Frozen):
     """A value of a figure as numbers in base units; None if unknown.
 
     low, high: the ends of the interval of 95 % over the seeds of the measured value; None for a single seed.
@@ -156,8 +152,7 @@ class Drawn:
     high: float | None = None
 
 
-@dataclass(frozen=True)
-class JudgedFigure:
+class JudgedFigure(Frozen):
     """A figure with its values and findings."""
 
     figure: StudyFigure

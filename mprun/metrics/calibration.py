@@ -16,7 +16,7 @@ from mprun.metrics.readings import Readings
 from mprun.model.agent_report import Arrivals
 from mprun.model.correlation import burstiness, inflation
 from mprun.model.distribution import SHAPES
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.network import Network
 from mprun.model.plan import Train
 from mprun.model.spec import Direction
@@ -35,8 +35,7 @@ SIMULATED_DELAY_NS = 10_000
 REAL_DELAY_NS, REAL_DELAY_SHARE = 100_000, 0.01
 
 
-@dataclass(frozen=True)
-class CalibratedQuantity:
+class CalibratedQuantity(Frozen):
     """A quantity of one direction, in base units: bit/s, s, share, packets. Its bounds are inclusive.
 
     `got` None: nothing was measured, and `note` gives the reason. `held` None: the quantity cannot be judged.
@@ -56,8 +55,7 @@ class CalibratedQuantity:
     basis: str = ""
 
 
-@dataclass(frozen=True)
-class Calibration:
+class Calibration(Frozen):
     """The rows of all directions of all links."""
 
     rows: tuple[CalibratedQuantity, ...]
@@ -107,8 +105,7 @@ def say_row(row: CalibratedQuantity) -> str:
     return f"{asked}, got {got} ({least} to {most} is allowed)"
 
 
-@dataclass(frozen=True)
-class _MeasuredWay:
+class _MeasuredWay(Frozen):
     """A direction of a link, a train of frames that was sent over it, and what arrived of it."""
 
     link: str

@@ -6,14 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow, FlowPath, Intent
 from mprun.model.network import Link
 from mprun.model.spec import Direction
 
 
-@dataclass(frozen=True)
-class LinkCrossing:
+class LinkCrossing(Frozen):
     """A direction of a link, as packets cross it. `way`: its properties at the start."""
 
     link: Link
@@ -21,8 +20,7 @@ class LinkCrossing:
     way: Direction
 
 
-@dataclass(frozen=True)
-class Capacity:
+class Capacity(Frozen):
     """Rates on the wire, in bit/s.
 
     - total: of all paths together. A bottleneck that several paths share counts once.

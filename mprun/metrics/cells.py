@@ -13,7 +13,7 @@ from statistics import fmean, median
 from typing import Any, Literal
 
 from mprun.metrics.statistics import CONFIDENCES, QUANTILES, bootstrap_interval, stdev, t_interval
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import SUFFIXES, SYMBOLS, UNITS
 from mprun.model.run_summary import KINDS, Kind, Summary, Symbol
 from mprun.model.scalar import spell_scalar
@@ -36,8 +36,7 @@ from mprun.workloads.tool import percentile
 INCOMPLETE: Literal["incomplete"] = "incomplete"
 
 
-@dataclass(frozen=True)
-class CellRun:
+class CellRun(Frozen):
     """A run: the number of its cell and of the repetition, and its summary. directory: its path below the sweep."""
 
     cell: int

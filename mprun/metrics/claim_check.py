@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mprun.metrics.cells import CellRun, find_in_cells
 from mprun.metrics.lateness import Allowance
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import UNITS
 from mprun.model.problem import name_nearest
 from mprun.model.sweep_files import SweepCell
@@ -35,8 +35,7 @@ Verdict = Literal["held", "failed", "open"]
 TableColumns = Mapping[str, Sequence[Any]]
 
 
-@dataclass(frozen=True)
-class MeasuredRun:
+class MeasuredRun(Frozen):
     """The measurements of one run.
 
     metrics: of its summary.
@@ -49,8 +48,7 @@ class MeasuredRun:
     allowance: Allowance | None = None
 
 
-@dataclass(frozen=True)
-class Swept:
+class Swept(Frozen):
     """The measurements of a sweep. cells: as in `sweep.json`. rows: the runs that have ended."""
 
     cells: Sequence[SweepCell]
@@ -58,8 +56,7 @@ class Swept:
     allowance: None = None
 
 
-@dataclass(frozen=True)
-class JudgedClaim:
+class JudgedClaim(Frozen):
     """A claim, its verdict, and the values of its statement.
 
     reason: why an open claim cannot be judged, or which late timers explain a time above its bound.

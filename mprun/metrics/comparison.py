@@ -22,7 +22,7 @@ from mprun.metrics.statistics import (
     paired_ratio,
     ratio,
 )
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.scalar import Scalar
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ MetricBounds = Mapping[str, object]
 Tendency = Literal["same", "higher", "lower", "unclear", "unknown"]
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(Frozen):
     """A cell of one side. runs: the summaries of its runs by their number. errors: the number of runs with an error."""
 
     values: Mapping[str, Scalar]
@@ -56,8 +55,7 @@ class Side:
         return {n: float(one.value) for n, one in found.items() if one is not None}
 
 
-@dataclass(frozen=True)
-class ComparedMetric:
+class ComparedMetric(Frozen):
     """A metric of a cell on both sides.
 
     - first, second: the mean of each side; None if the side does not have the metric.
@@ -169,8 +167,7 @@ def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-@dataclass(frozen=True)
-class Expected:
+class Expected(Frozen):
     """An expectation of a cell on both sides.
 
     - expectation: a metric and its bounds, or a statement across cells (`holds`). `RUNS` without bounds expects that a

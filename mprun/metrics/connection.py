@@ -11,7 +11,7 @@ import errno
 from collections.abc import Iterable, Mapping, Sequence
 
 from mprun.metrics.observation import Host, PathManagerEvent, SocketState, Tuple4
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.intent import FlowPath
 
 # Before an additional subflow exists, the connection has its handshake, the first data and its acknowledgement, and the
@@ -23,8 +23,7 @@ FIRST_TIMEOUT_NS = 1_000_000_000
 _FLAGS = 2
 
 
-@dataclass(frozen=True)
-class SendingEnd:
+class SendingEnd(Frozen):
     """The sending end of a subflow.
 
     - srtt_us: the smoothed round-trip time; 0 before the first measurement.
@@ -36,8 +35,7 @@ class SendingEnd:
     resent_bytes: int = 0
 
 
-@dataclass(frozen=True)
-class Subflow:
+class Subflow(Frozen):
     """A subflow as its client saw it.
 
     - path: the name of its path; None if no path has its addresses.
@@ -56,8 +54,7 @@ class Subflow:
     server: SendingEnd
 
 
-@dataclass(frozen=True)
-class Connection:
+class Connection(Frozen):
     """A connection of a flow.
 
     - token: None for plain TCP.

@@ -20,7 +20,7 @@ from mprun.metrics.limitation import GOOD, LEAST_SAMPLES, LimitedFlow, Sample, S
 from mprun.metrics.observation import ENDS, Observation
 from mprun.metrics.readings import Readings, name_metrics
 from mprun.metrics.series import FlowConnections
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import OF_CONNECTIONS
 from mprun.model.run_summary import MetricValue
 from mprun.model.units import NS_PER_S
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 LATE_NS = 20_000_000
 
 
-@dataclass(frozen=True)
-class Carried:
+class Carried(Frozen):
     """Payload bytes of a subflow in each second."""
 
     connection: int

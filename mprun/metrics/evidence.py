@@ -14,7 +14,7 @@ from mprun.captures.pcapng import CaptureContent
 from mprun.metrics.calibration import Calibration
 from mprun.metrics.observation import Observation
 from mprun.model.agent_report import AgentReport
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.intent import Intent
 from mprun.model.metric import Metrics
 from mprun.model.spec import Expectation, Flow
@@ -26,8 +26,7 @@ Logs = Callable[[str, str], str]
 ReadOutput = Callable[[str, str], bytes | None]
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(Frozen):
     """All that a run left, and what is expected of it.
 
     - intent: of the plan.
@@ -61,8 +60,7 @@ class Evidence:
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
-@dataclass(frozen=True)
-class FlowOutputs:
+class FlowOutputs(Frozen):
     """The outputs of the processes of one flow (`mprun.workloads.tool.Outputs`)."""
 
     flow: str

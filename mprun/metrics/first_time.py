@@ -7,7 +7,7 @@ from bisect import bisect_right
 from functools import partial
 
 from mprun.metrics.claim_check import MeasuredRun, TableColumns, select_rows
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import Unit
 from mprun.statements.claim import column_unit, split_table
 from mprun.statements.evaluation import evaluate
@@ -18,8 +18,7 @@ MOST_TIMES = 10_000
 _NS_PER_S = 1_000_000_000
 
 
-@dataclass(frozen=True)
-class _Series:
+class _Series(Frozen):
     """The values of a column. times_ns: the time from which on each value is known, in rising order."""
 
     times_ns: tuple[int, ...]

@@ -17,7 +17,7 @@ from mprun.metrics.readings import Readings, join, measured, name_metrics, with_
 from mprun.metrics.series import FlowConnections
 from mprun.metrics.subflow import count_reinjected, count_subflows
 from mprun.model.agent_report import Ended
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow
 from mprun.model.metric import OF_TOTAL, TOTAL
 from mprun.model.run_summary import MetricValue
@@ -28,8 +28,7 @@ from mprun.workloads.tool import Result, Tool, metrics_of, steady_span, tool_of
 IDLE_SHARE = 0.02
 
 
-@dataclass(frozen=True)
-class FlowReading:
+class FlowReading(Frozen):
     """A flow as its outputs and the kernel report it.
 
     - result: of its tool; None if the flow never ran.

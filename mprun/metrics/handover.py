@@ -21,7 +21,7 @@ from mprun.metrics.diagnosis import STALE_LOSSES, explain_handover
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.observation import DataProgress
 from mprun.metrics.readings import Readings, name_metrics
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow, Intent
 from mprun.model.intent.failure import PathFailure, find_failures
 from mprun.model.metric import OF_HANDOVER
@@ -32,8 +32,7 @@ from mprun.workloads.tool import Movement
 TIMEOUT_NS = 200_000_000
 
 
-@dataclass(frozen=True)
-class Handover:
+class Handover(Frozen):
     """The course of a connection after a failure.
 
     - gap_ns: the longest standstill.

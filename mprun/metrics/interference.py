@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow
 
 # The effect of each rule on the packets that it counts. The words follow the name of the middlebox.
@@ -26,8 +26,7 @@ _WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class Interference:
+class Interference(Frozen):
     """The counts of each rule, by middlebox and `TABLE.COUNTER`, on the paths of one flow or of all."""
 
     counts: Mapping[str, Mapping[str, int]]

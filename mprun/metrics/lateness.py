@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mprun.model.agent_report import MachineLoad
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.intent import FlowPath, Intent
 from mprun.model.network import Link
 from mprun.model.units import NS_PER_S
@@ -22,8 +22,7 @@ ROUND_TRIP = "rtt"
 ENDS = 2
 
 
-@dataclass(frozen=True)
-class Allowance:
+class Allowance(Frozen):
     """The time by which late timers may lengthen a mean of round trips.
 
     - timers: the number of timers that one round trip waits for, one after the other.

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 # With this efficiency, a connection used its best path as well as TCP does.
 GOOD = 0.9
@@ -29,8 +29,7 @@ Cause = Literal["program", "congestion", "buffer", "window", "scheduler", "unkno
 CAUSES: tuple[Cause, ...] = ("buffer", "window", "scheduler")
 
 
-@dataclass(frozen=True)
-class ConnectionState:
+class ConnectionState(Frozen):
     """The data that the sending end of a connection held at a time, in ns from time zero.
 
     - buffer_bytes: the size of the send buffer.
@@ -51,8 +50,7 @@ class ConnectionState:
         return self.buffer_bytes - self.held_bytes < self.held_bytes / 2
 
 
-@dataclass(frozen=True)
-class SubflowState:
+class SubflowState(Frozen):
     """The state of the sending end of a subflow at the same time.
 
     - window_packets, flying_packets: the congestion window, and the part of it that is in use.
@@ -80,16 +78,14 @@ class SubflowState:
         return self.is_idle and self.flying_packets <= 0.75 * self.window_packets
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Frozen):
     """A connection and its subflows at one moment."""
 
     connection: ConnectionState
     subflows: Sequence[SubflowState]
 
 
-@dataclass(frozen=True)
-class LimitedFlow:
+class LimitedFlow(Frozen):
     """The facts of a flow for the explanation.
 
     - pressures: the number of times that TCP came under memory pressure.

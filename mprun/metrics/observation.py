@@ -47,7 +47,7 @@ from mprun.metrics.processor import Processors
 from mprun.metrics.rows import ColumnKind, Rows, SampleSource
 from mprun.metrics.trace_event_tables import RecordedEvents
 from mprun.model.codec import PLAIN
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.network import Link
 from mprun.workloads.tool import SocketSample
 
@@ -162,8 +162,7 @@ class SocketState(NamedTuple):
         return (self.values[_ACKED] or 0) + (self.values[_RECEIVED] or 0)
 
 
-@dataclass(frozen=True)
-class DataProgress:
+class DataProgress(Frozen):
     """An end of a connection at a time, in ns from time zero.
 
     - expected: the data sequence number that it expects next.

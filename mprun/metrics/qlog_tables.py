@@ -14,7 +14,7 @@ from typing import Any
 from mprun.metrics.evidence import FlowOutputs
 from mprun.metrics.path_use import Uses, tell_paths
 from mprun.metrics.readings import Readings, join, measured
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow, Intent
 from mprun.workloads import quic, quic_connection, quic_stack
 from mprun.workloads.qlog import ONE_RTT, QlogError, QlogEvent, QlogTrace, length_of, offset_of, read, to_ns
@@ -39,8 +39,7 @@ INITIAL_RTT_MS = 333
 _OF_RTT = ("smoothed_rtt", "latest_rtt", "min_rtt")
 
 
-@dataclass(frozen=True)
-class QlogEnd:
+class QlogEnd(Frozen):
     """An end of a connection.
 
     - zero_ns: the origin of its trace, from time zero.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import SYMBOLS, Metrics, Unit, find_metric
 from mprun.model.run_summary import MetricValue
 from mprun.workloads.tool import Result, Table, summarize_delays
@@ -15,8 +15,7 @@ from mprun.workloads.tool import Result, Table, summarize_delays
 SummaryMetrics = Mapping[str, MetricValue]
 
 
-@dataclass(frozen=True)
-class Readings:
+class Readings(Frozen):
     """The readings of one subject.
 
     - metrics: by their whole names.

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 if TYPE_CHECKING:
     import polars
 
 
-@dataclass(frozen=True)
-class SampleSource:
+class SampleSource(Frozen):
     """A source of samples: sockets, interfaces, a program, CPU times, or trace events. It has only the fields of one.
 
     - host: the host whose sockets are sampled.

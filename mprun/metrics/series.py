@@ -16,7 +16,7 @@ from mprun.metrics.connection import Connection, at_server
 from mprun.metrics.observation import ENDS, Host, Observation
 from mprun.metrics.rows import ColumnKind, Rows
 from mprun.model.agent_report import AgentReport
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow
 from mprun.model.run_files import StepRecord
 
@@ -34,8 +34,7 @@ OF_EVENTS: Mapping[str, ColumnKind] = {
 }
 
 
-@dataclass(frozen=True)
-class FlowConnections:
+class FlowConnections(Frozen):
     """A flow of the intent, its data connections in the order of their begin, and its span from time zero."""
 
     flow: AddressedFlow
@@ -44,8 +43,7 @@ class FlowConnections:
     ended_ns: int
 
 
-@dataclass(frozen=True)
-class _Membership:
+class _Membership(Frozen):
     """The flow and the path of a socket. connection: its number among the connections of the flow, from 0."""
 
     flow: str | None = None

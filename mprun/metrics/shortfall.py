@@ -19,7 +19,7 @@ from mprun.metrics.capacity import LinkCrossing, cross, find_capacity
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.limitation import GOOD, LEAST_PART, LEAST_SAMPLES, PACKET_BYTES
 from mprun.metrics.readings import Readings
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow, FlowPath
 from mprun.model.units import SIZE, TIME
 from mprun.workloads.tool import Portion, Result, tool_of
@@ -49,8 +49,7 @@ _OF_SOCKETS = (
 )
 
 
-@dataclass(frozen=True)
-class _Scene:
+class _Scene(Frozen):
     """A flow that got less than its path carries.
 
     - rate: of the path, in bit/s.

@@ -14,7 +14,7 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 if TYPE_CHECKING:
     import numpy
@@ -29,8 +29,7 @@ RESAMPLES = 2000
 Method = Literal["t", "welch", "bootstrap"]
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(Frozen):
     """A confidence interval of the mean, or of another named value. confidence: 0.95 for 95 %."""
 
     low: float
@@ -118,8 +117,7 @@ def jain(values: Sequence[float]) -> float:
     return math.fsum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
 
-@dataclass(frozen=True)
-class MeanDifference:
+class MeanDifference(Frozen):
     """The second mean minus the first.
 
     effect: in standard deviations, of the differences for paired runs (d_z), else of both sides together (Hedges' g).
@@ -163,8 +161,7 @@ def difference(first: Sequence[float], second: Sequence[float], confidence: floa
     return MeanDifference(mean, Interval(mean - half, mean + half, confidence, "welch"), effect, is_paired=False)
 
 
-@dataclass(frozen=True)
-class MeanRatio:
+class MeanRatio(Frozen):
     """The mean of the second side, divided by the mean of the first."""
 
     value: float

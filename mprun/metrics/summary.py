@@ -33,7 +33,7 @@ from mprun.metrics.readings import Readings, SummaryMetrics, join, join_tables
 from mprun.metrics.series import FlowConnections, tabulate
 from mprun.metrics.shortfall import explain_shortfall
 from mprun.metrics.trace_event_tables import tabulate_trace, warn_of_lost_events
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow
 from mprun.model.run_summary import Summary
 from mprun.safety.text import make_printable
@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 Frames = Mapping[str, "polars.DataFrame"]
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(Frozen):
     """The result of a run. tables: as columns by name. accounts: reports of its processes as text for people."""
 
     summary: Summary

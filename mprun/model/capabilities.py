@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from mprun.model import engine_paths
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 # The scheduler of a new namespace, and the only one in mainline Linux.
 DEFAULT_SCHEDULER = "default"
@@ -18,8 +18,7 @@ DEFAULT_SCHEDULER = "default"
 SIMULATED_SLACK_NS = 0
 
 
-@dataclass(frozen=True)
-class SchedulerChoice:
+class SchedulerChoice(Frozen):
     """The MPTCP packet schedulers that a kernel offers.
 
     - names: the schedulers that the kernel is known to have.
@@ -33,8 +32,7 @@ class SchedulerChoice:
     takes_any_name: bool = False
 
 
-@dataclass(frozen=True)
-class Capabilities:
+class Capabilities(Frozen):
     """Tools and limits of the place where a plan will run.
 
     - iperf3_speaks_mptcp: iperf3 has the option `--mptcp` (from 3.19 on). Without it, mptcp_library is preloaded.

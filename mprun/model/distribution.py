@@ -6,12 +6,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.spec import Distribution, Jitter
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(Frozen):
     """below: the largest distance below the delay. mean: the distance of the mean from the delay."""
 
     below: float

@@ -9,51 +9,42 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, Field, FrozenInstanceError
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass as dataclass
-else:
-
-    def dataclass(*, frozen: bool, kw_only: bool = False) -> Callable[[type], type]:
-        """Make a class a dataclass as `dataclasses.dataclass` does with the same arguments. frozen: must be true."""
-        assert frozen
-        make = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)
-        return lambda kind: _complete(make(kind))
+from dataclasses import MISSING, Field, FrozenInstanceError, field
+from typing import Any, dataclass_transform
 
 
-class _Frozen:
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class Frozen:
+    """The base of the frozen dataclasses: each class below it is one, without a decorator."""
+
+    def __init_subclass__(cls, *, kw_only: bool = False) -> None:
+        """Add the methods that the class does not define itself. kw_only: its own fields are given by name."""
+        dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
+        fields: Sequence[Field[Any]] = dataclasses.fields(cls)  # type: ignore[arg-type]
+        compared = tuple(one.name for one in fields if one.compare)
+        hashed = tuple(one.name for one in fields if (one.compare if one.hash is None else one.hash))
+        shown = tuple(one.name for one in fields if one.repr)
+
+        def __eq__(self: object, other: object) -> bool:
+            if other.__class__ is not self.__class__:
+                return NotImplemented
+            return all(getattr(self, name) == getattr(other, name) for name in compared)
+
+        def __hash__(self: object) -> int:
+            return hash(tuple(getattr(self, name) for name in hashed))
+
+        def __repr__(self: object) -> str:
+            return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
+        for method in (_write_init(cls, fields), __eq__, __hash__, __repr__):
+            if method.__name__ not in cls.__dict__:
+                setattr(cls, method.__name__, method)
+
     def __setattr__(self, name: str, value: object) -> None:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
     def __delattr__(self, name: str) -> None:
         raise FrozenInstanceError(f"cannot delete field {name!r}")
-
-
-def _complete(kind: type) -> type:
-    """Add the methods that the class does not define itself."""
-    fields: Sequence[Field[Any]] = dataclasses.fields(kind)
-    compared = tuple(one.name for one in fields if one.compare)
-    hashed = tuple(one.name for one in fields if (one.compare if one.hash is None else one.hash))
-    shown = tuple(one.name for one in fields if one.repr)
-
-    def __eq__(self: object, other: object) -> bool:
-        if other.__class__ is not self.__class__:
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in compared)
-
-    def __hash__(self: object) -> int:
-        return hash(tuple(getattr(self, name) for name in hashed))
-
-    def __repr__(self: object) -> str:
-        return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
-
-    methods = (_write_init(kind, fields), __eq__, __hash__, __repr__, _Frozen.__setattr__, _Frozen.__delattr__)
-    for method in methods:
-        if method.__name__ not in kind.__dict__:
-            setattr(kind, method.__name__, method)
-    return kind
 
 
 def _write_init(kind: type, fields: Sequence[Field[Any]]) -> Callable[..., None]:

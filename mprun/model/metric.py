@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from mprun.model import units
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.spec import Protocol
 from mprun.model.units import NS_PER_S, QuantityError
 
@@ -30,8 +30,7 @@ UNITS: Mapping[str, Unit] = {symbol: unit for unit, symbol in SYMBOLS.items()}
 SUFFIXES: Mapping[str, str] = {"bit/s": "_bit_per_s", "s": "_s", "byte": "_bytes", "share": "", "1": ""}
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(Frozen):
     """The meaning of a metric, and the kind of its unit.
 
     `protocols`: only flows of these protocols have it; empty for all.

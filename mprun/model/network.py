@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from mprun.model.address import Address, InterfaceAddress, Subnet, family_of
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.spec import HEADER_BYTES, Change, Controller, Direction, Family, Forwarding, NodeKind
 
 
-@dataclass(frozen=True)
-class Interface:
+class Interface(Frozen):
     """An end of a link.
 
     - segment: the number of the broadcast domain.
@@ -34,8 +33,7 @@ class Interface:
         return next((address for address in self.addresses if family_of(address) == family), None)
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(Frozen):
     """A link. A direction with a rate has a queue, sized in packets or bytes.
 
     wire: the number among the shaped links; None if the ends are joined directly.
@@ -59,8 +57,7 @@ class Link:
         return self.mtu + HEADER_BYTES
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(Frozen):
     """A route, or one way of a route with several.
 
     Neighbouring routes to one destination in one table are the ways of one route. A hash of the flow chooses a way.
@@ -83,16 +80,14 @@ class Route:
         return family_of(to)
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Frozen):
     """A rule that packets from `source` use the routing table `table` (ip-rule(8))."""
 
     source: Address
     table: int
 
 
-@dataclass(frozen=True)
-class Neighbour:
+class Neighbour(Frozen):
     """A static entry for ARP, or for neighbour discovery in IPv6."""
 
     address: Address
@@ -100,8 +95,7 @@ class Neighbour:
     interface: str
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(Frozen):
     """A host, router or switch with the content of its namespace."""
 
     name: str
@@ -112,8 +106,7 @@ class Node:
     neighbours: tuple[Neighbour, ...] = ()
 
 
-@dataclass(frozen=True)
-class Path:
+class Path(Frozen):
     """A pair of addresses of one family that joins two hosts.
 
     - links: names in the order in which a packet from the source meets them. With several ways, the links of the first
@@ -148,8 +141,7 @@ def _address_of(end: Interface, family: Family) -> Address:
     return address.ip
 
 
-@dataclass(frozen=True)
-class Switch:
+class Switch(Frozen):
     """An Open vSwitch.
 
     - bridge: the name of its bridge.
@@ -165,8 +157,7 @@ class Switch:
     controller: Controller | None
 
 
-@dataclass(frozen=True)
-class Network:
+class Network(Frozen):
     """All nodes and links, the paths between each pair of hosts with traffic, and the changes during the run.
 
     switches: the nodes that are an Open vSwitch.

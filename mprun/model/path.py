@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.spec import FAMILIES, ExperimentSpec, Family, Flow, LinkSpec, Mptcp, TopologySpec
 
 NodeT = TypeVar("NodeT", bound=Hashable)
@@ -24,8 +24,7 @@ HostPair = tuple[str, str]
 PathEnd = tuple[str, str]
 
 
-@dataclass(frozen=True)
-class NamedPath:
+class NamedPath(Frozen):
     """A path by the links at its two ends and the addresses there."""
 
     name: str
@@ -235,8 +234,7 @@ def name_paths(topology: TopologySpec, pairs: Iterable[HostPair]) -> Mapping[Hos
     return found
 
 
-@dataclass(frozen=True)
-class FlowPaths:
+class FlowPaths(Frozen):
     """A topology, an experiment on it, and the paths between the hosts of each flow."""
 
     topology: TopologySpec

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 
-@dataclass(frozen=True)
-class Permissions:
+class Permissions(Frozen):
     """The rights of files.
 
     `python`: the topology may be a Python program, which is run on this machine.
@@ -21,8 +20,7 @@ class Permissions:
 NONE = Permissions()
 
 
-@dataclass(frozen=True)
-class Consent:
+class Consent(Frozen):
     """The user's consent to run commands from a file (`tool: exec`).
 
     `commands`: they may run.

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from mprun.errors import MprunError
 from mprun.model.codec import JsonProblem
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.intent import Intent
 from mprun.model.intent.intent_file import CODEC, digest_of, write_intent
 from mprun.model.spec import FaultAction, Reseed
@@ -37,8 +37,7 @@ TIMEOUT_NS = 60_000_000_000
 MOST_LINES = 40
 
 
-@dataclass(frozen=True)
-class PlannedNode:
+class PlannedNode(Frozen):
     """A network namespace. The user's file has no node of the kind `wires`, which mprun adds for its links.
 
     inside: another node whose namespace this one shares, instead of one of its own.
@@ -49,8 +48,7 @@ class PlannedNode:
     inside: str = ""
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(Frozen):
     """A command that builds or configures the network on `node`. The agent stops at the first command that fails."""
 
     node: str
@@ -62,8 +60,7 @@ def sysctl(node: str, name: str, value: str) -> Command:
     return Command(node, ("sysctl", "-w", f"{name}={value}"))
 
 
-@dataclass(frozen=True)
-class Ready:
+class Ready(Frozen):
     """The condition under which a daemon counts as ready.
 
     - port, udp: it listens on this port of TCP or UDP.
@@ -75,8 +72,7 @@ class Ready:
     value: str
 
 
-@dataclass(frozen=True)
-class File:
+class File(Frozen):
     """A file that a process needs: its text, or else size_bytes zeros as a sparse file."""
 
     path: str
@@ -84,8 +80,7 @@ class File:
     size_bytes: int | None = None
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(Frozen):
     """A program of the run. `name` also names its logs: `logs/<name>.out` and `.err`.
 
     - flows: the names of its flows, and then of their groups.
@@ -127,8 +122,7 @@ class Process:
     is_foreign: bool = False
 
 
-@dataclass(frozen=True)
-class PlannedChange:
+class PlannedChange(Frozen):
     """Commands at a moment of the run, from time zero. name: of the object that changes. values: its new values."""
 
     at_ns: int
@@ -137,8 +131,7 @@ class PlannedChange:
     commands: tuple[Command, ...]
 
 
-@dataclass(frozen=True)
-class PlannedFault:
+class PlannedFault(Frozen):
     """A fault of a packet that arrives on an interface.
 
     - packet: its number among the packets that arrive there, from 1. ICMP does not count.
@@ -152,8 +145,7 @@ class PlannedFault:
     value: int
 
 
-@dataclass(frozen=True)
-class Train:
+class Train(Frozen):
     """Frames from one end of a link to the other, which measure the link (see `compile.calibration`).
 
     - batch: the number of frames that are sent at once, every gap_ns.
@@ -176,8 +168,7 @@ class Train:
     tail_ns: int
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Frozen):
     """The steps of a run, in the order in which the agent carries them out.
 
     - switch_programs, switching: programs that start after `build`, and the commands that they then obey.

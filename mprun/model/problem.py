@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from mprun.errors import SpecError
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.scalar import name_value
 
 ValuePath = tuple[str | int, ...]
@@ -18,8 +18,7 @@ FEW_MORE = 3
 MOST_TEXT = 400
 
 
-@dataclass(frozen=True)
-class InputProblem:
+class InputProblem(Frozen):
     """A problem. file: as the user gave it. line: from 1, or None if no line is the cause."""
 
     file: str

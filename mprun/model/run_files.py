@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from mprun.model.engine_name import EngineName
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.scalar import Scalar
 
 # The parameter that holds the label of a run.
@@ -68,8 +68,7 @@ class Phase(NamedTuple):
     wall_s: float
 
 
-@dataclass(frozen=True)
-class Stops:
+class Stops(Frozen):
     """The number of times that a program stopped for one kind of system call or fault."""
 
     program: str

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.scalar import Scalar, interpolate, round_digits, spell_number
 
 # The least queue in packets and buffer in bytes, and the least time of a flow: smaller ones are faults of the files.
@@ -17,8 +17,7 @@ LEAST_DURATION_NS = 1_000_000_000
 WHOLE_UNITS = ("", "packets", "bytes", "ns", "bit")
 
 
-@dataclass(frozen=True)
-class NumberAxis:
+class NumberAxis(Frozen):
     """An axis of numbers between two ends. The ends of a logarithmic axis are positive."""
 
     name: str
@@ -44,8 +43,7 @@ class NumberAxis:
         return self.unit in WHOLE_UNITS and all(end == end.to_integral() for end in (self.first, self.last))
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Frozen):
     """An axis of values without an order, such as names."""
 
     name: str
@@ -59,8 +57,7 @@ class Choice:
 SearchAxis = NumberAxis | Choice
 
 
-@dataclass(frozen=True)
-class Floors:
+class Floors(Frozen):
     """The conditions below which a violation says nothing: bounds of queues, buffers and durations."""
 
     queue_packets: int = LEAST_QUEUE
@@ -68,8 +65,7 @@ class Floors:
     duration_ns: int = LEAST_DURATION_NS
 
 
-@dataclass(frozen=True)
-class Search:
+class Search(Frozen):
     """The axes of a search, and the statement that it tries to violate.
 
     controls: of each control run its name, and the parameters and properties of links that it changes. A value that is

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.spec import Flow
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(Frozen):
     """The start and end of a flow in ns from time zero. None if they depend on the run."""
 
     start_ns: int | None

@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Literal
 
 from mprun.model.discipline import DISCIPLINES, DisciplineName, OptionValue
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.search_space import Search
 
 NodeKind = Literal["host", "router", "switch"]
@@ -78,8 +78,7 @@ Variation = Literal["start", "wire"]
 VARIATIONS: tuple[Variation, ...] = ("start", "wire")
 
 
-@dataclass(frozen=True)
-class Queue:
+class Queue(Frozen):
     """The capacity of a queue: whole packets, bytes or ns at the link's rate, or BDPs of the path.
 
     `options`: the options of the discipline that the file sets, see `discipline.DISCIPLINES`.
@@ -108,8 +107,7 @@ class Queue:
 ONE_BDP = Queue(1.0, "bdp")
 
 
-@dataclass(frozen=True)
-class Jitter:
+class Jitter(Frozen):
     """Variation of the delay (tc-netem(8)). correlation: with the delay of the previous packet, 0..1."""
 
     amount_ns: int
@@ -117,8 +115,7 @@ class Jitter:
     distribution: Distribution = "uniform"
 
 
-@dataclass(frozen=True)
-class Chance:
+class Chance(Frozen):
     """A random event of a packet. correlation: with the event of the previous packet, 0..1; only for losses."""
 
     probability: float
@@ -129,8 +126,7 @@ class Chance:
         return self.probability
 
 
-@dataclass(frozen=True)
-class GilbertElliott:
+class GilbertElliott(Frozen):
     """Two states. p: from good to bad. r: from bad to good. bad_loss (1-h), good_loss (1-k): the loss in each state.
 
     `model`: the name of the model, see `discipline.LOSS_MODELS`. Its probabilities are the fields in their order.
@@ -150,8 +146,7 @@ class GilbertElliott:
         return bad * self.bad_loss + (1 - bad) * self.good_loss
 
 
-@dataclass(frozen=True)
-class FourState:
+class FourState(Frozen):
     """A Markov chain: 1 received in a gap, 2 received in a burst, 3 lost in a burst, 4 lost alone."""
 
     model = "state"
@@ -179,8 +174,7 @@ class FourState:
 Loss = Chance | GilbertElliott | FourState
 
 
-@dataclass(frozen=True)
-class Reorder:
+class Reorder(Frozen):
     """Packets that are sent immediately while others wait for the delay.
 
     `gap`: after such a packet, gap - 1 packets wait. Then each packet is sent immediately with the probability p, until
@@ -191,8 +185,7 @@ class Reorder:
     gap: int = 1
 
 
-@dataclass(frozen=True)
-class Direction:
+class Direction(Frozen):
     """A direction of a link. rate None: as fast as the machine. queue None: the default."""
 
     rate_bit_per_s: int | None = None
@@ -214,8 +207,7 @@ class Direction:
         return self.rate_bit_per_s is not None or self.is_delayed
 
 
-@dataclass(frozen=True)
-class LinkSpec:
+class LinkSpec(Frozen):
     """A link between two nodes. Forward is from `ends[0]` to `ends[1]`.
 
     `addresses`: the interface addresses of the two ends with prefix length ("10.0.0.1/24"), at most one of each
@@ -234,8 +226,7 @@ class LinkSpec:
     addressing: Addressing | None = None
 
 
-@dataclass(frozen=True)
-class LinkChange:
+class LinkChange(Frozen):
     """The state of a link from a time on, counted from time zero: both directions in full.
 
     A link that is not up carries nothing, as if its cable were unplugged.
@@ -248,8 +239,7 @@ class LinkChange:
     is_up: bool = True
 
 
-@dataclass(frozen=True)
-class AddressChange:
+class AddressChange(Frozen):
     """A host loses the address that it has on a link, or gets it back. Its MPTCP endpoint goes with the address."""
 
     at_ns: int
@@ -261,8 +251,7 @@ class AddressChange:
 Change = LinkChange | AddressChange
 
 
-@dataclass(frozen=True)
-class Controller:
+class Controller(Frozen):
     """A switch's connection to its controller, and the flows that the controller installs.
 
     `delay_ns`: one-way delay between switch and controller.
@@ -275,8 +264,7 @@ class Controller:
     match: FlowMatch = "connection"
 
 
-@dataclass(frozen=True)
-class OpenFlow:
+class OpenFlow(Frozen):
     """An Open vSwitch.
 
     `mode`: the treatment of a packet that matches none of `flows`.
@@ -297,8 +285,7 @@ class OpenFlow:
         return self.mode in ("learning", "reactive")
 
 
-@dataclass(frozen=True)
-class Nat:
+class Nat(Frozen):
     """Source NAT: a packet that comes in on a link of `inside` and leaves on another has the router's address (RFC
     3022).
     """
@@ -306,30 +293,26 @@ class Nat:
     inside: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Firewall:
+class Firewall(Frozen):
     """Connections can be opened only from the links of `inside`. refuse: the answer to others, or none."""
 
     inside: tuple[str, ...]
     refuse: Refusal = "drop"
 
 
-@dataclass(frozen=True)
-class SequenceRewriter:
+class SequenceRewriter(Frozen):
     """Every sequence number is replaced. sack: also in SACK blocks (RFC 2018)."""
 
     sack: bool = True
 
 
-@dataclass(frozen=True)
-class Proxy:
+class Proxy(Frozen):
     """TCP connections end at the router, which opens new ones. ports: ports of servers; empty for all."""
 
     ports: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Middlebox:
+class Middlebox(Frozen):
     """The functions of a router besides forwarding. strip: TCP options to remove. alter: TCP options to change."""
 
     nat: Nat | None = None
@@ -340,8 +323,7 @@ class Middlebox:
     proxy: Proxy | None = None
 
 
-@dataclass(frozen=True)
-class TopologySpec:
+class TopologySpec(Frozen):
     """Nodes in the order of the file, links, and changes in the order of time.
 
     `name`: for people (the file's stem).
@@ -374,16 +356,14 @@ class TopologySpec:
         return tuple(link for link in self.links if node in link.ends)
 
 
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(Frozen):
     """An address for the kernel's path manager: the address of the host's interface on a link."""
 
     link: str
     flags: tuple[EndpointFlag, ...]
 
 
-@dataclass(frozen=True)
-class Mptcp:
+class Mptcp(Frozen):
     """A host's MPTCP settings.
 
     `path_manager`: the path manager that opens subflows.
@@ -412,8 +392,7 @@ class Mptcp:
         return self.subflows_per_pair > 1 or self.path_manager == "in-order"
 
 
-@dataclass(frozen=True)
-class HostSpec:
+class HostSpec(Frozen):
     """Settings of one host. sysctl: (name, value) in the order of the file.
 
     congestion: (link, congestion control) of TCP connections and MPTCP subflows from the host's address on the link.
@@ -424,16 +403,14 @@ class HostSpec:
     congestion: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True)
-class After:
+class After(Frozen):
     """An event of another flow or group: its first start or its last end. flow: the name of the flow or group."""
 
     flow: str
     of: Literal["start", "end"] = "end"
 
 
-@dataclass(frozen=True)
-class FlowRepetition:
+class FlowRepetition(Frozen):
     """The number of repetitions of a flow, and the time between them: interval_ns from start to start, or pause_ns
     from end to start.
     """
@@ -443,8 +420,7 @@ class FlowRepetition:
     pause_ns: int | None = None
 
 
-@dataclass(frozen=True)
-class Flow:
+class Flow(Frozen):
     """An entry of `traffic`.
 
     `start_ns`: from time zero, or from the event in `after`.
@@ -485,8 +461,7 @@ class Flow:
         return tuple(f"{self.name}-{k}" for k in range(1, self.repetition.times + 1))
 
 
-@dataclass(frozen=True)
-class Capture:
+class Capture(Frozen):
     """Packets of a node, of all its interfaces or of the interface on `link`. snaplen 0: whole packets. filter:
     pcap-filter(7).
 
@@ -509,8 +484,7 @@ class Capture:
 FaultAction = Literal["drop", "delay", "duplicate", "strip"]
 
 
-@dataclass(frozen=True)
-class PacketFault:
+class PacketFault(Frozen):
     """A fault of a packet that arrives at a node over a link.
 
     - packet: its number among the packets that arrive there, from 1. ICMP does not count.
@@ -526,8 +500,7 @@ class PacketFault:
     option: int = 0
 
 
-@dataclass(frozen=True)
-class Expectation:
+class Expectation(Frozen):
     """A bound on a metric, in the metric's base unit (bit/s, s, 1). `equals` is exact."""
 
     metric: str
@@ -536,8 +509,7 @@ class Expectation:
     equals: float | None = None
 
 
-@dataclass(frozen=True)
-class Until:
+class Until(Frozen):
     """Repeat until the interval of a metric's mean is narrow enough.
 
     `confidence`: 0.95 or 0.99.
@@ -549,16 +521,14 @@ class Until:
     within: float
 
 
-@dataclass(frozen=True)
-class Reseed:
+class Reseed(Frozen):
     """A change of the kernel's random numbers during a run: those of another seed, from a time after time zero on."""
 
     at_ns: int
     seed: int
 
 
-@dataclass(frozen=True)
-class Repeat:
+class Repeat(Frozen):
     """The number of runs of each cell of a sweep: at least `least`, and at most `most` while `until` does not hold.
 
     `vary`: the variations that follow from the seed of each repetition.
@@ -570,8 +540,7 @@ class Repeat:
     vary: tuple[Variation, ...] = VARIATIONS
 
 
-@dataclass(frozen=True)
-class Plot:
+class Plot(Frozen):
     """A figure of a report: a series over the time of a run, or a metric over the cells of a sweep.
 
     `flow`: the flow of a series or a table; None for all.
@@ -608,8 +577,7 @@ class Plot:
         return self.metric is None
 
 
-@dataclass(frozen=True)
-class Attachment:
+class Attachment(Frozen):
     """A file or folder that goes into a run, as an archive (`mprun.inputs.attachment`).
 
     `name`: under which programs find it.
@@ -634,8 +602,7 @@ def path_of_attachment(sha256: str) -> str:
     return f"files/{sha256[:16]}.tar"
 
 
-@dataclass(frozen=True)
-class ExperimentSpec:
+class ExperimentSpec(Frozen):
     """The traffic and the measurements on a topology.
 
     `probe_pings`: idle pings per path before time zero.
@@ -681,8 +648,7 @@ class ExperimentSpec:
         return self.hosts.get(host, HostSpec()).mptcp
 
 
-@dataclass(frozen=True)
-class Spec:
+class Spec(Frozen):
     """A topology and an experiment that fit together."""
 
     topology: TopologySpec

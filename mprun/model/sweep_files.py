@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from mprun.model.codec import Codec
 from mprun.model.engine_name import EngineName
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.run_files import Build
 from mprun.model.run_summary import Kind, Symbol
 from mprun.model.scalar import Scalar
@@ -89,8 +89,7 @@ class RunCounts(NamedTuple):
         return sum(self)
 
 
-@dataclass(frozen=True)
-class Statistic:
+class Statistic(Frozen):
     """The statistics of a metric over the runs of a cell.
 
     `stdev`: of the sample; None for one run. `p5` to `p95`: quantiles.

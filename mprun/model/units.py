@@ -16,7 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Literal
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.spec import Queue, QueueUnit
 
 NS_PER_S = 1_000_000_000
@@ -47,8 +47,7 @@ class QuantityError(ValueError):
     """A text that is no quantity of the wanted kind. The message says what to write."""
 
 
-@dataclass(frozen=True)
-class Quantity:
+class Quantity(Frozen):
     """A kind of quantity: its units and its range.
 
     `units`: the number of base units in each unit, smallest first.

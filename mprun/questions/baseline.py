@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from mprun.errors import SpecError
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.run_files import RunEnvironment
 from mprun.model.run_summary import Summary
 from mprun.model.units import format_measured
@@ -27,8 +27,7 @@ _REQUIRED = ("topology", "experiment", "seed", "plan", "status")
 LineKind = Literal["value", "maker", "plan"]
 
 
-@dataclass(frozen=True)
-class BaselineDifference:
+class BaselineDifference(Frozen):
     """A line that is not the same. base, now: None if the line is missing.
 
     kind: a value of the run, what made it (kernel, program, mprun), or the meaning of its files.

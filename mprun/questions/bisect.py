@@ -21,7 +21,7 @@ from mprun.kernel.patch import UnfitTree
 from mprun.labs.steps import measured_by
 from mprun.metrics.claim_check import find_value
 from mprun.model.engine_name import EngineChoice
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import SYMBOLS, UNITS, Unit
 from mprun.model.permission import Consent
 from mprun.model.run_summary import Summary
@@ -39,8 +39,7 @@ from mprun.statements.expression import Expression, ExpressionError, Reference, 
 BisectTerm = Literal["good", "bad", "skip"]
 
 
-@dataclass(frozen=True)
-class CommitSearch:
+class CommitSearch(Frozen):
     """The end of a search.
 
     - suspects: the commits of which one is the first bad commit, oldest first. The last one is bad.
@@ -101,8 +100,7 @@ def _bits(bits: int) -> list[int]:
 _RUN = "run"
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Frozen):
     """The outcome of one commit.
 
     - figures: the values that the verdict depends on, by name.
@@ -120,8 +118,7 @@ JudgeVersion = Callable[[str], Answer]
 TellAnswer = Callable[[str, Answer], None]
 
 
-@dataclass(frozen=True)
-class Bisected:
+class Bisected(Frozen):
     """A finished search.
 
     - found: the suspects and the verdicts between the ends.
@@ -272,8 +269,7 @@ def _first_line(error: Exception) -> str:
     return str(error).split("\n", 1)[0]
 
 
-@dataclass(frozen=True)
-class Experiment:
+class Experiment(Frozen):
     """An experiment, and how each version runs it.
 
     - load: reads the files with more parameters.

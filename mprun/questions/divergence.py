@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from mprun.captures.pcapng import CapturedFrame, read_frames, to_pcap
 from mprun.captures.tshark import decoding
 from mprun.metrics.comparison import ComparedMetric
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.trace_event_name import event_of
 from mprun.model.units import NS_PER_S
 from mprun.reports.metrics import choose_main
@@ -34,8 +34,7 @@ MOST_COUNTERS = 5
 _DISSECT = ("-n", "-V", "-r", "-", "-o", "tcp.relative_sequence_numbers:FALSE")
 
 
-@dataclass(frozen=True)
-class DifferentPacket:
+class DifferentPacket(Frozen):
     """The first packet in which two runs differ. A value is None if the run's capture has ended before.
 
     - capture: its file name.
@@ -50,8 +49,7 @@ class DifferentPacket:
     lines: tuple[tuple[str, ...], tuple[str, ...]]
 
 
-@dataclass(frozen=True)
-class DifferentEvent:
+class DifferentEvent(Frozen):
     """The first trace event in which two runs differ.
 
     - at_ns: its time from time zero, in the run that has it first.
@@ -63,8 +61,7 @@ class DifferentEvent:
     fields: tuple[dict[str, Any] | None, dict[str, Any] | None]
 
 
-@dataclass(frozen=True)
-class DifferentCounter:
+class DifferentCounter(Frozen):
     """A counter of the kernel (nstat) that grew by another number during the runs. None: the run does not have it."""
 
     host: str
@@ -72,8 +69,7 @@ class DifferentCounter:
     values: tuple[int | None, int | None]
 
 
-@dataclass(frozen=True)
-class Divergence:
+class Divergence(Frozen):
     """The divergence of two runs. counters: those that only one run has first, then by the size of the change."""
 
     packet: DifferentPacket | None

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 
 from mprun.model.agent_report import AgentReport
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.run_summary import Summary
 from mprun.questions.packet_choice import Packet
 
@@ -21,8 +21,7 @@ LEAST_SHARE = 0.01
 _NUMBER = re.compile(r"\d[\d.,]*")
 
 
-@dataclass(frozen=True)
-class FaultedRun:
+class FaultedRun(Frozen):
     """The run in which a packet was lost.
 
     - status: passed, failed or error.
@@ -40,8 +39,7 @@ class FaultedRun:
     run: str
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(Frozen):
     """Outcomes that stand out for the same cause, in order of the packets."""
 
     cause: str
@@ -129,8 +127,7 @@ def _tell(one: FaultedRun, base: FaultedRun) -> str:
     return f"no failure, but far from the other runs: {one.packet.kind}"
 
 
-@dataclass(frozen=True)
-class KindRow:
+class KindRow(Frozen):
     """The outcomes of one kind of packet: their number, those that failed, and the median and extremes of a value."""
 
     kind: str

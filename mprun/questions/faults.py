@@ -17,7 +17,7 @@ from mprun.compile import allocate, compile_plan
 from mprun.engines.agent_process import RunProgress
 from mprun.errors import RunError, SpecError
 from mprun.inputs.matrix_cells import CellValues
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent
 from mprun.model.run_summary import Summary
 from mprun.model.spec import PacketFault
@@ -40,8 +40,7 @@ NONE = "none"
 TABLE = "faults"
 
 
-@dataclass(frozen=True)
-class Base:
+class Base(Frozen):
     """The run without faults.
 
     - packets: all packets of its flows, in order of time.
@@ -115,8 +114,7 @@ def make_cells(
     return study.make_cells(both, place.name, kernel)
 
 
-@dataclass(frozen=True)
-class Faulted:
+class Faulted(Frozen):
     """The outcomes of a study on one kernel: without faults, and of each packet in order."""
 
     without: FaultedRun

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mprun.errors import SpecError
 from mprun.machine.scratch import scratch
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.questions.baseline import MOST_BYTES, SUFFIX, VALUE, BaselineDifference, compare, parse
 from mprun.questions.repository import Repository, open_repository
 from mprun.safety.folder import open_regular
@@ -19,8 +19,7 @@ NOT_COMMITTED = "now"
 _FORMAT = "%H%x00%h%x00%cs%x00%s"
 
 
-@dataclass(frozen=True)
-class PastBaseline:
+class PastBaseline(Frozen):
     """A baseline in a commit. name: the short id of the commit. date: as in 2026-01-31. lines: those of the file."""
 
     name: str
@@ -29,8 +28,7 @@ class PastBaseline:
     lines: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Past:
+class Past(Frozen):
     """A baseline and its versions, oldest first. name: of the file, from the folder that was asked for."""
 
     name: str

@@ -17,7 +17,7 @@ from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.loading import load, read_plain
 from mprun.inputs.rendering import spell_file
 from mprun.machine.scratch import scratch
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent
 from mprun.model.run_files import LABEL
 from mprun.model.run_summary import ExpectationVerdict, Summary
@@ -36,8 +36,7 @@ LEAST_MISS, MOST_MISS = 0.5, 2.0
 _NUMBER = re.compile(r"\d[\d.,]*")
 
 
-@dataclass(frozen=True)
-class RunFailure:
+class RunFailure(Frozen):
     """The failure to keep.
 
     - text: for people.
@@ -214,8 +213,7 @@ class Oracle:
             return is_error if term == "skip" else term == "bad"
 
 
-@dataclass(frozen=True)
-class Minimal:
+class Minimal(Frozen):
     """The smallest files. lines: of the files before and after. is_whole: the search was not cut short."""
 
     tree: ValueTree

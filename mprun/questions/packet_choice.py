@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Any
 
 from mprun.captures import quic_packet
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.intent import Intent
 from mprun.model.spec import Capture, ExperimentSpec, FaultAction, PacketFault
 
@@ -40,16 +40,14 @@ _OPENING = (
 )
 
 
-@dataclass(frozen=True)
-class Arrival:
+class Arrival(Frozen):
     """A node and the link over which packets arrive there."""
 
     node: str
     link: str
 
 
-@dataclass(frozen=True)
-class Packet:
+class Packet(Frozen):
     """A packet of the run without faults.
 
     - number: its place among all packets that can have a fault, in order of time, from 1.
@@ -83,8 +81,7 @@ class Packet:
         return str(self.number) if self.also is None else f"{self.number} and {self.also.number}"
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(Frozen):
     """A fault of a packet. by_ns: of a delay, or until a duplicate. option: the kind of a TCP option."""
 
     action: FaultAction = "drop"
@@ -98,8 +95,7 @@ class Fault:
         return (own,) if packet.also is None else (own, *self.of(packet.also))
 
 
-@dataclass(frozen=True)
-class Heading:
+class Heading(Frozen):
     """The path and the direction of packets between two addresses, and their first arrival."""
 
     arrival: Arrival

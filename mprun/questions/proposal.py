@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from mprun.errors import MachineError
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.search_space import Choice, SearchAxis
 
 Point = tuple[float, ...]
@@ -30,8 +30,7 @@ FIRST_STEP = 0.2
 HALVINGS = 5
 
 
-@dataclass(frozen=True)
-class Boundary:
+class Boundary(Frozen):
     """The place where the statement begins to hold, if only one axis changes from the worst point towards an end.
 
     - holds: the nearest share of the axis at which it holds; None if it is violated up to the end of the axis.

@@ -23,7 +23,7 @@ from pathlib import Path
 from mprun.errors import MachineError, RunError, SpecError
 from mprun.machine import invoking_user
 from mprun.machine.cache import cache
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.safety.folder import Folder, UnsafeError, open_regular
 
 # The time of one call of git. To list the commits of Linux that changed a file takes about a minute.
@@ -70,8 +70,7 @@ _LACKING = re.compile(r"unable to read|could not read|cannot read|missing|bad ob
 _WHOLE = "an object is missing or damaged; mprun fetches none, so make a whole clone"
 
 
-@dataclass(frozen=True)
-class Repository:
+class Repository(Frozen):
     """A git repository of the user.
 
     - top: its work tree. It is only read.
@@ -291,8 +290,7 @@ def _read(process: subprocess.Popen[bytes], word: str, most: int) -> tuple[bytes
     return bytes(output), bytes(said)
 
 
-@dataclass(frozen=True)
-class History:
+class History(Frozen):
     """The commits between a good and a bad one.
 
     - good, bad: their full ids.

@@ -18,7 +18,7 @@ from mprun.inputs.search_point import CASE, MAIN, control_values, is_of_control
 from mprun.labs.steps import measured_by
 from mprun.machine.scratch import scratch
 from mprun.metrics.claim_check import MeasuredRun, find_value
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent
 from mprun.model.scalar import Scalar, spell_values
 from mprun.model.search_space import Floors, Search
@@ -44,8 +44,7 @@ BROKEN, UNSURE, NOT_RUN = -1.0, 1.0, 2.0
 PointKind = Literal["holds", "violated", "control", "floor"]
 
 
-@dataclass(frozen=True)
-class SearchedPoint:
+class SearchedPoint(Frozen):
     """A point and its outcome.
 
     - margin: by how much the statement holds; a violation is negative.
@@ -68,8 +67,7 @@ class SearchedPoint:
         return NOT_RUN if self.kind == "floor" else UNSURE if self.kind == "control" else self.margin
 
 
-@dataclass(frozen=True)
-class SearchResult:
+class SearchResult(Frozen):
     """The end of a search. edges: the boundaries around the worst point, for each axis."""
 
     tested: tuple[SearchedPoint, ...]

@@ -12,7 +12,7 @@ from functools import partial
 
 from mprun.captures.pcapng import cut
 from mprun.metrics.kernel_messages import TABLE
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent
 from mprun.model.run_summary import Summary
 from mprun.model.units import format_measured
@@ -41,8 +41,7 @@ _CHECKS = (
 )
 
 
-@dataclass(frozen=True)
-class ControlledRun:
+class ControlledRun(Frozen):
     """A run that shows an effect, and a run that does not; None without such a run."""
 
     run: RunDirectory

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.run_summary import MetricValue
 from mprun.model.spec import Reseed
 from mprun.questions.bisect import judge_run
@@ -39,8 +39,7 @@ SHORTEST_NS = 1_000_000
 Z = 1.96
 
 
-@dataclass(frozen=True)
-class ReseedMoment:
+class ReseedMoment(Frozen):
     """A time, and the runs whose random numbers are others from then on. runs: their names below the sweep."""
 
     at_ns: int
@@ -66,8 +65,7 @@ class ReseedMoment:
         return max(0.0, middle - half), min(1.0, middle + half)
 
 
-@dataclass(frozen=True)
-class Explained:
+class Explained(Frozen):
     """The moments in order of time. The failure became inevitable between `before` and `after`, if they are not None.
 
     is_drawn: False if other random numbers change no metric at all.
@@ -79,8 +77,7 @@ class Explained:
     is_drawn: bool
 
 
-@dataclass(frozen=True)
-class WhyQuestion:
+class WhyQuestion(Frozen):
     """The failure to explain: of a run, or a statement that is true in it. metric: whose values are kept, or empty."""
 
     failure: RunFailure | None

@@ -22,7 +22,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.units import find_prefix
 from mprun.reports import figure
 from mprun.reports.figure import Chart, ChartAxis, Panel
@@ -33,8 +33,7 @@ from mprun.safety.folder import Folder
 Image = Literal["svg", "pdf", "png", "values"]
 
 
-@dataclass(frozen=True)
-class ChartSize:
+class ChartSize(Frozen):
     """The size of a figure.
 
     - width, height: inches, of a figure with one panel.
@@ -521,8 +520,7 @@ class _Painting:
         )
 
 
-@dataclass(frozen=True)
-class _Scale:
+class _Scale(Frozen):
     """A conversion from base units to the units that an axis shows."""
 
     title: str

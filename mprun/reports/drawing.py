@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Literal
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.spec import Addressing, Direction, Flow, Forwarding, LinkSpec, Middlebox, NodeKind, TopologySpec
 from mprun.model.units import TIME
 from mprun.model.wording import describe, say_changes
@@ -23,8 +23,7 @@ MOST_LABELS = 4
 STYLES = 5
 
 
-@dataclass(frozen=True)
-class CommonValues:
+class CommonValues(Frozen):
     """The common values of links. `ahead` is the direction from the first to the second end as drawn.
 
     is_sideways: the directions differ, and the arrows of other links do not fit. addressing: None if it is the
@@ -42,8 +41,7 @@ class CommonValues:
         return self.ahead.is_shaped or self.back.is_shaped
 
 
-@dataclass(frozen=True)
-class LegendEntry:
+class LegendEntry(Frozen):
     """An entry of the key: `links` links have these values and are drawn in this style."""
 
     style: int
@@ -100,8 +98,7 @@ FAMILIES: Mapping[Addressing, str] = {"ipv4": "IPv4", "ipv6": "IPv6", "both": "I
 ARROWS: Mapping[Reading, tuple[str, str]] = {"right": ("→", "←"), "down": ("↓", "↑")}
 
 
-@dataclass(frozen=True)
-class Vertex:
+class Vertex(Frozen):
     """A node. kind: None if it stands for several nodes, as `name` says. lines: the text below the name."""
 
     name: str
@@ -109,8 +106,7 @@ class Vertex:
     lines: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Edge:
+class Edge(Frozen):
     """A link, from the end that comes first in the picture. name and lines are its label.
 
     style: the style of its entry in the key. full: all its properties as text.
@@ -126,8 +122,7 @@ class Edge:
     style: int | None
 
 
-@dataclass(frozen=True)
-class KeyLine:
+class KeyLine(Frozen):
     """An entry of the key, in words."""
 
     style: int
@@ -135,8 +130,7 @@ class KeyLine:
     text: str
 
 
-@dataclass(frozen=True)
-class Drawing:
+class Drawing(Frozen):
     """A drawing of a network.
 
     - reading: the direction from an edge's first end to its second.

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import SUFFIXES
 from mprun.model.spec import Plot
 from mprun.safety.cell import write_rows
@@ -31,8 +31,7 @@ MOST_POINTS = 1200
 MOST_NUMBERS = 12
 
 
-@dataclass(frozen=True)
-class ChartAxis:
+class ChartAxis(Frozen):
     """The quantity of an axis and its base unit (bit/s, s, byte, share, packets; 1 for a number).
 
     categories: the names of the positions 0, 1, 2 ...; empty for numbers. title: shown in place of the label, which is
@@ -57,8 +56,7 @@ class ChartAxis:
 TIME = ChartAxis("time", "s")
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(Frozen):
     """Values of equal length. NaN means not known and interrupts a line.
 
     - tone: the colour, a key of `palette.TONES`.
@@ -84,24 +82,21 @@ class Series:
         return self.y if form == "cdf" else self.x
 
 
-@dataclass(frozen=True)
-class Panel:
+class Panel(Frozen):
     """A plot of a figure, beside other plots on the same axes."""
 
     title: str
     series: tuple[Series, ...]
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(Frozen):
     """A point on the x axis at which something happened."""
 
     at: float
     text: str
 
 
-@dataclass(frozen=True)
-class Chart:
+class Chart(Frozen):
     """A figure.
 
     - name: of its files, and the beginning of the ids in its picture; made a slug.

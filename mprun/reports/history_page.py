@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.reports.chart import COLUMN, WIDE, paint
 from mprun.reports.figure import Chart, ChartAxis, Panel, Series
 from mprun.reports.page import HistoryPage, HistoryRow, Picture, render
@@ -18,8 +18,7 @@ MOST_FIGURES = 100
 MOST_COMMITS = 60
 
 
-@dataclass(frozen=True)
-class HistoryLine:
+class HistoryLine(Frozen):
     """A value of a baseline in each commit. commits: short ids. values: NaN where it is missing."""
 
     baseline: str

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.spec import LinkSpec, TopologySpec
 
 # A run of equal nodes is cut if it is this long. This number of nodes is kept at each end.
@@ -22,8 +22,7 @@ KEPT = 2
 EdgeEnds = tuple[str, str]
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(Frozen):
     """The direction of links in a drawing.
 
     - turned: links whose second end comes first.

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy
 
 from mprun.inputs.keys.plot import FORMS
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.spec import SeriesName
 from mprun.reports.figure import Chart, ChartForm, Mark, Panel, Series
 from mprun.reports.run_data import RunData
@@ -48,8 +48,7 @@ _CAPTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class OverlaidRun:
+class OverlaidRun(Frozen):
     """A run of a comparison, with the name of its curves."""
 
     name: str

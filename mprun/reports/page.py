@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.reports import palette
 
 _SVG = re.compile(r"<svg\b.*</svg>", re.DOTALL)
@@ -25,8 +25,7 @@ _WHITE = re.compile('"white"(?=[^<>]*>)')
 _SIZE = re.compile(r'(<svg\b[^>]*?) width="[^"]*"( height="[^"]*")?')
 
 
-@dataclass(frozen=True)
-class ExpectationRow:
+class ExpectationRow(Frozen):
     """An expectation in words. held: whether it holds; None if not known yet."""
 
     metric: str
@@ -35,8 +34,7 @@ class ExpectationRow:
     held: bool | None
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(Frozen):
     """A main metric: its name, its value, and a note."""
 
     title: str
@@ -44,16 +42,14 @@ class Tile:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class PageRow:
+class PageRow(Frozen):
     """A row of a table. note: the meaning of the first cell."""
 
     cells: tuple[str, ...]
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(Frozen):
     """A table with its title. names: the number of columns with text; the others have numbers."""
 
     title: str
@@ -62,8 +58,7 @@ class Grid:
     names: int = 1
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(Frozen):
     """A figure on the page.
 
     - svg: for a wide page.
@@ -85,8 +80,7 @@ class Picture:
     values: str = ""
 
 
-@dataclass(frozen=True)
-class LeftFile:
+class LeftFile(Frozen):
     """A file that a run left. link: its address, relative to the page."""
 
     name: str
@@ -94,8 +88,7 @@ class LeftFile:
     size: str
 
 
-@dataclass(frozen=True)
-class IllustratedPage:
+class IllustratedPage(Frozen):
     """A page with figures."""
 
     title: str
@@ -104,7 +97,6 @@ class IllustratedPage:
     notes: Sequence[str]
 
 
-@dataclass(frozen=True)
 class ResultPage(IllustratedPage):
     """A page with results that are judged.
 
@@ -122,7 +114,6 @@ class ResultPage(IllustratedPage):
     repeat: Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True)
 class Page(ResultPage):
     """A report.
 
@@ -139,8 +130,7 @@ class Page(ResultPage):
     unlisted: int = 0
 
 
-@dataclass(frozen=True)
-class ListedCell:
+class ListedCell(Frozen):
     """A value of a run. amount: orders numbers; None for a text."""
 
     text: str
@@ -148,8 +138,7 @@ class ListedCell:
     is_missing: bool = False
 
 
-@dataclass(frozen=True)
-class ListedRun:
+class ListedRun(Frozen):
     """A row of a page that lists runs. link: the address of the report, or of the run's directory without one."""
 
     name: str
@@ -159,8 +148,7 @@ class ListedRun:
     cells: tuple[ListedCell, ...]
 
 
-@dataclass(frozen=True)
-class ListingPage:
+class ListingPage(Frozen):
     """A page that lists runs.
 
     - head: the titles of all columns, the run and its status first.
@@ -184,8 +172,7 @@ class ListingPage:
         return not all(row.has_report for row in self.rows)
 
 
-@dataclass(frozen=True)
-class SideValue:
+class SideValue(Frozen):
     """A metric of a side of a comparison, and its change against the first side.
 
     - sign: ▲ or ▼, or empty for no change.
@@ -199,8 +186,7 @@ class SideValue:
     judgement: str = ""
 
 
-@dataclass(frozen=True)
-class EffectRow:
+class EffectRow(Frozen):
     """A metric of a cell with a value for each side. cell: empty for a run."""
 
     cell: str
@@ -209,8 +195,7 @@ class EffectRow:
     values: tuple[SideValue, ...]
 
 
-@dataclass(frozen=True)
-class SideRow:
+class SideRow(Frozen):
     """A side of a comparison: its name, the result of its runs, and its directory."""
 
     name: str
@@ -218,7 +203,6 @@ class SideRow:
     place: str
 
 
-@dataclass(frozen=True)
 class ComparisonPage(ResultPage):
     """A comparison of two or more sides.
 
@@ -236,8 +220,7 @@ class ComparisonPage(ResultPage):
     inputs: Sequence[tuple[str, Sequence[str]]]
 
 
-@dataclass(frozen=True)
-class HistoryRow:
+class HistoryRow(Frozen):
     """A commit that changed a baseline. values: (name, before, after, change) of each line that differs."""
 
     commit: str
@@ -247,7 +230,6 @@ class HistoryRow:
     values: Sequence[tuple[str, str, str, str]]
 
 
-@dataclass(frozen=True)
 class HistoryPage(IllustratedPage):
     """The values of baselines over commits. rows: the changes, newest first."""
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.reports.drawing import Edge
 
 INK = "#1a1a1a"
 GREY = "#4d5156"
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(Frozen):
     """The look of a kind of node: graphviz' name of its outline, and a similar letter."""
 
     outline: str
@@ -27,8 +26,7 @@ class Look:
     line: str
 
 
-@dataclass(frozen=True)
-class LineStyle:
+class LineStyle(Frozen):
     """The look of a line. width: in points."""
 
     colour: str

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Literal
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.run_summary import Summary
 from mprun.model.scalar import spell_scalar
 from mprun.model.sweep_files import Statistic, SweepSummary
@@ -24,8 +24,7 @@ TableCell = str | Number
 MISSING = "--"
 
 
-@dataclass(frozen=True)
-class PaperTable:
+class PaperTable(Frozen):
     """A table. names: the number of columns with text; the others have numbers."""
 
     head: tuple[str, ...]

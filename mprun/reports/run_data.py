@@ -12,7 +12,7 @@ from dataclasses import field
 import polars as pl
 
 from mprun.errors import MprunError
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.units import NS_PER_S
 from mprun.reports.figure import MOST_POINTS, TIME, Chart, ChartAxis, ChartForm, Mark, Panel, Series
 from mprun.reports.palette import FLOW_TONES, PATH_TONES
@@ -22,8 +22,7 @@ NS = float(NS_PER_S)
 MOST_LINES = 12
 
 
-@dataclass(frozen=True)
-class AssociationFlow:
+class AssociationFlow(Frozen):
     """A flow over SCTP, whose sockets the kernel does not report: its nodes, and its server's addresses and ports."""
 
     source: str
@@ -31,8 +30,7 @@ class AssociationFlow:
     servers: frozenset[tuple[str, int]]
 
 
-@dataclass(frozen=True)
-class RunData:
+class RunData(Frozen):
     """The data of a run for its figures.
 
     - tables: by name, not yet read.

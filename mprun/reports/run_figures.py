@@ -17,7 +17,7 @@ import polars as pl
 
 from mprun.inputs.keys.plot import FORMS, TABLE_FORMS
 from mprun.kernel.trace_event_format import ENDS, HOST, TIME
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import SUFFIXES
 from mprun.model.spec import Plot, SeriesName
 from mprun.model.trace_event_name import event_of
@@ -86,8 +86,7 @@ OTHER = "other ways"
 Draw = Callable[[RunData, str | None, ChartForm], Chart | None]
 
 
-@dataclass(frozen=True)
-class FigureKind:
+class FigureKind(Frozen):
     """A kind of figure.
 
     - tables: the tables that it may be made from.

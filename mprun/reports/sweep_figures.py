@@ -11,7 +11,7 @@ from typing import Any
 from mprun.inputs.keys.plot import choose_form
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.axis import read_axis, read_number
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import PASSED, SYMBOLS
 from mprun.model.scalar import spell_scalar
 from mprun.model.spec import Plot
@@ -25,8 +25,7 @@ MOST_SERIES, MOST_PANELS = 12, 9
 TONES = (*PATH_TONES, *FLOW_TONES)
 
 
-@dataclass(frozen=True)
-class Study:
+class Study(Frozen):
     """The cells of a sweep with the statistics of their metrics, as in its summary.
 
     - samples: for each cell, the values of its runs by metric.

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.run_summary import Summary
 from mprun.model.scalar import spell_values
 from mprun.model.sweep_files import SweepSummary
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 NO_SECONDS: Mapping[str, float] = {}
 
 
-@dataclass(frozen=True)
-class CheckedExpectation:
+class CheckedExpectation(Frozen):
     """A checked expectation, or a test that has run.
 
     - group: its run or cell; of a test, its kernel and script.

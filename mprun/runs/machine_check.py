@@ -13,7 +13,7 @@ from mprun.errors import MachineError, SpecError
 from mprun.inputs import user_configuration
 from mprun.kernel import build, store
 from mprun.machine.machine_kind import Surroundings
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.runs import place
 from mprun.safety import landlock
 from mprun.workloads import https, iperf3, netperfmeter, probe, tcpdump
@@ -21,8 +21,7 @@ from mprun.workloads.built import PROGRAMS, program_store
 from mprun.workloads.tool import Program
 
 
-@dataclass(frozen=True)
-class MachineCheck:
+class MachineCheck(Frozen):
     """A check of something that a run may need.
 
     - `mend`: the command that installs it; empty if there is none.

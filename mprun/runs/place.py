@@ -13,7 +13,7 @@ from mprun.inputs.user_configuration import configuration_path, configured_engin
 from mprun.kernel.store import DEFAULT_NAME, Kernel, find_update, is_current
 from mprun.machine.machine_kind import identify, refuse_other_systems
 from mprun.model.engine_name import DEFAULT_ENGINE, EngineChoice, EngineName
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
@@ -23,8 +23,7 @@ from mprun.workloads.tool import tool_of
 UNCONFINED = "no Landlock: programs of a run can read files of this machine"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Frozen):
     """The place of a run: an engine, with the reason for its choice. kernel: the kernel that it boots; None if none."""
 
     name: EngineName

@@ -37,7 +37,7 @@ from mprun.metrics.summary import Measured, measure
 from mprun.model.agent_report import AgentReport
 from mprun.model.capabilities import Capabilities
 from mprun.model.engine_paths import LINE_COUNTS
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.intent import Intent
 from mprun.model.network import Network
 from mprun.model.permission import NO_COMMANDS, Consent
@@ -56,8 +56,7 @@ NO_TABLES: Tables = {}
 Compiler = Callable[[Spec, Network, Capabilities], Plan]
 
 
-@dataclass(frozen=True)
-class RunRequest:
+class RunRequest(Frozen):
     """A request for a run.
 
     - warnings: warnings about the files of the request.
@@ -86,8 +85,7 @@ def make_request(loaded: Loaded, place: Place, consent: Consent, shell: Shell | 
     return RunRequest(loaded.spec, place, loaded.warnings, inputs, shell, consent, loaded.parameters)
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(Frozen):
     """A request that is compiled for its place. warnings: warnings about the files and about this machine."""
 
     request: RunRequest

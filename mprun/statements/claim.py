@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import Unit
 from mprun.statements.expression import Expression, Reference, Segment
 
@@ -32,8 +32,7 @@ def split_table(reference: Reference) -> tuple[Segment, str] | None:
     return (parts[1], parts[2].name) if len(parts) == 3 and parts[1].conditions else None
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(Frozen):
     """A statement, in words (`says`) and over the runs of a lab (`holds`), and the reason for it."""
 
     says: str

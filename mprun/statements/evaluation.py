@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Callable
 from itertools import pairwise
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import Unit
 from mprun.statements.expression import (
     COMPARISONS,
@@ -52,8 +52,7 @@ _BITS_PER_BYTE = 8
 LEAST_MARGIN = 1e-12
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(Frozen):
     """The two sides of a comparison, as text and as values. unit is None for a dimension without a name."""
 
     left: str
@@ -65,8 +64,7 @@ class Comparison:
     is_true: bool
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(Frozen):
     """The outcome of a statement. measured: each name of the statement in order, with its value."""
 
     is_true: bool
@@ -110,8 +108,7 @@ def check(expression: Expression, unit_of: Callable[[Reference], Unit]) -> None:
     evaluate(expression, lambda reference: Value((math.nan,), unit_of(reference)))
 
 
-@dataclass(frozen=True)
-class _Number:
+class _Number(Frozen):
     """Amounts in powers of bit and second. unit: the unit for people."""
 
     amounts: tuple[float, ...]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 
 from mprun.model import units
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import Unit
 
 MOST_CHARACTERS = 2000
@@ -68,8 +68,7 @@ class UnknownName(LookupError):
     """A name without a meaning. The message lists the known names, or says why nothing was measured."""
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(Frozen):
     """`key=value` or `key=value..until` in brackets, as in the text. The value `until` itself is excluded."""
 
     key: str
@@ -77,16 +76,14 @@ class Condition:
     until: str | None = None
 
 
-@dataclass(frozen=True)
-class Segment:
+class Segment(Frozen):
     """A part of a name between dots, and the conditions in brackets after it."""
 
     name: str
     conditions: tuple[Condition, ...] = ()
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(Frozen):
     """The name of a measured value: `xp_tcp.bulk.goodput`, `cells[scheduler=roundrobin].delay.median`."""
 
     segments: tuple[Segment, ...]
@@ -98,8 +95,7 @@ class Reference:
         return ".".join(segment.name for segment in self.segments)
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(Frozen):
     """A measured value in the base unit of its kind: bit/s, s, bytes, or plain. Several amounts belong to several
     runs or rows.
     """
@@ -113,8 +109,7 @@ class Value:
         return statistics.fmean(self.amounts)
 
 
-@dataclass(frozen=True)
-class Expression:
+class Expression(Frozen):
     """A statement that can be true or false, or the arithmetic of one value."""
 
     text: str
@@ -182,49 +177,41 @@ def _condition(match: re.Match[str]) -> Condition:
     return Condition(match["key"], value, rest if dots else None)
 
 
-@dataclass(frozen=True)
-class SyntaxNode:
+class SyntaxNode(Frozen):
     """A part of a statement, and where in its text it stands."""
 
     start: int
     end: int
 
 
-@dataclass(frozen=True)
 class Arithmetic(SyntaxNode):
     """A part of a statement with a value."""
 
 
-@dataclass(frozen=True)
 class Literal(Arithmetic):
     amount: float
     unit: Unit
 
 
-@dataclass(frozen=True)
 class NameNode(Arithmetic):
     reference: Reference
 
 
-@dataclass(frozen=True)
 class Negation(Arithmetic):
     operand: SyntaxNode
 
 
-@dataclass(frozen=True)
 class Operation(Arithmetic):
     operator: str
     left: SyntaxNode
     right: SyntaxNode
 
 
-@dataclass(frozen=True)
 class Call(Arithmetic):
     function: str
     arguments: tuple[SyntaxNode, ...]
 
 
-@dataclass(frozen=True)
 class ComparisonChain(SyntaxNode):
     """A chain of comparisons: operands, and an operator between each two of them."""
 
@@ -232,7 +219,6 @@ class ComparisonChain(SyntaxNode):
     operators: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class Junction(SyntaxNode):
     """A logical operation. word: and, or, not."""
 
@@ -248,8 +234,7 @@ def _references(node: SyntaxNode) -> list[Reference]:
     return [reference for one in inner if isinstance(one, SyntaxNode) for reference in _references(one)]
 
 
-@dataclass(frozen=True)
-class _Token:
+class _Token(Frozen):
     """A number, name or sign, and its place in the text. unit: of a number; empty without one."""
 
     kind: str

@@ -20,7 +20,7 @@ from mprun.errors import MachineError, MprunError, RunError
 from mprun.kernel.store import find_kernel
 from mprun.machine.scratch import scratch
 from mprun.machine.version import code_digest
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.safety.folder import Folder, UnsafeError
 from mprun.sweeps.worker import Job, RunOutcome, perform
 from mprun.workloads.tool import Program
@@ -32,8 +32,7 @@ MOST_FILE_BYTES = 4 << 30
 ANSWER_S = 30
 
 
-@dataclass(frozen=True)
-class Needs:
+class Needs(Frozen):
     """The needs of jobs on a machine: kernels by name, and programs."""
 
     kernels: tuple[str, ...]

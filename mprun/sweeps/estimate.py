@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mprun.engines.registry import ENGINES
 from mprun.errors import MprunError
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.span import find_spans
 from mprun.runs import runner
 from mprun.runs.run_directory import RunDirectory, list_runs
@@ -22,8 +22,7 @@ MOST_LOOKED_AT = 50
 REAL_SETUP_S = 4.0
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(Frozen):
     """The real seconds that a sweep may take; None if no run is known. known: the number of earlier runs that count."""
 
     seconds: float | None

@@ -19,7 +19,7 @@ from pathlib import Path
 from mprun.engines.registry import ENGINES
 from mprun.errors import Interrupted, MprunError, SpecError
 from mprun.model.engine_name import EngineChoice, EngineName
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.permission import NO_COMMANDS, Consent
 from mprun.model.run_files import Build
 from mprun.model.sweep_files import FORMAT, Session, SweepCell, SweepRecord, SweepSummary
@@ -34,8 +34,7 @@ from mprun.sweeps.sweep_summary import write_summary
 from mprun.sweeps.worker import Job, Keep, RunOutcome, settle
 
 
-@dataclass(frozen=True)
-class SweepProgress:
+class SweepProgress(Frozen):
     """The progress of a sweep.
 
     - total: the runs that are known to be needed.

@@ -23,7 +23,7 @@ from mprun.metrics.comparison import (
     unmatched,
 )
 from mprun.metrics.statistics import CONFIDENCE
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import Metric, find_owned
 from mprun.model.problem import name_nearest
 from mprun.model.scalar import spell_scalar
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 OperandDirectory = RunDirectory | SweepDirectory
 
 
-@dataclass(frozen=True)
-class Operands:
+class Operands(Frozen):
     """The cells of both sides, and the differences that are known without measuring.
 
     - facts: values that differ: parameters first, then kernel, versions and others.
@@ -66,8 +65,7 @@ class Operands:
         return list(unmatched(*self.cells))
 
 
-@dataclass(frozen=True)
-class SidePair:
+class SidePair(Frozen):
     """A side of a comparison against the first side, measured."""
 
     operands: Operands

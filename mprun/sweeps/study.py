@@ -19,7 +19,7 @@ from mprun.inputs.matrix_cells import PLACES, CellValues
 from mprun.inputs.writer import write_experiment, write_topology
 from mprun.model.codec import PLAIN, canonical_json
 from mprun.model.engine_name import EngineChoice, EngineName
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.scalar import spell_scalar, spell_values
 from mprun.model.spec import Repeat, Spec
 from mprun.safety.text import slug
@@ -30,7 +30,6 @@ MOST_FOLDER = 80
 ONLY = "only"
 
 
-@dataclass(frozen=True)
 class Cell(Loaded):
     """A combination of values: the checked files with it, and where they run.
 
@@ -53,8 +52,7 @@ class Cell(Loaded):
         return spell_values(dict(self.values)) or ONLY
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(Frozen):
     """A run of a cell. number: of the repetition, from 1."""
 
     cell: Cell

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mprun.errors import MprunError, RunError, SpecError
 from mprun.machine import invoking_user
 from mprun.model.codec import PLAIN
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.scalar import spell_values
 from mprun.runs import run_directory
 from mprun.runs.run_directory import (
@@ -69,8 +69,7 @@ STALE_S = 3600
 NUMBER = re.compile("[1-9][0-9]{0,8}")
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(Frozen):
     """A run of a sweep: the cell's number in `sweep.json`, the repetition, its directory and summary."""
 
     cell: int

@@ -21,7 +21,7 @@ from typing import BinaryIO, Literal
 
 from mprun.errors import MprunError, explain_machine
 from mprun.model.engine_name import EngineChoice
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent
 from mprun.model.run_summary import Summary
 from mprun.model.scalar import Scalar
@@ -34,8 +34,7 @@ from mprun.runs.run_directory import RunDirectory
 Keep = Literal["pcaps", "none", "failed"]
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(Frozen):
     """A run and its directory, which is empty.
 
     - inputs: files to keep beside the resolved ones, text by name.
@@ -53,8 +52,7 @@ class Job:
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class RunOutcome:
+class RunOutcome(Frozen):
     """The end of a run. wall_s: its real time. simulation_s: the engine's part of this time."""
 
     status: str

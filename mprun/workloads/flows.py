@@ -27,7 +27,7 @@ from mprun.inputs.keys.trace_file import TraceError
 from mprun.inputs.keys.traffic_entry import CongestionName, ConnectionEntry, PositiveTime
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import OF_CONNECTIONS, Metric, delays
 from mprun.model.plan import File, Process, Ready
 from mprun.model.problem import tell_unknown
@@ -335,8 +335,7 @@ def _schedule(flow: Flow) -> dict[str, Any]:
     return drawn | {"range_bytes": [size["min_bytes"], size["max_bytes"]]}
 
 
-@dataclass(frozen=True)
-class Sent:
+class Sent(Frozen):
     """The sender's record of a flow. Times are ns of the run's clock.
 
     - end_ns: 0 if the flow failed.
@@ -357,8 +356,7 @@ class Sent:
     port: int
 
 
-@dataclass(frozen=True)
-class Received:
+class Received(Frozen):
     """The receiver's record of a flow: received bytes, the time of the last byte, and its own counts."""
 
     number: int

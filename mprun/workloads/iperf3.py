@@ -19,7 +19,7 @@ from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Whole, checked
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, OmitEntry, ServedEntry, Size, whole_seconds
 from mprun.model.capabilities import Capabilities
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import OF_CONNECTIONS, Metric
 from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow, Protocol
@@ -273,8 +273,7 @@ def _accounts(flow: Flow, outputs: Outputs, report: Mapping[str, Any]) -> dict[s
 _Moments = Iterable[Iterable[tuple[int, int]]]
 
 
-@dataclass(frozen=True)
-class _Way:
+class _Way(Frozen):
     """A direction of a test.
 
     - is_back: the data goes to the flow's source.

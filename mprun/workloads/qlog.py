@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.sequence_space import Seen
 from mprun.safety.folder import parse_json
 
@@ -31,8 +31,7 @@ class QlogError(ValueError):
     """A qlog that cannot be read."""
 
 
-@dataclass(frozen=True)
-class QlogEvent:
+class QlogEvent(Frozen):
     """An event.
 
     - at_ms: its time, from the origin of the trace.
@@ -66,8 +65,7 @@ class QlogEvent:
         return [frame for frame in frames if isinstance(frame, Mapping)] if isinstance(frames, list) else ()
 
 
-@dataclass(frozen=True)
-class QlogTrace:
+class QlogTrace(Frozen):
     """The events of one end.
 
     is_unix: times count from 1970 and not from the start of the connection.
@@ -160,8 +158,7 @@ def length_of(frame: QuicFrame) -> int:
     return length if isinstance(length, int) else 0
 
 
-@dataclass(frozen=True)
-class Exchange:
+class Exchange(Frozen):
     """A request and its answer, on a stream of their own. Times in ms, from the origin of the client's trace."""
 
     stream: int

@@ -16,7 +16,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.model import engine_paths
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric, Metrics
 from mprun.model.path import NamedPath
 from mprun.model.plan import Process, Ready
@@ -27,8 +27,7 @@ from mprun.workloads import certificate, tool
 from mprun.workloads.tool import Endpoints, Movement, Outputs, PathUse, Program, Result, Table, Work
 
 
-@dataclass(frozen=True)
-class QuicStack:
+class QuicStack(Frozen):
     """A QUIC library and our program on it.
 
     - tool: the name of the program for `mprun tools install`.
@@ -337,8 +336,7 @@ class ReportError(ValueError):
     """The output of the client is incomplete."""
 
 
-@dataclass(frozen=True)
-class ClientReport:
+class ClientReport(Frozen):
     """The lines of a client.
 
     - events: its lines by the value of `event`, in order.

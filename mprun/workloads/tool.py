@@ -14,7 +14,7 @@ from mprun.errors import MachineError
 from mprun.machine.plugin import Collection, PluginProblem
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import OF_FLOWS, Better, Metric, Metrics, Unit, group_metrics
 from mprun.model.plan import TIMEOUT_NS, Process, Ready
 from mprun.model.spec import Flow
@@ -38,8 +38,7 @@ PYTHON = ("python3", "-I", "-S", "-B")
 LEAST_BIT_PER_S = 1_000_000
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Frozen):
     """A program that a workload starts, and the Debian package that contains it.
 
     - version: the argument that prints its version, for a run's record; empty: do not ask.
@@ -51,8 +50,7 @@ class Program:
     remedy: str | None = None
 
 
-@dataclass(frozen=True)
-class Endpoints:
+class Endpoints(Frozen):
     """The addresses and ports of a flow.
 
     - source_address, destination_address: those of the path on which the flow begins.
@@ -71,8 +69,7 @@ class Endpoints:
         return self.ports[0]
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Frozen):
     """The processes of a flow.
 
     - preparations: run to their end one after the other, before any server starts; a failure ends the run.
@@ -96,8 +93,7 @@ def make_server(flow: Flow, argv: Iterable[str], ready: Ready | None, **more: An
     return Process(name=name, node=flow.destination, argv=tuple(argv), role="server", ready=ready, **more)
 
 
-@dataclass(frozen=True)
-class TimeLimit:
+class TimeLimit(Frozen):
     """The time limit of a tool's flows without a `timeout`: the time of their work, and some seconds more.
 
     work_ns: Flow -> the time of its work. Default: its duration.
@@ -199,8 +195,7 @@ def tabulate_requests(rows: Iterable[tuple[int, int, int]]) -> dict[str, list[An
     return tabulate(("sequence", "start_ns", "delay_ns"), rows)
 
 
-@dataclass(frozen=True)
-class PathUse:
+class PathUse(Frozen):
     """The payload that a path carried for a flow. The path is given by the addresses at its ends.
 
     - forward_bytes, reverse_bytes: from source to destination, and back.
@@ -231,8 +226,7 @@ class PathUse:
         return replace(self, warning=warning)
 
 
-@dataclass(frozen=True)
-class Movement:
+class Movement(Frozen):
     """The time in which a flow's data was in transit, in ns from time zero.
 
     standstills_ns: the spans of 10 ms or more in which data was in transit and none arrived.
@@ -243,8 +237,7 @@ class Movement:
     standstills_ns: Sequence[tuple[int, int]]
 
 
-@dataclass(frozen=True)
-class Portion:
+class Portion(Frozen):
     """Payload that a receiver's program got between two times, in ns from time zero."""
 
     begin_ns: int
@@ -258,8 +251,7 @@ class Portion:
         return cls(began_ns, ended_ns, interval["bytes"])
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(Frozen):
     """The result of a flow, read from its outputs.
 
     - values: by names of METRICS, in base units (bit/s, s, share, bytes, 1).

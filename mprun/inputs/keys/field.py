@@ -16,7 +16,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from mprun.inputs.keys.file_model import FileModel
 from mprun.model import units
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.scalar import PRIVATE, name_value
 
 NAME_PATTERN = "^[a-zA-Z][a-zA-Z0-9_-]{0,31}$"
@@ -33,8 +33,7 @@ def text_schema(pattern: str, *examples: str) -> JsonSchema:
     return {"type": "string", "pattern": pattern, "examples": list(examples)}
 
 
-@dataclass(frozen=True)
-class SchemaOnDemand:
+class SchemaOnDemand(Frozen):
     """Metadata of a type: the function that returns its JSON Schema. Only an editor's schema needs the schema."""
 
     make: Callable[[], JsonSchema]
@@ -112,8 +111,7 @@ def parse_name(value: object) -> str:
     return value
 
 
-@dataclass(frozen=True)
-class Whole:
+class Whole(Frozen):
     """Metadata of an int: its bounds, and the reason for them."""
 
     minimum: int

@@ -9,7 +9,7 @@ measure. The rates, the jitter and the losses of both satellites are assumptions
 
 from __future__ import annotations
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.spec import Chance, Direction, Jitter
 
 _MBIT = 1_000_000
@@ -31,8 +31,7 @@ def _pair(
     return up, down
 
 
-@dataclass(frozen=True)
-class LinkProfile:
+class LinkProfile(Frozen):
     """A profile: its meaning in a line, and its properties forward and reverse."""
 
     meaning: str

@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.units import NS_PER_MS, NS_PER_S, TIME, QuantityError, hold_rate, parse_link_rate
 
 # More rates than a run may have changes.
@@ -32,8 +32,7 @@ class TraceError(ValueError):
         self.line = line
 
 
-@dataclass(frozen=True)
-class RateTrace:
+class RateTrace(Frozen):
     """Rates in bit/s from each time on, in ns from the trace's start. Each is one that a link can have.
 
     period_ns: the time after which it repeats.

@@ -11,7 +11,7 @@ from yaml.nodes import MappingNode, Node
 
 from mprun.inputs.older.lines import OlderEntry
 from mprun.inputs.older.older_file import NodeValue, OlderFile, with_unit
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.problem import list_names
 
 _ON = {"1": True, "0": False}
@@ -69,8 +69,7 @@ _CANNOT = {
 }
 
 
-@dataclass(frozen=True)
-class _Traffic:
+class _Traffic(Frozen):
     """Flows and hosts of an older experiment.
 
     `flows`: the entries of `traffic`.

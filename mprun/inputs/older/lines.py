@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.problem import InputProblem
 
 # The role of a file. The older format has keys for each role.
@@ -26,8 +26,7 @@ _DECISIVE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class OlderEntry:
+class OlderEntry(Frozen):
     """A line `key:value` without the blanks around key and value. line: from 1."""
 
     key: str

@@ -15,7 +15,7 @@ from yaml.nodes import MappingNode, Node
 from mprun.inputs.older import netem
 from mprun.inputs.older.lines import OlderEntry
 from mprun.inputs.older.older_file import NodeValue, OlderFile, with_unit
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 _GENERATORS = {"MultiIf": "multi-path", "MultiIfMultiClient": "multi-client"}
 _CANNOT = {"ECMPLike": "write its nodes and links as a YAML topology, see 'mprun new --topology graph'"}
@@ -26,8 +26,7 @@ _LINK_LIKE = re.compile(r"(path|netemAt)_.*")
 _PREFIX = re.compile(r"([0-9]{1,3}\.[0-9]{1,3})\.")
 
 
-@dataclass(frozen=True)
-class _Side:
+class _Side(Frozen):
     """A side of the router.
 
     `links`, `subnets`: our keys.

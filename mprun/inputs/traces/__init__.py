@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 FOLDER = Path(__file__).parent
 
 
-@dataclass(frozen=True)
-class ShippedTrace:
+class ShippedTrace(Frozen):
     """A trace. meaning: the link that it imitates."""
 
     name: str

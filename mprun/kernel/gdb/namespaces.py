@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping
 import gdb
 
 from mprun.kernel.gdb.structure import address_of, entries, text, variable
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 IFF_UP = 1
 
 
-@dataclass(frozen=True)
-class Device:
+class Device(Frozen):
     """A network interface of a namespace. addresses: with prefix lengths."""
 
     name: str
@@ -23,8 +22,7 @@ class Device:
     addresses: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Namespace:
+class Namespace(Frozen):
     """A network namespace: its address (struct net), the name of its node, and its interfaces."""
 
     address: int

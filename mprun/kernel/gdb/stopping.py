@@ -15,15 +15,14 @@ import gdb
 from mprun.kernel.gdb import clock
 from mprun.kernel.gdb.headers import network_bytes
 from mprun.kernel.gdb.structure import text
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 TICK_NS = 10_000_000
 # The functions that pass a packet to a capture: with a shared ring, and without one.
 CAPTURING = ("tpacket_rcv", "packet_rcv")
 
 
-@dataclass(frozen=True)
-class CapturedPacket:
+class CapturedPacket(Frozen):
     """A packet of a capture.
 
     - interface: the name of the interface.

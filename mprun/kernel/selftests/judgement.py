@@ -12,14 +12,13 @@ from typing import Any
 from mprun.kernel.selftests.known import Known, find_known
 from mprun.kernel.selftests.script_run import ScriptResult
 from mprun.kernel.selftests.tap import TapResult
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 # The state of a subtest that a kernel's tests do not have.
 ABSENT = "absent"
 
 
-@dataclass(frozen=True)
-class JudgedScript:
+class JudgedScript(Frozen):
     """A script's result.
 
     - reasons: the reason of each known failure, by the subtest's name.
@@ -63,8 +62,7 @@ class JudgedScript:
         }
 
 
-@dataclass(frozen=True)
-class SubtestChange:
+class SubtestChange(Frozen):
     """A subtest with another outcome on the second kernel. before, after: an outcome, or ABSENT."""
 
     script: str

@@ -11,14 +11,13 @@ import yaml
 
 from mprun.errors import SpecError
 from mprun.kernel.addition import read_text
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 LIST = Path(__file__).parent / "known.yaml"
 _FORM = "write entries as in '- {script: diag, subtest: NAME, reason: WHY}'"
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(Frozen):
     """A known failure. subtest: a pattern of names (glob(7)). scheduler: the only scheduler under which it fails."""
 
     script: str

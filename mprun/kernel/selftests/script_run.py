@@ -15,7 +15,7 @@ from mprun.kernel.selftests import tap
 from mprun.kernel.selftests.test_source import GUEST, Script
 from mprun.kernel.store import Kernel
 from mprun.model import engine_paths
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 # The order of starts: the longest scripts first, so that concurrent scripts end at about the same time.
 DEFAULT_SCRIPTS = (
@@ -40,8 +40,7 @@ MEMORY_MIB = 1536
 ScriptProgress = Callable[[dict[str, str], int], None]
 
 
-@dataclass(frozen=True)
-class ScriptResult:
+class ScriptResult(Frozen):
     """The result of a script.
 
     - status: its exit status; None if it did not end by itself.

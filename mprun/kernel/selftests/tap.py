@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 TapResult = Literal["passed", "failed", "skipped"]
 
@@ -19,16 +19,14 @@ _LINE = re.compile(r"^(not )?ok (\d+)(?: - | )?([^#]*)(?:#\s*(\w+))?")
 _EXCUSES = {"IGNORE", "XFAIL", "TODO"}
 
 
-@dataclass(frozen=True)
-class Subtest:
+class Subtest(Frozen):
     """A subtest of a script: its name and its outcome."""
 
     name: str
     outcome: TapResult
 
 
-@dataclass(frozen=True)
-class TapOutput:
+class TapOutput(Frozen):
     """The output of a script. planned: the number of subtests that the script announced; None if it announced none."""
 
     planned: int | None

@@ -21,7 +21,7 @@ from mprun.kernel import build, store
 from mprun.machine.cache import Progress, cache, locked
 from mprun.machine.scratch import scratch
 from mprun.model import engine_paths
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 
 GUEST = Path(__file__).parent / "guest"
 SELFTESTS = Path("tools/testing/selftests")
@@ -69,8 +69,7 @@ _PARTS = (
 _GROUP = re.compile(r"^\s+(\w)@(\w+)_tests$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Script:
+class Script(Frozen):
     """A test that runs alone: a script, a group of a script, or a script of a suite.
 
     - name: the file's name without `.sh`, or the suite's name.

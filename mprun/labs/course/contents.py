@@ -22,15 +22,14 @@ from mprun.labs.course.first_page import Facts, LabFacts, write_readme
 from mprun.labs.course.handout import draw_handout
 from mprun.labs.definition import Lab
 from mprun.machine.scratch import scratch
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.safety.folder import Folder
 
 README, HANDOUT, LABS, SCHEMA_FOLDER, SUMS = "README.md", "handout.html", "labs", "schemas", "SHA256SUMS"
 ARCHIVE_SUFFIX = ".zip"
 
 
-@dataclass(frozen=True)
-class Course:
+class Course(Frozen):
     """A written course.
 
     - digest: the SHA-256 of its kernel archive.

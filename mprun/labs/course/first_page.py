@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.reports.page import render
 
 # The address of mprun's sources is the teacher's choice: a class may use a copy in its own network.
@@ -37,8 +37,7 @@ WORDS = (
 GRADE = "mprun lab check {number} students/* --csv > grades.csv"
 
 
-@dataclass(frozen=True)
-class LabFacts:
+class LabFacts(Frozen):
     """A lab of a course.
 
     - folder: the name of its folder.
@@ -56,8 +55,7 @@ class LabFacts:
     build: str | None
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(Frozen):
     """The facts of a course.
 
     - version: of mprun.
@@ -97,8 +95,7 @@ class Facts:
         return [f"cd labs/{first.folder}", *([first.build] if first.build else []), *first.steps, "mprun lab check"]
 
 
-@dataclass(frozen=True)
-class ReadmePage:
+class ReadmePage(Frozen):
     """The content of the first page, as Markdown. look: the rows of its list. grade: the command for the teacher."""
 
     TEMPLATE: ClassVar[str] = "course-readme.md"

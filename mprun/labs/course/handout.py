@@ -12,15 +12,14 @@ from textwrap import wrap
 from typing import ClassVar
 
 from mprun.labs.course.first_page import LOOK, WORDS, Facts
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.reports.page import render
 
 # The letters of a command in one line of the printed page.
 LETTERS = 88
 
 
-@dataclass(frozen=True)
-class HandoutPage:
+class HandoutPage(Frozen):
     """The content of the hand-out. look, words: the rows of its two lists."""
 
     TEMPLATE: ClassVar[str] = "handout.html"

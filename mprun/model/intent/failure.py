@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.intent.values import AddressedFlow, Intent
 from mprun.model.spec import AddressChange, Chance, Change, LinkChange
 
@@ -19,8 +19,7 @@ MOST_WATCHED_NS = 60_000_000_000
 WATCH_EVERY_NS = 10_000_000
 
 
-@dataclass(frozen=True)
-class PathFailure:
+class PathFailure(Frozen):
     """A path that carries nothing from begin_ns to end_ns, counted from time zero. end_ns None: to the end."""
 
     path: str

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.network import Link, Node, Switch
 from mprun.model.spec import (
     Capture,
@@ -22,8 +22,7 @@ from mprun.model.spec import (
 )
 
 
-@dataclass(frozen=True)
-class FlowEnds:
+class FlowEnds(Frozen):
     """The addresses between which a flow begins, and the ports of its server.
 
     `port`: the first port; None for a flow without ports.
@@ -41,8 +40,7 @@ class FlowEnds:
         return self.ports or (() if self.port is None else (self.port,))
 
 
-@dataclass(frozen=True)
-class FlowPath:
+class FlowPath(Frozen):
     """A path that a flow may use.
 
     `source`, `destination`: its addresses as the kernel spells them.
@@ -76,8 +74,7 @@ class FlowPath:
         return self.source_seen or self.source
 
 
-@dataclass(frozen=True, kw_only=True)
-class AddressedFlow(Flow):
+class AddressedFlow(Flow, kw_only=True):
     """A flow with what the network decides for it.
 
     `port`: the port that the file gives; None if the file gives none. The server's port is in `endpoints`.
@@ -91,8 +88,7 @@ class AddressedFlow(Flow):
     subflows: int = 1
 
 
-@dataclass(frozen=True)
-class Intent:
+class Intent(Frozen):
     """The meaning of the inputs.
 
     `hosts`: settings by the name of the host, for hosts that the experiment names.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from mprun.errors import MprunError
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.run_summary import MetricValue, Summary
 from mprun.model.scalar import Scalar
 from mprun.model.sweep_files import SweepSummary
@@ -26,8 +26,7 @@ DAMAGED = "damaged"
 DirectoryKind = Literal["run", "sweep", "run of sweep"]
 
 
-@dataclass(frozen=True)
-class FoundDirectory:
+class FoundDirectory(Frozen):
     """A directory of a run or a sweep.
 
     - name: the path below the folder, with `/`.
@@ -41,16 +40,14 @@ class FoundDirectory:
     changed_ns: int
 
 
-@dataclass(frozen=True)
-class Scan:
+class Scan(Frozen):
     """The content of a folder. strange: the names of folders in it that are no run, no sweep and no page."""
 
     found: tuple[FoundDirectory, ...] = ()
     strange: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ListedEntry:
+class ListedEntry(Frozen):
     """A run or a sweep, as far as a list shows it.
 
     - seed: None for a sweep, and for a run without a summary.

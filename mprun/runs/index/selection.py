@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from mprun.errors import SpecError
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.model.metric import UNITS, Unit
 from mprun.model.problem import list_names, name_nearest
 from mprun.model.run_files import LABEL
@@ -53,8 +53,7 @@ FIELDS: Mapping[str, Callable[[ListedEntry], Scalar]] = {
 }
 
 
-@dataclass(frozen=True)
-class ListRequest:
+class ListRequest(Frozen):
     """The statements, columns and order of a list.
 
     - where: statements, all of which must hold. A run without a value of a statement is left out.
@@ -69,16 +68,14 @@ class ListRequest:
     is_reversed: bool = False
 
 
-@dataclass(frozen=True)
-class ListedRow:
+class ListedRow(Frozen):
     """A run or a sweep with its values, in the order of the columns; None: it has no such value."""
 
     entry: ListedEntry
     values: Mapping[str, ListCell]
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(Frozen):
     """A list.
 
     - notes: what a reader must know of the statements.

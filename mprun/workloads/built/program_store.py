@@ -20,14 +20,13 @@ from pathlib import Path
 from mprun.errors import MachineError, SpecError
 from mprun.machine import invoking_user, packaged
 from mprun.machine.cache import Progress, cache, locked
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.safety import unchanged_program
 from mprun.workloads.built import PROGRAMS, cargo, gcc, pip
 from mprun.workloads.built.source import FACTS, CRecipe, PipRecipe, Recipe
 
 
-@dataclass(frozen=True)
-class BuiltProgram:
+class BuiltProgram(Frozen):
     """A built program."""
 
     name: str

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from mprun.model.frozen import dataclass
+from mprun.model.frozen import Frozen
 from mprun.safety.unchanged_program import digest_files
 
 HERE = Path(__file__).parent
@@ -18,8 +18,7 @@ _EDITION = 3
 FACTS = "tool.json"
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(Frozen):
     """The recipe of a Rust program.
 
     - patched: the library to which `<library>.patch` is applied before the build; None: no library.
@@ -71,7 +70,6 @@ class Recipe:
         made.rename(target)
 
 
-@dataclass(frozen=True)
 class CRecipe(Recipe):
     """The recipe of a C program whose files are compiled together. The macro VERSION is the output of --version.
 
@@ -85,7 +83,6 @@ class CRecipe(Recipe):
         yield from sorted(self.folder.glob("*.[ch]"))
 
 
-@dataclass(frozen=True)
 class PipRecipe(Recipe):
     """The recipe of a Python program, `program.py`, with the libraries of its `requirements.txt`.
 

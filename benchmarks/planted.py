@@ -64,15 +64,18 @@ traffic: [{name: get, tool: http, from: client, to: server, protocol: mptcp, siz
 probe: {pings: 0}
 """
 SEARCH = """\
+version: 1
+hosts: {{"*": {{mptcp: {{path_manager: fullmesh}}}}}}
+traffic: [{{name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, duration: 5s}}]
+probe: {{pings: 0}}
 search:
-  vary: {{path0.loss: 0.01%..1%, path1.loss: 0.01%..1%, path1.rtt: 10ms..100ms}}
-  violate: get.goodput >= 0.9 * plain.get.goodput
+  vary: {{path0.loss: 0.001%..1%, path1.loss: 0.001%..1%, path1.queue: 20packets..2000packets}}
+  violate: bulk.goodput >= 0.9 * plain.bulk.goodput
   control: {{plain: {{kernel: {plain}}}}}
 """
-
-
-# Nothing is lost here without a fault, so the loss of one packet of data is the only retransmission.
-FIRST_PACKETS = 60
+# The points of the search, and the packets that are lost. Nothing else is lost, so that a lost packet of data is the
+# only retransmission of its run.
+POINTS, PACKETS = 32, 40
 
 
 class Planted:
@@ -136,10 +139,12 @@ def main() -> int:
             lab = ("-t", str(LAB / "topo"), "-x", str(LAB / "xp_mptcp"))
             run = json.loads(planted.call(*lab, "--kernel", plain, "--json"))
             planted.ask(fault, r"first packet: ", VERIFY_S, "verify", run["directory"], "--kernel", kernels[fault])
-        (folder / "conditions.yaml").write_text(EXPERIMENT + SEARCH.format(plain=plain))
+        (folder / "conditions.yaml").write_text(SEARCH.format(plain=plain))
         words = ("-t", "topo", "--kernel", kernels["weight"])
-        planted.ask("weight", r"[1-9]\d* violated", SEARCH_S, "search", "-x", "conditions", "--budget", "32", *words)
-        faults = ("faults", "-x", "xp", *words, "--control", plain, "--first", str(FIRST_PACKETS))
+        planted.ask(
+            "weight", r"[1-9]\d* violated", SEARCH_S, "search", "-x", "conditions", "--budget", str(POINTS), *words
+        )
+        faults = ("faults", "-x", "xp", *words, "--control", plain, "--budget", str(PACKETS))
         planted.ask("weight", r"\b[1-9]\d* of \d+ packets separate", None, *faults)
         return 0 if planted.is_met else 1
 

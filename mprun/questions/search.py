@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from mprun.compile import allocate
 from mprun.errors import SpecError
 from mprun.inputs.keys.field import DEFAULT_SEED
+from mprun.inputs.matrix_cells import PLACES
 from mprun.inputs.search_point import CASE, MAIN, control_values, is_of_control
 from mprun.labs.steps import measured_by
 from mprun.machine.scratch import scratch
@@ -136,8 +137,10 @@ class _Tester:
         return [self.tested[spell_values(values)].rank for values in all_values]
 
     def _control(self, values: Mapping[str, Scalar], name: str) -> Loaded:
-        loaded = self._load_at(control_values(self._search, name, values))
-        return as_case(loaded, (*values.items(), (CASE, name)))
+        changed = control_values(self._search, name, values)
+        # the cell says on which kernel its run is made
+        places = ((place, changed[place]) for place in PLACES if place in changed)
+        return as_case(self._load_at(changed), (*values.items(), *places, (CASE, name)))
 
     def _run(self, cases: Mapping[tuple[str, str], Loaded]) -> dict[tuple[str, str], Kept]:
         if not cases:

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from mprun.inputs.keys.search import read_axis
-from mprun.inputs.loading import load_search
-from mprun.inputs.search_point import control_values
+from mprun.inputs.loading import Loaded, load_search
 from mprun.model.problem import InputError
 from mprun.model.search_space import Choice, NumberAxis
 from mprun.questions.proposal import Boundary, Point, Stage, explore
-from mprun.questions.search import find_below_floor
+from mprun.questions.search import find_below_floor, find_violation
 from mprun.statements.evaluation import find_margin
 from mprun.statements.expression import Reference, UnknownName, Value, parse
-from mprun.sweeps.study import make_cells
+from mprun.sweeps.study import Cell, make_cells
+from mprun.sweeps.sweep_directory import Kept
 
 TOPOLOGY = """\
 version: 1
@@ -188,9 +188,15 @@ def test_a_control_runs_on_the_kernel_that_it_names(tmp_path: Path) -> None:
     text = EXPERIMENT.replace("{protocol: tcp}}", "{kernel: earlier}}")
     loaded, load_at = load_search(*files(tmp_path, text))
     assert loaded.spec.experiment.search is not None
-    values = control_values(loaded.spec.experiment.search, "tcp", {"path1.rate": "3mbit", "protocol": "mptcp"})
-    cells = make_cells([loaded, load_at(values)], "virtual", "mine")
-    assert [cell.kernel for cell in cells] == ["mine", "earlier"]
+    made: list[Cell] = []
+
+    def run(cases: Sequence[Loaded]) -> Sequence[Kept]:
+        made.extend(make_cells(cases, "virtual", "mine"))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        find_violation(loaded.spec.experiment.search, 4, 1, load_at, run)
+    assert [cell.kernel for cell in made] == ["mine", "earlier"] * (len(made) // 2)
 
 
 @pytest.mark.parametrize(

@@ -78,9 +78,11 @@ def failures(cells: Sequence[CellSummary]) -> Iterator[str]:
         case, client, server = (str(cell.values[key]) for key in ("case", "client", "server"))
         said = [*cell.told.errors]
         for verdict in missed(cell):
-            value = cell.metrics[verdict.metric].mean
+            found = cell.metrics.get(verdict.metric)
+            if found is None and said:
+                continue
             cause = CAUSES.get((server, verdict.metric), "The cause is not known.")
-            said.append(f"`{verdict.metric}` is {value:g}. {cause}")
+            said.append(f"`{verdict.metric}` {'was not measured' if found is None else f'is {found.mean:g}'}. {cause}")
         yield f"- `{case}`, {client} and server {server}: {' '.join(said)}\n"
 
 
@@ -107,8 +109,11 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--from", dest="sweep", type=Path, help="a sweep that exists (default: make one)")
     chosen = parser.parse_args(words).sweep
     if chosen is None:
+        RUNS.parent.mkdir(exist_ok=True)
+        done = subprocess.run([sys.executable, "-m", "mprun", *SWEEP, "--output", str(RUNS)], cwd=LAB, check=False)
         # a cell that fails is a result of its libraries, and is on the page
-        subprocess.run([sys.executable, "-m", "mprun", *SWEEP, "--output", str(RUNS)], cwd=LAB, check=False)
+        if done.returncode not in (0, 1):
+            return done.returncode
         chosen = RUNS / "latest-sweep"
     sweep = SweepDirectory(chosen.resolve())
     sessions = sweep.sessions()

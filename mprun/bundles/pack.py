@@ -59,8 +59,9 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
     Raises MprunError if the run is incomplete, or if its inputs were changed.
     """
     runs = dict(_runs(source))
-    if ALONE in runs and runs[ALONE].has("environment.json"):
-        refuse_changed_inputs(runs[ALONE])
+    for run in runs.values():
+        if run.has("environment.json"):
+            refuse_changed_inputs(run)
     files: dict[str, Content] = {}
     note = ""
     if isinstance(source, SweepDirectory):

@@ -58,6 +58,7 @@ def _finish(
     parts = _parts(run, target, wanted)
     conversion = PcapngConversion(_comment(wanted, plan, agent), _interfaces(wanted, network, seen.interfaces))
     problem = ""
+    observers = _observers(wanted, plan.intent)
     try:
         with run.folder.whole(target) as file:
             for number, part in enumerate(parts):
@@ -70,11 +71,10 @@ def _finish(
         for part in parts:
             if part != target:
                 run.folder.remove(part)
+        if observers:
+            _observe(run, target, observers)
     except (OSError, MprunError) as error:
         problem = f"stays as tcpdump wrote it: {error}"
-    observers = _observers(wanted, plan.intent)
-    if observers and not problem:
-        _observe(run, target, observers)
     zero_ns = agent.zero_ns or 0
     boot_ns = agent.boot_ns
     first_ns = conversion.first_ns
@@ -88,7 +88,12 @@ def _finish(
 
 
 def _observers(wanted: Capture, intent: Intent) -> dict[str, QuicObserver]:
-    """Return an observer for each flow of QUIC to the captured host, by the flow's name."""
+    """Return an observer for each flow of QUIC to the captured host, by the flow's name.
+
+    A capture that may lack packets, or parts of them, has none: its counts would be too small.
+    """
+    if wanted.snaplen or wanted.filter or wanted.link is not None or wanted.size_bytes is not None:
+        return {}
     return {
         flow.name: QuicObserver(
             flow.endpoints.port,

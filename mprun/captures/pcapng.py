@@ -24,6 +24,8 @@ ETHERNET_BYTES, COOKED_BYTES = 14, 20
 # The number of packets that are read at once on the way to one of them.
 _PORTION = 10_000
 SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
+# The bytes of a packet's block before its data.
+_PACKET_HEAD_BYTES = 28
 BYTE_ORDER = 0x1A2B3C4D
 END_OF_OPTIONS, COMMENT = 0, 1
 SHB_USERAPPL, IF_NAME, IF_DESCRIPTION, IF_TSRESOL = 4, 2, 3, 9
@@ -279,10 +281,11 @@ def read_frames(chunks: Iterable[bytes]) -> Iterator[CapturedFrame]:
             interfaces = []
         elif kind == INTERFACE:
             interfaces.append(_read_interface(block))
-        elif kind == PACKET:
+        elif kind == PACKET and len(block) >= _PACKET_HEAD_BYTES:
             index, high, low, captured, size = struct.unpack_from("<IIIII", block, 8)
             link_type, name = interfaces[index]
-            yield CapturedFrame(high << 32 | low, name, link_type, size, block[28 : 28 + captured])
+            data = block[_PACKET_HEAD_BYTES : _PACKET_HEAD_BYTES + captured]
+            yield CapturedFrame(high << 32 | low, name, link_type, size, data)
 
 
 def read_packet(chunks: Iterable[bytes], number: int) -> tuple[CapturedFrame | None, int]:
@@ -341,7 +344,7 @@ def frames(capture: bytes) -> Iterator[tuple[int, bytes]]:
     link_types = [] if is_pcapng else [_read_header(capture)[6] & 0xFFFF]
     offset = 0 if is_pcapng else HEADER_BYTES
     # the place of the captured length in a block or record, and of the packet's bytes
-    captured_at, data_at = (20, 28) if is_pcapng else (8, RECORD_BYTES)
+    captured_at, data_at = (20, _PACKET_HEAD_BYTES) if is_pcapng else (8, RECORD_BYTES)
     number = 0
     while offset + RECORD_BYTES <= len(capture):
         kind, length = _read_block(capture, offset) if is_pcapng else _read_length(capture, offset)

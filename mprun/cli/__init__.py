@@ -139,10 +139,9 @@ class LateGroup(click.Group):
         try:
             return super().invoke(ctx)
         except click.MissingParameter as error:
-            if error.ctx and {one.name for one in error.ctx.command.params if one.required} >= {
-                "topology",
-                "experiment",
-            }:
+            both = {"topology", "experiment"}
+            required = {one.name for one in error.ctx.command.params if one.required} if error.ctx else set()
+            if error.ctx and error.param and error.param.name in both and required >= both:
                 words = f"{error.ctx.command_path} -t TOPOLOGY -x EXPERIMENT"
                 raise click.UsageError(f"name both files: {words}", error.ctx) from None
             raise
@@ -180,7 +179,7 @@ def _advise(word: str, *others: str) -> str:
     """Return the end of the message that a word is no command. others: the words after it."""
     from mprun.model.problem import find_nearest
 
-    if word[0] in _DASHES:
+    if word[:1] and word[0] in _DASHES:
         return f": it begins with U+{ord(word[0]):04X}, a dash of printed text: write '-{word[1:]}'"
     if word == "help":
         return f": write `{' '.join(['mprun', *others[:1], '--help'])}`"

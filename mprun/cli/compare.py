@@ -349,7 +349,7 @@ def _find_alone(compared: Sequence[ComparedMetric]) -> Iterator[str]:
     for side, other, value in (("A", "B", attrgetter("second")), ("B", "A", attrgetter("first"))):
         empty = [label for label, own in cells.items() if all(value(one) is None for one in own)]
         if empty and not any(one.values for one in compared):
-            yield f"no result in {other}: its run ended with an error"
+            yield f"no result in {other}: its run ended with an error, or measured nothing"
         elif empty:
             yield f"no run in {other}, of cells: {'; '.join(empty)}"
         there = [one for label, own in cells.items() if label not in empty for one in own]

@@ -25,7 +25,9 @@ SUFFIXES = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot"}
     type=click.Choice(list(dict.fromkeys(SUFFIXES.values()))),
     help="Choose the format. Default: the suffix of --to, or svg without --to.",
 )
-@options.to("Write the picture to FILE, or to standard output if it is `-`.", earlier=True)
+@options.to(
+    "Write the picture to FILE, or to standard output if it is `-`.", earlier=True, type=options.Target(takes_dash=True)
+)
 @click.option("--addresses", is_flag=True, help="Also show the addresses of interfaces, and every node.")
 def command(files: options.FileOptions, language: str | None, target: Path | None, addresses: bool) -> None:
     """Draw the network with its link values. With an experiment, its flows are listed below the picture.

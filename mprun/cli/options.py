@@ -71,18 +71,18 @@ class ResultFolder(click.Path):
 
 
 class Target(click.Path):
-    """A file or a folder to be written. Its place is checked before anything takes time. `-` is standard output.
+    """A file or a folder to be written. Its place is checked before anything takes time.
 
-    has_folder: the folder of the file must exist.
+    has_folder: the folder of the file must exist. takes_dash: `-` is standard output.
     """
 
-    def __init__(self, is_file: bool = True, has_folder: bool = False) -> None:
-        super().__init__(file_okay=is_file, dir_okay=not is_file, allow_dash=True, path_type=Path)
+    def __init__(self, is_file: bool = True, has_folder: bool = False, takes_dash: bool = False) -> None:
+        super().__init__(file_okay=is_file, dir_okay=not is_file, allow_dash=takes_dash, path_type=Path)
         self._has_folder = has_folder
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
-        if path == _STANDARD_OUTPUT or (self.file_okay and path.exists()):
+        if (self.allow_dash and path == Path("-")) or (self.file_okay and path.exists()):
             return path
         if self._has_folder and not path.parent.is_dir():
             self.fail(f"no directory '{path.parent}': make it first", param, ctx)
@@ -93,9 +93,6 @@ class Target(click.Path):
         except OSError as error:
             reason = "is a file" if not folder.is_dir() else (error.strerror or str(error)).lower()
             self.fail(f"'{folder}' takes no new files ({reason}): name another place", param, ctx)
-
-
-_STANDARD_OUTPUT = Path("-")
 
 
 def _take_one(_context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> str:

@@ -14,6 +14,7 @@ import click
 from mprun.cli import options
 from mprun.cli.output import emit
 from mprun.cli.progress import Bar
+from mprun.errors import Interrupted, RunError
 
 if TYPE_CHECKING:
     from mprun.engines.agent_process import Shell
@@ -64,9 +65,13 @@ def command(
     values = {**loaded.parameters, **({LABEL: label} if label else {})}
     request = runner.make_request(replace(loaded, parameters=values), place, runs.consent, shell)
     links = runner.find_links(loaded.spec, Path(files.experiment).parent)
+    try:
+        with Bar(quiet=shell is not None) as bar:
+            run, summary = runner.run_request(request, runs.parent, bar.show)
+    except (RunError, Interrupted):
+        RunDirectory.clear_links(Path(), links)
+        raise
     RunDirectory.clear_links(Path(), links)
-    with Bar(quiet=shell is not None) as bar:
-        run, summary = runner.run_request(request, runs.parent, bar.show)
     linked, refused = run.link_into(Path(), links)
     # of a run that ended early most files are missing, and its error says why
     for text in refused if summary.status != "error" else ():

@@ -17,12 +17,13 @@ from mprun.model.problem import InputError, InputProblem, render_path
 
 if TYPE_CHECKING:
     from mprun.inputs.loading import Loaded
+    from mprun.model.engine_name import EngineChoice
     from mprun.model.spec import Spec
 
 
 @click.command("validate")
 @options.files("topology experiment.optional params strict python outside")
-@options.runs("kernel")
+@options.runs("engine kernel")
 @click.option("--json", "as_json", is_flag=True, help="Print the errors as JSON.")
 def command(files: options.FileOptions, runs: options.RunOptions, as_json: bool) -> None:
     """Check a topology and an experiment in every cell of its matrix, and print all errors.
@@ -35,7 +36,7 @@ def command(files: options.FileOptions, runs: options.RunOptions, as_json: bool)
     try:
         experiment = files.experiment or None
         cells = load_cells(files.topology, experiment, files.parameters, None, files.strict, files.permissions())
-        asked = _ask_kernel(cells, runs.kernel, files.strict)
+        asked = _ask_kernel(cells, runs.engine, runs.kernel, files.strict)
     except InputError as error:
         if as_json:
             _print_json(error.found)
@@ -47,32 +48,38 @@ def command(files: options.FileOptions, runs: options.RunOptions, as_json: bool)
         click.echo(f"ok: {describe(cells[0].spec)}{f', in {len(cells)} cells' if len(cells) > 1 else ''}")
 
 
-def _ask_kernel(cells: Sequence[Loaded], name: str, strict: bool) -> list[str]:
-    """Return warnings of what the kernel of a run lacks, if the run may be on another kernel.
+def _ask_kernel(cells: Sequence[Loaded], engine: EngineChoice, name: str, strict: bool) -> list[str]:
+    """Return warnings of what the kernel of a run may lack in the real engine.
 
-    name: of the kernel. Raises InputError for what a run on it would refuse, and for filters that tcpdump refuses.
+    engine, name: of the cells whose values name no engine and no kernel. Raises InputError for what a run on an
+    experiment kernel would refuse, and for filters that tcpdump refuses.
     """
     from mprun.engines.trial import find_refusals
     from mprun.errors import MachineError
+    from mprun.inputs.user_configuration import configured_engine
     from mprun.kernel.store import DEFAULT_NAME
+    from mprun.model.engine_name import DEFAULT_ENGINE
 
-    by_kernel: dict[str, list[Loaded]] = {}
+    usual = (configured_engine() or DEFAULT_ENGINE) if engine == "auto" else engine
+    places: dict[tuple[str, bool], list[Loaded]] = {}
     for cell in cells:
-        by_kernel.setdefault(str(dict(cell.values).get("kernel", name)), []).append(cell)
+        values = dict(cell.values)
+        place = (str(values.get("kernel", name)), values.get("engine", usual) == "virtual")
+        places.setdefault(place, []).append(cell)
     problems: dict[InputProblem, None] = {}
     warnings: dict[str, None] = {}
-    for one, own in by_kernel.items():
+    for (kernel, is_virtual), own in places.items():
         try:
-            refused, lacking = find_refusals([cell.spec for cell in own], one)
+            refused, lacking = find_refusals([cell.spec for cell in own], kernel)
         except MachineError as error:
-            if one != DEFAULT_NAME:
+            if kernel == name != DEFAULT_NAME:
                 raise
             warnings[f"names that only a kernel knows were not checked: {error}"] = None
             continue
         found = [(position, text, True) for position, text in refused.items()]
         for position, text in lacking.items():
             advice = "; for a run on another kernel add --kernel NAME" if "; it has: " in text else ""
-            found.append((position, text + advice, strict or _boots(own)))
+            found.append((position, text + advice, strict or is_virtual))
         for position, text, is_certain in found:
             problem = InputProblem(*own[0].locate(position), position, text)
             if is_certain:
@@ -82,14 +89,6 @@ def _ask_kernel(cells: Sequence[Loaded], name: str, strict: bool) -> list[str]:
     if problems:
         raise InputError(list(problems))
     return list(warnings)
-
-
-def _boots(cells: Sequence[Loaded]) -> bool:
-    """Return True if a run of these cells boots the kernel that was asked, unless the command names an engine."""
-    from mprun.inputs.user_configuration import configured_engine
-    from mprun.model.engine_name import DEFAULT_ENGINE
-
-    return all(dict(cell.values).get("engine", configured_engine() or DEFAULT_ENGINE) == "virtual" for cell in cells)
 
 
 def _print_json(problems: Sequence[InputProblem]) -> None:

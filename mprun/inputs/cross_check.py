@@ -37,6 +37,8 @@ from mprun.workloads.tool import owned_metrics, tool_of
 
 # A packet captured on any interface: the header of libpcap, and the headers of IP and TCP with all TCP options.
 WHOLE_HEADERS_BYTES: Mapping[Family, int] = {"ipv4": 20 + 20 + 60, "ipv6": 20 + 40 + 60}
+# By so much is Ethernet's header shorter than libpcap's.
+_SHORTER_BYTES = 6
 # The largest number of names that are listed completely. Of a longer list only the nearest name is shown.
 FEW = 6
 
@@ -309,8 +311,10 @@ def check_captures(topology: TopologySpec, experiment: ExperimentSpec, document:
         names.setdefault(capture.name, n)
         has_ipv6 = any("ipv6" in topology.families_of(link) for link in links if capture.link in (None, link.name))
         family: Family = "ipv6" if has_ipv6 else "ipv4"
-        if 0 < capture.snaplen < WHOLE_HEADERS_BYTES[family]:
-            whole = f"they end within {WHOLE_HEADERS_BYTES[family]} bytes"
+        # on one interface, packets have the header of Ethernet
+        whole_bytes = WHOLE_HEADERS_BYTES[family] - (0 if capture.link is None else _SHORTER_BYTES)
+        if 0 < capture.snaplen < whole_bytes:
+            whole = f"they end within {whole_bytes} bytes"
             message = f"cuts the options of TCP over {TITLES[family]} off: {whole}"
             document.warn(("capture", n, "snaplen"), message)
 

@@ -293,7 +293,10 @@ class Timeline:
             if course.order[0] not in changing:
                 word, at = words[course.steps[0][1]], TIME.render(course.begin_ns)
                 what = f"the address of '{track.link}'" if track.host else f"link '{track.link}'"
+                before = next((one.value for one in reversed(moments) if one.at_ns < course.begin_ns), True)
                 message = f"has no effect: {what} is {word} already at {at}"
+                if course.steps[0][1] != before:
+                    message = f"has no effect: a later event sets the state of {what} at {at} too"
                 self._document.warn((*course.position[:2], "state"), message)
 
     def _change_address(

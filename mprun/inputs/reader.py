@@ -8,6 +8,7 @@ Nothing is rendered or checked against a model here.
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -116,7 +117,7 @@ def _name_nearest_file(given: Path) -> str:
     near = find_nearest(given.name, there if given.suffix in SUFFIXES else [*stems, *there])
     if near:
         return f": did you mean '{given.with_name(near)}'?"
-    below = [str(one) for one in _list_parts(given.parent, given.name) if one.is_file()]
+    below = [str(one) for one in _list_parts(given.parent, given.name) if os.path.isfile(one)]
     return f": one folder below: {', '.join(below[:4])}" if below else ""
 
 
@@ -370,9 +371,6 @@ _ODD_INDENT = re.compile(r"^ *([^\S\n\r\t ])", re.MULTILINE)
 
 def parse(text: str, name: str) -> Node:
     """Return the node tree of one document. Raises InputError."""
-    if odd := _ODD_INDENT.search(text):
-        message = f"the indentation holds U+{ord(odd[1]):04X}, which is no plain space: replace it by one"
-        raise _refusal(name, message, text.count("\n", 0, odd.start(1)) + 1)
     try:
         root = _Parser(_Stream(text, name)).get_single_node()
     except _TooMuch as error:
@@ -381,6 +379,9 @@ def parse(text: str, name: str) -> Node:
         line = text.count("\n", 0, error.position) + 1
         raise _refusal(name, f"is not YAML: {error.reason}: remove the character", line) from None
     except YAMLError as error:
+        if odd := _ODD_INDENT.search(text):
+            message = f"the indentation holds U+{ord(odd[1]):04X}, which is no plain space: replace it by one"
+            raise _refusal(name, message, text.count("\n", 0, odd.start(1)) + 1) from None
         line_number = _problem_line(error)
         problem = _problem(error)
         if line_number and _UNQUOTED.search("".join(text.splitlines()[line_number - 1 : line_number])):

@@ -245,8 +245,8 @@ def _prepare(step: Step, settings: LabSettings) -> Job | Done:
     earlier = _find_earlier(settings.parent, plan.digest, settings.place) if settings.keeps else None
     if earlier is not None:
         return Done(step, "ran", earlier.wall_s(), earlier.path, earlier.summary(), is_earlier=True)
-    RunDirectory.clear_links(Path(), runner.find_links(loaded.spec, step.experiment.parent))
     directory = RunDirectory.reserve(settings.parent, runner.title_of(loaded.spec), plan.digest)
+    RunDirectory.clear_links(Path(), runner.find_links(loaded.spec, step.experiment.parent))
     runs_in = (settings.place.name, settings.kernel, directory)
     return Job(loaded.spec, loaded.warnings, *runs_in, "pcaps", settings.consent, inputs, loaded.parameters)
 

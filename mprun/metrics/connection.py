@@ -195,7 +195,7 @@ def _payload(sender: SocketState | None, receiver: SocketState | None) -> int:
     arrived = max(acked, receiver.get("bytes_received") if receiver else 0, 0)
     sent = sender.get("bytes_sent") - sender.get("bytes_retransmitted") if sender else arrived
     # after the FIN, all payload has arrived; a sender's sample may be older than the receiver's
-    return sent if abs(arrived - sent) <= _FLAGS else arrived
+    return sent if not sent or (arrived and abs(arrived - sent) <= _FLAGS) else arrived
 
 
 def _sending_end(state: SocketState | None) -> SendingEnd:

@@ -13,7 +13,7 @@ from mprun.model.scalar import name_value
 ValuePath = tuple[str | int, ...]
 
 MOST_NAMES = 12
-# So few more names are listed too.
+# This number of further names is listed too.
 FEW_MORE = 3
 MOST_TEXT = 400
 

@@ -175,7 +175,7 @@ class ListingPage(Frozen):
 class SideValue(Frozen):
     """A metric of a side of a comparison, and its change against the first side.
 
-    - sign: ▲ or ▼, or empty for no change.
+    - sign: ▲ or ▼ of a clear change, else empty.
     - judgement: better, worse or empty.
     """
 

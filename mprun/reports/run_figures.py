@@ -255,7 +255,7 @@ def _draw_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | 
     if len(series) > MOST_LINES or any(each.dash >= MOST_ALIKE for each in series):
         series, noun = _sum_by_path(series, [part["path"][0] for *_, part in subflows], evidence), "path"
     sent = f"Payload of {flow} from {rows['host'][0]}, acknowledged on each {noun} in each sampling interval"
-    caption = f"{sent}: above the link's rate after a gap."
+    caption = f"{sent}. After a gap, it may exceed the link's rate."
     title = f"Rate of {flow} by {noun}"
     return over_time(evidence, f"rate-{flow}", title, caption, "rate", "bit/s", series, form)
 

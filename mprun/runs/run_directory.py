@@ -478,10 +478,9 @@ def find(parent: Path, name: str) -> RunDirectory:
             raise SpecError(f"{name} {what}: name the directory of a run or a sweep")
     if "/" in name or name.endswith(".zip"):
         raise SpecError(f"no run '{name}' here or in {parent}; no file or directory has this path")
-    below = _list_below(Path())
     if list_runs(parent):
         advice = "`mprun runs list` lists the runs"
-    elif below:
+    elif below := _list_below(Path()):
         advice = f"there are runs in {', '.join(map(str, below[:4]))}: add -o {below[0]}"
     else:
         advice = "there are no runs: make one with `mprun -t TOPOLOGY -x EXPERIMENT`, or use -o"
@@ -645,7 +644,11 @@ def age(path: Path) -> tuple[str, int, str]:
 
 def _list_below(parent: Path) -> list[Path]:
     """Return the folders of runs of the folders in `parent`, such as those of the parts of a lab."""
-    return [one / "runs" for one in sorted(parent.iterdir()) if list_runs(one / "runs")]
+    found = []
+    for one in sorted(parent.iterdir()):
+        with contextlib.suppress(OSError):
+            found += [one / "runs"] if list_runs(one / "runs") else []
+    return found
 
 
 def take_name(parent: Path, stem: str, suffix: str, take: Callable[[Path], object]) -> Path:

@@ -106,6 +106,8 @@ class Entry(own_program.AttachedEntry):
             yield from quic_connection.find_case_problems(
                 self.testcase or "transfer", self.stack, self.server_stack or self.stack
             )
+            if self.testcase == "keyupdate" and self.response_bytes <= quic_connection.KEY_UPDATE_BYTES:
+                yield "response", "is too small for a key update: write more than '50kb'"
             if self.multipath and self.server_stack not in (None, self.stack):
                 yield (
                     "multipath",

@@ -185,6 +185,9 @@ NO_CHOICE = "has nothing to choose from on one path: write 'multipath: true'"
 # The congestion controls of all libraries.
 QuicCongestion = Literal["cubic", "reno", "bbr", "bbr3", "copa"]
 StackName = Literal["tquic", "noq", "aioquic"]
+MultipathStackName = Literal["tquic", "noq"]
+# The case `keyupdate` updates its keys when this much of an answer has arrived (`built/aioquic/program.py`).
+KEY_UPDATE_BYTES = 50_000
 STACK_DESCRIPTION = (
     "The QUIC library of both ends: tquic (multipath as in draft 05) or noq (as in draft 21). Default: tquic."
 )

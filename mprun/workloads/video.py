@@ -78,7 +78,7 @@ class Entry(ServedEntry):
     multipath: bool = False
     """Use every path between the hosts. It needs `protocol: quic`."""
     scheduler: quic_connection.Schedulers | None = quic_connection.SCHEDULER
-    stack: Literal["tquic", "noq"] | None = Field(
+    stack: quic_connection.MultipathStackName | None = Field(
         None, description=f"{quic_connection.STACK_DESCRIPTION} It needs `protocol: quic`."
     )
     qlog: bool = False

@@ -110,6 +110,16 @@ def test_syn_and_fin_are_no_payload() -> None:
     assert [(one.bytes_acked, one.bytes_received) for one in connection.subflows] == [(1000, 102400), (0, 0)]
 
 
+def test_two_bytes_that_did_not_arrive_are_no_payload() -> None:
+    join = event("subflow established", "10.0.1.1", 41)
+    client = observed(
+        events=[event("created", "10.0.0.1", 31), join],
+        sockets=[socket("10.0.0.1", 31, 1002, 1, 1000), socket("10.0.1.1", 41, 1, 0, 2)],
+    )
+    (connection,) = find_connections(client, observed(events=[mirrored(join)]), [31], PATHS)
+    assert [one.bytes_acked for one in connection.subflows] == [1000, 0]
+
+
 def test_a_subflow_that_the_server_refused_does_not_count() -> None:
     client = observed(events=[event("created", "10.0.0.1", 31), event("subflow established", "10.0.1.1", 41)])
     (connection,) = find_connections(client, observed(), [31], PATHS)

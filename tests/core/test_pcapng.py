@@ -187,3 +187,9 @@ def test_a_part_of_a_capture_is_a_capture_with_its_interfaces(portion: int) -> N
     assert cut([whole], 1, 1000) == whole
     with pytest.raises(MprunError, match="is no pcapng"):
         cut([pcap(COOKED, packets)], 1, 2)
+
+
+def test_a_block_too_short_for_a_packet_is_none() -> None:
+    """The block has the kind of a packet and nothing else, as in a damaged file."""
+    head = convert(PcapngConversion("", INTERFACES), pcap(COOKED, []), 100)
+    assert list(read_frames([head + struct.pack("<IIII", 6, 16, 0, 16)])) == []

@@ -235,12 +235,13 @@ def test_redundant_sends_everything_twice(mprun: Callable[..., Result], tmp_path
     assert result.metric("get.share.path0") == pytest.approx(0.5, abs=0.1)
 
 
-@on_multipath_stacks
+@on_each_stack
 def test_runs_repeat_payload_and_keys_included(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
     """Whole packets, including encrypted data, are equal byte by byte, because all random numbers follow the seed."""
     digests = []
     for number, seed in enumerate((1, 1, 2)):
-        xp = experiment(tmp_path, "xp", response="3mb", multipath=True, snaplen=0, seed=seed, stack=stack)
+        chosen: dict[str, Any] = {"multipath": bool(STACKS[stack].parameter), "stack": stack}
+        xp = experiment(tmp_path, "xp", response="3mb", snaplen=0, seed=seed, **chosen)
         result = mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json", "-o", tmp_path / str(number))
         assert result.status == 0, result.out + result.err
         keys = hashlib.sha256((result.run / "files" / "get" / "tls-keys.log").read_bytes()).hexdigest()

@@ -35,7 +35,7 @@ version: 1
 params: {cc: cubic}
 traffic:
   - {name: bulk, tool: iperf3, from: client, to: server, duration: 1s, congestion: "{{ cc }}"}
-capture: [{host: client, snaplen: 60}]
+capture: [{host: client, snaplen: 100}]
 probe: {pings: 0}
 expect: [{metric: bulk.goodput, min: 1mbit}]
 matrix: {cc: [cubic, reno]}

@@ -82,6 +82,14 @@ def build(recipe: PipRecipe, target: Path, parent: Path) -> None:
         recipe.put(made, target, version, f"Python {sys.version.split()[0]}", time.monotonic() - started)
 
 
+def starts(program: str) -> bool:
+    """Return whether an installed program starts: its interpreter is there, and its libraries are unchanged."""
+    try:
+        return subprocess.run([program, "--version"], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
 def digest_library(folder: Path) -> str:
     """Return the SHA-256 of all files of a folder with their names, in hexadecimal."""
     import hashlib

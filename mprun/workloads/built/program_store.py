@@ -101,7 +101,7 @@ def install(name: str, jobs: int, progress: Progress) -> tuple[BuiltProgram, boo
     with locked(store(), lambda: progress("waiting for another build of this user", 0), of_root=of_root):
         with suppress(MachineError):
             found = find(name)
-            if found is not None:
+            if found is not None and (not isinstance(recipe, PipRecipe) or pip.starts(found.path)):
                 return found, False
         if _folder_of(recipe).exists():
             shutil.rmtree(_folder_of(recipe))

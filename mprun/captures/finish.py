@@ -58,7 +58,7 @@ def _finish(
     parts = _parts(run, target, wanted)
     conversion = PcapngConversion(_comment(wanted, plan, agent), _interfaces(wanted, network, seen.interfaces))
     problem = ""
-    observers = _observers(wanted, plan.intent)
+    observers = find_observers(wanted, plan.intent)
     try:
         with run.folder.whole(target) as file:
             for number, part in enumerate(parts):
@@ -87,7 +87,7 @@ def _finish(
     )
 
 
-def _observers(wanted: Capture, intent: Intent) -> dict[str, QuicObserver]:
+def find_observers(wanted: Capture, intent: Intent) -> dict[str, QuicObserver]:
     """Return an observer for each flow of QUIC to the captured host, by the flow's name.
 
     A capture that may lack packets, or parts of them, has none: its counts would be too small.

@@ -254,6 +254,8 @@ def test_the_certificate_of_a_case_exceeds_the_amplification_limit() -> None:
         ({"stack": "noq", "server_stack": "tquic", "testcase": "zerortt"}, "the server on tquic cannot do 'zerortt'"),
         ({"stack": "aioquic", "server_stack": "noq", "testcase": "resumption"}, None),
         ({"stack": {"client": ["a"], "server": ["b"]}, "server_stack": "noq"}, "conflicts with a stack of your own"),
+        ({"stack": "aioquic", "testcase": "keyupdate"}, "is too small for a key update: write more than '50kb'"),
+        ({"stack": "aioquic", "testcase": "keyupdate", "response": "100kb"}, None),
     ],
 )
 def test_a_stack_has_only_what_its_library_can_do(keys: dict[str, object], problem: str | None) -> None:

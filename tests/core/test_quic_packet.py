@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from mprun.captures.finish import find_observers
 from mprun.captures.quic_observation import QuicObserver
 from mprun.captures.quic_packet import VERSION_2, Datagram, read_datagram, read_quic, spell_kinds
+from mprun.model.intent import FlowEnds
+from mprun.model.spec import Capture
+from tests.intents import flow, intent
 
 CLIENT, SERVER = ("10.0.0.1", 4000), ("10.1.0.1", 5201)
 INITIAL, EARLY, HANDSHAKE, RETRY = range(4)
@@ -71,6 +77,21 @@ def test_a_datagram_is_found_in_packets_of_both_families() -> None:
         assert (found.ecn, found.payload, found.payload_bytes) == (2, b"abc", 3)
     assert read_datagram(ipv4[:25]) is None
     assert read_datagram(ipv4[:9] + b"\x06" + ipv4[10:]) is None
+
+
+def test_only_whole_captures_count() -> None:
+    """A capture that may lack a packet, or the end of one, says nothing."""
+    get = flow(name="get", protocol="quic", endpoints=FlowEnds(CLIENT[0], *SERVER))
+    whole = Capture("server")
+    assert list(find_observers(whole, intent(traffic=(get,)))) == ["get"]
+    for cut in (
+        replace(whole, snaplen=100),
+        replace(whole, filter="udp"),
+        replace(whole, link="path0"),
+        replace(whole, size_bytes=10**6),
+        Capture("client"),
+    ):
+        assert find_observers(cut, intent(traffic=(get,))) == {}
 
 
 def observe(*datagrams: tuple[str, bytes]) -> dict[str, float]:

@@ -300,7 +300,7 @@ def test_the_interval_does_not_contradict_the_sign(low: float, high: float, text
 
 def test_a_side_that_measured_nothing_is_told() -> None:
     one = ComparedMetric({}, "get.goodput", "bit/s", 10e6, None, (1, 0), None, None)
-    assert list(_find_alone([one])) == ["no result in B: its run ended with an error"]
+    assert list(_find_alone([one])) == ["no result in B: its run ended with an error, or measured nothing"]
     assert list(_find_alone([replace(one, values={"cc": "reno"})])) == ["no run in B, of cells: cc=reno"]
 
 

@@ -20,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,19 +89,39 @@ def change(tree: Path, edit: Edit) -> None:
     path.write_text(text.replace(edit.old, edit.new))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--source", type=Path, help="a kernel tree, which is copied; default: the default source")
-    parser.add_argument("--whole", action="store_true", help="compare with a build from nothing")
-    asked = parser.parse_args()
+@contextmanager
+def restored(tree: Path, edits: Sequence[Edit]) -> Iterator[None]:
+    """Give the files of edits their text of before at the end of the block."""
+    before = {tree / edit.file: (tree / edit.file).read_text() for edit in edits}
+    yield
+    for path, text in before.items():
+        path.write_text(text)
+
+
+@contextmanager
+def own_tree(source: Path | None) -> Iterator[tuple[Path, Path]]:
+    """Yield a temporary folder and a kernel tree in it: a copy of `source`, or the default source.
+
+    Until the end of the block, kernels are built into the folder: those of a benchmark are not the user's.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        # kernels of a benchmark are not the user's
         os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
-        if asked.source:
-            tree = Path(shutil.copytree(asked.source, folder / "linux", symlinks=True))
-        else:
-            tree = unpack(default_source(), folder, [])
+        tree = folder / "linux"
+        yield folder, shutil.copytree(source, tree, symlinks=True) if source else unpack(default_source(), folder, [])
+
+
+def word_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--source", type=Path, help="a kernel tree, which is copied; default: the default source")
+    return parser
+
+
+def main() -> int:
+    parser = word_parser()
+    parser.add_argument("--whole", action="store_true", help="compare with a build from nothing")
+    asked = parser.parse_args()
+    with own_tree(asked.source) as (folder, tree):
         return compare(tree, folder / "runs", asked.whole)
 
 
@@ -108,19 +130,19 @@ def compare(tree: Path, runs: Path, is_whole: bool) -> int:
     print("| changed | build | run | both | goodput of lab 01 |\n| --- | ---: | ---: | ---: | ---: |")
     met, first = cycle("nothing: the first build", tree, runs, None)
     met &= cycle("nothing: the same again", tree, runs, MOST_S)[0]
-    originals = {edit.file: (tree / edit.file).read_text() for edit in EDITS}
     last = first
-    for edit in EDITS:
-        change(tree, edit)
-        good, last = cycle(f"one line of `{edit.file}`", tree, runs, MOST_S if edit.is_bound else None)
-        met &= good
-    if is_whole:
-        subprocess.run([MPRUN, "kernel", "rm", "--yes", "cycle"], check=True)
-        took_s, whole = build(tree, "cycle")
-        met &= whole == last
-        print(f"built from nothing in {took_s:.1f} s: {'the same' if whole == last else 'ANOTHER'} kernel", flush=True)
-    for file, text in originals.items():
-        (tree / file).write_text(text)
+    with restored(tree, EDITS):
+        for edit in EDITS:
+            change(tree, edit)
+            good, last = cycle(f"one line of `{edit.file}`", tree, runs, MOST_S if edit.is_bound else None)
+            met &= good
+        if is_whole:
+            subprocess.run([MPRUN, "kernel", "rm", "--yes", "cycle"], check=True)
+            took_s, whole = build(tree, "cycle")
+            met &= whole == last
+            print(
+                f"built from nothing in {took_s:.1f} s: {'the same' if whole == last else 'ANOTHER'} kernel", flush=True
+            )
     _, undone = cycle("all edits undone", tree, runs, None)
     print(f"with all edits undone: {'the first' if undone == first else 'ANOTHER'} kernel")
     met &= undone == first

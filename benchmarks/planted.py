@@ -16,19 +16,14 @@ losses separate the two. All files are temporary. The exit status is 1 if a faul
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.kernel_cycle import LAB, MPRUN, Edit, change
-from mprun.kernel.build import default_source, unpack
+from benchmarks.kernel_cycle import LAB, MPRUN, Edit, change, own_tree, restored, word_parser
 
 _DSS = "\tbool ret = false;\n\n\topts->csum_reqd = READ_ONCE(msk->csum_enabled);\n\tmpext = skb ?"
 _LINGER = "\t\tlinger_time = div_u64((u64)READ_ONCE(ssk->sk_wmem_queued) << 32, pace);"
@@ -116,26 +111,15 @@ class Planted:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--source", type=Path, help="a kernel tree, which is copied; default: the default source")
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        # kernels of a benchmark are not the user's
-        os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
-        if asked.source:
-            tree = Path(shutil.copytree(asked.source, folder / "linux", symlinks=True))
-        else:
-            tree = unpack(default_source(), folder, [])
+    asked = word_parser().parse_args()
+    with own_tree(asked.source) as (folder, tree):
         planted = Planted(folder)
         plain, kernels = planted.build(tree), {}
         for fault, edits in FAULTS.items():
-            before = {edit.file: (tree / edit.file).read_text() for edit in edits}
-            for edit in edits:
-                change(tree, edit)
-            kernels[fault] = planted.build(tree)
-            for file, text in before.items():
-                (tree / file).write_text(text)
+            with restored(tree, edits):
+                for edit in edits:
+                    change(tree, edit)
+                kernels[fault] = planted.build(tree)
             lab = ("-t", str(LAB / "topo"), "-x", str(LAB / "xp_mptcp"))
             run = json.loads(planted.call(*lab, "--kernel", plain, "--json"))
             planted.ask(fault, r"first packet: ", VERIFY_S, "verify", run["directory"], "--kernel", kernels[fault])

@@ -6,8 +6,10 @@ Only this module opens capture files for the conversion. `mprun.captures.pcapng`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import BinaryIO
 
 from mprun.captures.pcapng import (
     HEADER_BYTES,
@@ -61,18 +63,14 @@ def _finish(
     observers = find_observers(wanted, plan.intent)
     try:
         with run.folder.whole(target) as file:
-            for number, part in enumerate(parts):
-                with run.open(part) as source:
-                    if number == 0:
-                        file.write(conversion.begin(source.read(HEADER_BYTES)))
-                        source.seek(0)
-                    for blocks in conversion.convert(iter(partial(source.read, CHUNK_BYTES), b"")):
-                        file.write(blocks)
+            written = _write(run, parts, conversion, file)
+            if observers:
+                _observe(written, observers)
+            else:
+                deque(written, 0)
         for part in parts:
             if part != target:
                 run.folder.remove(part)
-        if observers:
-            _observe(run, target, observers)
     except (OSError, MprunError) as error:
         problem = f"stays as tcpdump wrote it: {error}"
     zero_ns = agent.zero_ns or 0
@@ -83,8 +81,22 @@ def _finish(
         is_whole=conversion.is_whole,
         first_ns=None if first_ns is None or boot_ns is None else first_ns - boot_ns - zero_ns,
         problem=problem,
-        quic={name: observer.tell() for name, observer in observers.items()},
+        quic={} if problem else {name: observer.tell() for name, observer in observers.items()},
     )
+
+
+def _write(run: RunDirectory, parts: Sequence[str], conversion: PcapngConversion, file: BinaryIO) -> Iterator[bytes]:
+    """Write the converted parts of a capture to a file, and yield what is written."""
+    for number, part in enumerate(parts):
+        with run.open(part) as source:
+            if number == 0:
+                begun = conversion.begin(source.read(HEADER_BYTES))
+                file.write(begun)
+                yield begun
+                source.seek(0)
+            for blocks in conversion.convert(iter(partial(source.read, CHUNK_BYTES), b"")):
+                file.write(blocks)
+                yield blocks
 
 
 def find_observers(wanted: Capture, intent: Intent) -> dict[str, QuicObserver]:
@@ -104,14 +116,13 @@ def find_observers(wanted: Capture, intent: Intent) -> dict[str, QuicObserver]:
     }
 
 
-def _observe(run: RunDirectory, target: str, observers: Mapping[str, QuicObserver]) -> None:
-    """Show each datagram of a finished capture to the observers."""
-    with run.open(target) as file:
-        for frame in read_frames(iter(partial(file.read, CHUNK_BYTES), b"")):
-            datagram = read_datagram(frame.network_bytes)
-            if datagram is not None:
-                for observer in observers.values():
-                    observer.add(datagram)
+def _observe(chunks: Iterable[bytes], observers: Mapping[str, QuicObserver]) -> None:
+    """Show each datagram of a capture in pcapng to the observers."""
+    for frame in read_frames(chunks):
+        datagram = read_datagram(frame.network_bytes)
+        if datagram is not None:
+            for observer in observers.values():
+                observer.add(datagram)
 
 
 def _parts(run: RunDirectory, target: str, wanted: Capture) -> list[str]:

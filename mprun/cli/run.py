@@ -71,7 +71,6 @@ def command(
     except (RunError, Interrupted):
         RunDirectory.clear_links(Path(), links)
         raise
-    RunDirectory.clear_links(Path(), links)
     linked, refused = run.link_into(Path(), links)
     # of a run that ended early most files are missing, and its error says why
     for text in refused if summary.status != "error" else ():

@@ -294,10 +294,10 @@ class Timeline:
                 word, at = words[course.steps[0][1]], TIME.render(course.begin_ns)
                 what = f"the address of '{track.link}'" if track.host else f"link '{track.link}'"
                 before = next((one.value for one in reversed(moments) if one.at_ns < course.begin_ns), True)
-                message = f"has no effect: {what} is {word} already at {at}"
-                if course.steps[0][1] != before:
-                    message = f"has no effect: a later event sets the state of {what} at {at} too"
-                self._document.warn((*course.position[:2], "state"), message)
+                reason = f"a later event sets the state of {what} at {at} too"
+                if course.steps[0][1] == before:
+                    reason = f"{what} is {word} already at {at}"
+                self._document.warn((*course.position[:2], "state"), f"has no effect: {reason}")
 
     def _change_address(
         self, link: str, host: str, by_time: Mapping[int, Mapping[Track, PropertyMoment]]

@@ -20,7 +20,7 @@ JOIN_ROUND_TRIPS = 4
 # The time after which a lost packet of a handshake is sent again, before any round trip is known (RFC 6298 2.1).
 FIRST_TIMEOUT_NS = 1_000_000_000
 # tcpi_bytes_acked counts SYN and FIN as a byte each, and tcpi_bytes_received the FIN.
-_FLAGS = 2
+FLAG_BYTES = 2
 
 
 class SendingEnd(Frozen):
@@ -191,11 +191,11 @@ def _subflow(
 
 def _payload(sender: SocketState | None, receiver: SocketState | None) -> int:
     """Return the payload that arrived from one end of a subflow, without the sequence numbers of SYN and FIN."""
-    acked = sender.get("bytes_acked") - _FLAGS if sender else 0
+    acked = sender.get("bytes_acked") - FLAG_BYTES if sender else 0
     arrived = max(acked, receiver.get("bytes_received") if receiver else 0, 0)
     sent = sender.get("bytes_sent") - sender.get("bytes_retransmitted") if sender else arrived
     # after the FIN, all payload has arrived; a sender's sample may be older than the receiver's
-    return sent if not sent or (arrived and abs(arrived - sent) <= _FLAGS) else arrived
+    return sent if not sent or (arrived and abs(arrived - sent) <= FLAG_BYTES) else arrived
 
 
 def _sending_end(state: SocketState | None) -> SendingEnd:

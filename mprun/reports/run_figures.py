@@ -17,6 +17,7 @@ import polars as pl
 
 from mprun.inputs.keys.plot import FORMS, TABLE_FORMS
 from mprun.kernel.trace_event_format import ENDS, HOST, TIME
+from mprun.metrics.connection import FLAG_BYTES
 from mprun.model.frozen import Frozen
 from mprun.model.metric import SUFFIXES
 from mprun.model.spec import Plot, SeriesName
@@ -454,8 +455,8 @@ def _sender(evidence: RunData, flow: str | None, column: str) -> pl.DataFrame | 
         return None
     of_sockets = rows.group_by("host", "local", "local_port", "remote", "remote_port").agg(pl.col("bytes_acked").max())
     totals = of_sockets.group_by("host").agg(pl.col("bytes_acked").sum(), pl.len()).sort("host").rows()
-    # SYN and FIN count a byte each
-    sent = {host: total + 2 * count * (host == evidence.clients.get(flow)) for host, total, count in totals}
+    # ends that differ by the bytes of SYN and FIN only have sent the same
+    sent = {host: total + FLAG_BYTES * count * (host == evidence.clients.get(flow)) for host, total, count in totals}
     sender = max(sent, key=sent.__getitem__)
     return rows.filter(pl.col("host") == sender).sort("time_ns", maintain_order=True)
 

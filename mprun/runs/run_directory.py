@@ -339,11 +339,12 @@ class RunDirectory(OutputDirectory):
     def link_into(self, folder: Path, links: Mapping[str, str]) -> tuple[list[str], list[str]]:
         """Make symbolic links in a folder that point to files of this run.
 
-        Only links of an earlier run are replaced.
+        Only links of an earlier run are removed or replaced.
 
         links: for each name, a pattern of files relative to the run. If several files match, they are concatenated
         into a file of `links/`. Return the names that were linked, and a message for each other name.
         """
+        self.clear_links(folder, links)
         made, refused = [], []
         for name, pattern in links.items():
             found = self.folder.find(pattern)

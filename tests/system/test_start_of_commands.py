@@ -16,8 +16,8 @@ HEAVY = ("matplotlib", "numpy", "polars", "scipy", "pydantic", "jinja2", "rich",
 # Calls the entry point as the command does, and prints the heavy modules at the end.
 PROGRAM = f"""
 import atexit, json, sys
-atexit.register(lambda: print("\\n" + json.dumps([name for name in {HEAVY!r} if name in sys.modules])))
 import mprun.__main__
+atexit.register(lambda: print("\\n" + json.dumps([name for name in {HEAVY!r} if name in sys.modules])))
 mprun.__main__.main()
 """
 FILES = ("-t", str(LAB / "topo"), "-x", "xp")
@@ -64,3 +64,16 @@ def test_a_command_imports_no_other_heavy_module(made: Path, words: tuple[str, .
     )
     assert done.returncode == 0, done.stderr
     assert set(json.loads(done.stdout.splitlines()[-1])) <= allowed
+
+
+def test_the_end_does_not_take_modules_apart() -> None:
+    """Python does so at its end by default, and finalizers of what modules have are called."""
+    kept = "class Kept:\n  def __del__(self):\n    print('taken apart')\nkept = Kept()\n"
+
+    def call(line: str) -> str:
+        words = [sys.executable, "-c", f"{kept}{line}\nit.main()", "--version"]
+        return subprocess.run(words, capture_output=True, text=True).stdout
+
+    assert "taken apart" in call("import mprun.cli as it")
+    assert call("import mprun.__main__ as it").startswith("mprun ")
+    assert "taken apart" not in call("import mprun.__main__ as it")

@@ -8,8 +8,9 @@ method and compile it. Here, only `__init__` is such a text.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError, field
+from operator import attrgetter
 from typing import Any, dataclass_transform
 
 
@@ -21,17 +22,17 @@ class Frozen:
         """Add the methods that the class does not define itself. kw_only: its own fields are given by name."""
         dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
         fields: Sequence[Field[Any]] = dataclasses.fields(cls)  # type: ignore[arg-type]
-        compared = tuple(one.name for one in fields if one.compare)
-        hashed = tuple(one.name for one in fields if (one.compare if one.hash is None else one.hash))
+        compared = _getter(one.name for one in fields if one.compare)
+        hashed = _getter(one.name for one in fields if (one.compare if one.hash is None else one.hash))
         shown = tuple(one.name for one in fields if one.repr)
 
         def __eq__(self: object, other: object) -> bool:
             if other.__class__ is not self.__class__:
                 return NotImplemented
-            return all(getattr(self, name) == getattr(other, name) for name in compared)
+            return bool(compared(self) == compared(other))
 
         def __hash__(self: object) -> int:
-            return hash(tuple(getattr(self, name) for name in hashed))
+            return hash(hashed(self))
 
         def __repr__(self: object) -> str:
             return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
@@ -45,6 +46,12 @@ class Frozen:
 
     def __delattr__(self, name: str) -> None:
         raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _getter(names: Iterable[str]) -> Callable[[object], object]:
+    """Return a function that takes these fields of a value, as one value to compare."""
+    found = list(names)
+    return attrgetter(*found) if found else lambda _: None
 
 
 def _write_init(kind: type, fields: Sequence[Field[Any]]) -> Callable[..., None]:

@@ -28,14 +28,14 @@ from tests.phases import COUNTER
 
 ROOT = Path(__file__).parents[2]
 LAB = ROOT / "labs" / "01_multipath"
-# Three seconds of MPTCP over all paths between client and server.
+# A second of MPTCP over all paths between client and server.
 SHORT = """\
 version: 1
 hosts:
   client: {mptcp: {path_manager: fullmesh}}
   server: {mptcp: {path_manager: fullmesh}}
 traffic:
-  - {name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, start: 0s, duration: 3s}
+  - {name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, start: 0s, duration: 1s}
 capture:
   - {host: client, snaplen: 100}
 """

@@ -28,7 +28,9 @@ SERVER
 middleboxes: {router: {BOX}}
 """
 TWO_ADDRESSES = "server_paths: [{name: near}, {name: far}]"
-EXPERIMENT = SHORT + "  - {host: server, snaplen: 100}\n"
+# Three seconds, of which the start of a connection is a small part.
+LONGER = SHORT.replace("duration: 1s", "duration: 3s")
+EXPERIMENT = LONGER + "  - {host: server, snaplen: 100}\n"
 # The goodput of a path of 20 Mbit/s: 1448 bytes of a frame of 1514, and slightly less with MPTCP.
 ONE_PATH = pytest.approx(18.9e6, rel=0.03)
 TWO_PATHS = pytest.approx(37.0e6, rel=0.03)
@@ -127,7 +129,7 @@ def test_effect_over_ipv6(
 ) -> None:
     topology = TOPOLOGY.replace("BOX", box).replace("SERVER", "addressing: ipv6").replace(", LOSS", "")
     (tmp_path / "topo.yaml").write_text(topology)
-    (tmp_path / "xp.yaml").write_text(SHORT.replace("snaplen: 100", "snaplen: 120"))
+    (tmp_path / "xp.yaml").write_text(LONGER.replace("snaplen: 100", "snaplen: 120"))
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
     assert result.summary["failures"] == ([] if failure is None else [failure])
     # 40 bytes of header instead of 20 (RFC 8200 3)

@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import field
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import polars
 
-from mprun.errors import SpecError
+from mprun.errors import MprunError, SpecError
 from mprun.inputs.loading import load as read_files
 from mprun.kernel.store import DEFAULT_NAME
 from mprun.machine import invoking_user
@@ -22,6 +24,7 @@ from mprun.model.engine_name import ENGINE_CHOICES, EngineChoice
 from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent, Permissions
 from mprun.model.problem import name_nearest, tell_unknown
+from mprun.model.scalar import spell_scalar
 from mprun.runs.place import choose_place_of
 from mprun.runs.run_directory import RunDirectory
 from mprun.runs.runner import make_request, read_inputs, run_request
@@ -31,6 +34,47 @@ from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
 
 if TYPE_CHECKING:
     from mprun.reports.figure import Chart
+
+
+# Options of the command line, and the arguments of Python that stand for them, as messages name them.
+_ARGUMENTS: Sequence[tuple[str, str]] = (
+    (r"-p ([\w.]+)=([^\s)]+)", r"parameters={'\1': '\2'}"),
+    (r"-p ([\w.]+)", r"parameters['\1']"),
+    (r"'?--seed (\d+)'?", r"seed=\1"),
+    (r"--seed", "seed"),
+    (r"--(engine|kernel) (\w+)", r"\1='\2'"),
+    (r"--allow-exec-as-root", "as_root=True"),
+    (r"--allow-exec", "allow_exec=True"),
+    (r"--unconfined", "unconfined=True"),
+    (r"name it after -t", "give it as 'topology'"),
+    (r"name it after -x", "give it as 'experiment'"),
+    (r"`mprun sweep`", "mprun.sweep"),
+    (r"give another with -o|(use|add) -o( \S+)?", "give 'parent'"),
+)
+CalledT = TypeVar("CalledT", bound=Callable[..., Any])
+
+
+def _in_python(function: CalledT) -> CalledT:
+    """Return a function whose errors name arguments of Python in place of options of the command line."""
+
+    @wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            return function(*given, **named)
+        except MprunError as error:
+            error.args = tuple(map(_spell, error.args))
+            if isinstance(error, SpecError):
+                error.problems = tuple(map(_spell, error.problems))
+            raise
+
+    return cast(CalledT, call)
+
+
+def _spell(message: object) -> str:
+    text = str(message)
+    for option, argument in _ARGUMENTS:
+        text = re.sub(rf"(?<![\w-]){option}(?![\w-])" if option.startswith(("-", "'")) else option, argument, text)
+    return text
 
 
 class Figure(Frozen):
@@ -152,6 +196,7 @@ class Sweep(Frozen):
         return [_paint(chart) for chart in charts_of(SweepDirectory(self.path))]
 
 
+@_in_python
 def run(
     topology: Path | str,
     experiment: Path | str,
@@ -176,17 +221,17 @@ def run(
     with the error. Raises SpecError for a problem in the files or parameters, MachineError if this machine cannot run
     them, and RunError if the run leaves no results.
     """
-    _check(topology, experiment, parameters, seed, engine)
-    consent = Consent(allow_exec, unconfined, as_root)
-    texts = {name: str(value) for name, value in parameters.items()}
+    texts = _check(topology, experiment, parameters, seed, engine, parent)
+    consent = _consent(allow_exec=allow_exec, unconfined=unconfined, as_root=as_root)
     loaded = read_files(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
     place = choose_place_of(loaded.values, engine, kernel)
     made = _run(run_request(make_request(loaded, place, consent), Path(parent), lambda *_: None)[0])
     for error in made.summary["errors"]:
-        warnings.warn(f"{made.path}: {error}", stacklevel=2)
+        warnings.warn(_spell(f"{made.path}: {error}"), stacklevel=3)
     return made
 
 
+@_in_python
 def sweep(
     topology: Path | str,
     experiment: Path | str,
@@ -209,9 +254,10 @@ def sweep(
     from mprun.sweeps import execution, study
     from mprun.sweeps.local import LocalExecutor
 
-    _check(topology, experiment, parameters, seed, engine)
-    consent = Consent(allow_exec, unconfined, as_root)
-    texts = {name: str(value) for name, value in parameters.items()}
+    texts = _check(topology, experiment, parameters, seed, engine, parent)
+    consent = _consent(allow_exec=allow_exec, unconfined=unconfined, as_root=as_root)
+    if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
+        raise SpecError(f"jobs: {jobs!r} is no number of runs: write jobs=2, or None for one for each CPU")
     loaded = load_cells(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
     cells, kernels = execution.place_cells(study.make_cells(loaded, engine, kernel), engine, consent)
     slots = execution.slots_for({cell.runs_in for cell in cells}, jobs, len(os.sched_getaffinity(0)))
@@ -224,19 +270,39 @@ def sweep(
     return read_sweep(made)
 
 
-def _check(topology: object, experiment: object, parameters: object, seed: object, engine: str) -> None:
-    """Raise SpecError for arguments that a command line cannot have."""
+def _check(
+    topology: object, experiment: object, parameters: object, seed: object, engine: str, parent: object
+) -> dict[str, str]:
+    """Return the parameters as texts. Raises SpecError for arguments that a command line cannot have."""
     for name, file in (("topology", topology), ("experiment", experiment)):
         if not isinstance(file, (str, os.PathLike)):
             raise SpecError(f"{name}: a {type(file).__name__} is no path: write a file, and give its path")
+    if not isinstance(parent, (str, os.PathLike)):
+        raise SpecError(f"parent: a {type(parent).__name__} is no path: write parent='runs'")
     if not isinstance(parameters, Mapping):
         raise SpecError(f"parameters: a {type(parameters).__name__} has no names: write {{'cc': 'reno'}}")
     if seed is not None and (not isinstance(seed, int) or seed < 0):
         raise SpecError(f"seed: {seed!r} is no whole number from 0 on: write seed=1")
     if engine not in ENGINE_CHOICES:
         raise SpecError(tell_unknown("engine", engine, ENGINE_CHOICES))
+    for name, value in parameters.items():
+        if not isinstance(name, str):
+            raise SpecError(f"parameters: {name!r} is no name: write {{'cc': 'reno'}}")
+        if value is None or (isinstance(value, Collection) and not isinstance(value, str)):
+            what = f"parameters[{name!r}]: a {type(value).__name__} is no value: write a text or a number"
+            raise SpecError(f"{what}; for several values write a 'matrix' in the experiment, and call mprun.sweep")
+    return {name: spell_scalar(value) for name, value in parameters.items()}
 
 
+def _consent(**given: object) -> Consent:
+    """Return the consent of the arguments. Raises SpecError if one is not True or False."""
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise SpecError(f"{name}: {value!r} is no consent: write {name}=True or {name}=False")
+    return Consent(*map(bool, given.values()))
+
+
+@_in_python
 def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:
     """Return a run or a sweep.
 
@@ -250,7 +316,7 @@ def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:
         return _run(found)
     sweep = read_sweep(found)
     if sweep.summary["status"] == INCOMPLETE:
-        warnings.warn(found.tell_incomplete(found.path, tell_progress(read_summary(found))), stacklevel=2)
+        warnings.warn(found.tell_incomplete(found.path, tell_progress(read_summary(found))), stacklevel=3)
     return sweep
 
 

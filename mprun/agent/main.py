@@ -281,7 +281,8 @@ def prepare(run: AgentRun) -> None:
         wait_for(run, process)
         run.end_of(process)
         if process.timed_out:
-            raise ProcessError(f"{process.name}: did not end in time{process.tail()}")
+            limit_s = planned["timeout_ns"] / SECOND_NS
+            raise ProcessError(f"{process.name}: did not end in {limit_s:g} s, its time limit{process.tail()}")
         if process.status:
             raise ProcessError(f"{process.name}: ended with status {process.status}{process.tail()}")
     if run.plan["preparations"]:
@@ -301,9 +302,22 @@ def measure_idle_paths(run: AgentRun) -> None:
         wait_for(run, probe, watch)
         run.end_of(probe)
         if probe.status:
-            raise ProcessError(f"{probe.name}: no answer over this path before any traffic{probe.tail()}")
+            raise ProcessError(f"{probe.name}: no answer over this path before any traffic{tell_silence(probe)}")
     if watch is not None:
         run.result = run.result._replace(host_idle=watch.sum_up())
+
+
+def tell_silence(probe: RunningProcess) -> str:
+    """Return why a probe failed, to append to a message: no ping was answered, or what its program printed."""
+    said = probe.tail()
+    if ", 100% packet loss" not in said:
+        return said
+    path = probe.name.partition(".")[2]
+    return (
+        f": none of its pings was answered. Look at the loss, delay and queue of the links of {path}, at its routes "
+        "and at middleboxes (mprun plan prints them). To run without these pings, write 'probe: {pings: 0}' in the "
+        "experiment"
+    )
 
 
 def wait_for(run: AgentRun, process: RunningProcess, watch: MachineWatch | None = None) -> None:

@@ -84,7 +84,7 @@ def _switch_on(tracepoint: str) -> None:
         _write("set_event", tracepoint)
     except OSError:
         known = _read("available_events").decode().split()
-        raise TraceEventError(f"tracepoints: {_explain(tracepoint, [*known, PRINT])}") from None
+        raise TraceEventError(f"tracepoints: {explain_missing(tracepoint, [*known, PRINT])}") from None
 
 
 def _read(name: str) -> bytes:
@@ -109,7 +109,7 @@ def _write(name: str, text: str) -> None:
         os.close(file)
 
 
-def _explain(tracepoint: str, known: Sequence[str]) -> str:
+def explain_missing(tracepoint: str, known: Sequence[str]) -> str:
     """Return why no event has a name or pattern, with the nearest names."""
     # only a run that fails needs it, and the import is slow
     from difflib import get_close_matches

@@ -23,7 +23,7 @@ from mprun.model.codec import PLAIN
 from mprun.model.run_files import RunEnvironment
 from mprun.runs import table
 from mprun.runs.run_directory import FROM_CAPTURES, RunDirectory
-from mprun.runs.runner import refuse_changed_inputs
+from mprun.runs.runner import refuse_changes
 from mprun.safety.folder import Folder
 from mprun.sweeps.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
@@ -60,8 +60,7 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
     """
     runs = dict(_runs(source))
     for run in runs.values():
-        if run.has("environment.json"):
-            refuse_changed_inputs(run)
+        refuse_changes(run)
     files: dict[str, Content] = {}
     note = ""
     if isinstance(source, SweepDirectory):

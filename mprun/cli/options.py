@@ -56,6 +56,8 @@ class ResultFolder(click.Path):
         super().__init__(file_okay=False, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if not str(value):
+            self.fail("it is empty: name a directory", param, ctx)
         if os.path.isfile(value):
             raise SpecError(f"'{value}' is a file, and runs need a directory: rename it, or name another with -o")
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
@@ -82,6 +84,8 @@ class Target(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if path.suffix in (".yaml", ".yml") and path.is_file():
+            self.fail(f"'{path}' exists, and may be a topology or an experiment: name another file", param, ctx)
         if (self.allow_dash and path == Path("-")) or (self.file_okay and path.exists()):
             return path
         if self._has_folder and not path.parent.is_dir():
@@ -93,6 +97,12 @@ class Target(click.Path):
         except OSError as error:
             reason = "is a file" if not folder.is_dir() else (error.strerror or str(error)).lower()
             self.fail(f"'{folder}' takes no new files ({reason}): name another place", param, ctx)
+
+
+class WholeNumber(click.IntRange):
+    """A whole number."""
+
+    name = "whole number"
 
 
 def _take_one(_context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> str:
@@ -146,7 +156,7 @@ _FILES: Mapping[str, Decorator] = {
     ),
     "seed": click.option(
         "--seed",
-        type=click.IntRange(0, 2**63 - 1),
+        type=WholeNumber(0, 2**63 - 1),
         metavar="N",
         help="Set the seed of all randomness. Default: the seed in the file.",
     ),
@@ -225,11 +235,14 @@ class FileOptions(Frozen):
     @property
     def parameters(self) -> dict[str, str]:
         """The parameters by name. Raises SpecError for a text that is not NAME=VALUE."""
-        found = {}
+        found: dict[str, str] = {}
         for text in self.params:
             name, equals, value = text.partition("=")
             if not equals or not name:
                 raise SpecError(f"-p {text}: write -p NAME=VALUE")
+            if name in found:
+                several = f"for a run with each, write 'matrix: {{{name}: [{found[name]}, {value}]}}' in the experiment"
+                raise SpecError(f"-p {name} is given twice: keep one; {several}")
             found[name] = value
         return found
 
@@ -404,7 +417,7 @@ control = partial(click.option, "--control", metavar="KERNEL", shell_complete=co
 
 def number(names: str, least: int, most: int, what: str, default: int | None = None, **settings: Any) -> Decorator:
     """Return a decorator that adds an option with a whole number. names: of click, in one text. what: the help text."""
-    kind = click.IntRange(least, most)
+    kind = WholeNumber(least, most)
     return click.option(
         *names.split(), type=kind, metavar="N", help=what, default=default, show_default=True, **settings
     )

@@ -28,7 +28,7 @@ MOST_NAMED = 5
 
 @click.group("runs", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """List and remove runs.
+    """List and remove runs: `mprun runs list` lists them.
 
     RUN is the directory, the name, the beginning of the name or the digest of a run, or `latest`.
     """

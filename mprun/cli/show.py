@@ -121,7 +121,11 @@ def _read_summary(run: RunDirectory) -> Summary:
             raise
         names = [*run.left_files(), *run.folder.find("logs/*.out")]
         left = [f"{name} ({format_measured(size, 'byte')})" for name in names if (size := run.folder.size(name))]
-        raise MprunError(f"{error}; it left {', '.join(left[:MOST_LEFT]) or 'no captures and no outputs'}") from None
+        said = f"{error}; it left {', '.join(left[:MOST_LEFT]) or 'no captures and no outputs'}"
+        if run.has_resolved_inputs:
+            topology, experiment = map(options.spell_path, run.resolved_inputs)
+            said += f"; to repeat it: mprun -t {topology} -x {experiment}"
+        raise MprunError(said) from None
 
 
 def _show_figures(run: RunDirectory) -> None:

@@ -61,14 +61,18 @@ def run_cells(
 
 @contextmanager
 def growing_sweep(
-    asked: str, inputs: Mapping[str, str], kernel: str, runs: RunOptions, executor: Executor
+    asked: str, inputs: Mapping[str, str], kernel: str, runs: RunOptions, executor: Executor, title: str = ""
 ) -> Iterator[GrowingSweep]:
-    """Yield a sweep with these parameters. No other command can change it until the end of the block."""
+    """Yield a sweep with these parameters. No other command can change it until the end of the block.
+
+    title: instead of that of its files.
+    """
     with ExitStack() as stack, SweepBar() as bar:
         yield GrowingSweep(
             *(runs.parent, asked, inputs, kernel, runs.keep, runs.consent),
             hold=lambda sweep: stack.enter_context(held(sweep)),
             carry_out=lambda work: work.run(executor, bar.show, bar.say),
+            title=title,
         )
 
 

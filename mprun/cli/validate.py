@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 def command(files: options.FileOptions, runs: options.RunOptions, as_json: bool) -> None:
     """Check a topology and an experiment in every cell of its matrix, and print all errors.
 
-    If the experiment kernel of a run is built, it is asked for the sysctls, congestion controls and schedulers that the
-    experiment names, and tcpdump for its filters.
+    If the experiment kernel of a run is built, it is asked for the sysctls, congestion controls, schedulers and trace
+    events that the experiment names, and tcpdump for its filters.
     """
     from mprun.inputs.loading import load_cells
 

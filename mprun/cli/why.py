@@ -73,7 +73,7 @@ def command(name: str, fail_if: str | None, count: int, steps: int, runs: option
         question = WhyQuestion(failure, statement, failure.metric if failure else "")
         with (
             closing(LocalExecutor(runs.slots({"virtual"}))) as executor,
-            growing_sweep(f"why {text}", texts, on, runs, executor) as growing,
+            growing_sweep(f"why {text}", texts, on, runs, executor, f"why-{run.title}") as growing,
         ):
             explained = explain(loaded, question, end_ns, count, steps, growing.run, summary.metrics)
             sweep = growing.directory

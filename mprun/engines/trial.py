@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask an experiment kernel before a run what the run would refuse: sysctls, congestion controls, schedulers, filters.
+"""Ask an experiment kernel before a run what the run would refuse.
+
+These are sysctls, congestion controls, schedulers, trace events and filters of captures.
 
 The kernel is booted once, without a network. Filters are compiled inside it too, since they are from files of
 strangers.
@@ -8,10 +10,11 @@ strangers.
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import subprocess
 from collections.abc import Iterator, Sequence
 
-from mprun.agent import sysctl
+from mprun.agent import sysctl, trace_event
 from mprun.engines.agent_process import find_program
 from mprun.engines.guest import Guest, booted
 from mprun.errors import MachineError
@@ -24,7 +27,7 @@ from mprun.model.spec import Spec
 from mprun.safety.folder import Folder
 
 # Answer each question with a line: the error of setting a sysctl, or the names beside one that does not exist; the
-# allowed values of a sysctl; the error of a filter.
+# allowed values of a sysctl; the trace events; the error of a filter.
 _SCRIPT = """\
 while IFS= read -r question; do
     kind=${question%%:*} what=${question#*:}
@@ -40,6 +43,15 @@ while IFS= read -r question; do
         *) tcpdump -y "$kind" -d -- "$what" 2>&1 >/dev/null | grep '^tcpdump: ' | tail -n 1 | tr '\\n' ' '; echo ;;
     esac
 done < questions
+"""
+# Only the first program inside may read the trace events, and not its children.
+_EVENTS = "events"
+_READ_EVENTS = f"""\
+import ctypes, os
+ctypes.CDLL(None).mount(b"tracefs", b"{trace_event.FOLDER}", b"tracefs", 0, None)
+with open("{trace_event.FOLDER}/available_events") as events, open("{_EVENTS}", "w") as copy:
+    copy.write(events.read())
+os.execv("/bin/sh", ["sh", "script"])
 """
 # The link types of a capture of one interface, and of all interfaces of a node.
 ONE, ALL = "EN10MB", "LINUX_SLL2"
@@ -68,7 +80,8 @@ def find_refusals(specs: Sequence[Spec], name: str) -> tuple[dict[ValuePath, str
     # the same place may have another value in another cell
     settings = list(dict.fromkeys(entry for spec in specs for entry in _find_sysctls(spec)))
     chosen = [entry for spec in specs for entry in _find_choices(spec)]
-    if not (filters or settings or chosen):
+    traced = {one: ("tracepoints", n) for spec in specs for n, one in enumerate(spec.experiment.tracepoints)}
+    if not (filters or settings or chosen or traced):
         return {}, {}
     try:
         kernel = find_kernel(name)
@@ -78,9 +91,18 @@ def find_refusals(specs: Sequence[Spec], name: str) -> tuple[dict[ValuePath, str
         raise
     lists = [f"list:{sysctl.path_of(sysctl.CHOICES[name])}" for name in (sysctl.CONGESTION, sysctl.SCHEDULER)]
     tried = [f"sysctl:{sysctl.path_of(name)}={value}" for _, name, value in settings]
+    lists += [f"list:{_EVENTS}"] * bool(traced)
     answers = iter(_ask(kernel, [*lists, *tried, *filters.values()]))
     has = {name: next(answers).split() for name in (sysctl.CONGESTION, sysctl.SCHEDULER)}
     lacking: dict[ValuePath, str] = {}
+    # a kernel without any event is refused before a run
+    if events := next(answers).split() if traced else []:
+        events.append(trace_event.PRINT)
+        lacking |= {
+            position: trace_event.explain_missing(one, events).replace("this kernel", f"kernel '{kernel.name}'")
+            for one, position in traced.items()
+            if not fnmatch.filter(events, one)
+        }
     for position, name, value in settings:
         answer = next(answers).strip()
         folder, _, word = name.rpartition(".")
@@ -132,8 +154,10 @@ def _ask(kernel: Kernel, questions: Sequence[str]) -> list[str]:
     with scratch("mprun-trial-", temporary()) as path:
         folder = Folder(path)
         folder.write_text("script", _SCRIPT)
+        folder.write_text("first.py", _READ_EVENTS)
         folder.write_text("questions", "".join(f"{' '.join(question.split())}\n" for question in questions))
-        argv = ("/usr/bin/unshare", "--net", "/bin/sh", "script")
+        first = ("/usr/bin/python3", "-IS", "first.py") if f"list:{_EVENTS}" in questions else ("/bin/sh", "script")
+        argv = ("/usr/bin/unshare", "--net", *first)
         guest = Guest(
             argv=argv, cwd=engine_paths.RUN, log=f"{engine_paths.RUN}/answers", opened={path: engine_paths.RUN}
         )

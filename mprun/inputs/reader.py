@@ -100,6 +100,8 @@ def _find(given: Path | str) -> str:
     if folder := next((name for name in tried if Path(name).is_dir()), None):
         inside = _list_yaml_files(Path(folder))
         hint = f"name one of its files: {', '.join(inside[:8])}" if inside else "name a YAML file"
+        if (Path(folder) / "plan.json").is_file():
+            hint = f"mprun verify --keep {folder} repeats this run"
         raise _refusal(folder, f"is a directory: {hint}")
     raise _refusal(str(given), f"no such file: tried {', '.join(tried)}{_name_nearest_file(Path(given))}")
 
@@ -365,6 +367,15 @@ _UNQUOTED_MESSAGE = "is not in quotes: write '\"{}\"'"
 _UNQUOTED = re.compile(r"[:,\[]\s*\{\{|^\s*-\s*\{\{")
 
 
+# An entry of a list without a space after its dash.
+_NO_DASH = re.compile(r"^\s*(-[{\w][^\s:,]*)")
+
+
+def _line(text: str, number: int | None) -> str:
+    """Return a line of a text by its number; empty without a number."""
+    return "".join(text.splitlines()[number - 1 : number]) if number else ""
+
+
 # A space in an indentation that YAML takes for a letter, such as a no-break space of a web page.
 _ODD_INDENT = re.compile(r"^ *([^\S\n\r\t ])", re.MULTILINE)
 
@@ -384,8 +395,10 @@ def parse(text: str, name: str) -> Node:
             raise _refusal(name, message, text.count("\n", 0, odd.start(1)) + 1) from None
         line_number = _problem_line(error)
         problem = _problem(error)
-        if line_number and _UNQUOTED.search("".join(text.splitlines()[line_number - 1 : line_number])):
+        if _UNQUOTED.search(_line(text, line_number)):
             problem = 'a value with {{ }} is not in quotes: write it as in "{{ rate }}mbit"'
+        elif found := _NO_DASH.search(_line(text, line_number)):
+            problem = f"'{found[1]}' has no space after its dash: write '- {found[1][1:]}'"
         raise _refusal(name, f"is not YAML: {problem}", line_number) from None
     if root is None:
         raise _refusal(name, "is empty: 'mprun new' writes a pair of files to start from")
@@ -407,7 +420,10 @@ def _problem(error: YAMLError) -> str:
 
 
 def _problem_line(error: YAMLError) -> int | None:
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    # a text in quotes without its end is wrong where it begins
+    is_open = "quoted scalar" in str(getattr(error, "context", ""))
+    names = ("context_mark", "problem_mark") if is_open else ("problem_mark", "context_mark")
+    mark = getattr(error, names[0], None) or getattr(error, names[1], None)
     return None if mark is None else mark.line + 1
 
 

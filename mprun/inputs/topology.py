@@ -36,7 +36,7 @@ from mprun.model.spec import (
     TopologySpec,
     families_of,
 )
-from mprun.model.units import hold_rate, tell_rounding
+from mprun.model.units import hold_rate, tell_rounding, tell_short_queue
 
 DEFAULT_ADDRESSING: Addressing = "ipv4"
 
@@ -88,11 +88,12 @@ def read_topology(
 
 
 def _warn_of_rates(values: Mapping[str, object], document: Document) -> None:
-    """Warn of each rate that is rounded to one that a link can have."""
+    """Warn of each rate that is rounded to one that a link can have, and of each queue of one packet."""
     for path, entry in walk_mappings(values):
-        for position, value in spread_directions((*path, "rate"), entry.get("rate")):
-            if message := tell_rounding(value):
-                document.warn(position, message)
+        for key, tell in (("rate", tell_rounding), ("queue", tell_short_queue)):
+            for position, value in spread_directions((*path, key), entry.get(key)):
+                if message := tell(value):
+                    document.warn(position, message)
 
 
 def _warn_of_delays(values: Mapping[str, object], document: Document) -> None:

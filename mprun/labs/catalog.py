@@ -53,6 +53,8 @@ def open_lab(name: str, parameters: Mapping[str, str] = {}) -> Lab:
     labs = find_labs()
     named = {**{folder.name: folder for folder in labs.values()}, **labs}
     wanted = name.zfill(2) if name.isdigit() else name
+    if name.replace("-", "").replace(",", "").isdigit() and not name.isdigit():
+        raise SpecError(f"no lab '{name}': name each lab, as in 'mprun lab run 1 2 3'")
     if wanted not in named:
         raise SpecError(tell_unknown("lab", name, [folder.name for folder in labs.values()]))
     return read_lab(named[wanted], parameters)

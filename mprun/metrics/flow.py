@@ -22,7 +22,7 @@ from mprun.model.intent import AddressedFlow
 from mprun.model.metric import OF_TOTAL, TOTAL
 from mprun.model.run_summary import MetricValue
 from mprun.model.units import TIME
-from mprun.workloads.tool import Result, Tool, metrics_of, steady_span, tool_of
+from mprun.workloads.tool import Result, Tool, metrics_of, steady_span, time_limit_of, tool_of
 
 # A share of a flow's time in which no payload could arrive. A larger share gets a warning.
 IDLE_SHARE = 0.02
@@ -88,7 +88,13 @@ def _find_errors(
     """Yield why a process of the flow failed, if one did. because: the middlebox that may be the cause."""
     failed = next((name for name, ended in processes.items() if ended.status), None)
     if any(ended.timed_out for ended in processes.values()):
-        yield f"{flow.name}: did not end in time and was stopped{because}"
+        limit = f"after {TIME.render(time_limit_of(flow))}, "
+        limit += (
+            "its 'timeout'"
+            if flow.timeout_ns
+            else f"the time limit of {flow.tool} for this work: 'timeout' sets another"
+        )
+        yield f"{flow.name}: did not end in time and was stopped {limit}{because}"
     elif failed is not None or result.error:
         why = processes[failed].why if failed is not None else ""
         said = why or result.error or outputs.log(failed or flow.name, "err").strip()[-500:] or "without a word"

@@ -113,6 +113,10 @@ class Quantity(Frozen):
             raise QuantityError(f"'{text}' is above {most}, the largest {self.noun}: {self.too_large}")
 
 
+# The signs of micro in Unicode, before the s of seconds.
+_MICRO = re.compile("[\u00b5\u03bc]s")
+
+
 def _split(kind: Quantity, value: object) -> tuple[int, int, str]:
     """Return numerator, denominator and unit of a quantity in a text. Raises QuantityError."""
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -120,6 +124,8 @@ def _split(kind: Quantity, value: object) -> tuple[int, int, str]:
     if not isinstance(value, str):
         raise QuantityError(f"must be a {kind.noun}: write one as in '{kind.example}'")
     match = _QUANTITY.fullmatch(value)
+    if match is None and _MICRO.search(value):
+        raise QuantityError(f"'{value}' has a sign of its own for micro: write '{_MICRO.sub('us', value)}'")
     if match is None:
         raise QuantityError(f"'{value}' is not a {kind.noun}: write one as in '{kind.example}'")
     sign, whole, decimals, space, unit = match.groups(default="")
@@ -367,6 +373,16 @@ def parse_queue(value: object) -> Queue:
         return Queue(amount, "bdp")
     dimension = next(one for one, kind in _QUEUES.items() if unit in kind.units)
     return Queue(_QUEUES[dimension].scale(value, numerator, denominator, unit), dimension)
+
+
+def tell_short_queue(value: object) -> str | None:
+    """The warning about a queue of one packet. None for other queues, or if the value is no queue."""
+    try:
+        is_short = parse_queue(value) == Queue(1, "packets")
+    except QuantityError:
+        return None
+    cost = "a burst loses its packets from the third on, and TCP gets about one hundredth of the rate"
+    return f"'{value}' holds one packet: {cost}. Write more packets, or '1bdp'" if is_short else None
 
 
 def render_queue(queue: Queue, style: Style = "file") -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ from mprun.model.intent import Intent
 from mprun.model.network import Network
 from mprun.model.permission import NO_COMMANDS, Consent
 from mprun.model.plan import Plan
+from mprun.model.problem import InputProblem, ValuePath
 from mprun.model.run_summary import Summary
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
@@ -64,6 +65,7 @@ class RunRequest(Frozen):
     - shell: the time at which the run stops at a prompt; None: it does not stop.
     - consent: the user's consent to commands in the files.
     - parameters: the values of the files' parameters and axes, which the run records.
+    - places: the places of names that only a kernel or a program knows, by the beginning of their errors in a run.
     - debugger: gdb, which stops the kernel of the run.
     - prompt: a prompt at a simulated time, which ends the run.
     """
@@ -75,6 +77,7 @@ class RunRequest(Frozen):
     shell: Shell | None = None
     consent: Consent = NO_COMMANDS
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
     debugger: Debugger | None = None
     prompt: HeldPrompt | None = None
 
@@ -82,7 +85,25 @@ class RunRequest(Frozen):
 def make_request(loaded: Loaded, place: Place, consent: Consent, shell: Shell | None = None) -> RunRequest:
     """Return the request for a run of files that have been read."""
     inputs = read_inputs(loaded.sources)
-    return RunRequest(loaded.spec, place, loaded.warnings, inputs, shell, consent, loaded.parameters)
+    places = {begin: str(InputProblem(*loaded.locate(path), path, "")) for begin, path in _find_places(loaded.spec)}
+    return RunRequest(loaded.spec, place, loaded.warnings, inputs, shell, consent, loaded.parameters, places)
+
+
+def _find_places(spec: Spec) -> Iterator[tuple[str, ValuePath]]:
+    """Yield how an error in a run begins, and the path of the value that is its cause."""
+    for n, capture in enumerate(spec.experiment.captures):
+        if capture.filter:
+            yield f"capture.{capture.name}: ended with status 1 before", ("capture", n, "filter")
+    for n, one in enumerate(spec.experiment.tracepoints):
+        yield f"tracepoints: this kernel has no event '{one}'", ("tracepoints", n)
+    for host, settings in spec.experiment.hosts.items():
+        for name, value in settings.sysctl:
+            yield f"{host}: sysctl -w {name}={value}:", ("hosts", host, "sysctl", name)
+        scheduler = settings.mptcp.scheduler
+        yield f"{host}: sysctl -w net.mptcp.scheduler={scheduler}:", ("hosts", host, "mptcp", "scheduler")
+    for n, flow in enumerate(spec.experiment.traffic):
+        if flow.congestion:
+            yield f"{flow.name}: no congestion control '{flow.congestion}'", ("traffic", n, "congestion")
 
 
 class Prepared(Frozen):
@@ -210,6 +231,8 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: RunProgress) -> 
     run.write("environment.json", environment)
     place.engine.run_plan(plan, run, place.kernel, progress, request.shell, request.debugger, prompt=request.prompt)
     agent = run.agent_report()
+    if where := next((one for begin, one in request.places.items() if (agent.error or "").startswith(begin)), None):
+        agent = agent._replace(error=f"{where}: {agent.error}")
     if agent.sysctls is not None:
         # a namespace of Linux 6.1 does not show those of the whole kernel
         sysctls = {**(prepared.capabilities.kernel_wide or {}), **agent.sysctls}
@@ -285,8 +308,18 @@ def _count_lines(run: RunDirectory, place: Place) -> Tables:
     return {TABLE: tabulate_coverage(place.kernel, counts)}
 
 
-def refuse_changed_inputs(run: RunDirectory) -> None:
-    """Raise RunError if the inputs of a run that this version of mprun made are no longer those of its plan."""
+def refuse_changes(run: RunDirectory) -> None:
+    """Raise RunError if a run lacks logs of its processes, or if the inputs are no longer those of its plan.
+
+    Inputs are checked if this version of mprun made the run.
+    """
+    ended = run.agent_report().processes if run.has("agent.json") else ()
+    lacking = [name for name in (f"logs/{one}.err" for one in ended) if not run.has(name)]
+    if lacking:
+        more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+        raise RunError(f"{run.path}: has no {lacking[0]}{more}, which its processes wrote: run its files again")
+    if not run.has("environment.json"):
+        return
     if run.environment().code == code_digest():
         spec = load(*run.resolved_inputs).spec
         if compile_plan(spec, allocate(spec)).digest != run.digest:

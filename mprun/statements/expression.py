@@ -34,6 +34,10 @@ _CONDITION = re.compile(
 # A condition without brackets.
 _ALONE = re.compile(r"\s*(?P<key>[A-Za-z_][A-Za-z0-9_.-]*)\s*(?P<sign>!=|==?)(?P<value>[^=].*)")
 _WORDS = ("and", "or", "not")
+_NUMBER_BEFORE = re.compile(r"(?<![\w.])([0-9.]+) +\Z")
+_COMPARE = "write '==' to compare"
+# Signs of other languages, and what stands for them here.
+_OTHER_SIGNS = {"&": "and", "|": "or", "!": "not", "≥": ">=", "≤": "<=", "≠": "!=", "×": "*"}
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
@@ -255,6 +259,9 @@ class _Parser:
         node = self._junction("or", 0)
         token = self.peek()
         if token is not None:
+            is_alone = token.text.isalpha() and self._text[token.end : token.end + 1] != "."
+            if is_alone and (number := _NUMBER_BEFORE.search(self._text, 0, token.start)):
+                raise self._error(token, f"number and unit are one word: write '{number[1]}{token.text}'")
             raise self._error(token, "the statement could end here: write an operator, 'and' or 'or' before it")
         return node
 
@@ -265,7 +272,9 @@ class _Parser:
             rest = self._text[self._at :]
             if rest.strip():
                 start = self._at + len(rest) - len(rest.lstrip())
-                raise ExpressionError(self._text, start, start + 1, "is unexpected here: remove it")
+                meant = next((word for sign, word in _OTHER_SIGNS.items() if self._text.startswith(sign, start)), "")
+                advice = f"is no sign of a statement: write '{meant}'" if meant else "is unexpected here: remove it"
+                raise ExpressionError(self._text, start, start + 1, advice)
             return None
         kind = "number" if match["number"] else "name" if match["name"] else "sign"
         return _Token(kind, match[kind], match.start(kind), match.end(kind), match["unit"] or "")
@@ -317,7 +326,8 @@ class _Parser:
         operators = []
         while token := self._take(*COMPARISONS, "="):
             if token.text == "=":
-                raise self._error(token, "write '==' to compare")
+                mark = self._text[token.end : token.end + 1]
+                raise self._error(token, f"write '{mark}=' to compare" if mark in "<>" and mark else _COMPARE)
             operators.append(token.text)
             operands.append(self._sum(level))
         if not operators:
@@ -361,6 +371,8 @@ class _Parser:
             node = self._junction("or", level + 1)
             self._expect(")", f"to end what begins at character {token.start + 1}")
             return node
+        if token.text == "[":
+            raise self._error(token, "conditions follow a name: write as in 'cells[cc=reno].bulk.goodput'")
         if token.kind != "name" or token.text in _WORDS:
             raise self._error(token, "a value belongs here: a number with its unit, or a name as in 'xp.bulk.goodput'")
         self._at = token.end

@@ -11,6 +11,7 @@ from pathlib import Path
 from mprun.inputs.loading import Loaded
 from mprun.model.permission import Consent
 from mprun.model.run_files import Build
+from mprun.model.sweep_files import SweepRecord
 from mprun.sweeps.execution import Execution, describe, find_by_digest, identify_placed, place_cells
 from mprun.sweeps.study import Cell, make_cells
 from mprun.sweeps.sweep_directory import Kept, SweepDirectory
@@ -31,6 +32,7 @@ class GrowingSweep:
     - kernel: of the cases that name none.
     - hold: called with the sweep as soon as there is one.
     - carry_out: runs the cells that are left. Raises Interrupted.
+    - title: of the sweep, instead of that of its files.
     - directory: None until there is a case.
     """
 
@@ -42,6 +44,7 @@ class GrowingSweep:
     consent: Consent
     hold: Callable[[SweepDirectory], object]
     carry_out: Callable[[Execution], object]
+    title: str = ""
     directory: SweepDirectory | None = None
     _cells: tuple[Cell, ...] = ()
     _kernels: dict[str, Build] = field(default_factory=dict)
@@ -54,7 +57,7 @@ class GrowingSweep:
         self._kernels |= kernels
         sweep = self.directory or self._begin()
         # also for a sweep that is continued: its further cells are added again
-        sweep.change_record(describe(self._cells, self._kernels, self._digest))
+        sweep.change_record(self._describe())
         self.carry_out(Execution(sweep, self._cells, self.keep, 0, self.consent, grows=self.directory is not None))
         self.directory = sweep
         return list(sweep.runs())
@@ -63,8 +66,11 @@ class GrowingSweep:
         own = identify_placed(self._cells, self._kernels)
         self._digest = hashlib.sha256(f"{own} {self.asked}".encode()).hexdigest()
         found = next(find_by_digest(self.parent, self._digest), None)
-        record = describe(self._cells, self._kernels, self._digest)
-        sweep = found or SweepDirectory.create(self.parent, record, self.inputs)
+        sweep = found or SweepDirectory.create(self.parent, self._describe(), self.inputs)
         sweep.become_latest()
         self.hold(sweep)
         return sweep
+
+    def _describe(self) -> SweepRecord:
+        record = describe(self._cells, self._kernels, self._digest)
+        return record._replace(title=self.title) if self.title else record

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -45,6 +46,11 @@ def test_commands_of_files_need_consent(make: object, tmp_path: Path) -> None:
         ({"engine": "vritual"}, "no engine 'vritual': did you mean 'virtual'?"),
         ({"parameters": ["cc=reno"]}, "parameters: a list has no names: write {'cc': 'reno'}"),
         ({"topology": {"version": 1}}, "topology: a dict is no path: write a file"),
+        ({"parent": 5}, "parent: a int is no path: write parent='runs'"),
+        ({"parameters": {5: 3}}, "parameters: 5 is no name: write {'cc': 'reno'}"),
+        ({"parameters": {"cc": None}}, "parameters['cc']: a NoneType is no value: write a text or a number"),
+        ({"parameters": {"cc": ["reno"]}}, "parameters['cc']: a list is no value: write a text or a number"),
+        ({"allow_exec": "no"}, "allow_exec: 'no' is no consent: write allow_exec=True or allow_exec=False"),
     ],
 )
 def test_arguments_that_cannot_be_meant_are_named(make: object, changed: dict[str, object], message: str) -> None:
@@ -52,6 +58,29 @@ def test_arguments_that_cannot_be_meant_are_named(make: object, changed: dict[st
     with pytest.raises(SpecError) as caught:
         make(**{"topology": "topo", "experiment": "xp", **changed})
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("jobs", [0, "4"])
+def test_a_sweep_takes_no_number_of_jobs_that_the_command_line_refuses(jobs: Any) -> None:
+    with pytest.raises(SpecError, match=f"jobs: {jobs!r} is no number of runs: write jobs=2"):
+        mprun.sweep("topo", "xp", jobs=jobs)
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"parameters": {"cx": "reno"}}, "parameters['cx']: no parameter 'cx' in "),
+        ({"seed": 1 << 70}, "seed: 1180591620717411303424 is negative or has more than 63 bits: write seed=1"),
+        ({}, "this experiment runs commands of its own; if you want them, add allow_exec=True"),
+    ],
+)
+def test_messages_name_arguments_and_no_options(named: dict[str, Any], message: str, tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    (tmp_path / "xp.yaml").write_text(COMMAND)
+    with pytest.raises(SpecError) as caught:
+        mprun.run(tmp_path / "topo", tmp_path / "xp", parent=tmp_path / "runs", **named)
+    assert str(caught.value).startswith(message)
+    assert str(caught.value) == "\n".join(caught.value.problems)
 
 
 def test_a_run_that_ended_with_an_error_says_so(tmp_path: Path) -> None:

@@ -261,3 +261,12 @@ def test_a_run_whose_inputs_were_changed_is_not_packed(tmp_path: Path) -> None:
     # another version may make another plan of the same inputs
     (run / "environment.json").write_text(json.dumps({**environment, "mprun": "0" * 64}))
     pack(RunDirectory(run), tmp_path / "two.zip", "", False)
+
+
+def test_a_run_without_its_logs_is_not_bundled(tmp_path: Path) -> None:
+    shutil.copytree(RUN, tmp_path / RUN.name)
+    run = RunDirectory(tmp_path / RUN.name)
+    shutil.rmtree(run.path / "logs")
+    with pytest.raises(RunError, match=r"has no logs/.*\.err and \d+ more, which its processes wrote: run its files"):
+        pack(run, tmp_path / "b.zip", "", False)
+    assert not (tmp_path / "b.zip").exists()

@@ -466,6 +466,6 @@ def test_a_preparation_that_does_not_end_ends_the_run(tmp_path: Path) -> None:
     machine = RecordingMachine(lasts_ns=100 * SECOND_NS)
     status, result = run_on(machine, tmp_path, (LAB / "topo", tmp_path / "xp"))
     assert status == 1
-    assert result["error"] == "web.certificate: did not end in time"
+    assert result["error"] == "web.certificate: did not end in 60 s, its time limit"
     assert machine.steps[-1] == "start web.certificate"
     assert machine.alive == []

@@ -63,7 +63,7 @@ def test_who_stops_all_processes_does_not_stop_the_run(mprun: Callable[..., Resu
     script = "kill -9 1; kill -STOP 1; kill -STOP -1; kill -STOP $$"
     result = run(mprun, tmp_path, script, PING, timeout="10s")
     assert result.status == 1
-    assert result.summary["errors"] == ["it: did not end in time and was stopped"]
+    assert result.summary["errors"] == ["it: did not end in time and was stopped after 10s, its 'timeout'"]
     assert result.metric("ping.loss") == 0
 
 

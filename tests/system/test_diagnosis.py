@@ -407,3 +407,46 @@ def test_a_receive_window_too_small_for_the_queues_is_told_of(mprun: Callable[..
     assert not [text for text in large.summary["warnings"] if "dropped" in text]
     # 1424 of 1514 bytes are data; a tenth is for slow start
     assert large.metric("bulk.goodput") > 0.9 * 6 * 49e6 * 1424 / 1514 > small.metric("bulk.goodput")
+
+
+def test_a_path_that_loses_all_packets_is_named(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", "100%"))
+    (tmp_path / "xp.yaml").write_text("version: 1\ntraffic: [{tool: ping, from: client, to: server}]\n")
+    result = mprun("-t", "topo", "-x", "xp", "--json")
+    assert result.status == 1
+    (error,) = result.summary["errors"]
+    said = "probe.path1: no answer over this path before any traffic: none of its pings was answered. Look at the loss"
+    assert error.startswith(said)
+    assert "PING" not in error
+
+
+def test_a_filter_that_tcpdump_refuses_is_named_with_its_line(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", "0%"))
+    capture = "capture:\n  - {host: client}\n  - {host: server, filter: tcp prot 80}\n"
+    traffic = "traffic: [{tool: ping, from: client, to: server}]\n"
+    (tmp_path / "xp.yaml").write_text(f"version: 1\n{traffic}{capture}")
+    result = mprun("-t", "topo", "-x", "xp", "--json")
+    assert result.status == 1
+    (error,) = result.summary["errors"]
+    assert error.startswith("xp.yaml:5: capture[1].filter: capture.server: ended with status 1"), error
+    assert "can't parse filter expression" in error
+
+
+@pytest.mark.parametrize(
+    ("hosts", "flow", "place"),
+    [
+        ("sysctl: {net.ipv4.tcp_rmem: big}", "", "xp.yaml:3: hosts.client.sysctl.net.ipv4.tcp_rmem: client: sysctl"),
+        ("mptcp: {scheduler: robin}", "", "xp.yaml:3: hosts.client.mptcp.scheduler: client: sysctl -w net.mptcp"),
+        ("", ", congestion: renoo", "xp.yaml:5: traffic[0].congestion: bulk: no congestion control 'renoo'"),
+    ],
+)
+def test_values_that_the_kernel_refuses_are_named_with_their_lines(
+    hosts: str, flow: str, place: str, mprun: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", "0%"))
+    entry = f"  - {{name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, duration: 1s{flow}}}\n"
+    (tmp_path / "xp.yaml").write_text(f"version: 1\nhosts:\n  client: {{{hosts}}}\ntraffic:\n{entry}")
+    result = mprun("-t", "topo", "-x", "xp", "--json")
+    assert result.status == 1
+    (error,) = result.summary["errors"]
+    assert error.startswith(place), error

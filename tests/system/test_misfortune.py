@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -79,6 +80,10 @@ def test_interrupted_run_is_kept_and_marked(files: Path, engine: str) -> None:
     assert (tcpdump.passed(said) or 0) > 0
     # all packets that had passed when the user stopped the run
     assert tcpdump.lost(said) == 0
+    shown = call("show", cwd=files).err
+    command = re.search(r"; to repeat it: mprun (-t \S+/inputs/resolved-topology.yaml -x \S+)$", shown)
+    assert command, shown
+    assert call("validate", *command[1].split(), cwd=files).status == 0
 
 
 @pytest.mark.usefixtures("leaves_nothing")
@@ -155,7 +160,7 @@ def test_client_that_hangs(files: Path, mprun: Callable[..., Result]) -> None:
     finally:
         visible.unlink(missing_ok=True)
     assert result.status == 1
-    assert "bulk: did not end in time and was stopped" in result.out
+    assert "bulk: did not end in time and was stopped after " in result.out
 
 
 def test_a_hangup_that_is_not_heeded(files: Path) -> None:
@@ -409,5 +414,6 @@ def test_flows_that_nobody_can_reach(mprun: Callable[..., Result], tmp_path: Pat
     result = run_beside_ping(mprun, tmp_path, f"  - {flow}\n", events)
     assert result.status == 1
     assert result.metric("flows.flows") == 3
-    assert result.summary["errors"] == ["flows: did not end in time and was stopped"]
+    limit = "after 62s, the time limit of flows for this work: 'timeout' sets another"
+    assert result.summary["errors"] == [f"flows: did not end in time and was stopped {limit}"]
     assert result.summary["metrics"]["flows.bytes"]["value"] == 2048

@@ -24,8 +24,9 @@ traffic:
 capture:
   - {host: client, filter: tcp FILTER 80}
   - {node: router, link: path0, filter: ether proto 0x800}
+tracepoints: ["tcp:EVENT", "mptcp:*", "ftrace:print"]
 """
-RIGHT = {"CONTROL": "bbr", "SYSCTL": "tcp_sack", "SCHEDULER": "default", "FILTER": "port"}
+RIGHT = {"EVENT": "tcp_probe", "CONTROL": "bbr", "SYSCTL": "tcp_sack", "SCHEDULER": "default", "FILTER": "port"}
 
 
 def validate(mprun: Callable[..., Result], folder: Path, *options: str, **words: str) -> Result:
@@ -43,13 +44,15 @@ def test_what_the_kernel_has(mprun: Callable[..., Result], tmp_path: Path) -> No
 
 
 def test_names_that_the_kernel_does_not_have(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    wrong = {"CONTROL": "bbbr", "SYSCTL": "tcp_sac", "SCHEDULER": "roundrobbin"}
+    wrong = {"EVENT": "tcp_prob", "CONTROL": "bbbr", "SYSCTL": "tcp_sac", "SCHEDULER": "roundrobbin"}
     result = validate(mprun, tmp_path, **wrong)
     assert result.status == 2
     assert (
         "xp.yaml:5: hosts.client.sysctl.net.ipv4.tcp_sac: kernel 'default' has no sysctl net.ipv4.tcp_sac: did you"
         in (result.err)
     )
+    said = "xp.yaml:11: tracepoints[0]: kernel 'default' has no event 'tcp:tcp_prob': did you mean tcp:tcp_probe or "
+    assert said in result.err
     assert "congestion: kernel 'default' has no congestion control 'bbbr': did you mean 'bbr'?" in result.err
     assert "mptcp.scheduler: kernel 'default' has no scheduler 'roundrobbin': did you mean 'roundrobin'?" in result.err
 

@@ -71,6 +71,8 @@ def test_nothing_is_drawn_without_chance(mprun: Callable[..., Result], tmp_path:
     # two seeds show it
     assert found.out.startswith("2 runs, ")
     assert "other random numbers change no metric" in found.out
+    # a study is not named as a sweep of the same files
+    assert (tmp_path / "runs" / "latest-sweep").resolve().name.split("-", 2)[2].startswith("why-topo-xp-")
 
 
 def test_a_run_is_the_same_until_its_random_numbers_change(mprun: Callable[..., Result], tmp_path: Path) -> None:

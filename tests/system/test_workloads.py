@@ -153,7 +153,7 @@ def test_a_flow_that_takes_too_long_is_stopped(run: Callable[..., Result]) -> No
     flow = "{tool: reqres, from: client, to: server, requests: 10, think: 1s, timeout: 3500ms}"
     result = run(f"  - {flow}\n")
     assert result.status == 1
-    assert result.summary["errors"] == ["reqres: did not end in time and was stopped"]
+    assert result.summary["errors"] == ["reqres: did not end in time and was stopped after 3500ms, its 'timeout'"]
     assert result.metric("reqres.requests") == 3
 
 
@@ -213,7 +213,7 @@ def test_an_unanswered_request_is_an_error(run: Callable[..., Result]) -> None:
     topology = ONE_PATH + "events: [{at: 1s, link: path0, set: {loss: 100%}}]\n"
     result = run("  - {tool: http, from: client, to: server, sizes: [1kb, 100mb], timeout: 5s}\n", topology)
     assert result.status == 1
-    assert result.summary["errors"] == ["http: did not end in time and was stopped"]
+    assert result.summary["errors"] == ["http: did not end in time and was stopped after 5s, its 'timeout'"]
 
 
 # iperf3
@@ -377,7 +377,7 @@ def test_a_ping_that_is_ended_keeps_its_metrics(run: Callable[..., Result]) -> N
     """3.5 s contain the requests of 0, 1, 2 and 3 s."""
     result = run("  - {tool: ping, from: client, to: server, interval: 1s, count: 10, timeout: 3500ms}\n")
     assert result.status == 1
-    assert result.summary["errors"] == ["ping: did not end in time and was stopped"]
+    assert result.summary["errors"] == ["ping: did not end in time and was stopped after 3500ms, its 'timeout'"]
     assert result.metric("ping.rtt") == pytest.approx(PING_S, abs=CLOCK_S)
     assert result.metric("ping.loss") == 0
     assert len(result.rows("pings")) == 4

@@ -316,6 +316,9 @@ class SampleEntry(FileModel):
         return {cast(SampleKind, name): interval for name, interval in asked.items() if interval is not None}
 
 
+_NO_BOUND = "expects nothing: write 'min', 'max' or 'equals'"
+
+
 class ExpectEntry(FileModel):
     """An expectation: a bound on a metric, or a statement about the cells of a sweep. A run outside the bound has
     failed.
@@ -341,7 +344,8 @@ class ExpectEntry(FileModel):
         elif self.metric is None:
             yield "metric", "is missing: write 'metric: bulk.goodput'"
         elif bounds == (None, None, None):
-            yield (), "expects nothing: write 'min', 'max' or 'equals'"
+            is_statement = not {*"<=>"}.isdisjoint(self.metric)
+            yield (), "is a statement: write '{metric: bulk.subflows, equals: 2}'" if is_statement else _NO_BOUND
         elif self.equals is not None and bounds != (None, None, self.equals):
             yield "equals", "conflicts with 'min' and 'max': keep one kind of bound"
 

@@ -98,6 +98,8 @@ def text_that(is_right: Callable[[str], object], problem: str) -> PlainValidator
 def parse_name(value: object) -> str:
     """The name of a node, link or flow."""
     if not isinstance(value, str):
+        if isinstance(value, list):
+            raise ValueError("is a list: write one name, and an entry for each other")
         raise ValueError("must be a name: write letters, digits, '-' and '_'")
     if not _NAME.fullmatch(value):
         raise ValueError(

@@ -276,19 +276,33 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -
         return f"has {len(value)} characters: write {context['max_length']} or fewer"
     if kind == "literal_error":
         known = [word.strip("'") for word in context["expected"].replace(" or ", ", ").split(", ")]
+        if (meant := _SWITCHED.get(str(value).lower())) in known:
+            return f"{name_value(value)} is not known here: did you mean '{meant}'?"
         return f"{name_value(value)} is not known here{name_nearest(value, known, 'write one of')}"
     if kind in _WANTED:
         what, advice = _WANTED[kind]
         if kind == "int_type" and isinstance(value, str) and (digits := _DIGITS.match(value)):
             advice = f"write {digits[0]}"
-        if _WANTED[kind] is _MAPPING and isinstance(value, str) and (short := _SHORT.get(_key_of(path))):
+        if _WANTED[kind] is _MAPPING and (state := _SWITCHED.get(str(value), value)) in ("up", "down"):
+            return f"{name_value(value)} is a state: write 'state: {state}' in place of '{_key_of(path)}'"
+        if _WANTED[kind] is _MAPPING and not isinstance(value, list | bool) and (short := _find_short(path, owner)):
             advice = f"write '{{{short}: {value}}}'"
         return f"{name_value(value)} is not {what}: {advice}"
     return detail["msg"].lower()
 
 
 # The key of a mapping for which people write its value alone, by the key of the mapping.
-_SHORT: Mapping[str, str] = {"capture": "host", "mptcp": "path_manager"}
+_SHORT: Mapping[str, str] = {
+    **{"capture": "host", "mptcp": "path_manager", "limits": "subflows", "omit": "start", "probe": "pings"},
+    "repeat": "runs",
+}
+
+
+def _find_short(path: ValuePath, owner: type[FileModel] | None) -> str | None:
+    """Return the key of a mapping for which people write its value alone; None if they do not."""
+    key = _key_of(path)
+    is_of_flow = key == "repeat" and owner is not None and "tool" in owner.model_fields
+    return "interval: 10s, times" if is_of_flow else _SHORT.get(key)
 
 
 def _key_of(path: ValuePath) -> str:
@@ -296,13 +310,18 @@ def _key_of(path: ValuePath) -> str:
     return next((one for one in reversed(path) if isinstance(one, str)), "")
 
 
+# The states of a link that people write with YAML's words for true and false.
+_SWITCHED: Mapping[str, str] = dict.fromkeys(("off", "no", "false"), "down") | dict.fromkeys(
+    ("on", "yes", "true"), "up"
+)
+
 # Words for which files have another key, or none that is spelled in a similar way.
 _SYNONYMS: Mapping[str, Sequence[str]] = {
     "bandwidth": ("rate",), "bw": ("rate",), "latency": ("delay",), "buffer": ("queue",), "time": ("duration",),
     "source": ("from",), "src": ("from",), "destination": ("to",), "dst": ("to",), "cc": ("congestion",),
     "after": ("start",), "parameters": ("params",), "flows": ("traffic",), "links": ("paths",), "vars": ("params",),
     "client": ("from",), "server": ("to",), "bytes": ("size",), "length": ("duration",), "type": ("tool", "kind"),
-    "count": (),
+    "count": (), "streams": ("parallel",),
 }  # fmt: skip
 
 
@@ -316,6 +335,8 @@ def _say_unknown(key: str, owner: type[FileModel] | None) -> str:
         return f"'{key}' has no space after its colon: write '{name}: {value}'"
     if key[:1].isdigit():
         return f"'{key}' is no key: write a decimal number with a point, as in '2.5ms'"
+    if "metric" in known and "." in key:
+        return f"'{key}' is a metric and no key: write '{{metric: {key}, min: ...}}'"
     if key not in _SYNONYMS:
         return f"unknown key '{key}'{name_nearest(key, known, 'keys here')}"
     meant = next((one for one in _SYNONYMS[key] if one in known), None)

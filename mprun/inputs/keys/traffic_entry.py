@@ -55,8 +55,13 @@ class StartEntry(FileModel):
     offset: Time = 0
 
 
+_AFTER = re.compile(r"after (\S+)")
+
+
 def _parse_start(value: object) -> StartEntry:
     if not isinstance(value, dict):
+        if found := _AFTER.fullmatch(str(value)):
+            raise ValueError(f"'{value}' is not a time: write '{{after: {found[1]}}}'")
         return _at(TIME.parse(value))
     if "after" not in value:
         raise refuse({("after",): "is missing: name a flow, as in 'start: {after: bulk}', or write 'start: 5s'"}, value)

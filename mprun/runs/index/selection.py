@@ -188,7 +188,9 @@ def _named(text: str) -> Iterator[None]:
     try:
         yield
     except (ExpressionError, UnknownName) as error:
-        raise SpecError(f"--where {error}" if str(error).startswith("'") else f"--where {text}: {error}") from None
+        advice = "; or give each condition a --where of its own" if " and " in text else ""
+        named = f"--where {error}" if str(error).startswith("'") else f"--where {text}: {error}"
+        raise SpecError(named + advice) from None
 
 
 def _is_of_texts(values: ColumnValues) -> bool:

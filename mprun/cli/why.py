@@ -56,7 +56,7 @@ def command(name: str, fail_if: str | None, count: int, steps: int, runs: option
     run = find_exact_run(runs.parent, name)
     end_ns = find_end(run.agent_report())
     if end_ns is None:
-        raise SpecError(f"{run.name} did not come to its end, so there is no time to look for")
+        raise SpecError(f"{run.name} did not come to its end, so there is no time to look for: mprun show {run.name}")
     summary = run.summary()
     statement = read_true_statement(fail_if, run, summary)
     failure = None if statement is not None else find_failure(summary)

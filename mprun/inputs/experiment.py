@@ -86,7 +86,8 @@ def read_experiment(
             if plot.flow is not None:
                 document.refuse(("plots", n, "flow"), "is not for trace events, which name no flow: remove it")
         elif plot.table is not None and plot.table not in tables:
-            hint = name_nearest(plot.table, tables, "tables") if tables else ": write 'tables' in an entry of 'exec'"
+            without = ": write 'tables' in an entry of 'exec', or for a figure of mprun 'series' in place of 'table'"
+            hint = name_nearest(plot.table, tables, "tables") if tables else without
             document.refuse(("plots", n, "table"), f"no entry has a table '{plot.table}'{hint}")
         elif plot.table is not None and "time" not in tables[plot.table]:
             document.refuse(("plots", n, "table"), f"'{plot.table}' has no times: write 'time' in the entry's table")

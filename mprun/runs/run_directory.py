@@ -483,6 +483,8 @@ def find(parent: Path, name: str) -> RunDirectory:
         advice = "`mprun runs list` lists the runs"
     elif below := _list_below(Path()):
         advice = f"there are runs in {', '.join(map(str, below[:4]))}: add -o {below[0]}"
+    elif not parent.exists() and parent != Path("runs"):
+        advice = f"there is no folder {parent}: name the folder of the runs with -o"
     else:
         advice = "there are no runs: make one with `mprun -t TOPOLOGY -x EXPERIMENT`, or use -o"
     raise SpecError(f"no run '{name}' here or in {parent}; {advice}")

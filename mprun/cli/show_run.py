@@ -10,7 +10,6 @@ import click
 from mprun.cli import options
 from mprun.cli.output import mark
 from mprun.errors import MprunError
-from mprun.inputs.keys.own_output import own_metrics
 from mprun.model.intent import AddressedFlow
 from mprun.model.metric import SYMBOLS, Metric, find_owned
 from mprun.model.run_summary import Kind, Summary
@@ -82,7 +81,7 @@ def _flows_of(run: RunDirectory) -> Sequence[AddressedFlow]:
 
 def _find_own(run: RunDirectory) -> set[str]:
     """Return the metrics that the experiment takes from its own programs."""
-    return {f"{flow.name}.{entry['name']}" for flow in _flows_of(run) for entry in own_metrics(flow)}
+    return {f"{flow.name}.{entry['name']}" for flow in _flows_of(run) for entry in flow.options.get("metrics", ())}
 
 
 def _find_metrics(run: RunDirectory, names: Sequence[str]) -> dict[str, Metric]:

@@ -144,28 +144,23 @@ def endpoint_commands(
     settings = experiment.mptcp_of(node.name)
     if not is_used(experiment, node.name) or settings.is_in_user_space:
         return
-    if settings.path_manager == "default":
-        flags_of = {endpoint.link: endpoint.flags for endpoint in settings.endpoints}
-        for number, (interface, address) in enumerate(_ends(node), start=1):
-            if interface.link in flags_of:
-                words = f"ip mptcp endpoint add {address.ip} id {number}"
-                yield address, Command(node.name, (*words.split(), *flags_of[interface.link]))
-        return
     flows = _flows_of(experiment, node.name)
     opened = [_paths_of(network, flow) for flow in flows if flow.source == node.name]
     apart = [family for family in FAMILIES if all(are_side_by_side(paths, family, _joined) for paths in opened)]
     # the address that a connection was opened to needs no announcement
     known = {_paths_of(network, flow)[0].destination_address for flow in flows if flow.destination == node.name}
-    for number, (interface, address) in enumerate(_ends(node), start=1):
+    written = {endpoint.link: endpoint.flags for endpoint in settings.endpoints}
+
+    def flags_of(interface: Interface, address: InterfaceAddress) -> tuple[str, ...]:
+        """Return the flags of the endpoint of an address; none if it has no endpoint."""
+        if settings.path_manager == "default":
+            return written.get(interface.link, ())
+        backup = ("backup",) if interface.backup else ()
         if opened:
-            if family_of(address) in apart:
-                continue
-            flags = ["subflow", "fullmesh"]
-        elif known == {address.ip}:
-            continue
-        else:
-            flags = ["signal"]
-        if interface.backup:
-            flags.append("backup")
-        words = f"ip mptcp endpoint add {address.ip} id {number}"
-        yield address, Command(node.name, (*words.split(), *flags))
+            return () if family_of(address) in apart else ("subflow", "fullmesh", *backup)
+        return () if known == {address.ip} else ("signal", *backup)
+
+    for number, (interface, address) in enumerate(_ends(node), start=1):
+        if flags := flags_of(interface, address):
+            words = f"ip mptcp endpoint add {address.ip} id {number}"
+            yield address, Command(node.name, (*words.split(), *flags))

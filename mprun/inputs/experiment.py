@@ -20,7 +20,6 @@ from mprun.inputs.keys.experiment import (
 )
 from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.keys.file_model import check
-from mprun.inputs.keys.own_output import own_tables
 from mprun.inputs.keys.pairing import find_hosts, is_pattern
 from mprun.inputs.keys.plot import SAMPLES
 from mprun.inputs.search_point import read_search
@@ -73,7 +72,7 @@ def read_experiment(
         _find_unit(("repeat", "until", "metric"), repeat.until.metric, owned, document)
     for n, name in enumerate(file.show):
         _find_unit(("show", n), name, owned, document)
-    tables = {own["name"]: own for flow in flows for own in own_tables(flow)}
+    tables = {own["name"]: own for flow in flows for own in flow.options.get("tables", ())}
     for n, plot in enumerate(file.plots):
         if plot.metric is not None and plot.metric != metric.PASSED:
             _find_unit(("plots", n, "metric"), plot.metric, owned, document)

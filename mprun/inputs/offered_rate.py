@@ -8,7 +8,6 @@ of a flow carries all of the flow's rate, which is not left for other flows at t
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -219,25 +218,18 @@ class _Network:
         return counts
 
 
-def _group_by_sender(crossings: Iterable[_Crossing]) -> dict[str, list[_Crossing]]:
-    """Return the crossings that leave each node."""
-    beside: dict[str, list[_Crossing]] = {}
-    for crossing in crossings:
-        beside.setdefault(crossing[1], []).append(crossing)
-    return beside
-
-
 def _find_certain(crossings: Collection[_Crossing], sender: str, receiver: str) -> Iterator[_Crossing]:
     """Yield the crossings that lie on every way from the sender to the receiver."""
-    way = _find_way(dict.fromkeys(crossings, 1.0), sender, receiver)
-    for crossing in way or ():
-        if _find_way(dict.fromkeys(set(crossings) - {crossing}, 1.0), sender, receiver) is None:
+    for crossing in _find_way(crossings, sender, receiver) or ():
+        if _find_way({*crossings} - {crossing}, sender, receiver) is None:
             yield crossing
 
 
-def _find_way(left: Mapping[_Crossing, float], sender: str, receiver: str) -> list[_Crossing] | None:
-    """Return a shortest way over crossings with capacity left; None if no such way exists."""
-    beside = _group_by_sender(crossing for crossing, amount in left.items() if amount > 0)
+def _find_way(crossings: Iterable[_Crossing], sender: str, receiver: str) -> list[_Crossing] | None:
+    """Return a shortest way over some crossings; None if no such way exists."""
+    beside: dict[str, list[_Crossing]] = {}
+    for crossing in crossings:
+        beside.setdefault(crossing[1], []).append(crossing)
     reached = search([sender], lambda node: ((crossing[2], crossing) for crossing in beside.get(node, ())))
     return steps_to(receiver, reached) if receiver in reached else None
 
@@ -246,7 +238,7 @@ def _find_most(crossings: Collection[_Crossing], sender: str, receiver: str, cap
     """Return the maximum flow in bit/s over all ways (Edmonds and Karp 1972)."""
     left = {crossing: capacity[crossing] for crossing in sorted(crossings)}
     total = 0.0
-    while (way := _find_way(left, sender, receiver)) is not None:
+    while way := _find_way([crossing for crossing, amount in left.items() if amount > 0], sender, receiver):
         amount = min(left[crossing] for crossing in way)
         if amount == math.inf:
             return math.inf
@@ -259,16 +251,10 @@ def _find_most(crossings: Collection[_Crossing], sender: str, receiver: str, cap
 
 def _find_widest(crossings: Collection[_Crossing], sender: str, receiver: str, capacity: _Capacity) -> float:
     """Return the largest rate in bit/s that a single way carries."""
-    beside = _group_by_sender(crossings)
-    found: dict[str, float] = {}
-    waiting = [(-math.inf, sender)]
-    while waiting:
-        width, node = heapq.heappop(waiting)
-        if node not in found:
-            found[node] = -width
-            for crossing in beside.get(node, ()):
-                heapq.heappush(waiting, (max(width, -capacity[crossing]), crossing[2]))
-    return found[receiver]
+    rates = sorted({capacity[crossing] for crossing in crossings}, reverse=True)
+    return next(
+        rate for rate in rates if _find_way([one for one in crossings if capacity[one] >= rate], sender, receiver)
+    )
 
 
 def _spell(rate: float) -> str:

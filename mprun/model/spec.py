@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Literal
+from typing import Any, Literal
 
 from mprun.model.discipline import DISCIPLINES, DisciplineName, OptionValue
 from mprun.model.frozen import Frozen
@@ -443,7 +443,7 @@ class Flow(Frozen):
     protocol: Protocol
     start_ns: int
     duration_ns: int | None
-    options: Mapping[str, object]
+    options: Mapping[str, Any]
     family: Family | None = None
     after: After | None = None
     timeout_ns: int | None = None

@@ -56,7 +56,6 @@ class Entry(own_program.AttachedEntry):
 
     UNSAID = ("environment", "metrics", "tables")
     tool: Literal["exec"]
-    """The tool."""
     protocol: Literal["tcp", "mptcp", "udp", "sctp"] = "tcp"
     """The transport protocol of the programs. `mptcp` turns TCP sockets into MPTCP sockets, as mptcpize(8) does."""
     command: CommandWords = Field(examples=[["sleep", "5s"]])
@@ -143,7 +142,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         "env": environment,
         "keeps": (tool.kept(flow, KEY_LOG),),
         "most_log_bytes": MOST_LOG_BYTES,
-        "compute_s": tool.options_of(flow).get("compute_ns", COMPUTE_S * NS_PER_S) // NS_PER_S,
+        "compute_s": flow.options.get("compute_ns", COMPUTE_S * NS_PER_S) // NS_PER_S,
         "is_foreign": True,
     }
     argv = (*_watcher(flow), *started_in(folder, fill(_words(flow, "command"), known)))
@@ -179,7 +178,7 @@ def _node(flow: Flow) -> str:
 
 
 def _words(flow: Flow, which: str) -> Sequence[str]:
-    return tuple(tool.options_of(flow).get(which, ()))
+    return tuple(flow.options.get(which, ()))
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:

@@ -178,7 +178,6 @@ class Entry(ConnectionEntry):
 
     UNSAID = ("aggregate",)
     tool: Literal["flows"]
-    """The tool."""
     arrivals: Literal["poisson", "uniform", "constant"] = "poisson"
     """The distribution of the time between the starts of two flows. `poisson`: exponential. `uniform`: from 0 to twice
     the interval. `constant`: always the interval."""
@@ -285,7 +284,7 @@ def _read_rows(
 
 
 def _last_ns(flow: Flow) -> int:
-    return flow.duration_ns or max(tool.options_of(flow).get("starts_ns", [0]))
+    return flow.duration_ns or max(flow.options.get("starts_ns", [0]))
 
 
 TIME_LIMIT = TimeLimit(60, _last_ns)
@@ -319,7 +318,7 @@ def join(processes: Sequence[Process]) -> Process:
 
 def _schedule(flow: Flow) -> dict[str, Any]:
     """Return the start times and sizes of a flow in the format of `mprun.agent.programs.flows`."""
-    options = tool.options_of(flow)
+    options = flow.options
     if "starts_ns" in options:
         return {name: options[name] for name in ("starts_ns", "sizes_bytes")}
     drawn = {name: options[name] for name in ("arrivals", "interval_ns")} | {"duration_ns": flow.duration_ns}

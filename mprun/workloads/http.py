@@ -16,7 +16,6 @@ class Entry(web.WebEntry):
     """Files of given sizes from a web server, see curl(1) and nginx(8)."""
 
     tool: Literal["http"]
-    """The tool."""
 
 
 work = partial(web.build, secure=False)

@@ -89,7 +89,6 @@ class Entry(ServedEntry):
 
     UNSAID = ("bidirectional",)
     tool: Literal["iperf3"]
-    """The tool."""
     protocol: Literal["tcp", "mptcp", "udp", "sctp"] = "tcp"
     """The transport protocol. `sctp` is the kernel's SCTP."""
     rate_bit_per_s: FlowRate | None = Field(None, alias="rate")
@@ -136,7 +135,7 @@ class Entry(ServedEntry):
 
 
 def _work_ns(flow: Flow) -> int:
-    return tool.transfer_ns(tool.options_of(flow)["size_bytes"]) if flow.duration_ns is None else flow.duration_ns
+    return tool.transfer_ns(flow.options["size_bytes"]) if flow.duration_ns is None else flow.duration_ns
 
 
 # A client also connects, drains queues and exchanges results.
@@ -155,7 +154,7 @@ def _server(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
 
 
 def _client(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
-    options = tool.options_of(flow)
+    options = flow.options
     argv = ["iperf3", "--client", ends.destination_address, "--port", str(ends.port)]
     if flow.duration_ns is None:
         argv += ["--bytes", str(options["size_bytes"])]
@@ -249,7 +248,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
 
 def _warn_of_rest(flow: Flow, protocol: str, arrived: float) -> Iterator[str]:
     """Warn of a size of which a clear part did not arrive before the client ended the test."""
-    size = tool.options_of(flow).get("size_bytes")
+    size = flow.options.get("size_bytes")
     if size and protocol != "UDP" and arrived < (1 - CLEAR_SHARE) * size:
         yield (
             f"{format_measured(arrived, 'byte')} of {format_measured(size, 'byte')} arrived: iperf3 ends when all is "

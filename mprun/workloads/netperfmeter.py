@@ -70,7 +70,6 @@ class Entry(ServedEntry):
     """Messages from one program to another, see netperfmeter(1)."""
 
     tool: Literal["netperfmeter"]
-    """The tool."""
     protocol: Literal["tcp", "mptcp", "sctp", "udp"] = "tcp"
     """The transport protocol. `sctp` is the kernel's SCTP."""
     duration: Annotated[int, whole_seconds("netperfmeter"), WithJsonSchema(TIME_SCHEMA)] = Field(examples=["10s"])
@@ -126,7 +125,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 def _streams(flow: Flow) -> range:
     """Return the numbers of the parallel connections of a flow."""
-    return range(tool.options_of(flow).get("parallel", 1))
+    return range(flow.options.get("parallel", 1))
 
 
 def _name(file: str, side: str, stream: int | None = None) -> str:
@@ -137,7 +136,7 @@ def _name(file: str, side: str, stream: int | None = None) -> str:
 
 def _flow_words(flow: Flow) -> str:
     """Return FLOWSPEC of netperfmeter(1): messages per second and their size, out and in, then options."""
-    options = tool.options_of(flow)
+    options = flow.options
     size = options["message_bytes"]
     rate = options["rate_bit_per_s"] / 8 / size if "rate_bit_per_s" in options else 0
     sends, silent = [f"const{rate:.9g}", f"const{size}"], ["const0", "const0"]
@@ -198,10 +197,9 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
 
 
 def _doubt(flow: Flow, sent_bytes: float) -> Iterator[str]:
-    options = tool.options_of(flow)
-    if "rate_bit_per_s" not in options or not flow.duration_ns:
+    if "rate_bit_per_s" not in flow.options or not flow.duration_ns:
         return
-    asked_mbit = options["rate_bit_per_s"] * options.get("parallel", 1) / 1e6
+    asked_mbit = flow.options["rate_bit_per_s"] * flow.options.get("parallel", 1) / 1e6
     offered_mbit = sent_bytes * 8e3 / flow.duration_ns
     if offered_mbit < LEAST_OFFERED * asked_mbit:
         yield (

@@ -12,8 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mprun.inputs.keys.own_output import OUTPUT_UNITS, own_tables
-from mprun.inputs.keys.own_output import own_metrics as own_entries
+from mprun.inputs.keys.own_output import OUTPUT_UNITS
 from mprun.model.metric import SUFFIXES, SYMBOLS, Metric, Metrics
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S
@@ -44,7 +43,7 @@ class NotFound(Exception):
 
 def own_metrics(flow: Flow) -> Metrics:
     """Return the metrics that a flow's entry defines."""
-    return {entry["name"]: _describe(entry) for entry in own_entries(flow)}
+    return {entry["name"]: _describe(entry) for entry in flow.options.get("metrics", ())}
 
 
 def _describe(entry: ResultEntry) -> Metric:
@@ -65,7 +64,7 @@ def read_values(flow: Flow, outputs: Outputs) -> dict[str, float]:
     """Return the values of the metrics that a flow's entry defines, in base units. Raises NotFound."""
     values = {}
     read: dict[str, str] = {}
-    for entry in own_entries(flow):
+    for entry in flow.options.get("metrics", ()):
         position = _tell_position(entry)
         if position not in read:
             read[position] = _text_of(flow, entry, outputs)
@@ -92,7 +91,7 @@ def read_tables(flow: Flow, outputs: Outputs) -> dict[str, Table]:
     }
     return {
         entry["name"]: _read_table(entry, _file(entry, outputs), origins_ns[entry["clock"]] / NS_PER_S)
-        for entry in own_tables(flow)
+        for entry in flow.options.get("tables", ())
     }
 
 

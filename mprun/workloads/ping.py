@@ -56,7 +56,6 @@ class Entry(FlowEntry):
     """Round-trip times, see ping(8)."""
 
     tool: Literal["ping"]
-    """The tool."""
     protocol: Literal["icmp"] = "icmp"
     """The protocol of ping."""
     count: Annotated[int, Whole(1, 100_000, "a ping is a probe, not a load")] | None = None
@@ -80,17 +79,16 @@ class Entry(FlowEntry):
 
 
 def _count(flow: Flow) -> int:
-    options = tool.options_of(flow)
-    return int(options.get("count") or max(1, (flow.duration_ns or 0) // options["interval_ns"]))
+    return int(flow.options.get("count") or max(1, (flow.duration_ns or 0) // flow.options["interval_ns"]))
 
 
 # In addition to its last interval, a ping starts, and waits 10 s for an answer.
-TIME_LIMIT = TimeLimit(20, lambda flow: _count(flow) * int(tool.options_of(flow)["interval_ns"]))
+TIME_LIMIT = TimeLimit(20, lambda flow: _count(flow) * int(flow.options["interval_ns"]))
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return one ping, which the kernel answers. Without a count, it sends as many requests as fit in its duration."""
-    options = tool.options_of(flow)
+    options = flow.options
     address = (ends.source_address, ends.destination_address)
     facts = (f"count={_count(flow)}", f"interval_ns={options['interval_ns']}", f"size={options['size_bytes']}")
     return Work((tool.make_client(flow, (*PYTHON, PROGRAM, *address, *facts)),))

@@ -65,7 +65,6 @@ class Entry(own_program.AttachedEntry):
     """Requests and answers over QUIC, one after the other or several at a time, on one connection."""
 
     tool: Literal["quic"]
-    """The tool."""
     protocol: Literal["quic"] = "quic"
     """The transport protocol."""
     response_bytes: Size = Field(alias="response", examples=["5mb"])
@@ -143,12 +142,11 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return a preparation for the certificate, the server (bound to each of its addresses), and the client."""
     if quic_stack.own_stack(flow):
         return quic_stack.work(flow, ends)
-    options = tool.options_of(flow)
     asked = {"requests": "requests", "response": "response_bytes", "request": "request_bytes", "think-ns": "think_ns"}
-    if options["streams"] > 1:
+    if flow.options["streams"] > 1:
         asked["streams"] = "streams"
-    requests = [word for name, option in asked.items() for word in (f"--{name}", str(options[option]))]
-    return quic_connection.work(flow, ends, requests, options["think_ns"])
+    requests = [word for name, option in asked.items() for word in (f"--{name}", str(flow.options[option]))]
+    return quic_connection.work(flow, ends, requests, flow.options["think_ns"])
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:

@@ -106,9 +106,8 @@ def _end(
     own: Mapping[str, str],
 ) -> Process:
     """Return the process of one end."""
-    options = tool.options_of(flow)
     words = [role, f"{known['files']}/{REPORTS[role]}", certificate.certificate_of(flow), certificate.key_of(flow)]
-    words += [str(options["requests"]), str(options["response_bytes"])]
+    words += [str(flow.options["requests"]), str(flow.options["response_bytes"])]
     inner = started_in(known.get("inputs"), fill(command, known))
     environment = {
         **certificate.DETERMINISTIC,
@@ -116,7 +115,7 @@ def _end(
         **_tell(flow, ends, role),
         **own,
     }
-    keeps = [REPORTS[role], KEY_LOGS[role], *([quic_connection.QLOGS[role]] if options["qlog"] else [])]
+    keeps = [REPORTS[role], KEY_LOGS[role], *([quic_connection.QLOGS[role]] if flow.options["qlog"] else [])]
     argv = (*PYTHON, PROGRAM, *words, *inner)
     more: dict[str, Any] = {
         "env": environment,
@@ -132,7 +131,7 @@ def _end(
 
 def _tell(flow: Flow, ends: Endpoints, role: str) -> dict[str, str]:
     """Return the variables of one end beyond those of each program; docs/quic.md has the list."""
-    options = tool.options_of(flow)
+    options = flow.options
     pairs = ends.pairs if options["multipath"] else ends.pairs[:1]
     told = {
         "ROLE": role,
@@ -155,14 +154,13 @@ def _tell(flow: Flow, ends: Endpoints, role: str) -> dict[str, str]:
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
     """Return what the downloads and the client's qlog tell."""
-    options = tool.options_of(flow)
     content = outputs.file(REPORTS["client"])
     printed = outputs.log(flow.name, "err").strip()[-500:]
     said = f"; it printed: {printed}" if printed else ""
     if content is None:
         return Result(error=f"the client left no report{said}")
     downloads: Mapping[str, int] = parse_json(content)["downloads"]
-    wanted, size = [str(number + 1) for number in range(options["requests"])], options["response_bytes"]
+    wanted, size = [str(number + 1) for number in range(flow.options["requests"])], flow.options["response_bytes"]
     whole = [name for name in wanted if downloads.get(name) == size]
     values: dict[str, float] = {"requests": len(whole)}
     error = None
@@ -172,7 +170,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         error += f"{size} bytes in DOWNLOADS{said}"
     else:
         values["bytes"] = size * len(whole)
-    if not options["qlog"]:
+    if not flow.options["qlog"]:
         span = outputs.span(flow.name)
         if span and error is None:
             values["completion"] = (span[1] - span[0]) / 1e9

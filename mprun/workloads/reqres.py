@@ -39,7 +39,6 @@ class Entry(ConnectionEntry):
     """Requests and answers over one connection. Each request is sent after the previous answer."""
 
     tool: Literal["reqres"]
-    """The tool."""
     requests: Annotated[int, Whole(1, 1_000_000, "0 would measure nothing, more than a million no better")] = Field(
         examples=[20]
     )
@@ -57,8 +56,7 @@ class Entry(ConnectionEntry):
 
 
 def _work_ns(flow: Flow) -> int:
-    options = tool.options_of(flow)
-    return int(options["requests"] * (options["think_ns"] + options["server_think_ns"] + REQUEST_NS))
+    return int(flow.options["requests"] * (flow.options["think_ns"] + flow.options["server_think_ns"] + REQUEST_NS))
 
 
 TIME_LIMIT = TimeLimit(60, _work_ns)
@@ -66,7 +64,7 @@ TIME_LIMIT = TimeLimit(60, _work_ns)
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return a server for one connection, and the client."""
-    options, port = tool.options_of(flow), str(ends.port)
+    options, port = flow.options, str(ends.port)
     both = [ends.destination_address, port, f"protocol={flow.protocol}", f"congestion={flow.congestion or ''}"]
     both += [f"request={options['request_bytes']}", f"response={options['response_bytes']}"]
     of_server = (*PYTHON, PROGRAM, "server", *both, f"think_ns={options['server_think_ns']}")

@@ -75,7 +75,6 @@ class Entry(ServedEntry):
     """Bulk transfer over one SCTP association, with CMT over all its paths."""
 
     tool: Literal["sctp"]
-    """The tool."""
     protocol: Literal["sctp"] = "sctp"
     """The transport protocol."""
     duration: PositiveTime | None = Field(None, examples=["10s"])
@@ -155,7 +154,7 @@ def udp_port(asked: int | None, server_port: int) -> int:
 
 def _argv(flow: Flow, ends: Endpoints, role: str, pairs: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     """Return the command of one end. pairs: (own address, the peer's address) of each path."""
-    options = tool.options_of(flow)
+    options = flow.options
     sends = (role == "--connect") != bool(options.get("reverse"))
     argv = [f"{engine_paths.TOOLS}/cmtsctp/cmtsctp", role, "--send" if sends else "--receive"]
     for local, remote in pairs:

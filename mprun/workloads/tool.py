@@ -416,11 +416,6 @@ def bracket(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
-def options_of(flow: Flow) -> Mapping[str, Any]:
-    """Return the options of a flow, whose types the tool's Entry has checked."""
-    return flow.options
-
-
 def mapping_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema of a mapping that must have exactly these keys."""
     required = list(properties)
@@ -432,7 +427,7 @@ def steady_span(flow: Flow) -> tuple[int, float]:
 
     The end is infinite if the flow has no duration.
     """
-    omit = options_of(flow).get("omit", {"start_ns": 0, "end_ns": 0})
+    omit = flow.options.get("omit", {"start_ns": 0, "end_ns": 0})
     return omit["start_ns"], math.inf if flow.duration_ns is None else flow.duration_ns - omit["end_ns"]
 
 

@@ -65,7 +65,6 @@ class Entry(ServedEntry):
     """UDP packets at a constant rate."""
 
     tool: Literal["udp"]
-    """The tool."""
     protocol: Literal["udp"] = "udp"
     """The transport protocol."""
     rate_bit_per_s: FlowRate = Field(alias="rate", examples=["1mbit"])
@@ -85,13 +84,12 @@ class Entry(ServedEntry):
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return the receiver, which listens until the end of the run, and the sender."""
-    options = tool.options_of(flow)
     assert flow.duration_ns is not None
-    packets = max(1, _due(flow.duration_ns, options["rate_bit_per_s"], options["length_bytes"]))
+    packets = max(1, _due(flow.duration_ns, flow.options["rate_bit_per_s"], flow.options["length_bytes"]))
     address, port = ends.destination_address, str(ends.port)
     file = tool.kept(flow, RECEIVED)
     receiving = (*PYTHON, PROGRAM, "receive", address, port, file)
-    facts = (f"length={options['length_bytes']}", f"rate={options['rate_bit_per_s']}", f"packets={packets}")
+    facts = (f"length={flow.options['length_bytes']}", f"rate={flow.options['rate_bit_per_s']}", f"packets={packets}")
     sender = tool.make_client(flow, (*PYTHON, PROGRAM, "send", address, port, *facts))
     return Work((sender,), (tool.make_server(flow, receiving, Ready("udp", port), keeps=(file,)),))
 
@@ -110,7 +108,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     for number, sent_ns, received_ns in arrived:
         first.setdefault(number, received_ns - sent_ns)
     sent = int(said)
-    length_bytes = tool.options_of(flow)["length_bytes"]
+    length_bytes = flow.options["length_bytes"]
     values = {
         "goodput": len(first) * length_bytes * 8e9 / max(flow.duration_ns or 1, _arriving_ns(arrived)),
         "loss": 1 - len(first) / sent,
@@ -133,8 +131,7 @@ def _whole(flow: Flow, arrived: Sequence[tuple[int, int, int]], size_bytes: int,
 
     Queues may hold packets for longer than the flow's time.
     """
-    options = tool.options_of(flow)
-    bits, rate = options["length_bytes"] * 8, options["rate_bit_per_s"]
+    bits, rate = flow.options["length_bytes"] * 8, flow.options["rate_bit_per_s"]
     # a packet is late if the sender had to wait for a CPU, but never early
     began_ns = min(sent_ns - number * bits * 10**9 // rate for number, sent_ns, _ in arrived) - zero_ns
     ended_ns = max(received_ns for _, _, received_ns in arrived) - zero_ns

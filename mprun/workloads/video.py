@@ -47,14 +47,13 @@ METRICS = {
 PLAYER = ("python3", "-S", "-B", "-m", "mprun.agent.programs.video")
 MOST_CHUNKS, MOST_QUALITIES = 10_000, 30
 # A flow may last ten times as long as the video, plus a minute.
-TIME_LIMIT = TimeLimit(60, lambda flow: 10 * int(tool.options_of(flow)["length_ns"]))
+TIME_LIMIT = TimeLimit(60, lambda flow: 10 * int(flow.options["length_ns"]))
 
 
 class Entry(ServedEntry):
     """A video that is played while it is downloaded."""
 
     tool: Literal["video"]
-    """The tool."""
     protocol: Literal["tcp", "mptcp", "quic"] = "tcp"
     """The transport protocol."""
     length_ns: PositiveTime = Field(alias="length", examples=["60s"])
@@ -114,13 +113,12 @@ def programs(flow: Flow) -> Mapping[str, Program]:
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return a server for one connection, and the player."""
-    options = tool.options_of(flow)
-    rates = ",".join(map(str, options["qualities_bit_per_s"]))
+    rates = ",".join(map(str, flow.options["qualities_bit_per_s"]))
     names = ("chunk_ns", "length_ns", "buffer_ns", "startup_ns", "adaptation")
-    asked = (f"rates={rates}", *(f"{name}={options[name]}" for name in names))
+    asked = (f"rates={rates}", *(f"{name}={flow.options[name]}" for name in names))
     environment = {"PYTHONPATH": engine_paths.LIBRARY}
     if flow.protocol == "quic":
-        made = quic_connection.work(flow, ends, ("--requests", "-"), options["chunk_ns"])
+        made = quic_connection.work(flow, ends, ("--requests", "-"), flow.options["chunk_ns"])
         (client,) = made.clients
         player = (*PLAYER, "quic", *asked, "--", *client.argv)
         return replace(made, clients=(replace(client, argv=player, env={**client.env, **environment}),))
@@ -134,7 +132,6 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
     """Return chunks and stalls. A video that was not fetched completely is an error."""
-    options = tool.options_of(flow)
     ports: list[int] = []
     chunks: list[tuple[int, ...]] = []
     stalls: list[tuple[int, int]] = []
@@ -154,7 +151,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
                 stalls.append((int(words[1]), int(words[2])))
             else:
                 size, quality, start_ns, end_ns, buffer_ns = map(int, words)
-                rate = options["qualities_bit_per_s"][quality]
+                rate = flow.options["qualities_bit_per_s"][quality]
                 chunks.append((size, rate, start_ns - outputs.zero_ns, end_ns - start_ns, buffer_ns))
         except (IndexError, ValueError):
             return Result(error=f"a line that it never prints: {line[:200]}")
@@ -178,7 +175,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         rows = ((start_ns - outputs.zero_ns, end_ns - start_ns) for start_ns, end_ns in stalls)
         tables["stalls"] = tool.tabulate(("start_ns", "duration_ns"), rows)
     result = Result(values, tuple(ports), tables=tables, delays_ns={"delay": table["delay_ns"]})
-    asked = options["length_ns"] // options["chunk_ns"]
+    asked = flow.options["length_ns"] // flow.options["chunk_ns"]
     if len(chunks) != asked:
         said = quic_connection.strip_name(outputs.log(flow.name, "err").strip())[-200:]
         result = replace(result, error=f"{len(chunks)} of {asked} chunks arrived: {said or 'it said nothing'}")

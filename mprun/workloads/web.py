@@ -104,7 +104,7 @@ class WebEntry(ConnectionEntry):
 def build(flow: Flow, ends: Endpoints, capabilities: Capabilities, secure: bool) -> Work:
     """Return nginx and curl as processes, and for https the preparation that makes the certificate."""
     environment = {**tool.mptcp_environment(flow, capabilities), **(DETERMINISTIC if secure else {})}
-    sizes = dict.fromkeys(tool.options_of(flow)["sizes_bytes"])
+    sizes = dict.fromkeys(flow.options["sizes_bytes"])
     # Listen on every address, because a join to an address without a listener is refused. An IPv6 connection has joins
     # of both families, which nginx accepts on one socket only with this option.
     listen = f"[::]:{ends.port} ipv6only=off" if ":" in ends.destination_address else f"0.0.0.0:{ends.port}"
@@ -122,9 +122,8 @@ def build(flow: Flow, ends: Endpoints, capabilities: Capabilities, secure: bool)
 
 def _in_turn(flow: Flow) -> list[int]:
     """Return the size that each request asks for."""
-    options = tool.options_of(flow)
-    sizes = options["sizes_bytes"]
-    return [sizes[n % len(sizes)] for n in range(options["requests"])]
+    sizes = flow.options["sizes_bytes"]
+    return [sizes[n % len(sizes)] for n in range(flow.options["requests"])]
 
 
 TIME_LIMIT = TimeLimit(60, lambda flow: tool.transfer_ns(sum(_in_turn(flow))))
@@ -139,15 +138,14 @@ def _configuration(flow: Flow, listen: str, secure: bool) -> str:
 
 def _requests(flow: Flow, urls: Sequence[str], secure: bool) -> str:
     """Return curl's options in the format of --config, with an output for each request."""
-    options = tool.options_of(flow)
     said = " ".join(f"%{{{name}}}" for name in _SAID)
     lines = ["silent", "show-error", "fail", "globoff", "http1.1", 'noproxy = "*"', f'write-out = "{said}\\n"']
     if secure:
         lines.append(f'cacert = "{certificate_of(flow)}"')
-    if not options["persistent"]:
+    if not flow.options["persistent"]:
         lines.append('header = "Connection: close"')
-    if options["concurrency"] > 1:
-        lines += ["parallel", "parallel-immediate", f"parallel-max = {options['concurrency']}"]
+    if flow.options["concurrency"] > 1:
+        lines += ["parallel", "parallel-immediate", f"parallel-max = {flow.options['concurrency']}"]
     for url in urls:
         lines += [f'url = "{url}"', 'output = "/dev/null"']
     return "".join(f"{line}\n" for line in lines)

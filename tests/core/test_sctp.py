@@ -17,7 +17,8 @@ from mprun.metrics.connection import ports_towards
 from mprun.metrics.observation import Host, PathManagerEvent, SocketState
 from mprun.model.spec import Flow, Protocol
 from mprun.workloads import netperfmeter, sctp
-from mprun.workloads.built import PROGRAMS, gcc
+from mprun.workloads.built import PROGRAMS
+from mprun.workloads.built.program_store import build
 from mprun.workloads.built.source import CRecipe
 from mprun.workloads.tool import Portion
 from tests.core.test_tools import Left, output
@@ -257,7 +258,7 @@ def test_lab_compiles_with_each_technology(topology: str, technology: str) -> No
 def test_a_missing_library_is_named(tmp_path: Path) -> None:
     recipe = CRecipe("greeting", "greeting", "", headers=(("no_such_header.h", "libnone-dev"),))
     with pytest.raises(MachineError, match=r"no_such_header\.h: apt-get install libnone-dev"):
-        gcc.build(recipe, tmp_path / "made", tmp_path)
+        build(recipe, tmp_path / "made", tmp_path, 1, print)
 
 
 def test_what_the_compiler_says_is_shown(tmp_path: Path) -> None:
@@ -265,5 +266,5 @@ def test_what_the_compiler_says_is_shown(tmp_path: Path) -> None:
     assert isinstance(recipe, CRecipe)
     broken = CRecipe("cmtsctp", "cmtsctp", "", flags=("-l:no_such_library.a",))
     with pytest.raises(RunError, match=r"no_such_library|usrsctp\.h"):
-        gcc.build(broken, tmp_path / "made", tmp_path)
+        build(broken, tmp_path / "made", tmp_path, 1, print)
     assert not (tmp_path / "made").exists()

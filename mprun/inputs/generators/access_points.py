@@ -36,7 +36,6 @@ class Parameters(GeneratedTopology):
     """
 
     topology: Literal["access-points"]
-    """The generator."""
     multipath_users: Annotated[int, Whole(1, MOST_HOSTS, WHY_HOSTS)] = Field(examples=[2])
     """The number of users with a link to both access points."""
     single_path_users: Annotated[int, Whole(0, MOST_HOSTS, WHY_HOSTS)] = Field(examples=[2])

@@ -26,7 +26,6 @@ class Parameters(GeneratedTopology):
     """Pairs of a client and a server over one bottleneck. Forward is from the clients to the servers on every link."""
 
     topology: Literal["dumbbell"]
-    """The generator."""
     pairs: Annotated[int, Whole(1, MOST_HOSTS // 2, WHY_HOSTS)] = Field(examples=[2])
     """The number of pairs of a client and a server."""
     bottleneck: LinkProperties = Field(examples=[{"rate": "20mbit", "delay": "20ms"}])

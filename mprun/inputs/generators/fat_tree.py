@@ -45,7 +45,6 @@ class Parameters(GeneratedTopology):
     """A k-ary fat tree of routers with three layers of links. Forward is upwards on every link."""
 
     topology: Literal["fat-tree"]
-    """The generator."""
     k: Annotated[int, Whole(2, MOST_PORTS, f"a tree of {MOST_PORTS} has 432 hosts, and all share one machine")] = Field(
         examples=[4]
     )

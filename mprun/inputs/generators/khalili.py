@@ -33,7 +33,6 @@ class Parameters(GeneratedTopology, LinkProperties):
     """
 
     topology: Literal["khalili"]
-    """The generator."""
     paths: Annotated[
         int, Whole(2, MOST_PATHS, "one switch is private, one shared, and each has a subnet numbered by one byte")
     ] = 2

@@ -21,7 +21,6 @@ class Parameters(GeneratedTopology, LinkProperties):
     """A client and a server with a chain of routers between them. Link properties apply to each link of the chain."""
 
     topology: Literal["line"]
-    """The generator."""
     routers: Annotated[int, Whole(1, 254, "an IP packet lives for 255 hops at most")] = Field(examples=[2])
     """The number of routers between client and server."""
 

@@ -30,7 +30,6 @@ class Parameters(Paths):
     """The topology `multi-path` with a further client and server for each path, to compete with the first ones."""
 
     topology: Literal["multi-client"]
-    """The generator."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         servers = len(self.server_links) + len(self.paths)

@@ -83,7 +83,6 @@ class Parameters(Paths):
     """A client with several links to a router, and a server behind the router."""
 
     topology: Literal["multi-path"]
-    """The generator."""
 
 
 def find_addresses(subnets: IPv4Network, n: int) -> tuple[str, str]:

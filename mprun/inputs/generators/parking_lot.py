@@ -32,7 +32,6 @@ class Parameters(GeneratedTopology):
     """
 
     topology: Literal["parking-lot"]
-    """The generator."""
     hops: Annotated[int, Whole(1, MOST_HOPS, f"{MOST_HOPS} hops have 202 hosts, and all share one machine")] = Field(
         examples=[3]
     )

@@ -30,7 +30,6 @@ class Parameters(GeneratedTopology):
     """Clients and a server around a switch."""
 
     topology: Literal["star"]
-    """The generator."""
     clients: Annotated[int, Whole(1, 250, "all are on one subnet, numbered by one byte of the address")] = Field(
         examples=[4]
     )

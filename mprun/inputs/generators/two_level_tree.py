@@ -41,7 +41,6 @@ class Parameters(GeneratedTopology):
     """Core and edge routers with two layers of links. Forward is upwards on every link."""
 
     topology: Literal["two-level-tree"]
-    """The generator."""
     ports: Annotated[int, Whole(2, MOST_PORTS, "one leads up and one down at least, and nobody builds larger ones")] = (
         Field(examples=[36])
     )

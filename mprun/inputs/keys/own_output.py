@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
@@ -12,7 +12,6 @@ from mprun.inputs.keys.field import Name, text_that
 from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.model import units
 from mprun.model.metric import Better, Unit
-from mprun.model.spec import Flow
 from mprun.model.table_columns import TABLES
 
 # The value of a metric that follows from several values of the output.
@@ -120,15 +119,3 @@ class TableEntry(FileModel):
             yield "clock", "needs 'time': name the column with the times"
         if self.time is not None and OUTPUT_UNITS[self.units.get(self.time, "s")][0] != "time":
             yield "units", f"has no time for '{self.time}': write one, as in '{self.time}: ms'"
-
-
-def own_tables(flow: Flow) -> Sequence[Mapping[str, Any]]:
-    """Return the entries of the tables that a flow's entry defines, as `TableEntry.plain` gives them."""
-    entries: Any = flow.options.get("tables", ())
-    return tuple(entries)
-
-
-def own_metrics(flow: Flow) -> Sequence[Mapping[str, Any]]:
-    """Return the entries of the metrics that a flow's entry defines, as `MetricEntry.plain` gives them."""
-    entries: Any = flow.options.get("metrics", ())
-    return tuple(entries)

@@ -167,21 +167,17 @@ class FlowEntry(FileModel):
 
     def flow(self, name: str, source: str, destination: str, group: str | None) -> Flow:
         """Return a flow of this entry under a name."""
-        return Flow(
+        return self.fill(
+            Flow,
             name=name,
-            tool=self.tool,
             source=source,
             destination=destination,
             protocol=getattr(self, "protocol", "tcp"),
             start_ns=self.start.offset,
             duration_ns=getattr(self, "duration", None),
             options=self.options(),
-            family=self.family,
             after=After(self.start.after, self.start.of) if self.start.after else None,
             timeout_ns=self.timeout,
-            port=getattr(self, "port", None),
-            congestion=getattr(self, "congestion", None),
-            background=self.background,
             group=group,
             repetition=self.repeat.fill(FlowRepetition) if self.repeat else None,
         )

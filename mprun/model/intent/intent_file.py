@@ -22,7 +22,7 @@ _Pairs = tuple[tuple[str, float], ...]
 # Keys that are written only if their value is not the default.
 _OPTIONAL: Mapping[type, tuple[str, ...]] = {
     Intent: ("vary", "samples", "switches", "middleboxes", "faults", "reseed", "tracepoints"),
-    AddressedFlow: ("after", "timeout_ns", "port", "congestion", "background", "group", "repetition"),
+    AddressedFlow: ("family", "after", "timeout_ns", "port", "congestion", "background", "group", "repetition"),
     FlowEnds: ("port", "ports"),
     FlowPath: ("middleboxes", "source_seen"),
     Middlebox: ("alter",),
@@ -34,10 +34,6 @@ _OPTIONAL: Mapping[type, tuple[str, ...]] = {
 def _drop_empty(value: object, plain: Plain) -> Plain:
     optional = _OPTIONAL[type(value)]
     return {name: one for name, one in plain.items() if one or name not in optional}
-
-
-def _write_flow(flow: AddressedFlow, plain: Plain) -> Plain:
-    return {name: one for name, one in _drop_empty(flow, plain).items() if name != "family"}
 
 
 def _write_path(path: FlowPath, plain: Plain) -> Plain:
@@ -94,10 +90,9 @@ def _parse_queue(value: Plain) -> Plain:
 
 
 _SPELLED: Mapping[type, Callable[[Any, Plain], Plain]] = {
-    **{Intent: _drop_empty, FlowEnds: _drop_empty, Middlebox: _drop_empty, HostSpec: _drop_empty},
-    PacketFault: _drop_empty,
-    **{AddressedFlow: _write_flow, FlowPath: _write_path, Mptcp: _write_mptcp},
-    **{Interface: _write_interface, Capture: _write_capture, Queue: _write_queue},
+    **dict.fromkeys(_OPTIONAL, _drop_empty),
+    **{FlowPath: _write_path, Mptcp: _write_mptcp, Interface: _write_interface},
+    **{Capture: _write_capture, Queue: _write_queue},
 }
 CODEC = Codec(_SPELLED, {Interface: _parse_interface, Capture: _parse_capture, Queue: _parse_queue})
 

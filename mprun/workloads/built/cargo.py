@@ -12,13 +12,11 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from mprun.errors import MachineError, RunError
 from mprun.machine.cache import Progress, find_home
-from mprun.machine.scratch import scratch
 from mprun.machine.version import version_in
 from mprun.workloads.built.source import Recipe
 
@@ -57,36 +55,31 @@ def find_cargo() -> str | None:
     return shutil.which("cargo") or (shutil.which("cargo", path=str(home / ".cargo" / "bin")) if home else None)
 
 
-def build(recipe: Recipe, target: Path, parent: Path, jobs: int, progress: Progress) -> None:
-    """Build a program into `target`, which is complete or does not exist. Temporary files go to `parent`.
+def build(recipe: Recipe, made: Path, log: Path, jobs: int, progress: Progress) -> str:
+    """Build a program into a folder, with its sources beside this folder. Return the version of cargo.
 
-    Raises MachineError for what is missing on this machine, RunError with the end of the log if the build fails.
+    Raises MachineError for a cargo without a target, RunError with the end of the log if the build fails.
     """
-    if lacking := missing(recipe):
-        raise MachineError(f"{recipe.name}: {lacking}")
     cargo = find_cargo()
     assert cargo is not None
-    started = time.monotonic()
-    with scratch(".build-", parent) as work:
-        source = work / recipe.name
-        for folder in (recipe.folder, *(recipe.folder.with_name(name) for name in recipe.shared)):
-            shutil.copytree(folder, work / folder.name, ignore=shutil.ignore_patterns("target"))
-        log = parent / f"{recipe.name}.log"
-        log.write_text("")
-        progress("downloading crates", 0)
-        _run([cargo, "fetch", "--locked", "--target", _host(cargo)], source, log)
-        packages = _packages(cargo, source, log)
-        options = ["--release", "--offline", f"--jobs={jobs}"]
-        if recipe.patched:
-            _patch(recipe.patched, packages[recipe.patched], source, log)
-            options += ["--config", f'patch.crates-io.{recipe.patched}.path="{recipe.patched}"']
-        progress("compiling", 0)
-        _compile([cargo, "build", *options], source, log, len(packages), progress)
-        made = work / "made"
-        made.mkdir()
-        shutil.copy(source / "target" / "release" / recipe.executable, made)
-        version = _run([str(made / recipe.executable), "--version"], work, log).strip()
-        recipe.put(made, target, version, _version(cargo), time.monotonic() - started)
+    source = made.with_name(recipe.name)
+    for folder in (recipe.folder, *(recipe.folder.with_name(name) for name in recipe.shared)):
+        shutil.copytree(folder, made.with_name(folder.name), ignore=shutil.ignore_patterns("target"))
+    log.write_text("")
+    progress("downloading crates", 0)
+    _run([cargo, "fetch", "--locked", "--target", _host(cargo)], source, log)
+    packages = _packages(cargo, source, log)
+    options = ["--release", "--offline", f"--jobs={jobs}"]
+    if recipe.patched:
+        # our patch is applied to a copy of the library's source beside ours
+        copy = source / recipe.patched
+        shutil.copytree(packages[recipe.patched], copy)
+        _run(["patch", "-p1", "--forward", "--fuzz=0", "-i", f"../{recipe.patched}.patch"], copy, log)
+        options += ["--config", f'patch.crates-io.{recipe.patched}.path="{recipe.patched}"']
+    progress("compiling", 0)
+    _compile([cargo, "build", *options], source, log, len(packages), progress)
+    shutil.copy(source / "target" / "release" / recipe.executable, made)
+    return _version(cargo)
 
 
 def _packages(cargo: str, source: Path, log: Path) -> Mapping[str, Path]:
@@ -95,13 +88,6 @@ def _packages(cargo: str, source: Path, log: Path) -> Mapping[str, Path]:
     told = json.loads(_run(argv, source, log))
     compiled = {node["id"] for node in told["resolve"]["nodes"]}
     return {p["name"]: Path(p["manifest_path"]).parent for p in told["packages"] if p["id"] in compiled}
-
-
-def _patch(library: str, folder: Path, source: Path, log: Path) -> None:
-    """Copy a library's source beside ours and apply our patch to the copy."""
-    copy = source / library
-    shutil.copytree(folder, copy)
-    _run(["patch", "-p1", "--forward", "--fuzz=0", "-i", f"../{library}.patch"], copy, log)
 
 
 def _compile(argv: list[str], source: Path, log: Path, packages: int, progress: Progress) -> None:

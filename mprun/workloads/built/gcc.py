@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
-from mprun.errors import MachineError, RunError
-from mprun.machine.scratch import scratch
-from mprun.workloads.built.source import CRecipe
+from mprun.workloads.built.source import CRecipe, run
 
 
 def missing(recipe: CRecipe) -> str | None:
@@ -23,24 +20,14 @@ def missing(recipe: CRecipe) -> str | None:
     return None
 
 
-def build(recipe: CRecipe, target: Path, parent: Path) -> None:
-    """Build a program into `target`, which is complete or does not exist. Temporary files go to `parent`.
-
-    Raises MachineError for what is missing on this machine, RunError with the compiler's messages if the build fails.
-    """
-    if lacking := missing(recipe):
-        raise MachineError(f"{recipe.name}: {lacking}")
-    started = time.monotonic()
-    with scratch(".build-", parent) as work:
-        made = work / "made"
-        made.mkdir()
-        sources = [str(path) for path in recipe.sources() if path.suffix == ".c"]
-        libraries = ", ".join(f"{package} {_version_of(package)}" for _, package in recipe.headers)
-        version = f'-DVERSION="{recipe.executable} on {libraries}"'
-        program = str(made / recipe.executable)
-        _run(["gcc", "-O2", "-Wall", "-Wextra", version, "-o", program, *sources, *recipe.flags])
-        said = _run([program, "--version"]).strip()
-        recipe.put(made, target, said, _run(["gcc", "--version"]).splitlines()[0], time.monotonic() - started)
+def build(recipe: CRecipe, made: Path) -> str:
+    """Build a program into a folder. Return the version of the compiler. Raises RunError with its messages."""
+    sources = [str(path) for path in recipe.sources() if path.suffix == ".c"]
+    libraries = ", ".join(f"{package} {_version_of(package)}" for _, package in recipe.headers)
+    version = f'-DVERSION="{recipe.executable} on {libraries}"'
+    program = str(made / recipe.executable)
+    run(["gcc", "-O2", "-Wall", "-Wextra", version, "-o", program, *sources, *recipe.flags])
+    return run(["gcc", "--version"]).splitlines()[0]
 
 
 def _has_header(header: str) -> bool:
@@ -51,10 +38,3 @@ def _has_header(header: str) -> bool:
 def _version_of(package: str) -> str:
     done = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True)
     return done.stdout or "of unknown version"
-
-
-def _run(argv: list[str]) -> str:
-    done = subprocess.run(argv, capture_output=True, text=True)
-    if done.returncode:
-        raise RunError(f"{' '.join(argv)}: status {done.returncode}:\n{done.stderr.strip()[-2000:]}")
-    return done.stdout

@@ -11,12 +11,9 @@ import inspect
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-from mprun.errors import MachineError, RunError
-from mprun.machine.scratch import scratch
-from mprun.workloads.built.source import PipRecipe
+from mprun.workloads.built.source import PipRecipe, run
 
 LIBRARY = "library"
 # The head of the program. `digest_library` is in it as it is here.
@@ -45,41 +42,25 @@ def missing(recipe: PipRecipe) -> str | None:
     return None
 
 
-def build(recipe: PipRecipe, target: Path, parent: Path) -> None:
-    """Install a program into `target`, which is complete or does not exist. Temporary files go to `parent`.
-
-    Raises MachineError for what is missing on this machine, RunError with pip's messages if the installation fails.
-    """
-    if lacking := missing(recipe):
-        raise MachineError(f"{recipe.name}: {lacking}")
-    started = time.monotonic()
-    with scratch(".build-", parent) as work:
-        made = work / "made"
-        words = [
-            "--require-hashes",
-            "--only-binary=:all:",
-            "--no-deps",
-            "--no-compile",
-            "--target",
-            str(made / LIBRARY),
-        ]
-        _run([sys.executable, "-m", "pip", "install", *words, "-r", str(recipe.folder / "requirements.txt")])
-        # programs of the libraries have the path of this interpreter
-        shutil.rmtree(made / LIBRARY / "bin", ignore_errors=True)
-        program = made / recipe.executable
-        head = _HEAD.format(
-            python=Path(sys.executable).resolve(),
-            function=inspect.getsource(digest_library),
-            library=LIBRARY,
-            digest=digest_library(made / LIBRARY),
-            executable=recipe.executable,
-            name=recipe.name,
-        )
-        source = (recipe.folder / "program.py").read_text()
-        program.write_text(head + source.replace("from __future__ import annotations\n", "", 1))
-        program.chmod(0o755)
-        version = _run([str(program), "--version"]).strip()
-        recipe.put(made, target, version, f"Python {sys.version.split()[0]}", time.monotonic() - started)
+def build(recipe: PipRecipe, made: Path) -> str:
+    """Install a program and its libraries into a folder. Return the version of Python. Raises RunError."""
+    words = ["--require-hashes", "--only-binary=:all:", "--no-deps", "--no-compile", "--target", str(made / LIBRARY)]
+    run([sys.executable, "-m", "pip", "install", *words, "-r", str(recipe.folder / "requirements.txt")])
+    # programs of the libraries have the path of this interpreter
+    shutil.rmtree(made / LIBRARY / "bin", ignore_errors=True)
+    program = made / recipe.executable
+    head = _HEAD.format(
+        python=Path(sys.executable).resolve(),
+        function=inspect.getsource(digest_library),
+        library=LIBRARY,
+        digest=digest_library(made / LIBRARY),
+        executable=recipe.executable,
+        name=recipe.name,
+    )
+    source = (recipe.folder / "program.py").read_text()
+    program.write_text(head + source.replace("from __future__ import annotations\n", "", 1))
+    program.chmod(0o755)
+    return f"Python {sys.version.split()[0]}"
 
 
 def starts(program: str) -> bool:
@@ -99,10 +80,3 @@ def digest_library(folder: Path) -> str:
         content = path.read_bytes()
         total.update(f"{path.relative_to(folder)} {len(content)}\n".encode() + content)
     return total.hexdigest()
-
-
-def _run(argv: list[str]) -> str:
-    done = subprocess.run(argv, capture_output=True, text=True)
-    if done.returncode:
-        raise RunError(f"{' '.join(argv[:4])}: status {done.returncode}:\n{done.stderr.strip()[-2000:]}")
-    return done.stdout

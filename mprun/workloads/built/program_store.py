@@ -14,16 +14,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from mprun.errors import MachineError, SpecError
 from mprun.machine import invoking_user, packaged
 from mprun.machine.cache import Progress, cache, locked
+from mprun.machine.scratch import scratch
 from mprun.model.frozen import Frozen
 from mprun.safety import unchanged_program
 from mprun.workloads.built import PROGRAMS, cargo, gcc, pip
-from mprun.workloads.built.source import FACTS, CRecipe, PipRecipe, Recipe
+from mprun.workloads.built.source import FACTS, CRecipe, PipRecipe, Recipe, run
 
 
 class BuiltProgram(Frozen):
@@ -105,7 +107,7 @@ def install(name: str, jobs: int, progress: Progress) -> tuple[BuiltProgram, boo
                 return found, False
         if _folder_of(recipe).exists():
             shutil.rmtree(_folder_of(recipe))
-        _build(recipe, jobs, progress)
+        build(recipe, _folder_of(recipe), store(), jobs, progress)
     built = find(name)
     if built is None:
         raise MachineError(f"{store()}: what was built is gone again; another program empties this folder")
@@ -119,15 +121,27 @@ def missing(recipe: Recipe) -> str | None:
     return gcc.missing(recipe) if isinstance(recipe, CRecipe) else cargo.missing(recipe)
 
 
-def _build(recipe: Recipe, jobs: int, progress: Progress) -> None:
-    if isinstance(recipe, PipRecipe):
-        progress("installing", 0)
-        pip.build(recipe, _folder_of(recipe), store())
-    elif isinstance(recipe, CRecipe):
-        progress("compiling", 0)
-        gcc.build(recipe, _folder_of(recipe), store())
-    else:
-        cargo.build(recipe, _folder_of(recipe), store(), jobs, progress)
+def build(recipe: Recipe, target: Path, parent: Path, jobs: int, progress: Progress) -> None:
+    """Build a program into `target`, which is complete or does not exist. Temporary files and logs go to `parent`.
+
+    Raises MachineError for what is missing on this machine, RunError with the last messages if the build fails.
+    """
+    if lacking := missing(recipe):
+        raise MachineError(f"{recipe.name}: {lacking}")
+    started = time.monotonic()
+    with scratch(".build-", parent) as work:
+        made = work / "made"
+        made.mkdir()
+        if isinstance(recipe, PipRecipe):
+            progress("installing", 0)
+            compiler = pip.build(recipe, made)
+        elif isinstance(recipe, CRecipe):
+            progress("compiling", 0)
+            compiler = gcc.build(recipe, made)
+        else:
+            compiler = cargo.build(recipe, made, parent / f"{recipe.name}.log", jobs, progress)
+        version = run([str(made / recipe.executable), "--version"]).strip()
+        recipe.put(made, target, version, compiler, time.monotonic() - started)
 
 
 def _find_packed(recipe: Recipe, owners: tuple[int, ...]) -> Path | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from mprun.errors import RunError
 from mprun.model.frozen import Frozen
 from mprun.safety.unchanged_program import digest_files
 
@@ -16,6 +18,14 @@ HERE = Path(__file__).parent
 _EDITION = 3
 # The file beside a program that describes it.
 FACTS = "tool.json"
+
+
+def run(argv: list[str]) -> str:
+    """Run a command and return its output. Raises RunError with the end of its messages."""
+    done = subprocess.run(argv, capture_output=True, text=True)
+    if done.returncode:
+        raise RunError(f"{' '.join(argv)}: status {done.returncode}:\n{done.stderr.strip()[-2000:]}")
+    return done.stdout
 
 
 class Recipe(Frozen):

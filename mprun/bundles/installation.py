@@ -135,7 +135,8 @@ def take_in(source: Path, trust: str | None, name: str) -> ImportedBundle:
         unpack(source, work)
         _set_modes(work / KERNEL, kernels.PROGRAMS)
         facts = _check_kernel(source, work / KERNEL)
-        tools = dict(_check_tools(source, work / TOOLS))
+        # tools of another version of mprun are left out
+        folders = {name: work / TOOLS / recipe.digest[:16] for name, recipe in PROGRAMS.items()}
         kept_at = kernels.store() / facts["digest"][:16]
         invoking_user.make_folder(kernels.store())
         with locked(kernels.store()):
@@ -145,9 +146,9 @@ def take_in(source: Path, trust: str | None, name: str) -> ImportedBundle:
             link.symlink_to(kept_at.name)
         new = []
         invoking_user.make_folder(cache("tools"))
-        for tool, folder in tools.items():
+        for tool, folder in folders.items():
             target = programs.store() / folder.name
-            if not target.exists():
+            if folder.is_dir() and not target.exists():
                 _set_modes(folder, (programs.recipe_of(tool).executable,))
                 _move(folder, target)
                 new.append(tool)
@@ -166,14 +167,6 @@ def _check_kernel(source: Path, folder: Path) -> Mapping[str, Any]:
     if not all(character in "0123456789abcdef" for character in facts["digest"]) or len(facts["digest"]) != 64:
         raise SpecError(f"{source}: its kernel has no digest")
     return facts
-
-
-def _check_tools(source: Path, folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the tools in an archive that this version of mprun has built, by name. Other tools are left out."""
-    known = {PROGRAMS[name].digest[:16]: name for name in PROGRAMS}
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if path.name in known:
-            yield known[path.name], path
 
 
 def _set_modes(folder: Path, executables: tuple[str, ...]) -> None:

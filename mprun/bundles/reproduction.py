@@ -101,16 +101,44 @@ class Original(Frozen):
 
     def find_difference(self, place: str, again: RunDirectory) -> str | None:
         """Return the first artifact in which the repetition of the run at a place differs; None if all are equal."""
-        if self.artifacts is not None:
-            return _first_difference(self.artifacts.get(place, {}), again)
-        if isinstance(self.source, RunDirectory):
-            return first_difference(self.source, again)
-        run = RunDirectory(self.source.folder.below(place))
-        return first_difference(run, again, with_captures=has_captures(run.artifacts()))
+        if self.artifacts is None:
+            if isinstance(self.source, RunDirectory):
+                return first_difference(self.source, again)
+            run = RunDirectory(self.source.folder.below(place))
+            return first_difference(run, again, with_captures=has_captures(run.artifacts()))
+        artifacts = self.artifacts.get(place)
+        if not artifacts:
+            return "the bundle has no digests of it"
+        made = set(again.artifacts())
+        if not has_captures(artifacts):
+            # a sweep that kept no captures
+            made = {name for name in made if not name.startswith(CAPTURES)}
+        for name, digest in sorted(artifacts.items()):
+            if name not in made:
+                return f"{name} is not there"
+            if digest_of(again, name) != digest:
+                return f"{name} differs"
+        extra = min(made - artifacts.keys(), default=None)
+        return None if extra is None else f"{extra} is not among the bundle's artifacts"
 
     def find_unproven(self, made: Mapping[str, RunDirectory]) -> tuple[str, ...]:
-        """Return the members of a bundle that repetitions do not prove. made: the repetitions by place."""
-        return () if self.artifacts is None else _find_unproven(self.source.folder, self.artifacts, made)
+        """Return the members of a bundle that repetitions do not prove. made: the repetitions by place.
+
+        Such a member is neither an artifact of a repeated run nor equal to the file of its repetition.
+        """
+        if self.artifacts is None:
+            return ()
+        bundle, proven = self.source.folder, {ARTIFACTS}
+        for place, run in made.items():
+            prefix = "" if place == ALONE else f"{place}/"
+            # the run follows from its resolved inputs
+            resolved = (f"inputs/{name}" for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT))
+            proven |= {f"{prefix}{name}" for name in (*self.artifacts.get(place, {}), *resolved)}
+            for name in (one for pattern in _SAME for one in run.folder.find(pattern)):
+                member = f"{prefix}{name}"
+                if bundle.has(member) and bundle.read_bytes(member) == run.folder.read_bytes(name):
+                    proven.add(member)
+        return tuple(name for name in bundle.find("**/*") if name not in proven)
 
 
 def open_original(source: RunDirectory | SweepDirectory) -> Original:
@@ -367,38 +395,3 @@ def _record(original: SweepDirectory, tasks: Mapping[str, _Task]) -> SweepRecord
     digests = {name: {"version": kernel.version, "digest": kernel.digest} for name, kernel in kernels.items()}
     digest = hashlib.sha256(canonical_json(["reproduced", before.digest, digests]).encode()).hexdigest()
     return before._replace(digest=digest, kernels=kernels, cells=tuple(cells))
-
-
-def _first_difference(artifacts: Mapping[str, str], again: RunDirectory) -> str | None:
-    """Return the first artifact that differs; None if all are equal. artifacts: digests by name."""
-    if not artifacts:
-        return "the bundle has no digests of it"
-    made = set(again.artifacts())
-    if not has_captures(artifacts):
-        # a sweep that kept no captures
-        made = {name for name in made if not name.startswith(CAPTURES)}
-    for name, digest in sorted(artifacts.items()):
-        if name not in made:
-            return f"{name} is not there"
-        if digest_of(again, name) != digest:
-            return f"{name} differs"
-    for name in sorted(made - artifacts.keys()):
-        return f"{name} is not among the bundle's artifacts"
-    return None
-
-
-def _find_unproven(
-    bundle: Folder, artifacts: Mapping[str, Mapping[str, str]], made: Mapping[str, RunDirectory]
-) -> tuple[str, ...]:
-    """Return the members that are neither artifacts of a repeated run nor equal to the file of its repetition."""
-    proven = {ARTIFACTS}
-    for place, run in made.items():
-        prefix = "" if place == ALONE else f"{place}/"
-        # the run follows from its resolved inputs
-        resolved = (f"inputs/{name}" for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT))
-        proven |= {f"{prefix}{name}" for name in (*artifacts.get(place, {}), *resolved)}
-        for name in (one for pattern in _SAME for one in run.folder.find(pattern)):
-            member = f"{prefix}{name}"
-            if bundle.has(member) and bundle.read_bytes(member) == run.folder.read_bytes(name):
-                proven.add(member)
-    return tuple(name for name in bundle.find("**/*") if name not in proven)

@@ -17,7 +17,7 @@ from itertools import combinations
 
 from mprun.compile.middlebox import speakers
 from mprun.compile.numbering import Numbering
-from mprun.compile.openflow import label, make_switches
+from mprun.compile.openflow import INTERFACE_NAME_BYTES, label, make_switches
 from mprun.compile.routing import Routing, number_segments
 from mprun.errors import SpecError
 from mprun.model.address import Subnet
@@ -47,7 +47,6 @@ from mprun.model.spec import (
 from mprun.model.units import MOST_QUEUE_BYTES, RATE, render_queue
 
 DEFAULT_QUEUE_PACKETS = 20
-INTERFACE_NAME_BYTES = 15
 # On larger segments, nodes have static entries only for the neighbours that they need: n members would need n * n
 # entries.
 STATIC_NEIGHBOURS = 32

@@ -65,11 +65,6 @@ def _values(before: LinkChange, after: LinkChange) -> dict[str, object]:
         values["state"] = "up" if after.is_up else "down"
     for name, old, new in (("forward", before.forward, after.forward), ("reverse", before.reverse, after.reverse)):
         if old != new:
-            values[name] = _differences(old, new)
+            names = (one.name for one in fields(Direction) if getattr(old, one.name) != getattr(new, one.name))
+            values[name] = {field: CODEC.encode(getattr(new, field)) for field in names}
     return values
-
-
-def _differences(old: Direction, new: Direction) -> dict[str, object]:
-    """Return the new values of the properties that differ."""
-    names = [field.name for field in fields(Direction) if getattr(old, field.name) != getattr(new, field.name)]
-    return {name: CODEC.encode(getattr(new, name)) for name in names}

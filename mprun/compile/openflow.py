@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 from mprun.model import engine_paths
 from mprun.model.network import Interface, Network, Switch
@@ -27,6 +28,7 @@ DATABASE = f"{FOLDER}/conf.db"
 SOCKET = f"{FOLDER}/db.sock"
 # The path of mprun's controller in a run.
 CONTROLLER = f"{engine_paths.PROGRAMS}/controller.py"
+# The longest name of an interface in Linux.
 INTERFACE_NAME_BYTES = 15
 # Names that have another use in the namespace of the switches.
 _TAKEN = re.compile(r"lo|ovs-system|ovs-netdev|.*-eth\d+")
@@ -109,7 +111,7 @@ class _Fabric:
         self._kinds = topology.nodes
         self._built = built
         self._crossings: dict[str, list[tuple[Interface, Interface]]] = {}
-        self._away: dict[str, dict[str, int]] = {}
+        self._away = cache(self._distances)
         for _, a, b in built:
             self._crossings.setdefault(a.node, []).append((a, b))
             self._crossings.setdefault(b.node, []).append((b, a))
@@ -124,16 +126,11 @@ class _Fabric:
                     continue
                 if other.node == switch:
                     ways[end.mac] = (other.name,)
-                else:
-                    ways[end.mac] = self._towards(switch, other.node)
+                    continue
+                # the ports that lead one switch nearer to the last switch
+                away, here = self._away(other.node), self._crossings[switch]
+                ways[end.mac] = tuple(own.name for own, peer in here if away.get(peer.node) == away[switch] - 1)
         return ways
-
-    def _towards(self, switch: str, last: str) -> tuple[str, ...]:
-        """Return the ports of a switch that lead one switch nearer to the last switch."""
-        if last not in self._away:
-            self._away[last] = self._distances(last)
-        away = self._away[last]
-        return tuple(own.name for own, peer in self._crossings[switch] if away.get(peer.node) == away[switch] - 1)
 
     def _distances(self, switch: str) -> dict[str, int]:
         """Return the number of links between switches to each switch."""

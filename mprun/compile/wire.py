@@ -22,7 +22,7 @@ from dataclasses import astuple
 from typing import Any
 
 from mprun.model.discipline import DISCIPLINES, OptionKind
-from mprun.model.network import Interface, Link
+from mprun.model.network import Link
 from mprun.model.plan import ROOT, Command
 from mprun.model.spec import DEFAULT_MTU, Chance, Direction, FourState, GilbertElliott, Jitter, LinkChange, Queue
 from mprun.model.units import MOST_QUEUE_BYTES, RATE, TIME, render_ratio
@@ -48,7 +48,7 @@ def link_commands(link: Link) -> Iterator[Command]:
         yield _veth(a.node, a.name, a.mac, b.node, b.name, b.mac)
     else:
         for end, port in zip(link.ends, link.ports, strict=True):
-            yield _veth(end.node, end.name, end.mac, WIRES, port, _port_mac(end))
+            yield _veth(end.node, end.name, end.mac, WIRES, port, f"02:01{end.mac[5:]}")
     if link.mtu != DEFAULT_MTU:
         for node, name in _devices(link):
             yield Command(node, ("ip", "link", "set", name, "mtu", str(link.mtu)))
@@ -85,10 +85,6 @@ def _veth(node: str, name: str, mac: str, peer_node: str, peer: str, peer_mac: s
     first = f"{name} address {mac} netns {node} {one}"
     second = f"{peer} address {peer_mac} netns {peer_node} {one}"
     return Command(ROOT, tuple(f"ip link add {first} type veth peer name {second}".split()))
-
-
-def _port_mac(end: Interface) -> str:
-    return "02:01" + end.mac[5:]
 
 
 def shaping_commands(link: Link, timer_slack_ns: int, is_changing: bool, is_varied: bool = False) -> Iterator[Command]:

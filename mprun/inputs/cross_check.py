@@ -68,22 +68,19 @@ def check_links(values: Mapping[str, object], nodes: Mapping[str, NodeKind], doc
     check_addresses(sound, values.get("addressing"), nodes, document)
 
 
-def find_lonely(topology: TopologySpec) -> list[str]:
-    """Return the nodes without any link."""
+def check_network(topology: TopologySpec, document: Document) -> None:
+    """Warn of nodes without any link, and of links that have a rate in one direction only."""
     linked = {end for link in topology.links for end in link.ends}
-    return [name for name in topology.nodes if name not in linked]
-
-
-def find_unlimited(topology: TopologySpec) -> Iterator[str]:
-    """Yield a warning for each link that has a rate in one direction only."""
+    for name in topology.nodes:
+        if name not in linked:
+            document.warn(("nodes", name), "has no link: join it or remove it")
     for link in topology.links:
         forward, reverse = link.forward.rate_bit_per_s, link.reverse.rate_bit_per_s
         if (forward is None) != (reverse is None):
             has, lacks = ("forward", "reverse") if reverse is None else ("reverse", "forward")
-            yield (
-                f"link '{link.name}' has a rate {has} only, and {lacks} is as fast as the machine: write "
-                f"'rate: {{{has}: {RATE.render(forward or reverse or 0)}, {lacks}: ...}}', or one rate for both"
-            )
+            message = f"link '{link.name}' has a rate {has} only, and {lacks} is as fast as the machine: write "
+            example = f"'rate: {{{has}: {RATE.render(forward or reverse or 0)}, {lacks}: ...}}'"
+            document.warn((), f"{message}{example}, or one rate for both")
 
 
 def check_events(topology: TopologySpec, events: Sequence[ReadEvent], document: Document) -> None:
@@ -251,13 +248,6 @@ def check_metrics(known_paths: FlowPaths, notes: Notes) -> None:
             notes.refuse(("traffic", n, "name"), message)
 
 
-def check_endpoints(topology: TopologySpec, experiment: ExperimentSpec, notes: Notes) -> None:
-    """Record problems of endpoints on links that do not exist or do not end at the host."""
-    for host, settings in experiment.hosts.items():
-        for n, endpoint in enumerate(settings.mptcp.endpoints):
-            _check_link(topology, host, endpoint.link, ("hosts", host, "mptcp", "endpoints", n, "link"), notes)
-
-
 def _check_link(topology: TopologySpec, node: str, link: str, position: ValuePath, notes: Notes) -> bool:
     """Return True if a link ends at a node, else record a problem."""
     own = [one.name for one in topology.links_at(node)]
@@ -266,9 +256,11 @@ def _check_link(topology: TopologySpec, node: str, link: str, position: ValuePat
     return link in own
 
 
-def check_congestion(topology: TopologySpec, experiment: ExperimentSpec, notes: Notes) -> None:
-    """Record problems of congestion controls by link that would have no effect."""
+def check_hosts(topology: TopologySpec, experiment: ExperimentSpec, notes: Notes) -> None:
+    """Record problems of endpoints and congestion controls: links elsewhere, and controls that have no effect."""
     for host, settings in experiment.hosts.items():
+        for n, endpoint in enumerate(settings.mptcp.endpoints):
+            _check_link(topology, host, endpoint.link, ("hosts", host, "mptcp", "endpoints", n, "link"), notes)
         for link, _ in settings.congestion:
             _check_link(topology, host, link, ("hosts", host, "congestion", link), notes)
         flows = [(n, flow) for n, flow in enumerate(experiment.traffic) if host in (flow.source, flow.destination)]

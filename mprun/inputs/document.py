@@ -84,11 +84,6 @@ class Document:
         """Return the names of the parameters that templates at a path or below it have."""
         return {name for one, names in self._filled.items() if path and one[: len(path)] == path for name in names}
 
-    @property
-    def is_readable(self) -> bool:
-        """Return True if the file has values to check."""
-        return self._root is not None
-
     def plain(self, parameters: FileParameters) -> dict[str, object] | None:
         """Return the file as mappings, lists and scalars, without `params` and keys that begin with `x-`.
 

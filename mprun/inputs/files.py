@@ -133,7 +133,7 @@ def fill_in(files: FileTrees, documents: Sequence[Document], values: CellValues)
                 message = f"parameter '{name}' is in {documents[0].name} too, and this one holds: remove one of the two"
                 document.warn(("params", name), message)
             found[name] = value
-    whole = all(document.is_readable for document in documents)
+    whole = all(document.tree.root is not None for document in documents)
     for name, text in files.parameters.items():
         if name in axes:
             continue

@@ -139,16 +139,11 @@ def lab_schema() -> JsonSchema:
     return _document("mprun lab", root, definitions)
 
 
-def configuration_schema() -> JsonSchema:
-    """The schema of a user's configuration."""
-    return _document("mprun configuration", *_generate(ConfigurationFile))
-
-
 SCHEMAS: dict[str, Callable[[], JsonSchema]] = {
     "topology": topology_schema,
     "experiment": experiment_schema,
     "lab": lab_schema,
-    "config": configuration_schema,
+    "config": lambda: _document("mprun configuration", *_generate(ConfigurationFile)),
 }
 
 

@@ -208,10 +208,7 @@ def _read_network(document: Document, parameters: FileParameters, on_links: Link
         return Topology(None, None)
     topology = read_topology(values, document, on_links.lay_over)
     if topology.spec is not None:
-        for name in cross_check.find_lonely(topology.spec):
-            document.warn(("nodes", name), "has no link: join it or remove it")
-        for warning in cross_check.find_unlimited(topology.spec):
-            document.warn((), warning)
+        cross_check.check_network(topology.spec, document)
         cross_check.check_events(topology.spec, topology.events, document)
     return topology
 
@@ -237,8 +234,7 @@ def _read_action(
         cross_check.check_mptcp(paths, notes)
         cross_check.check_path_managers(values, paths, notes)
         cross_check.check_idle_path_managers(values, action, document, notes)
-        cross_check.check_endpoints(network.spec, action, notes)
-        cross_check.check_congestion(network.spec, action, notes)
+        cross_check.check_hosts(network.spec, action, notes)
         cross_check.check_captures(network.spec, action, document)
         cross_check.check_faults(network.spec, action, document)
         cross_check.check_tools(paths, notes)

@@ -133,11 +133,12 @@ def read_matrix(value: object, parameters: Collection[str], document: Document) 
         return Matrix()
     if _is_too_long(value, MOST_AXES, ("matrix",), document):
         return Matrix()
-    groups = [
-        (axis,)
-        for name, entry in value.items()
-        if name not in (ZIP, EXCLUDE) and (axis := _read_lone_axis(name, entry, ("matrix", name), parameters, document))
-    ]
+    groups = []
+    for name, entry in value.items():
+        position = ("matrix", name)
+        axis = None if name in (ZIP, EXCLUDE) else _read_axis(name, entry, position, parameters, document)
+        if axis is not None and not _is_twice([axis], position, document):
+            groups.append((axis,))
     matrix = Matrix((*groups, *_read_zips(value.get(ZIP), parameters, document)))
     names = list(matrix.names)
     for name in {name for name in names if names.count(name) > 1}:
@@ -158,11 +159,8 @@ def _is_too_long(value: Sized, most: int, position: ValuePath, document: Documen
 
 
 def _read_zips(value: object, parameters: Collection[str], document: Document) -> Iterator[tuple[Axis, ...]]:
-    for n, entry in enumerate(_list(value, ("matrix", ZIP), "[{rate: [1mbit, 2mbit], delay: [10ms, 20ms]}]", document)):
-        position: ValuePath = ("matrix", ZIP, n)
-        if not isinstance(entry, dict) or not entry:
-            document.refuse(position, "must be names with values: write {rate: [1mbit, 2mbit], delay: [10ms, 20ms]}")
-            continue
+    example = "{rate: [1mbit, 2mbit], delay: [10ms, 20ms]}"
+    for position, entry in _list_mappings(value, ZIP, "names with values", example, document):
         if _is_too_long(entry, MOST_AXES, position, document):
             continue
         read = [_read_axis(name, one, (*position, name), parameters, document) for name, one in entry.items()]
@@ -174,13 +172,9 @@ def _read_zips(value: object, parameters: Collection[str], document: Document) -
             yield tuple(axes)
 
 
-def _read_excluded(value: object, matrix: Matrix, document: Document) -> Iterator[dict[str, Scalar]]:
+def _read_excluded(value: object, matrix: Matrix, document: Document) -> Iterator[Mapping[str, Scalar]]:
     known = {axis.name: axis.values for group in matrix.groups for axis in group}
-    for n, entry in enumerate(_list(value, ("matrix", EXCLUDE), "[{cc: reno, rate: 1mbit}]", document)):
-        position: ValuePath = ("matrix", EXCLUDE, n)
-        if not isinstance(entry, dict) or not entry:
-            document.refuse(position, "must be values of axes: write {cc: reno, rate: 1mbit}")
-            continue
+    for position, entry in _list_mappings(value, EXCLUDE, "values of axes", "{cc: reno, rate: 1mbit}", document):
         for name, one in entry.items():
             if name not in known:
                 document.refuse((*position, name), f"no axis '{name}'{name_nearest(name, known, 'axes')}")
@@ -191,21 +185,19 @@ def _read_excluded(value: object, matrix: Matrix, document: Document) -> Iterato
             yield entry
 
 
-def _list(value: object, position: ValuePath, example: str, document: Document) -> list[Any]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        document.refuse(position, f"must be a list: write '{position[-1]}: {example}'")
-        return []
-    return [] if _is_too_long(value, MOST_EXCLUDED, position, document) else value
-
-
-def _read_lone_axis(
-    name: str, value: object, position: ValuePath, parameters: Collection[str], document: Document
-) -> Axis | None:
-    """Read an axis outside `zip`, where each value makes cells of its own."""
-    axis = _read_axis(name, value, position, parameters, document)
-    return None if axis is None or _is_twice([axis], position, document) else axis
+def _list_mappings(
+    value: object, key: str, what: str, example: str, document: Document
+) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:
+    """Yield the entries of a list below a key of the matrix, with their places. what, example: what an entry is."""
+    position: ValuePath = ("matrix", key)
+    if value is not None and not isinstance(value, list):
+        document.refuse(position, f"must be a list: write '{key}: [{example}]'")
+    elif value and not _is_too_long(value, MOST_EXCLUDED, position, document):
+        for n, entry in enumerate(value):
+            if isinstance(entry, dict) and entry:
+                yield (*position, n), entry
+            else:
+                document.refuse((*position, n), f"must be {what}: write {example}")
 
 
 def _is_twice(axes: Sequence[Axis], position: ValuePath, document: Document) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 
 from mprun.inputs.traffic import expand
 from mprun.model import units
@@ -175,12 +176,13 @@ class _Network:
     def __init__(self, topology: TopologySpec) -> None:
         self._topology = topology
         self._links = {link.name: link for link in topology.links}
-        self._between = {family: list(self._find_between(family)) for family in FAMILIES}
-        self._counted: dict[tuple[PathEnd, Family], dict[str, int]] = {}
+        inner = [link for link in topology.links if all(topology.nodes[end] != "host" for end in link.ends)]
+        self._between = {family: [link.name for link in inner if topology.carries(link, family)] for family in FAMILIES}
+        self._counted = cache(self._count_routers)
 
     def find_ways(self, first: PathEnd, last: PathEnd, family: Family) -> frozenset[_Crossing]:
         """Return the crossings on all ways with the fewest routers between two interfaces of hosts."""
-        ahead, behind = self._count_routers(first, family), self._count_routers(last, family)
+        ahead, behind = self._counted(first, family), self._counted(last, family)
         links = [*self._between[family], *dict.fromkeys((first[1], last[1]))]
         routers = {
             (name, a, b): ahead[a] + behind[b]
@@ -191,16 +193,8 @@ class _Network:
         fewest = min(routers.values(), default=0)
         return frozenset(crossing for crossing, count in routers.items() if count == fewest)
 
-    def _find_between(self, family: Family) -> Iterator[str]:
-        for link in self._topology.links:
-            has_host = any(self._topology.nodes[end] == "host" for end in link.ends)
-            if not has_host and self._topology.carries(link, family):
-                yield link.name
-
     def _count_routers(self, begin: PathEnd, family: Family) -> dict[str, int]:
         """Return the fewest routers on the way to each node, with the node itself."""
-        if (begin, family) in self._counted:
-            return self._counted[begin, family]
         beside: dict[str, list[str]] = {}
         for name in (*self._between[family], begin[1]):
             for a, b in (self._links[name].ends, self._links[name].ends[::-1]):
@@ -214,7 +208,6 @@ class _Network:
                 if counts[node] + is_router < counts.get(other, math.inf):
                     counts[other] = counts[node] + is_router
                     (waiting.append if is_router else waiting.appendleft)(other)
-        self._counted[begin, family] = counts
         return counts
 
 

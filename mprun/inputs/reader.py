@@ -84,26 +84,22 @@ def read(given: Path | str, role: FileRole, allowed: Permissions = NONE, legacy_
 
 def find(given: Path | str) -> str:
     """Return the file of a name on the command line: the name itself, or with .yaml or .yml. Raises InputError."""
-    try:
-        return _find(given)
-    except (OSError, ValueError) as error:
-        raise _unreadable(str(given), error) from None
-
-
-def _find(given: Path | str) -> str:
     if not str(given):
         raise _refusal("''", "names no file: write its name")
     tried = [str(given), *(f"{given}{suffix}" for suffix in SUFFIXES)]
-    for name in tried:
-        if Path(name).exists() and not Path(name).is_dir():
-            return name
-    if folder := next((name for name in tried if Path(name).is_dir()), None):
-        inside = _list_yaml_files(Path(folder))
-        hint = f"name one of its files: {', '.join(inside[:8])}" if inside else "name a YAML file"
-        if (Path(folder) / "plan.json").is_file():
-            hint = f"mprun verify --keep {folder} repeats this run"
-        raise _refusal(folder, f"is a directory: {hint}")
-    raise _refusal(str(given), f"no such file: tried {', '.join(tried)}{_name_nearest_file(Path(given))}")
+    try:
+        for name in tried:
+            if Path(name).exists() and not Path(name).is_dir():
+                return name
+        if folder := next((name for name in tried if Path(name).is_dir()), None):
+            inside = _list_yaml_files(Path(folder))
+            hint = f"name one of its files: {', '.join(inside[:8])}" if inside else "name a YAML file"
+            if (Path(folder) / "plan.json").is_file():
+                hint = f"mprun verify --keep {folder} repeats this run"
+            raise _refusal(folder, f"is a directory: {hint}")
+        raise _refusal(str(given), f"no such file: tried {', '.join(tried)}{_name_nearest_file(Path(given))}")
+    except (OSError, ValueError) as error:
+        raise _unreadable(str(given), error) from None
 
 
 def _name_nearest_file(given: Path) -> str:
@@ -119,13 +115,9 @@ def _name_nearest_file(given: Path) -> str:
     near = find_nearest(given.name, there if given.suffix in SUFFIXES else [*stems, *there])
     if near:
         return f": did you mean '{given.with_name(near)}'?"
-    below = [str(one) for one in _list_parts(given.parent, given.name) if os.path.isfile(one)]
+    parts = (one / f"{given.name}{suffix}" for one in sorted(given.parent.iterdir()) for suffix in ("", *SUFFIXES))
+    below = [str(one) for one in parts if os.path.isfile(one)]
     return f": one folder below: {', '.join(below[:4])}" if below else ""
-
-
-def _list_parts(folder: Path, name: str) -> list[Path]:
-    """Return where a file of a name could be, one folder below."""
-    return [one / f"{name}{suffix}" for one in sorted(folder.iterdir()) for suffix in ("", *SUFFIXES)]
 
 
 def _list_yaml_files(folder: Path) -> list[str]:

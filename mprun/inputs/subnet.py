@@ -68,7 +68,8 @@ def check_addresses(
     subnets: dict[tuple[object, Family], tuple[Subnet, ValuePath]] = {}
     for n, a, b, link in links:
         addresses = link.get("addresses")
-        families = _families(link.get("addressing") or addressing)
+        written = link.get("addressing") or addressing
+        families = families_of(written) if written in ("ipv4", "ipv6", "both") else FAMILIES[:1]
         if not isinstance(addresses, list) or len(addresses) != 2:
             continue
         for m, (end, texts) in enumerate(zip((a, b), addresses, strict=True)):
@@ -85,13 +86,6 @@ def check_addresses(
                     message = f"{interface} is not in subnet {network} of {line}: one link has one subnet"
                     document.refuse(position, message)
     _check_overlaps(list(subnets.values()), document)
-
-
-def _families(addressing: object) -> tuple[Family, ...]:
-    """The address families of a link's ends, as far as they are well written."""
-    if addressing == "both":
-        return FAMILIES
-    return FAMILIES[1:] if addressing == "ipv6" else FAMILIES[:1]
 
 
 def _read_end(
@@ -158,7 +152,9 @@ def _read_address(
     elif "." in text.split("/")[1] or not 1 <= network.prefixlen <= longest:
         document.refuse(path, f"'{text}' has no room for two ends: write a prefix length from 1 to {longest}")
     elif (which := _role_of(interface)) is not None:
-        document.refuse(path, f"{text} is {which}: take one between {network[1]} and {_last_host(interface)}")
+        document.refuse(
+            path, f"{text} is {which}: take one between {network[1]} and {network[-2 if family == 'ipv4' else -1]}"
+        )
     elif family == "ipv6" and ip.is_link_local:
         document.refuse(path, f"{text} {_LINK_LOCAL}: take one as in '{example}'")
     elif ip.is_loopback or ip.is_multicast or ip.is_unspecified or ip.is_reserved:
@@ -177,10 +173,6 @@ def _role_of(interface: InterfaceAddress) -> str | None:
         return "the subnet itself" if interface.version == 4 else "the subnet's anycast address of routers (RFC 4291)"
     is_last = interface.version == 4 and interface.ip == network.broadcast_address
     return "the broadcast address" if is_last else None
-
-
-def _last_host(interface: InterfaceAddress) -> object:
-    return interface.network[-2] if interface.version == 4 else interface.network[-1]
 
 
 def _line(document: Document, path: ValuePath) -> str:

@@ -120,8 +120,8 @@ def _generate(values: Mapping[str, object], document: Document, lay_over: LayOve
             # the generator of a package may fail on values that the user did not write
             partial = salvage(generator.Parameters, values) if name in GENERATORS else None
             return Topology(None, None if partial is None else generator.expand(partial)[0])
-        nodes, links = _number(generator.expand(parameters), parameters)
-        expansion = nodes, lay_over(links)
+        nodes, links = generator.expand(parameters)
+        expansion = nodes, lay_over(tuple(_number_link(link, parameters) for link in links))
     except PluginProblem as problem:
         document.refuse(("topology",), str(problem))
         return Topology(None, None)
@@ -150,12 +150,8 @@ def _check_common(values: Mapping[str, object], document: Document) -> None:
     check(TopologyFile, {k: v for k, v in values.items() if k in known_keys(TopologyFile)}, document)
 
 
-def _number(expansion: Expansion, file: TopologyFile) -> Expansion:
-    """The generator's addresses in the chosen families. IPv6 addresses have the digits of IPv4 addresses."""
-    return expansion[0], tuple(_number_link(link, file) for link in expansion[1])
-
-
 def _number_link(link: LinkSpec, file: TopologyFile) -> LinkSpec:
+    """Return a generator's link with addresses in the chosen families. IPv6 has the digits of IPv4 addresses."""
     wanted = families_of(link.addressing or file.addressing or DEFAULT_ADDRESSING)
     first, second = (tuple(_number_end(texts, wanted)) for texts in link.addresses)
     own = None if link.addressing == file.addressing else link.addressing

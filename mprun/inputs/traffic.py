@@ -92,15 +92,12 @@ def _read_files(entry: FlowEntry, position: ValuePath, document: Document) -> Fl
         document.warn_of_hidden((*position, *path), word, [one.name for one in attached])
         if warning := tell_placeholder(word, bool(attached)):
             document.warn((*position, *path), warning)
-    return _read_companions(entry.with_attachments(attached) if attached else entry, position, document)
-
-
-def _read_companions(entry: FlowEntry, position: ValuePath, document: Document) -> FlowEntry | None:
+    entry = entry.with_attachments(attached) if attached else entry
     for field, name in entry.companions().items():
-        found = document.companion((*position, field), name, partial(entry.with_companion, field))
-        if found is None:
+        read = document.companion((*position, field), name, partial(entry.with_companion, field))
+        if read is None:
             return None
-        entry = found[1]
+        entry = read[1]
     return entry
 
 

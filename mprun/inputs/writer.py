@@ -32,7 +32,6 @@ from mprun.model.spec import (
     PacketFault,
     Queue,
     Reorder,
-    Reseed,
     TopologySpec,
     path_of_attachment,
 )
@@ -77,7 +76,7 @@ def write_experiment(experiment: ExperimentSpec) -> str:
     repeat = {
         "seed": experiment.seed,
         "vary": list(experiment.vary) or None,
-        "reseed": None if experiment.reseed is None else _reseed(experiment.reseed),
+        "reseed": experiment.reseed and _options(asdict(experiment.reseed)),
     }
     entry = {
         "version": 1,
@@ -106,10 +105,6 @@ def _fault(fault: PacketFault) -> dict[str, Any]:
     if fault.action != "drop":
         entry |= {"action": fault.action, "by": units.TIME.render(fault.by_ns)}
     return entry
-
-
-def _reseed(reseed: Reseed) -> dict[str, Any]:
-    return {"at": units.TIME.render(reseed.at_ns), "seed": reseed.seed}
 
 
 def _node(name: str, topology: TopologySpec) -> dict[str, Any]:

@@ -196,7 +196,7 @@ def name_ends(topology: TopologySpec) -> dict[PathEnd, str]:
         for link in at.get(host, ()) if kind == "host" else ():
             beyond = link.ends[link.ends[0] == host]
             names[host, link.name] = link.name
-            if topology.nodes[beyond] == "switch" and not _is_shaped(link):
+            if topology.nodes[beyond] == "switch" and not (link.forward.is_shaped or link.reverse.is_shaped):
                 onward = [other for other in at[beyond] if "host" not in map(topology.nodes.get, other.ends)]
                 if len(onward) == 1 and onward[0].name not in taken:
                     names[host, link.name] = onward[0].name
@@ -219,8 +219,11 @@ def name_paths(topology: TopologySpec, pairs: Iterable[HostPair]) -> Mapping[Hos
     for source, destination in dict.fromkeys(pairs):
         paths = []
         for first in at.get(source, ()):
-            reached = {last: _families_joining(first, last, areas) for last in at.get(destination, ())}
-            reached = {last: families for last, families in reached.items() if families}
+            reached = {}
+            for last in at.get(destination, ()):
+                # the families whose areas join both interfaces
+                if families := [f for f, of in areas.items() if first in of and of[first] == of.get(last)]:
+                    reached[last] = families
             for last, families in reached.items():
                 joined = frozenset((first, last))
                 name = ends[first]
@@ -250,13 +253,3 @@ def find_flow_paths(topology: TopologySpec, experiment: ExperimentSpec) -> FlowP
     """Return the paths of all flows of an experiment."""
     named = name_paths(topology, [(flow.source, flow.destination) for flow in experiment.traffic])
     return FlowPaths(topology, experiment, named)
-
-
-def _families_joining(
-    first: PathEnd, last: PathEnd, areas: Mapping[Family, Mapping[PathEnd, Hashable]]
-) -> list[Family]:
-    return [f for f, of in areas.items() if first in of and last in of and of[first] == of[last]]
-
-
-def _is_shaped(link: LinkSpec) -> bool:
-    return link.forward.is_shaped or link.reverse.is_shaped

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import field, fields
 from functools import cached_property
 from typing import Any, Literal
@@ -230,10 +230,6 @@ class Plan(Frozen):
                 raise MprunError(f"a plan of format {value['format']}; this mprun reads format {FORMAT}") from None
             raise
 
-    def commands_of(self, node: str) -> Iterator[str]:
-        """Return the commands of `build` on a node, as a person would type them."""
-        return (shlex.join(command.argv) for command in self.build if command.node == node)
-
 
 def _spell(value: Any, indent: str) -> str:
     """Return JSON with a line for each member of an object and each element of a list."""
@@ -253,7 +249,7 @@ def render(plan: Plan) -> str:
     lines = [f"# digest {plan.digest}", f"# seed {plan.seed}"]
     titles = {node.name: f"{node.name}, inside {node.inside}" if node.inside else node.name for node in plan.nodes}
     for name in (ROOT, *(node.name for node in plan.nodes)):
-        commands = list(plan.commands_of(name))
+        commands = [shlex.join(command.argv) for command in plan.build if command.node == name]
         if commands:
             lines += ["", f"[{titles.get(name, 'build')}]", *commands]
     if plan.switch_programs:

@@ -78,7 +78,12 @@ class Quantity(Frozen):
         if rest:
             smallest = next(iter(self.units))
             raise QuantityError(f"'{value}' is finer than 1{smallest}, the smallest step: write whole {smallest}")
-        self._bound(str(value), amount)
+        if amount < self.minimum:
+            least = self.render(self.minimum)
+            raise QuantityError(f"'{value}' is below {least}, the smallest {self.noun}: {self.too_small}")
+        if self.maximum is not None and amount > self.maximum:
+            most = self.render(self.maximum)
+            raise QuantityError(f"'{value}' is above {most}, the largest {self.noun}: {self.too_large}")
         return amount
 
     def render(self, amount: int, style: Style = "file") -> str:
@@ -103,14 +108,6 @@ class Quantity(Frozen):
     def pattern(self) -> str:
         """A regular expression (ECMA 262) for the JSON Schema."""
         return rf"^[0-9]+(\.[0-9]+)?({'|'.join(self.units)})$"
-
-    def _bound(self, text: str, amount: int) -> None:
-        if amount < self.minimum:
-            least = self.render(self.minimum)
-            raise QuantityError(f"'{text}' is below {least}, the smallest {self.noun}: {self.too_small}")
-        if self.maximum is not None and amount > self.maximum:
-            most = self.render(self.maximum)
-            raise QuantityError(f"'{text}' is above {most}, the largest {self.noun}: {self.too_large}")
 
 
 # The signs of micro in Unicode, before the s of seconds.

@@ -313,7 +313,8 @@ def open_regular(
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise _refuse(shown)
-        if kind := _file_system_of_the_kernel(handle):
+        # a file that the kernel generates has no blocks, so other files need no further check
+        if not os.fstat(handle).st_blocks and (kind := _OF_THE_KERNEL.get(_file_system(handle))):
             raise UnsafeError(f"{shown}: is a file of the kernel ({kind}), not a regular one")
         return os.fdopen(handle, "rb")
     except BaseException:
@@ -348,12 +349,6 @@ def free_bytes(path: Path) -> int:
             if line.startswith("MemAvailable:"):
                 free = min(free, int(line.split()[1]) * 1024 // 2)
     return free
-
-
-def _file_system_of_the_kernel(handle: int) -> str | None:
-    """Return the name of the file system of an open file if its files come from the kernel; else None."""
-    # a file that the kernel generates has no blocks, so other files need no further check
-    return None if os.fstat(handle).st_blocks else _OF_THE_KERNEL.get(_file_system(handle))
 
 
 def _file_system(handle: int) -> int:

@@ -17,8 +17,9 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from mprun.errors import MachineError
+from mprun.errors import MachineError, MprunError
 from mprun.machine.cache import cache
+from mprun.safety.folder import Folder
 
 # A file that changed less than this ago may change again without a change of its times, which have limited resolution.
 SETTLED_NS = 1_000_000_000
@@ -109,12 +110,7 @@ def _write_seen(seen: Mapping[str, list[int | str]]) -> None:
 
     If the cache cannot be written, nothing is stored, and files are hashed each time.
     """
-    with contextlib.suppress(OSError, MachineError):
+    with contextlib.suppress(OSError, MprunError):
         cache_file = cache(SEEN, of_root=True)
-        partial = cache_file.with_name(f".{SEEN}-{os.urandom(8).hex()}")
-        try:
-            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                json.dump(seen, file)
-            partial.replace(cache_file)
-        finally:
-            partial.unlink(missing_ok=True)
+        with Folder(cache_file.parent).whole(cache_file.name, 0o600) as file:
+            file.write(json.dumps(seen).encode())

@@ -145,7 +145,9 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         "compute_s": flow.options.get("compute_ns", COMPUTE_S * NS_PER_S) // NS_PER_S,
         "is_foreign": True,
     }
-    argv = (*_watcher(flow), *started_in(folder, fill(_words(flow, "command"), known)))
+    # what ends the command when it prints a text
+    watcher = (*PYTHON, PROGRAM, str(flow.options["until"])) if "until" in flow.options else ()
+    argv = (*watcher, *started_in(folder, fill(_words(flow, "command"), known)))
     client = tool.make_client(flow, argv, is_endless=flow.duration_ns is not None, **both)
     client = replace(client, node=_node(flow))
     preparations = tuple(prepare(flow, _words(flow, "build"), known, {**ours, **own}))
@@ -165,11 +167,6 @@ def commands(flow: Flow) -> tuple[str, ...]:
     lines = [(flow.source, _words(flow, "build")), (_node(flow), _words(flow, "command"))]
     lines.append((flow.destination, _words(flow, "server")))
     return tuple(f"{host}: {shlex.join(words)}" for host, words in lines if words)
-
-
-def _watcher(flow: Flow) -> Sequence[str]:
-    """Return the words before a command that ends it when it prints a text; empty if the flow has no `until`."""
-    return (*PYTHON, PROGRAM, str(flow.options["until"])) if "until" in flow.options else ()
 
 
 def _node(flow: Flow) -> str:

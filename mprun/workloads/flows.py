@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from mprun.inputs.keys.field import VOLUME_SCHEMA, Time
+from mprun.inputs.keys.field import VOLUME_SCHEMA, Time, checked
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.trace_file import TraceError
 from mprun.inputs.keys.traffic_entry import CongestionName, ConnectionEntry, PositiveTime
@@ -160,16 +160,9 @@ _SIZE_SCHEMA: dict[str, Any] = {
 }
 
 
-def _parse_request(value: object) -> int:
-    size_bytes = VOLUME.parse(value)
-    if size_bytes < LEAST_REQUEST_BYTES:
-        least = f"{LEAST_REQUEST_BYTES}bytes"
-        raise ValueError(f"a request says its number and what it asks for: write '{least}' or more")
-    return size_bytes
-
-
 FlowSize = Annotated[int | str | dict[str, Any], PlainValidator(_parse_size), WithJsonSchema(_SIZE_SCHEMA)]
-RequestSize = Annotated[int, PlainValidator(_parse_request), WithJsonSchema(VOLUME_SCHEMA)]
+_SHORT = f"a request says its number and what it asks for: write '{LEAST_REQUEST_BYTES}bytes' or more"
+RequestSize = Annotated[int, *checked(VOLUME.parse, VOLUME_SCHEMA, lambda size: size >= LEAST_REQUEST_BYTES, _SHORT)]
 OneSize = Annotated[int, PlainValidator(_parse_one_size), WithJsonSchema(VOLUME_SCHEMA)]
 
 
@@ -283,11 +276,7 @@ def _read_rows(
     return found
 
 
-def _last_ns(flow: Flow) -> int:
-    return flow.duration_ns or max(flow.options.get("starts_ns", [0]))
-
-
-TIME_LIMIT = TimeLimit(60, _last_ns)
+TIME_LIMIT = TimeLimit(60, lambda flow: flow.duration_ns or max(flow.options.get("starts_ns", [0])))
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:

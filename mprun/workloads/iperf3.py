@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import accumulate
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field
 
 from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Whole, checked
 from mprun.inputs.keys.file_model import KeyProblem
@@ -26,7 +26,7 @@ from mprun.model.spec import Flow, Protocol
 from mprun.model.units import NS_PER_S, SIZE, TIME, format_measured
 from mprun.workloads import tool
 from mprun.workloads.account import tell_iperf3
-from mprun.workloads.tool import LENGTH, Endpoints, Outputs, Portion, Program, Result, Table, TimeLimit, Work
+from mprun.workloads.tool import LENGTH, Endpoints, Outputs, Portion, Program, Result, TimeLimit, Work
 
 PROGRAMS = {"iperf3": Program("iperf3", "--version")}
 PORTS = 1
@@ -66,13 +66,9 @@ MOST_BLOCK_BYTES = 1 << 20
 
 _NO_SECONDS = "iperf3 reports whole seconds, not {}: write '5s'"
 _NO_BLOCK = f"{{}} bytes at a time are not between 1 and {MOST_BLOCK_BYTES}: write '128kb'"
-WholeSeconds = Annotated[int, whole_seconds("iperf3"), WithJsonSchema(TIME_SCHEMA)]
-Omitted = Annotated[
-    int, checked(TIME.parse, lambda ns: ns % NS_PER_S == 0, _NO_SECONDS, TIME.render), WithJsonSchema(TIME_SCHEMA)
-]
-Block = Annotated[
-    int, checked(SIZE.parse, lambda size: 0 < size <= MOST_BLOCK_BYTES, _NO_BLOCK), WithJsonSchema(SIZE_SCHEMA)
-]
+WholeSeconds = Annotated[int, *whole_seconds("iperf3")]
+Omitted = Annotated[int, *checked(TIME.parse, TIME_SCHEMA, lambda ns: ns % NS_PER_S == 0, _NO_SECONDS, TIME.render)]
+Block = Annotated[int, *checked(SIZE.parse, SIZE_SCHEMA, lambda size: 0 < size <= MOST_BLOCK_BYTES, _NO_BLOCK)]
 
 
 class OmitSecondsEntry(OmitEntry):
@@ -234,7 +230,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         return Result(
             values,
             ports,
-            tables={"goodput": _goodput_table(ways)},
+            tables={"goodput": tool.tabulate_goodput((w.is_back, i, w.begin_ns) for w in ways for i in w.intervals)},
             warnings=tuple(_warn_of_rest(flow, protocol, values["bytes"])),
             accounts=_accounts(flow, outputs, report),
             portions=portions,
@@ -371,8 +367,3 @@ def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> list[Mapping[
     return [
         i for i in intervals if i["start"] > first_s - MINIMUM_INTERVAL_S and i["end"] < last_s + MINIMUM_INTERVAL_S
     ]
-
-
-def _goodput_table(ways: Sequence[_Way]) -> Table:
-    """Return a row for each interval of each direction, with times from time zero."""
-    return tool.tabulate_goodput((way.is_back, i, way.begin_ns) for way in ways for i in way.intervals)

@@ -17,9 +17,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field
 
-from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
+from mprun.inputs.keys.field import Whole
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, ServedEntry, Size, message_size, whole_seconds
 from mprun.model.capabilities import Capabilities
@@ -63,7 +63,7 @@ _ARRIVAL = re.compile(r"^\d+ (\d+) [\d.]+ \d+\t\d+ \d+ \d+\t\d+ \d+ \d+\t([\d.-]
 _MESSAGE = re.compile(r"^\d+ (\d+) [\d.]+ (\d+)\t\d+ \d+ \d+\t(\d+) \d+ \d+\t([\d.-]+) [\d.-]+ ([\d.]+)$", re.MULTILINE)
 
 
-_Message = Annotated[int, message_size("1452bytes"), WithJsonSchema(SIZE_SCHEMA)]
+_Message = Annotated[int, *message_size("1452bytes")]
 
 
 class Entry(ServedEntry):
@@ -72,7 +72,7 @@ class Entry(ServedEntry):
     tool: Literal["netperfmeter"]
     protocol: Literal["tcp", "mptcp", "sctp", "udp"] = "tcp"
     """The transport protocol. `sctp` is the kernel's SCTP."""
-    duration: Annotated[int, whole_seconds("netperfmeter"), WithJsonSchema(TIME_SCHEMA)] = Field(examples=["10s"])
+    duration: Annotated[int, *whole_seconds("netperfmeter")] = Field(examples=["10s"])
     """The time to send, in whole seconds."""
     rate_bit_per_s: FlowRate | None = Field(None, alias="rate")
     """The rate of payload of each connection. `udp` needs it. Default: as fast as possible."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field
 
 from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Time, Whole, checked
 from mprun.inputs.keys.file_model import KeyProblem
@@ -46,10 +46,8 @@ _REPLY = re.compile(r"^\[(\d+)\] .*: icmp_seq=(\d+) ttl=\d+ time=([\d.]+) ms", r
 
 _TOO_OFTEN = "{} is below 1ms, and a ping is a probe, not a load: write '200ms'"
 _TOO_LARGE = f"{{}} bytes do not fit into an IP packet: write '{MOST_BYTES}bytes' or less"
-PingInterval = Annotated[
-    int, checked(TIME.parse, lambda ns: ns >= NS_PER_MS, _TOO_OFTEN, TIME.render), WithJsonSchema(TIME_SCHEMA)
-]
-PingSize = Annotated[int, checked(SIZE.parse, lambda size: size <= MOST_BYTES, _TOO_LARGE), WithJsonSchema(SIZE_SCHEMA)]
+PingInterval = Annotated[int, *checked(TIME.parse, TIME_SCHEMA, lambda ns: ns >= NS_PER_MS, _TOO_OFTEN, TIME.render)]
+PingSize = Annotated[int, *checked(SIZE.parse, SIZE_SCHEMA, lambda size: size <= MOST_BYTES, _TOO_LARGE)]
 
 
 class Entry(FlowEntry):

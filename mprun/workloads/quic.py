@@ -13,16 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema, WrapValidator
+from pydantic import Field, WrapValidator
 
-from mprun.inputs.keys.field import VOLUME_SCHEMA, Time, Whole
+from mprun.inputs.keys.field import Time, Volume, Whole
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import Size
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import Metric, delays
 from mprun.model.problem import ValuePath, tell_unknown
 from mprun.model.spec import Flow
-from mprun.model.units import VOLUME
 from mprun.workloads import certificate, own_program, quic_connection, quic_stack, tool
 from mprun.workloads.account import tell_requests
 from mprun.workloads.quic_connection import check_paths as check_paths
@@ -71,9 +70,7 @@ class Entry(own_program.AttachedEntry):
     """The size of an answer."""
     requests: Annotated[int, Whole(1, 100_000, "a run shows no more")] = 1
     """The number of requests."""
-    request_bytes: Annotated[int, PlainValidator(VOLUME.parse), WithJsonSchema(VOLUME_SCHEMA)] = Field(
-        0, alias="request"
-    )
+    request_bytes: Volume = Field(0, alias="request")
     """The size of a request, in addition to the line that asks for the answer. Default: 0bytes."""
     think_ns: Time = Field(0, alias="think")
     """The time from an answer to the next request. Default: 0s."""

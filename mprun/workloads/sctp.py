@@ -14,9 +14,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field
 
-from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, checked
+from mprun.inputs.keys.field import TIME_SCHEMA, checked
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import OmitEntry, PositiveTime, ServedEntry, Size, message_size
 from mprun.model import engine_paths
@@ -57,17 +57,17 @@ DEFAULT_INTERVAL_NS = 100_000_000
 MOST_RTO_MIN_NS = 60_000_000_000
 
 
-MessageSize = Annotated[int, message_size("1444bytes"), WithJsonSchema(SIZE_SCHEMA)]
+MessageSize = Annotated[int, *message_size("1444bytes")]
 # The library counts milliseconds.
 RtoMin = Annotated[
     int,
-    checked(
+    *checked(
         TIME.parse,
+        TIME_SCHEMA,
         lambda ns: NS_PER_MS <= ns <= MOST_RTO_MIN_NS and ns % NS_PER_MS == 0,
         "{} is no whole number of milliseconds from 1ms to 60s: write '200ms'",
         TIME.render,
     ),
-    WithJsonSchema(TIME_SCHEMA),
 ]
 
 

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field
 
 from mprun.inputs.keys.field import SIZE_SCHEMA, checked
 from mprun.inputs.keys.file_model import KeyProblem
@@ -56,9 +56,7 @@ _NO_LENGTH = (
     f"{{}} bytes are not between {LEAST_BYTES}, for number and time, and {MOST_BYTES}, what fits into an IP packet: "
     "write '1000bytes'"
 )
-Length = Annotated[
-    int, checked(SIZE.parse, lambda size: LEAST_BYTES <= size <= MOST_BYTES, _NO_LENGTH), WithJsonSchema(SIZE_SCHEMA)
-]
+Length = Annotated[int, *checked(SIZE.parse, SIZE_SCHEMA, lambda size: LEAST_BYTES <= size <= MOST_BYTES, _NO_LENGTH)]
 
 
 class Entry(ServedEntry):

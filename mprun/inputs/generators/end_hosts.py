@@ -28,12 +28,7 @@ Interfaces = Annotated[
 Access = Annotated[LinkProperties, Field(default_factory=LinkProperties.model_construct)]
 
 
-def name_links(host: str, interfaces: int) -> list[str]:
-    """Return the names of the links of a host."""
-    return [host] if interfaces == 1 else [f"{host}-{n}" for n in range(interfaces)]
-
-
 def join_host(host: str, to: str, interfaces: int, access: LinkProperties) -> Iterator[LinkSpec]:
     """Yield the links from a host to the node that all its interfaces connect to; forward is from the host."""
-    for name in name_links(host, interfaces):
+    for name in [host] if interfaces == 1 else [f"{host}-{n}" for n in range(interfaces)]:
         yield access.join(name, (host, to))

@@ -99,37 +99,29 @@ def name_link(key: str, topology: str, experiment: str) -> str:
 
 Sysctl = Annotated[str, PlainValidator(_parse_sysctl), WithJsonSchema({"type": "string", "pattern": _SYSCTL.pattern})]
 SysctlValue = Annotated[str, PlainValidator(_parse_sysctl_value), WithJsonSchema({"type": ["string", "integer"]})]
-Scheduler = Annotated[
-    str,
-    text_that(_SCHEDULER.fullmatch, "is no scheduler's name: write one as in 'default'"),
-    WithJsonSchema({"type": "string"}),
-]
+Scheduler = Annotated[str, *text_that(_SCHEDULER.fullmatch, "is no scheduler's name: write one as in 'default'")]
 
 
 _PERCENT = {"type": "string", "pattern": PERCENT_PATTERN}
-Confidence = Annotated[
-    float,
-    checked(parse_ratio, (0.95, 0.99).__contains__, "'{given}' is not a known confidence level: write '95%' or '99%'"),
-    WithJsonSchema({"enum": ["95%", "99%"]}),
-]
+_NO_LEVEL = "'{given}' is not a known confidence level: write '95%' or '99%'"
+Confidence = Annotated[float, *checked(parse_ratio, {"enum": ["95%", "99%"]}, (0.95, 0.99).__contains__, _NO_LEVEL)]
 _NO_SHARE = "must be above 0% and below 100%: write a share of the mean, as in '2%'"
-Within = Annotated[float, checked(parse_ratio, lambda share: 0 < share < 1, _NO_SHARE), WithJsonSchema(_PERCENT)]
+Within = Annotated[float, *checked(parse_ratio, _PERCENT, lambda share: 0 < share < 1, _NO_SHARE)]
 Filter = Annotated[str, PlainValidator(_parse_filter), WithJsonSchema({"type": "string"})]
 LinkName = Annotated[
     str,
-    text_that(
+    *text_that(
         is_link_name,
         "cannot be a link's name: write a file's name, as in 'iperf.log' or 'client-{experiment}.pcap'",
+        pattern=_LINK.pattern,
     ),
-    WithJsonSchema({"type": "string", "pattern": _LINK.pattern}),
 ]
 RunFile = Annotated[
     str,
-    text_that(
+    *text_that(
         lambda text: _RUN_FILE.fullmatch(text) and ".." not in text.split("/"),
         "names no file of a run: write as in 'logs/bulk.log' or 'logs/probe.*.out'",
     ),
-    WithJsonSchema({"type": "string"}),
 ]
 SampleInterval = Annotated[int, *quantity(INTERVAL, "100ms", "1s")]
 Bound = Annotated[
@@ -276,11 +268,12 @@ class FaultEntry(FileModel):
 TRACEPOINT_PATTERN = r"[A-Za-z_][A-Za-z0-9_]*:[A-Za-z0-9_*?]+"
 Tracepoint = Annotated[
     str,
-    text_that(
+    *text_that(
         re.compile(TRACEPOINT_PATTERN).fullmatch,
         "is no trace event: write its system and its name, as in 'tcp:tcp_probe', or a pattern, as in 'mptcp:*'",
+        pattern=f"^{TRACEPOINT_PATTERN}$",
+        examples=["tcp:tcp_probe"],
     ),
-    WithJsonSchema({"type": "string", "pattern": f"^{TRACEPOINT_PATTERN}$", "examples": ["tcp:tcp_probe"]}),
 ]
 
 
@@ -312,8 +305,7 @@ class SampleEntry(FileModel):
             yield (), "samples nothing: write an interval, as in 'sockets: 100ms'"
 
     def intervals(self) -> dict[SampleKind, int]:
-        asked = {"interfaces": self.interfaces, "queues": self.queues, "sockets": self.sockets, "cpu": self.cpu}
-        return {cast(SampleKind, name): interval for name, interval in asked.items() if interval is not None}
+        return cast(dict[SampleKind, int], self.plain())
 
 
 _NO_BOUND = "expects nothing: write 'min', 'max' or 'equals'"

@@ -65,11 +65,12 @@ def quantity(kind: units.Quantity, *examples: str) -> tuple[PlainValidator, With
 
 def checked(
     parse: Callable[[object], ParsedT],
+    schema: JsonSchema,
     is_right: Callable[[ParsedT], object],
     problem: str,
     render: Callable[[ParsedT], str] = str,
-) -> PlainValidator:
-    """The validator of a value that a parser reads and that passes a test.
+) -> tuple[PlainValidator, WithJsonSchema]:
+    """The metadata of a value that a parser reads and that passes a test.
 
     problem: the message about another value. `{}` stands for the value as `render` spells it, and `{given}` for the
     value in the file.
@@ -81,18 +82,20 @@ def checked(
             raise ValueError(problem.format(render(parsed), given=value))
         return parsed
 
-    return PlainValidator(check)
+    return PlainValidator(check), WithJsonSchema(schema)
 
 
-def text_that(is_right: Callable[[str], object], problem: str) -> PlainValidator:
-    """The validator of a text that passes a test. problem: the end of the message about any other value."""
+def text_that(
+    is_right: Callable[[str], object], problem: str, **schema: object
+) -> tuple[PlainValidator, WithJsonSchema]:
+    """The metadata of a text that passes a test. problem: the end of the message about any other value."""
 
     def parse(value: object) -> str:
         if not isinstance(value, str) or not is_right(value):
             raise ValueError(f"{name_value(value)} {problem}")
         return value
 
-    return PlainValidator(parse)
+    return PlainValidator(parse), WithJsonSchema({"type": "string", **schema})
 
 
 def parse_name(value: object) -> str:
@@ -140,11 +143,9 @@ SIZE_SCHEMA = text_schema(units.SIZE.pattern, "1400bytes")
 VOLUME_SCHEMA = text_schema(units.VOLUME.pattern, "10mb", "1400bytes")
 
 Name = Annotated[str, PlainValidator(parse_name), WithJsonSchema({"type": "string", "pattern": NAME_PATTERN})]
-Rtt = Annotated[
-    int,
-    checked(units.RTT.parse, lambda ns: ns % 2 == 0, "cannot be split evenly: write an even number of ns"),
-    WithJsonSchema(text_schema(units.RTT.pattern, "40ms")),
-]
+_RTT = text_schema(units.RTT.pattern, "40ms")
+_ODD = "cannot be split evenly: write an even number of ns"
+Rtt = Annotated[int, *checked(units.RTT.parse, _RTT, lambda ns: ns % 2 == 0, _ODD)]
 Width = Annotated[int, *quantity(units.WIDTH, "85mm", "178mm")]
 Time = Annotated[int, PlainValidator(units.TIME.parse), WithJsonSchema(TIME_SCHEMA)]
 
@@ -196,6 +197,9 @@ Snaplen = Annotated[
     ),
 ]
 
+
+# A number of bytes.
+Volume = Annotated[int, PlainValidator(units.VOLUME.parse), WithJsonSchema(VOLUME_SCHEMA)]
 
 # The largest size of a capture in bytes. A smaller file hardly has room for its headers.
 CaptureSize = Annotated[

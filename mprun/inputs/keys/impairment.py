@@ -54,9 +54,7 @@ _Delay = Annotated[int, *quantity(units.DELAY, "5ms")]
 _Share = Annotated[float, PlainValidator(units.parse_ratio), WithJsonSchema(PERCENT)]
 _Chance = Annotated[float, PlainValidator(units.parse_loss), WithJsonSchema(PERCENT)]
 _ALL_ALIKE = "'{given}' would give every packet the fate of the first: write less, such as '25%'"
-_Correlation = Annotated[
-    float, checked(units.parse_ratio, lambda share: share < 1, _ALL_ALIKE), WithJsonSchema(PERCENT)
-]
+_Correlation = Annotated[float, *checked(units.parse_ratio, PERCENT, lambda share: share < 1, _ALL_ALIKE)]
 _require: Callable[..., Any] = partial(Field, examples=PERCENT["examples"])
 
 

@@ -95,9 +95,7 @@ class DirectionProperties(FileModel):
 def _is_nothing(value: object) -> bool:
     if isinstance(value, Jitter):
         return value.amount_ns == 0
-    if isinstance(value, Reorder):
-        return value.probability == 0
-    return isinstance(value, Chance) and value.probability == 0
+    return isinstance(value, Chance | Reorder) and value.probability == 0
 
 
 def find_disagreements(forward: Direction, reverse: Direction) -> dict[ValuePath, str]:

@@ -51,11 +51,8 @@ def _parse_regex(value: object) -> str:
     return value
 
 
-OutputUnit = Annotated[
-    str,
-    text_that(OUTPUT_UNITS.__contains__, f"is no unit: write one of {', '.join(OUTPUT_UNITS)}"),
-    WithJsonSchema({"type": "string", "enum": list(OUTPUT_UNITS)}),
-]
+_NO_UNIT = f"is no unit: write one of {', '.join(OUTPUT_UNITS)}"
+OutputUnit = Annotated[str, *text_that(OUTPUT_UNITS.__contains__, _NO_UNIT, enum=list(OUTPUT_UNITS))]
 Regex = Annotated[
     str, PlainValidator(_parse_regex), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MOST_REGEX})
 ]

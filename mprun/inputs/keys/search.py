@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
-from mprun.inputs.keys.field import NAME_PATTERN, SIZE_SCHEMA, Time, Whole
+from mprun.inputs.keys.field import NAME_PATTERN, Time, Volume, Whole
 from mprun.inputs.keys.file_model import FileModel
 from mprun.model import search_space, units
 from mprun.model.scalar import Scalar, split_number
@@ -18,7 +18,6 @@ BETWEEN = ".."
 LEAST_LOG_RATIO = 10
 MOST_VALUES = 100
 
-Bytes = Annotated[int, PlainValidator(units.VOLUME.parse), WithJsonSchema(SIZE_SCHEMA)]
 SearchValues = Annotated[
     dict[str, Any],
     Field(min_length=1, max_length=12),
@@ -49,7 +48,7 @@ class FloorsEntry(FileModel):
         search_space.LEAST_QUEUE, alias="queue"
     )
     """The least queue of a link, in packets."""
-    buffer_bytes: Bytes = Field(search_space.LEAST_BUFFER, alias="buffer", examples=["65536bytes"])
+    buffer_bytes: Volume = Field(search_space.LEAST_BUFFER, alias="buffer", examples=["65536bytes"])
     """The least limit of the send and receive buffers of hosts (`net.ipv4.tcp_wmem`, `tcp_rmem`)."""
     duration_ns: Time = Field(search_space.LEAST_DURATION_NS, alias="duration", examples=["1s"])
     """The least duration of a flow that has one."""
@@ -76,7 +75,10 @@ class SearchEntry(FileModel):
 def read_axis(name: str, value: object) -> SearchAxis:
     """Return an axis. Raises ValueError."""
     if isinstance(value, list):
-        return _read_choice(name, value)
+        known: list[Scalar] = [one for one in value if isinstance(one, str | int | float | bool)]
+        if len(known) < len(value) or len({str(one) for one in known}) < 2 or len(value) > MOST_VALUES:
+            raise ValueError(f"must be two to {MOST_VALUES} different values: write '[cubic, bbr]'")
+        return Choice(name, tuple(dict.fromkeys(known)))
     first, dots, last = str(value).partition(BETWEEN)
     ends = split_number(first), split_number(last)
     if not dots or ends[0] is None or ends[1] is None:
@@ -88,10 +90,3 @@ def read_axis(name: str, value: object) -> SearchAxis:
     if low >= high:
         raise ValueError("must end above its beginning")
     return NumberAxis(name, low, high, unit, low > 0 and high / low >= LEAST_LOG_RATIO)
-
-
-def _read_choice(name: str, values: list[object]) -> Choice:
-    known: list[Scalar] = [value for value in values if isinstance(value, str | int | float | bool)]
-    if len(known) < len(values) or len({str(value) for value in known}) < 2 or len(values) > MOST_VALUES:
-        raise ValueError(f"must be two to {MOST_VALUES} different values: write '[cubic, bbr]'")
-    return Choice(name, tuple(dict.fromkeys(known)))

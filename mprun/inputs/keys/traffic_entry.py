@@ -15,7 +15,17 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from mprun.inputs.keys.field import TIME_SCHEMA, VOLUME_SCHEMA, Name, Time, Whole, checked, quantity, text_that
+from mprun.inputs.keys.field import (
+    SIZE_SCHEMA,
+    TIME_SCHEMA,
+    VOLUME_SCHEMA,
+    Name,
+    Time,
+    Whole,
+    checked,
+    quantity,
+    text_that,
+)
 from mprun.inputs.keys.file_model import FileModel, KeyProblem, refuse
 from mprun.inputs.keys.pairing import Hosts, Pairing
 from mprun.model import units
@@ -72,16 +82,16 @@ def _at(time_ns: int) -> StartEntry:
     return StartEntry.model_construct(after=None, of="end", offset=time_ns)
 
 
-def whole_seconds(program: str) -> PlainValidator:
-    """The validator of a time in ns, for a program that counts whole seconds."""
+def whole_seconds(program: str) -> tuple[PlainValidator, WithJsonSchema]:
+    """The metadata of a time in ns, for a program that counts whole seconds."""
     problem = f"{program} counts whole seconds from 1s on, not {{}}: write '10s'"
-    return checked(TIME.parse, lambda ns: ns > 0 and ns % units.NS_PER_S == 0, problem, TIME.render)
+    return checked(TIME.parse, TIME_SCHEMA, lambda ns: ns > 0 and ns % units.NS_PER_S == 0, problem, TIME.render)
 
 
-def message_size(example: str) -> PlainValidator:
-    """The validator of the payload of a message in bytes. example: a size, for an error message."""
+def message_size(example: str) -> tuple[PlainValidator, WithJsonSchema]:
+    """The metadata of the payload of a message in bytes. example: a size, for an error message."""
     problem = f"{{}} bytes are no message: write '{example}', or up to '{MOST_MESSAGE_BYTES}bytes'"
-    return checked(units.SIZE.parse, lambda size_bytes: 0 < size_bytes <= MOST_MESSAGE_BYTES, problem)
+    return checked(units.SIZE.parse, SIZE_SCHEMA, lambda size_bytes: 0 < size_bytes <= MOST_MESSAGE_BYTES, problem)
 
 
 _AFTER_SCHEMA: dict[str, Any] = {
@@ -95,16 +105,11 @@ _AFTER_SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 Start = Annotated[StartEntry, PlainValidator(_parse_start), WithJsonSchema({"oneOf": [TIME_SCHEMA, _AFTER_SCHEMA]})]
-CongestionName = Annotated[
-    str,
-    text_that(_CONGESTION.fullmatch, "is no congestion control: write the kernel's name of one, as in 'cubic'"),
-    WithJsonSchema({"type": "string", "pattern": f"^{_CONGESTION.pattern}$"}),
-]
+_NO_CONTROL = "is no congestion control: write the kernel's name of one, as in 'cubic'"
+CongestionName = Annotated[str, *text_that(_CONGESTION.fullmatch, _NO_CONTROL, pattern=f"^{_CONGESTION.pattern}$")]
 # A number of bytes, at least one.
-Size = Annotated[int, checked(VOLUME.parse, bool, "is zero: write '1byte' or more"), WithJsonSchema(VOLUME_SCHEMA)]
-PositiveTime = Annotated[
-    int, checked(TIME.parse, bool, "is zero: write a longer time, as in '10s'"), WithJsonSchema(TIME_SCHEMA)
-]
+Size = Annotated[int, *checked(VOLUME.parse, VOLUME_SCHEMA, bool, "is zero: write '1byte' or more")]
+PositiveTime = Annotated[int, *checked(TIME.parse, TIME_SCHEMA, bool, "is zero: write a longer time, as in '10s'")]
 # A rate in bits of payload per second.
 FlowRate = Annotated[int, *quantity(units.RATE, "10mbit", "500kbit")]
 PORT = Whole(1, 65_535, "a port has 16 bits, and 0 is none")

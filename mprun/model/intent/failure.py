@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from mprun.model.frozen import Frozen
 from mprun.model.intent.values import AddressedFlow, Intent
-from mprun.model.spec import AddressChange, Chance, Change, LinkChange
+from mprun.model.spec import AddressChange, Chance, Change
 
 # The time for which the data of MPTCP connections is watched after a failure, the longest such time in a run, and the
 # interval of the samples.
@@ -79,10 +79,8 @@ def find_watches(intent: Intent) -> tuple[tuple[int, int], ...]:
 
 
 def _is_bad(change: Change) -> bool:
-    return _carries_nothing(change) if isinstance(change, LinkChange) else not change.is_there
-
-
-def _carries_nothing(change: LinkChange) -> bool:
-    """Check whether one direction carries nothing: no data arrives without acknowledgements."""
+    """Check whether an address is gone, or one direction carries nothing: no data arrives without acknowledgements."""
+    if isinstance(change, AddressChange):
+        return not change.is_there
     losses = (change.forward.loss, change.reverse.loss)
     return not change.is_up or any(isinstance(loss, Chance) and loss.probability == 1 for loss in losses)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 from mprun.model import engine_paths
+from mprun.model.grouping import gather
 from mprun.model.network import Interface, Network, Switch
 from mprun.model.ofctl import group_id, rename_ports
 from mprun.model.path import count_steps, search
@@ -110,11 +111,8 @@ class _Fabric:
     def __init__(self, topology: TopologySpec, built: Sequence[_Ends]) -> None:
         self._kinds = topology.nodes
         self._built = built
-        self._crossings: dict[str, list[tuple[Interface, Interface]]] = {}
         self._away = cache(self._distances)
-        for _, a, b in built:
-            self._crossings.setdefault(a.node, []).append((a, b))
-            self._crossings.setdefault(b.node, []).append((b, a))
+        self._crossings = gather((own.node, (own, peer)) for _, a, b in built for own, peer in ((a, b), (b, a)))
 
     def find_ways(self, switch: str) -> dict[str, tuple[str, ...]]:
         """Return, for each MAC address on the segments of a switch, the ports on its shortest ways."""

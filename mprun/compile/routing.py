@@ -15,6 +15,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from functools import reduce
 
 from mprun.model.frozen import Frozen
+from mprun.model.grouping import gather
 from mprun.model.network import Interface
 from mprun.model.path import Components, count_steps, search, steps_to
 from mprun.model.spec import Family, LinkSpec, NodeKind
@@ -119,9 +120,7 @@ class Routing:
             )
         )
         self._adjacent = {name: list(self._find_adjacent(name)) for name, kind in kinds.items() if kind == "router"}
-        self._behind: dict[tuple[str, ...], list[int]] = {}
-        for segment in sorted(self.host_segments):
-            self._behind.setdefault(self._routers_on(segment), []).append(segment)
+        self._behind = gather((self._routers_on(segment), segment) for segment in sorted(self.host_segments))
         self._sources = {router for routers in self._behind for router in routers}
         self._hops: dict[int, _Hops] = {}
         # (MAC, MAC) -> the trace within a segment; (router, MAC) -> the trace from the router onwards

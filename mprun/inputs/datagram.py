@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from mprun.model.path import FlowPaths, NamedPath, find_flow_paths
+from mprun.model.grouping import gather
+from mprun.model.path import FlowPaths, NamedPath
 from mprun.model.problem import Notes
-from mprun.model.spec import ExperimentSpec, Family, Flow, TopologySpec
+from mprun.model.spec import Family, Flow, TopologySpec
 from mprun.workloads.tool import LENGTH, tool_of
 
 _UDP_HEADER_BYTES = 8
@@ -22,18 +23,12 @@ _NAMES = {LENGTH: "length", "message_bytes": "message"}
 _Neighbours = Mapping[str, Sequence[tuple[str, int]]]
 
 
-def fill_lengths(topology: TopologySpec, experiment: ExperimentSpec) -> ExperimentSpec:
-    """Return the experiment with a packet length for every flow of UDP. The hosts of each flow are joined."""
-    lacking = [flow for flow in experiment.traffic if _lacks(flow)]
-    if not lacking:
-        return experiment
-    paths = find_flow_paths(topology, replace(experiment, traffic=tuple(lacking)))
-    most = {flow.name: _most_bytes(paths, flow) for flow in lacking}
-    traffic = (
-        replace(flow, options={**flow.options, LENGTH: most[flow.name]}) if flow.name in most else flow
-        for flow in experiment.traffic
+def fill_lengths(paths: FlowPaths, flows: Sequence[Flow]) -> tuple[Flow, ...]:
+    """Return flows with a packet length for each flow of UDP. The hosts of each flow are joined. paths: as they are."""
+    return tuple(
+        replace(flow, options={**flow.options, LENGTH: _most_bytes(paths, flow)}) if _lacks(flow) else flow
+        for flow in flows
     )
-    return replace(experiment, traffic=tuple(traffic))
 
 
 def _lacks(flow: Flow) -> bool:
@@ -99,14 +94,14 @@ def _find_neighbours(topology: TopologySpec, source: str, destination: str, path
 
     The two hosts of the path have the neighbours at its ends. Other hosts have none, as hosts do not forward.
     """
-    beside: dict[str, list[tuple[str, int]]] = {}
     at_ends = {source: path.first_link, destination: path.last_link}
-    for link in topology.links:
-        hosts = [end for end in link.ends if topology.nodes[end] == "host"]
-        if topology.carries(link, path.family) and all(at_ends.get(host) == link.name for host in hosts):
-            for end, other in (link.ends, link.ends[::-1]):
-                beside.setdefault(end, []).append((other, link.mtu))
-    return beside
+    usable = [
+        link
+        for link in topology.links
+        if topology.carries(link, path.family)
+        and all(at_ends.get(end) == link.name for end in link.ends if topology.nodes[end] == "host")
+    ]
+    return gather((end, (other, link.mtu)) for link in usable for end, other in (link.ends, link.ends[::-1]))
 
 
 def _cross_segment(topology: TopologySpec, beside: _Neighbours, node: str, widest: int) -> dict[str, int]:

@@ -196,24 +196,20 @@ class Timeline:
             yield from self._lay_scheduled_trace(event, n)
         elif entry.trace is not None:
             yield from self._lay_rate_trace(entry, n, entry.trace)
-        elif entry.schedule is not None:
-            for row in event.schedule.rows if event.schedule else ():
-                if row.entry is None:
-                    continue
-                for start_ns in starts:
-                    at_ns = start_ns + row.at_ns
-                    course = partial(PropertyCourse, at_ns, (n, next(numbers)), (*position, "schedule"))
-                    yield {track: course([(at_ns, value)]) for track, value in _values(entry, row.entry)}
         else:
-            for at_ns in starts:
+            key, rows = "set", [(0, entry)]
+            if entry.schedule is not None:
+                read = event.schedule.rows if event.schedule else ()
+                key, rows = "schedule", [(row.at_ns, row.entry) for row in read if row.entry is not None]
+            for at_ns, row in ((start_ns + offset_ns, row) for offset_ns, row in rows for start_ns in starts):
                 end_ns = None if entry.lasts is None else at_ns + entry.lasts
                 times = [at_ns]
                 if entry.over is not None:
                     times = list(range(at_ns + entry.step, at_ns + entry.over + 1, entry.step)[: MOST_CHANGES + 1])
-                course = partial(PropertyCourse, at_ns, (n, next(numbers)), (*position, "set"))
+                course = partial(PropertyCourse, at_ns, (n, next(numbers)), (*position, key))
                 yield {
                     track: course([(one, value) for one in times], end_ns, is_ramp=entry.over is not None)
-                    for track, value in _values(entry, entry)
+                    for track, value in _values(entry, row)
                 }
 
     def _lay_rate_trace(self, entry: EventEntry, n: int, name: str) -> Iterator[dict[Track, PropertyCourse]]:

@@ -27,7 +27,7 @@ from mprun.inputs.traffic import read_traffic
 from mprun.model import metric
 from mprun.model.metric import Metrics
 from mprun.model.problem import Notes, ValuePath, name_nearest, tell_unknown
-from mprun.model.spec import Expectation, ExperimentSpec, HostSpec, Plot, Reseed
+from mprun.model.spec import Expectation, ExperimentSpec, HostSpec, Mptcp, Plot, Reseed
 from mprun.model.trace_event_name import event_of, is_recorded
 from mprun.model.units import QuantityError
 from mprun.statements.evaluation import check as check_statement
@@ -96,7 +96,10 @@ def read_experiment(
     experiment = ExperimentSpec(
         name=PurePath(document.name).stem,
         description=file.description,
-        hosts={name: _host(entry) for name, entry in _spread(file.hosts, hosts or ()).items()},
+        hosts={
+            name: entry.fill(HostSpec, mptcp=entry.mptcp.settings() if entry.mptcp else Mptcp())
+            for name, entry in _spread(file.hosts, hosts or ()).items()
+        },
         traffic=flows,
         captures=tuple(entry.capture() for entry in file.capture),
         expectations=tuple(
@@ -137,14 +140,6 @@ def check_links(links: Sequence[tuple[str, str]], topology: str, experiment: str
         elif not is_link_name(name):
             document.refuse(("links", key), f"'{name}' cannot be a link's name: rename the link or the file")
         taken.add(name)
-
-
-def _host(entry: HostEntry) -> HostSpec:
-    sysctl = tuple(entry.sysctl.items())
-    congestion = tuple(entry.congestion.items())
-    if entry.mptcp is None:
-        return HostSpec(sysctl=sysctl, congestion=congestion)
-    return HostSpec(entry.mptcp.settings(), sysctl, congestion)
 
 
 def _expectation(

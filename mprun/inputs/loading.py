@@ -20,12 +20,12 @@ from mprun.inputs.event_changes import check_times
 from mprun.inputs.experiment import check_links, read_experiment
 from mprun.inputs.files import FileTrees
 from mprun.inputs.keys.field import DEFAULT_SEED
-from mprun.inputs.matrix_cells import CellValues, LinkValues, check_axes
+from mprun.inputs.matrix_cells import CellValues, check_axes, lay_over
 from mprun.inputs.offered_rate import check_rates
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import FileTree, read
 from mprun.inputs.search_point import check_names
-from mprun.inputs.topology import Topology, read_topology
+from mprun.inputs.topology import LayOver, Topology, read_topology
 from mprun.inputs.traffic import expand
 from mprun.model.frozen import Frozen
 from mprun.model.path import find_flow_paths
@@ -165,7 +165,7 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
     first, last = documents[0], documents[-1]
     files.check_seed(found.seed, first)
     parameters = files.fill_in(found, documents, values)
-    network = _read_network(first, parameters, LinkValues({k: v for k, v in values if "." in k}, last, position))
+    network = _read_network(first, parameters, partial(lay_over, {k: v for k, v in values if "." in k}, last, position))
     if last is first:
         action: ExperimentSpec | None = replace(EMPTY, seed=EMPTY.seed if found.seed is None else found.seed)
     else:
@@ -202,11 +202,11 @@ def _locate(document: Document, spec: Spec, path: ValuePath) -> tuple[str, int |
     return document.position(path if is_entry else path[:1])
 
 
-def _read_network(document: Document, parameters: FileParameters, on_links: LinkValues) -> Topology:
+def _read_network(document: Document, parameters: FileParameters, on_links: LayOver) -> Topology:
     values = document.plain(parameters)
     if values is None:
         return Topology(None, None)
-    topology = read_topology(values, document, on_links.lay_over)
+    topology = read_topology(values, document, on_links)
     if topology.spec is not None:
         cross_check.check_network(topology.spec, document)
         cross_check.check_events(topology.spec, topology.events, document)
@@ -241,5 +241,5 @@ def _read_action(
         check_rates(paths, notes)
         check_lengths(paths, notes)
         if not document.problems:
-            action = fill_lengths(network.spec, replace(action, traffic=expand(action.traffic)))
+            action = replace(action, traffic=fill_lengths(paths, expand(action.traffic)))
     return action

@@ -261,35 +261,33 @@ def _check_name(name: str, position: ValuePath, parameters: Collection[str], doc
         document.refuse(position, text)
 
 
-class LinkValues(Frozen):
-    """Properties of links that a cell sets, by axis. Problems go to the document with the axes, at `position`."""
+def lay_over(
+    values: Mapping[str, Scalar], document: Document, position: ValuePath, links: tuple[LinkSpec, ...]
+) -> tuple[LinkSpec, ...]:
+    """Return links with the properties that a cell sets, by axis. Problems go to the document, below `position`."""
+    for axis, value in values.items():
+        name, _, prop = axis.rpartition(".")
+        if name not in {link.name for link in links}:
+            document.refuse((*position, axis), tell_unknown("link", name, [link.name for link in links]))
+        links = tuple(
+            _set(link, prop, value, document, (*position, axis)) if link.name == name else link for link in links
+        )
+    return links
 
-    values: Mapping[str, Scalar]
-    document: Document
-    position: ValuePath = ("matrix",)
 
-    def lay_over(self, links: tuple[LinkSpec, ...]) -> tuple[LinkSpec, ...]:
-        """The links with the values of this cell."""
-        for axis, value in self.values.items():
-            name, _, prop = axis.rpartition(".")
-            if name not in {link.name for link in links}:
-                self.document.refuse((*self.position, axis), tell_unknown("link", name, [link.name for link in links]))
-            links = tuple(self._set(link, axis, prop, value) if link.name == name else link for link in links)
-        return links
-
-    def _set(self, link: LinkSpec, axis: str, prop: str, value: Scalar) -> LinkSpec:
-        try:
-            given = DirectionProperties.model_validate({prop: value})
-        except ValidationError as error:
-            for _, text in explain(DirectionProperties, error):
-                self.document.refuse((*self.position, axis), text)
-            return link
-        if prop == "rate" and (message := tell_rounding(value)):
-            self.document.warn((*self.position, axis), message)
-        forward, reverse = given.over((link.forward, link.reverse))
-        for path, text in find_disagreements(forward, reverse).items():
-            self.document.refuse((*self.position, axis), f"{'.'.join(map(str, path))} {text}")
-        return replace(link, forward=forward, reverse=reverse)
+def _set(link: LinkSpec, prop: str, value: Scalar, document: Document, position: ValuePath) -> LinkSpec:
+    try:
+        given = DirectionProperties.model_validate({prop: value})
+    except ValidationError as error:
+        for _, text in explain(DirectionProperties, error):
+            document.refuse(position, text)
+        return link
+    if prop == "rate" and (message := tell_rounding(value)):
+        document.warn(position, message)
+    forward, reverse = given.over((link.forward, link.reverse))
+    for path, text in find_disagreements(forward, reverse).items():
+        document.refuse(position, f"{'.'.join(map(str, path))} {text}")
+    return replace(link, forward=forward, reverse=reverse)
 
 
 def check_axes(plots: Collection[Plot], axes: Mapping[str, Sequence[Scalar]], document: Document) -> None:

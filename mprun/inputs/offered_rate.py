@@ -16,6 +16,7 @@ from functools import cache
 from mprun.inputs.traffic import expand
 from mprun.model import units
 from mprun.model.frozen import Frozen
+from mprun.model.grouping import gather
 from mprun.model.path import FlowPaths, HostPair, NamedPath, PathEnd, search, steps_to
 from mprun.model.problem import Notes
 from mprun.model.span import find_spans
@@ -79,9 +80,7 @@ def _check_together(running: Sequence[_Stream], capacity: _Capacity, told: set[s
     taken = Counter[_Crossing]()
     for one in running:
         taken.update(dict.fromkeys(one.certain, one.rate))
-    alike: dict[tuple[str, str, frozenset[_Crossing]], list[_Stream]] = {}
-    for one in running:
-        alike.setdefault((one.sender, one.receiver, one.crossings), []).append(one)
+    alike = gather(((one.sender, one.receiver, one.crossings), one) for one in running)
     for (sender, receiver, crossings), streams in alike.items():
         if told.issuperset(one.entry for one in streams):
             continue
@@ -195,10 +194,8 @@ class _Network:
 
     def _count_routers(self, begin: PathEnd, family: Family) -> dict[str, int]:
         """Return the fewest routers on the way to each node, with the node itself."""
-        beside: dict[str, list[str]] = {}
-        for name in (*self._between[family], begin[1]):
-            for a, b in (self._links[name].ends, self._links[name].ends[::-1]):
-                beside.setdefault(a, []).append(b)
+        links = [self._links[name] for name in (*self._between[family], begin[1])]
+        beside = gather(ends for link in links for ends in (link.ends, link.ends[::-1]))
         counts = {begin[0]: 0}
         waiting = deque([begin[0]])
         while waiting:
@@ -220,9 +217,7 @@ def _find_certain(crossings: Collection[_Crossing], sender: str, receiver: str) 
 
 def _find_way(crossings: Iterable[_Crossing], sender: str, receiver: str) -> list[_Crossing] | None:
     """Return a shortest way over some crossings; None if no such way exists."""
-    beside: dict[str, list[_Crossing]] = {}
-    for crossing in crossings:
-        beside.setdefault(crossing[1], []).append(crossing)
+    beside = gather((crossing[1], crossing) for crossing in crossings)
     reached = search([sender], lambda node: ((crossing[2], crossing) for crossing in beside.get(node, ())))
     return steps_to(receiver, reached) if receiver in reached else None
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mprun.inputs.document import Document
 from mprun.inputs.keys.openflow import OpenFlowEntry
 from mprun.model import ofctl
+from mprun.model.grouping import gather
 from mprun.model.path import count_steps, search
 from mprun.model.problem import ValuePath, list_names, name_nearest
 from mprun.model.spec import LinkSpec, NodeKind, OpenFlow
@@ -18,7 +19,7 @@ def read_switches(
     nodes: Mapping[str, NodeKind],
     links: Sequence[LinkSpec],
     document: Document,
-    place_of: Callable[[str], ValuePath] = lambda name: ("nodes", name, "openflow"),
+    place_of: Callable[[str], ValuePath],
 ) -> dict[str, OpenFlow]:
     """Return the OpenFlow switches of a topology. Problems go to the document. place_of: the path of a node's entry."""
     switches = {}
@@ -109,10 +110,7 @@ def _on_circles(links: Sequence[LinkSpec]) -> list[LinkSpec]:
     Each link outside a spanning tree of all nodes closes a loop: the link itself and the path between its ends in the
     tree.
     """
-    around: dict[str, list[tuple[str, LinkSpec]]] = {}
-    for link in links:
-        for end, other in (link.ends, link.ends[::-1]):
-            around.setdefault(end, []).append((other, link))
+    around = gather((end, (other, link)) for link in links for end, other in (link.ends, link.ends[::-1]))
     above: dict[str, tuple[str, LinkSpec] | None] = {}
     for root in around:
         if root not in above:

@@ -18,6 +18,7 @@ from mprun.inputs.generators import GENERATORS
 from mprun.inputs.keys.file_model import check, known_keys, salvage
 from mprun.inputs.keys.impairment import spread_directions
 from mprun.inputs.keys.middlebox import MiddleboxEntry
+from mprun.inputs.keys.openflow import OpenFlowEntry
 from mprun.inputs.keys.topology import Expansion, LinkEntry, TopologyFile, WrittenTopology
 from mprun.inputs.subnet import check_mtu, walk_mappings
 from mprun.inputs.switch import read_switches
@@ -32,7 +33,6 @@ from mprun.model.spec import (
     LinkSpec,
     Middlebox,
     NodeKind,
-    OpenFlow,
     TopologySpec,
     families_of,
 )
@@ -78,13 +78,9 @@ def read_topology(
     check_links(values, nodes, document)
     if written is None or document.problems:
         return Topology(None, nodes)
-    links = lay_over(_name_links(written.links))
-    check_mtu(values, links, written.addressing or DEFAULT_ADDRESSING, document)
-    switches = read_switches({name: node.openflow for name, node in written.nodes.items()}, nodes, links, document)
-    if document.problems:
-        return Topology(None, nodes)
-    events = read_events(written.events, document)
-    return Topology(_spec(document, written, (nodes, links), switches, events), nodes, events)
+    expansion = nodes, lay_over(_name_links(written.links))
+    switches = {name: node.openflow for name, node in written.nodes.items()}
+    return _complete(values, document, written, expansion, switches, lambda name: ("nodes", name, "openflow"))
 
 
 def _warn_of_rates(values: Mapping[str, object], document: Document) -> None:
@@ -128,12 +124,7 @@ def _generate(values: Mapping[str, object], document: Document, lay_over: LayOve
     if name not in GENERATORS:
         # mprun has not checked the addresses of a package's generator
         check_links(_plain_links(expansion, parameters), expansion[0], document)
-    check_mtu(values, expansion[1], parameters.addressing or DEFAULT_ADDRESSING, document)
-    switches = read_switches(parameters.openflow, *expansion, document, lambda name: ("openflow", name))
-    is_sound = not document.problems
-    events = read_events(parameters.events, document)
-    spec = _spec(document, parameters, expansion, switches, events) if is_sound else None
-    return Topology(spec, expansion[0], events)
+    return _complete(values, document, parameters, expansion, parameters.openflow, lambda name: ("openflow", name))
 
 
 def _find_generator(name: object, document: Document) -> Generator | None:
@@ -183,19 +174,28 @@ def _plain_links(expansion: Expansion, file: TopologyFile) -> Mapping[str, objec
     return {"addressing": file.addressing, "links": links}
 
 
-def _spec(
+def _complete(
+    values: Mapping[str, object],
     document: Document,
     file: TopologyFile,
     expansion: Expansion,
-    switches: Mapping[str, OpenFlow],
-    events: Sequence[ReadEvent],
-) -> TopologySpec:
+    entries: Mapping[str, OpenFlowEntry | None],
+    place_of: Callable[[str], ValuePath],
+) -> Topology:
+    """Return the topology of nodes and links, with what all files have. entries, place_of: as for `read_switches`."""
     nodes, links = expansion
-    middleboxes = _read_middleboxes(file.middleboxes, nodes, links, document)
-    changes = Timeline(nodes, links, document).lay(events)
     addressing = file.addressing or DEFAULT_ADDRESSING
+    check_mtu(values, links, addressing, document)
+    switches = read_switches(entries, nodes, links, document, place_of)
+    is_sound = not document.problems
+    events = read_events(file.events, document)
+    if not is_sound:
+        return Topology(None, nodes, events)
+    boxes = _read_middleboxes(file.middleboxes, nodes, links, document)
+    changes = Timeline(nodes, links, document).lay(events)
     name = PurePath(document.name).stem
-    return TopologySpec(name, file.description, nodes, links, changes, switches, middleboxes, addressing, file.ecmp)
+    spec = TopologySpec(name, file.description, nodes, links, changes, switches, boxes, addressing, file.ecmp)
+    return Topology(spec, nodes, events)
 
 
 def _read_middleboxes(

@@ -16,6 +16,7 @@ from mprun.inputs.keys.file_model import check
 from mprun.inputs.keys.pairing import gather_hosts, pair_hosts
 from mprun.inputs.keys.traffic_entry import FlowEntry
 from mprun.machine.plugin import PluginProblem
+from mprun.model.grouping import gather
 from mprun.model.metric import TOTAL
 from mprun.model.problem import Notes, ValuePath, tell_unknown
 from mprun.model.spec import After, Flow
@@ -203,11 +204,9 @@ def _check_groups(flows: Sequence[Flow], notes: Notes) -> None:
 
 def _check_order(flows: Sequence[Flow], notes: Notes) -> None:
     """Record problems of flows that wait for a flow that does not exist, or for each other."""
-    known: dict[str, list[Flow]] = {}
-    for flow in flows:
-        for name in dict.fromkeys((flow.name, flow.group, *flow.names)):
-            if name is not None:
-                known.setdefault(name, []).append(flow)
+    known = gather(
+        (name, flow) for flow in flows for name in dict.fromkeys((flow.name, flow.group, *flow.names)) if name
+    )
     for n, flow in enumerate(flows):
         if flow.after is not None and flow.after.flow not in known:
             owners = [name for one in flows for name in (one.name, one.group) if name]

@@ -12,7 +12,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from mprun.model.frozen import Frozen
-from mprun.model.spec import FAMILIES, ExperimentSpec, Family, Flow, LinkSpec, Mptcp, TopologySpec
+from mprun.model.grouping import gather
+from mprun.model.spec import FAMILIES, ExperimentSpec, Family, Flow, Mptcp, TopologySpec
 
 NodeT = TypeVar("NodeT", bound=Hashable)
 StepT = TypeVar("StepT")
@@ -186,10 +187,7 @@ def name_ends(topology: TopologySpec) -> dict[PathEnd, str]:
     other link matters to the user. The first host behind it gets its name. Further hosts share it and are named after
     their own link.
     """
-    at: dict[str, list[LinkSpec]] = {}
-    for link in topology.links:
-        for end in link.ends:
-            at.setdefault(end, []).append(link)
+    at = gather((end, link) for link in topology.links for end in link.ends)
     names: dict[PathEnd, str] = {}
     taken: set[str] = set()
     for host, kind in topology.nodes.items():
@@ -210,10 +208,7 @@ def name_paths(topology: TopologySpec, pairs: Iterable[HostPair]) -> Mapping[Hos
     If an earlier pair has the name, the interface of arrival is added.
     """
     areas, ends = {family: find_areas(topology, family) for family in FAMILIES}, name_ends(topology)
-    at: dict[str, list[PathEnd]] = {}
-    for end in ends:
-        if any(end in areas[family] for family in FAMILIES):
-            at.setdefault(end[0], []).append(end)
+    at = gather((end[0], end) for end in ends if any(end in areas[family] for family in FAMILIES))
     taken: dict[str, frozenset[PathEnd]] = {}
     found: dict[HostPair, tuple[NamedPath, ...]] = {}
     for source, destination in dict.fromkeys(pairs):

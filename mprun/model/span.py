@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mprun.model.frozen import Frozen
+from mprun.model.grouping import gather
 from mprun.model.spec import Flow
 
 
@@ -22,10 +23,7 @@ UNKNOWN = Span(None, None)
 def find_spans(flows: Iterable[Flow]) -> dict[str, Span]:
     """The span of each flow by its name. No flow waits for itself (`traffic` checks this)."""
     listed = tuple(flows)
-    members: dict[str, list[Flow]] = {flow.name: [flow] for flow in listed}
-    for flow in listed:
-        if flow.group is not None:
-            members.setdefault(flow.group, []).append(flow)
+    members = gather((name, flow) for flow in listed for name in (flow.name, flow.group))
     spans: dict[str, Span] = {}
     # in a chain of flows that wait for each other, each round resolves one more flow
     waiting = list(listed)

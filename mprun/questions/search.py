@@ -28,7 +28,7 @@ from mprun.questions.minimise import read_files
 from mprun.questions.proposal import Boundary, Point, Stage, explore
 from mprun.questions.reduction import ValueTree
 from mprun.runs.run_directory import RunDirectory
-from mprun.statements.evaluation import evaluate, find_margin
+from mprun.statements.evaluation import evaluate
 from mprun.statements.expression import ExpressionError, Reference, Segment, Value, parse
 from mprun.sweeps.growth import RunCases
 from mprun.sweeps.study import as_case
@@ -182,8 +182,8 @@ class _Tester:
             return find_value(Reference((Segment(MAIN), *reference.segments), reference.text), measured)
 
         try:
-            figures = dict(evaluate(self._statement, find).measured)
-            return find_margin(self._statement, find), figures
+            outcome = evaluate(self._statement, find)
+            return outcome.margin, dict(outcome.measured)
         except ExpressionError as error:
             raise SpecError(f"search.violate: {error}") from None
 

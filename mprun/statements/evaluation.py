@@ -65,9 +65,16 @@ class Comparison(Frozen):
 
 
 class Evaluation(Frozen):
-    """The outcome of a statement. measured: each name of the statement in order, with its value."""
+    """The outcome of a statement.
+
+    - margin: how clearly it holds, from -1 to 1; negative if it does not hold. Of a comparison, it is the difference of
+      the sides as a share of the larger one. Of `and` it is the least margin, of `or` the largest. An equality holds
+      with margin 0.
+    - measured: each name of the statement in order, with its value.
+    """
 
     is_true: bool
+    margin: float
     comparisons: tuple[Comparison, ...]
     measured: tuple[tuple[str, Value], ...]
 
@@ -78,17 +85,9 @@ def evaluate(expression: Expression, resolve: Resolve) -> Evaluation:
     Every part is evaluated, also if another part has decided already. Raises ExpressionError.
     """
     evaluation = _Evaluation(expression.text, resolve)
-    is_true = evaluation.truth(expression.root)
-    return Evaluation(is_true, tuple(evaluation.comparisons), tuple(evaluation.measured.items()))
-
-
-def find_margin(expression: Expression, resolve: Resolve) -> float:
-    """Return how clearly a statement holds, from -1 to 1; negative if it does not hold. resolve: as for `evaluate`.
-
-    Of a comparison, it is the difference of the sides as a share of the larger one. Of `and` it is the least margin,
-    of `or` the largest. An equality holds with margin 0. Raises ExpressionError.
-    """
-    return _Evaluation(expression.text, resolve).margin(expression.root)
+    return Evaluation(
+        *evaluation.judge(expression.root), tuple(evaluation.comparisons), tuple(evaluation.measured.items())
+    )
 
 
 def compute(expression: Expression, resolve: Resolve) -> Value:
@@ -127,33 +126,25 @@ class _Evaluation:
         self.comparisons: list[Comparison] = []
         self.measured: dict[str, Value] = {}
 
-    def truth(self, node: SyntaxNode) -> bool:
+    def judge(self, node: SyntaxNode) -> tuple[bool, float]:
+        """Return whether a statement holds, and its margin."""
         if isinstance(node, Junction):
-            truths = [self.truth(operand) for operand in node.operands]
-            return not truths[0] if node.word == "not" else all(truths) if node.word == "and" else any(truths)
+            truths, margins = zip(*map(self.judge, node.operands), strict=True)
+            if node.word == "not":
+                return not truths[0], -margins[0]
+            return (all(truths), min(margins)) if node.word == "and" else (any(truths), max(margins))
         if isinstance(node, ComparisonChain):
-            numbers = [self.number(operand) for operand in node.operands]
-            sides = pairwise(zip(node.operands, numbers, strict=True))
-            truths = [self._compare(word, *pair) for word, pair in zip(node.operators, sides, strict=True)]
-            return all(truths)
-        raise self._error(node, "is a value, not a comparison: write as in 'a >= b'")
-
-    def margin(self, node: SyntaxNode) -> float:
-        """Return the margin of a statement, as `find_margin` defines it."""
-        if isinstance(node, Junction):
-            margins = [self.margin(operand) for operand in node.operands]
-            return -margins[0] if node.word == "not" else min(margins) if node.word == "and" else max(margins)
-        if isinstance(node, ComparisonChain):
-            self.truth(node)
-            numbers = [self.number(operand).amount for operand in node.operands]
-            pairs = zip(node.operators, pairwise(numbers), strict=True)
-            return min(_margin_of(word, left, right) for word, (left, right) in pairs)
+            sides = pairwise([(operand, self.number(operand)) for operand in node.operands])
+            found = [self._compare(word, *pair) for word, pair in zip(node.operators, sides, strict=True)]
+            return all(is_true for is_true, _ in found), min(margin for _, margin in found)
         raise self._error(node, "is a value, not a comparison: write as in 'a >= b'")
 
     def _error(self, node: SyntaxNode, message: str) -> ExpressionError:
         return ExpressionError(self._text, node.start, node.end, message)
 
-    def _compare(self, word: str, left: tuple[SyntaxNode, _Number], right: tuple[SyntaxNode, _Number]) -> bool:
+    def _compare(
+        self, word: str, left: tuple[SyntaxNode, _Number], right: tuple[SyntaxNode, _Number]
+    ) -> tuple[bool, float]:
         (left_node, one), (right_node, other) = left, right
         self._agree(right_node, one, other, "compared with")
         amounts = one.amount, other.amount
@@ -162,7 +153,7 @@ class _Evaluation:
         texts = [self._text[node.start : node.end] for node in (left_node, right_node)]
         told = [amount / _scale(one.dimension) for amount in amounts]
         self.comparisons.append(Comparison(texts[0], word, texts[1], told[0], told[1], unit, is_true))
-        return is_true
+        return is_true, _margin_of(word, *amounts)
 
     def _agree(self, node: SyntaxNode, one: _Number, other: _Number, what: str) -> None:
         if one.dimension == other.dimension:

@@ -15,7 +15,7 @@ from mprun.model.problem import InputError
 from mprun.model.search_space import Choice, NumberAxis
 from mprun.questions.proposal import Boundary, Point, Stage, explore
 from mprun.questions.search import find_below_floor, find_violation
-from mprun.statements.evaluation import find_margin
+from mprun.statements.evaluation import evaluate
 from mprun.statements.expression import Reference, UnknownName, Value, parse
 from mprun.sweeps.study import Cell, make_cells
 from mprun.sweeps.sweep_directory import Kept
@@ -93,7 +93,7 @@ def test_the_margin_says_by_how_much_a_statement_holds(statement: str, margin: f
             raise UnknownName(reference.name)
         return Value((amounts[reference.name],), "rate")
 
-    assert find_margin(parse(statement), resolve) == pytest.approx(margin, abs=1e-15)
+    assert evaluate(parse(statement), resolve).margin == pytest.approx(margin, abs=1e-15)
 
 
 def planted(count: int, low: float) -> tuple[list[Boundary], list[Point]]:

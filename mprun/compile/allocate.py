@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, count
 
 from mprun.compile.middlebox import speakers
 from mprun.compile.numbering import Numbering
@@ -21,6 +21,7 @@ from mprun.compile.openflow import INTERFACE_NAME_BYTES, label, make_switches
 from mprun.compile.routing import Routing, number_segments
 from mprun.errors import SpecError
 from mprun.model.address import Subnet
+from mprun.model.grouping import gather
 from mprun.model.network import (
     Interface,
     Link,
@@ -69,55 +70,48 @@ def allocate(spec: Spec) -> Network:
     pairs = list(dict.fromkeys((flow.source, flow.destination) for flow in spec.experiment.traffic))
     paths = {pair: tuple(_paths(routings, *pair, named)) for pair, named in name_paths(topology, pairs).items()}
     longest = _longest_rtt(routings.values(), topology)
-    links = []
     changing = {change.link for change in topology.changes if isinstance(change, LinkChange)}
-    wires = 0
-    for link, a, b in built:
-        shaped = link.forward.is_shaped or link.reverse.is_shaped or link.name in changing
-        links.append(
-            Link(
-                name=link.name,
-                ends=(a, b),
-                forward=_size_queue(link.forward, longest.get(link.name, 0), link.mtu),
-                reverse=_size_queue(link.reverse, longest.get(link.name, 0), link.mtu),
-                mtu=link.mtu,
-                wire=wires if shaped else None,
-            )
+    wires = count()
+    links = tuple(
+        Link(
+            name=link.name,
+            ends=(a, b),
+            forward=_size_queue(link.forward, longest.get(link.name, 0), link.mtu),
+            reverse=_size_queue(link.reverse, longest.get(link.name, 0), link.mtu),
+            mtu=link.mtu,
+            wire=next(wires) if link.is_shaped or link.name in changing else None,
         )
-        wires += shaped
+        for link, a, b in built
+    )
     unflooded = {
         end.segment
         for _, *ends in built
         for end in ends
         if end.node in topology.switches and not topology.switches[end.node].is_flooding
     }
-    peers: dict[str, set[str]] = {name: set() for name in topology.nodes}
-    for source, destination in pairs:
-        peers[source].add(destination)
-        peers[destination].add(source)
+    peers = gather(ends for pair in pairs for ends in (pair, pair[::-1]))
     routers = frozenset(name for name, kind in topology.nodes.items() if kind == "router")
-    interfaces: dict[str, list[Interface]] = {name: [] for name in topology.nodes}
-    for _, *ends in built:
-        for end in ends:
-            interfaces[end.node].append(end)
+    interfaces = gather((end.node, end) for _, *ends in built for end in ends)
     nodes = {
         name: Node(
             name=name,
             kind=kind,
-            interfaces=tuple(interfaces[name]),
+            interfaces=tuple(interfaces.get(name, ())),
             routes=tuple(route for routing in routings.values() for route in _routes(name, topology, routing)),
             rules=tuple(rule for routing in routings.values() for rule in _rules(name, topology, routing)),
             neighbours=tuple(
                 one
                 for routing in routings.values()
-                for one in _neighbours(name, routing, unflooded, None if name in routers else routers | peers[name])
+                for one in _neighbours(
+                    name, routing, unflooded, None if name in routers else routers.union(peers.get(name, ()))
+                )
             ),
         )
         for name, kind in topology.nodes.items()
     }
     changes = tuple(_size_queues_of(topology, links, longest))
     switches = make_switches(topology, built)
-    return Network(nodes=nodes, links=tuple(links), paths=paths, changes=changes, switches=switches)
+    return Network(nodes=nodes, links=links, paths=paths, changes=changes, switches=switches)
 
 
 def resolve(spec: Spec, network: Network) -> Spec:

@@ -190,13 +190,12 @@ def _find_ends(spec: Spec, network: Network) -> list[tuple[Flow, Endpoints]]:
     free = FIRST_PORT
     for flow in flows:
         needed = tool_of(flow).PORTS
-        if flow.port is None:
+        first = flow.port
+        if first is None:
             while taken & set(range(free, free + needed)):
                 free += 1
-            ports = tuple(range(free, free + needed))
-            free += needed
-        else:
-            ports = tuple(range(flow.port, flow.port + needed))
+            first, free = free, free + needed
+        ports = tuple(range(first, first + needed))
         paths = usable_paths(flow, network.paths[flow.source, flow.destination])
         placed.append((flow, _endpoints(paths, ports)))
     return placed

@@ -15,6 +15,7 @@ from mprun.inputs.event_changes import ReadEvent
 from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern
 from mprun.inputs.subnet import check_addresses
 from mprun.model import metric
+from mprun.model.grouping import gather
 from mprun.model.path import FlowPaths, NamedPath, are_side_by_side, count_subflows, find_areas, pairs_of
 from mprun.model.problem import Notes, ValuePath, list_names, name_nearest, tell_unknown
 from mprun.model.spec import (
@@ -177,17 +178,19 @@ def check_routes(topology: TopologySpec, flows: Sequence[Flow], notes: Notes) ->
     """Record problems of flows between hosts without a chain of routers and switches between them. Hosts do not
     forward.
     """
-    touched: dict[Family, dict[str, set[object]]] = {}
-    for family in FAMILIES:
-        touched[family] = {name: set() for name in topology.nodes}
-        for (host, _), area in find_areas(topology, family).items():
-            touched[family][host].add(area)
+    touched = {
+        family: gather((host, area) for (host, _), area in find_areas(topology, family).items()) for family in FAMILIES
+    }
     for n, flow in enumerate(flows):
         if any(topology.nodes.get(end) != "host" for end in (flow.source, flow.destination)):
             continue
         if flow.source == flow.destination:
             continue
-        joined = [family for family in FAMILIES if touched[family][flow.source] & touched[family][flow.destination]]
+        joined = [
+            family
+            for family, areas in touched.items()
+            if not {*areas.get(flow.source, ())}.isdisjoint(areas.get(flow.destination, ()))
+        ]
         if not joined:
             message = f"no route from '{flow.source}' to '{flow.destination}': join them by links through routers"
             if len({topology.families_of(link) for link in topology.links}) > 1:

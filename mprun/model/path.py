@@ -194,7 +194,7 @@ def name_ends(topology: TopologySpec) -> dict[PathEnd, str]:
         for link in at.get(host, ()) if kind == "host" else ():
             beyond = link.ends[link.ends[0] == host]
             names[host, link.name] = link.name
-            if topology.nodes[beyond] == "switch" and not (link.forward.is_shaped or link.reverse.is_shaped):
+            if topology.nodes[beyond] == "switch" and not link.is_shaped:
                 onward = [other for other in at[beyond] if "host" not in map(topology.nodes.get, other.ends)]
                 if len(onward) == 1 and onward[0].name not in taken:
                     names[host, link.name] = onward[0].name

@@ -225,6 +225,10 @@ class LinkSpec(Frozen):
     mtu: int = DEFAULT_MTU
     addressing: Addressing | None = None
 
+    @property
+    def is_shaped(self) -> bool:
+        return self.forward.is_shaped or self.reverse.is_shaped
+
 
 class LinkChange(Frozen):
     """The state of a link from a time on, counted from time zero: both directions in full.

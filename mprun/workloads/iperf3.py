@@ -140,13 +140,10 @@ TIME_LIMIT = TimeLimit(30, _work_ns)
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return a server for one test, and a client whose output is JSON that includes the server's JSON."""
-    return Work(clients=(_client(flow, ends, capabilities),), servers=(_server(flow, ends, capabilities),))
-
-
-def _server(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
     argv = ("iperf3", "--server", "--one-off", "--json", "--port", str(ends.port), *_mptcp_flag(flow, capabilities))
     environment = _preload(flow, capabilities, receives=not flow.options.get("reverse"))
-    return tool.make_server(flow, argv, Ready("port", str(ends.port)), env=environment, needs=_needs(flow))
+    server = tool.make_server(flow, argv, Ready("port", str(ends.port)), env=environment, needs=_needs(flow))
+    return Work((_client(flow, ends, capabilities),), (server,))
 
 
 def _client(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
@@ -322,9 +319,8 @@ def _find_begin(moments: _Moments, intervals: Sequence[Mapping[str, Any]], ended
     during the test. It is the better bound if a byte was lost and sent again later.
     """
     lasted_ns = round(max((interval["end"] for interval in intervals), default=0) * 1e9)
-    known_ns = [ended_ns - lasted_ns] if ended_ns is not None else []
-    found_ns = _find_last_state(moments)
-    return min([*known_ns, *([] if found_ns is None else [found_ns])], default=0)
+    known_ns = (None if ended_ns is None else ended_ns - lasted_ns, _find_last_state(moments))
+    return min((one for one in known_ns if one is not None), default=0)
 
 
 def _find_last_state(moments: _Moments) -> int | None:

@@ -109,12 +109,12 @@ class Entry(ServedEntry):
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return the passive side and the active side. The active side leaves the measurements of both."""
     environment = tool.mptcp_environment(flow, capabilities)
-    port = str(ends.ports[1])
+    port = ends.ports[1]
     both = {"env": environment, "needs": ("sctp",)}
-    server = tool.make_server(flow, ("netperfmeter", port, "-quiet", "-quiet"), Ready("port", port), **both)
+    server = tool.make_server(flow, ("netperfmeter", str(port), "-quiet", "-quiet"), Ready("port", str(port)), **both)
     assert flow.duration_ns is not None
     files = {"-scalar": SCALARS, "-vector": VECTORS, "-config": CONFIGURATION}
-    argv = ["netperfmeter", f"{tool.bracket(ends.destination_address)}:{port}", "-quiet", "-quiet"]
+    argv = ["netperfmeter", tool.join_port(ends.destination_address, port), "-quiet", "-quiet"]
     argv += [f"{option}={tool.kept(flow, name)}" for option, name in files.items()]
     for _ in _streams(flow):
         argv += [f"-{'tcp' if flow.protocol == 'mptcp' else flow.protocol}", _flow_words(flow)]
@@ -143,10 +143,9 @@ def _flow_words(flow: Flow) -> str:
     words = [*silent, *sends] if options.get("reverse") else [*sends, *silent]
     if size > WHOLE_BYTES:
         words.append(f"maxmsgsize={size}")
-    if "send_buffer_bytes" in options:
-        words.append(f"sndbuf={options['send_buffer_bytes']}")
-    if "receive_buffer_bytes" in options:
-        words.append(f"rcvbuf={options['receive_buffer_bytes']}")
+    for word, option in (("sndbuf", "send_buffer_bytes"), ("rcvbuf", "receive_buffer_bytes")):
+        if option in options:
+            words.append(f"{word}={options[option]}")
     if options.get("unordered"):
         words.append("unordered=1")
     if flow.congestion:

@@ -292,7 +292,7 @@ def work(flow: Flow, ends: Endpoints, requests: Sequence[str], pause_ns: int) ->
 def _client(flow: Flow, port: int, pairs: Sequence[tuple[str, str]], requests: Sequence[str], pause_ns: int) -> Process:
     argv = [stack_of(flow).path, "client"]
     for source, destination in pairs:
-        argv += ["--path", f"{source},{_socket(destination, port)}"]
+        argv += ["--path", f"{source},{tool.join_port(destination, port)}"]
     number = _number(_schedulers(flow).get("client"), "backup")
     if number is not None:
         argv += ["--backup", ",".join(pairs[number])]
@@ -305,7 +305,7 @@ def _client(flow: Flow, port: int, pairs: Sequence[tuple[str, str]], requests: S
 def _server(flow: Flow, port: int, pairs: Sequence[tuple[str, str]], pause_ns: int) -> Process:
     argv = [stack_of(flow, "server").path, "server"]
     for address in dict.fromkeys(destination for _, destination in pairs):
-        argv += ["--listen", _socket(address, port)]
+        argv += ["--listen", tool.join_port(address, port)]
     argv += ["--certificate", certificate.certificate_of(flow), "--key", certificate.key_of(flow)]
     argv += case_arguments(flow, "server")
     argv += _shared(flow, "server", [(destination, source) for source, destination in pairs], pause_ns)
@@ -329,10 +329,6 @@ def _shared(flow: Flow, end: str, pairs: Sequence[tuple[str, str]], pause_ns: in
     elif policy is not None:
         argv += ["--scheduler", policy if isinstance(policy, str) else "backup"]
     return [*argv, *(word for file in _qlog_of(flow, end) for word in ("--qlog", file))]
-
-
-def _socket(address: str, port: int) -> str:
-    return f"{tool.bracket(address)}:{port}"
 
 
 class ReportError(ValueError):

@@ -147,7 +147,7 @@ def _tell(flow: Flow, ends: Endpoints, role: str) -> dict[str, str]:
         told["QLOGDIR"] = tool.temporary(flow, f"{role}/qlog")
     if role == "server":
         return {**told, "WWW": tool.temporary(flow, "server/www")}
-    host = f"{tool.bracket(ends.destination_address)}:{ends.port}"
+    host = tool.join_port(ends.destination_address, ends.port)
     urls = (f"https://{host}/{number}" for number in range(1, options["requests"] + 1))
     return {**told, "DOWNLOADS": tool.temporary(flow, "client/downloads"), "REQUESTS": " ".join(urls)}
 

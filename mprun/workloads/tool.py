@@ -411,9 +411,9 @@ def start_of(flow: Flow, outputs: Outputs) -> int:
     return span[0] - outputs.zero_ns if span else 0
 
 
-def bracket(address: str) -> str:
-    """Return an address as it is written before a port: an IPv6 address in brackets."""
-    return f"[{address}]" if ":" in address else address
+def join_port(address: str, port: int) -> str:
+    """Return an address with a port, an IPv6 address in brackets."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def mapping_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,16 +44,8 @@ MOST_REQUESTS = 10_000
 
 # curl's output for each request (--write-out), in this order.
 _SAID = (
-    "urlnum",
-    "exitcode",
-    "http_code",
-    "size_download",
-    "local_port",
-    "num_connects",
-    "time_connect",
-    "time_appconnect",
-    "time_starttransfer",
-    "time_total",
+    *("urlnum", "exitcode", "http_code", "size_download", "local_port", "num_connects"),
+    *("time_connect", "time_appconnect", "time_starttransfer", "time_total"),
 )
 _CONFIGURATION = """\
 daemon off;
@@ -108,7 +100,7 @@ def build(flow: Flow, ends: Endpoints, capabilities: Capabilities, secure: bool)
     # Listen on every address, because a join to an address without a listener is refused. An IPv6 connection has joins
     # of both families, which nginx accepts on one socket only with this option.
     listen = f"[::]:{ends.port} ipv6only=off" if ":" in ends.destination_address else f"0.0.0.0:{ends.port}"
-    base = f"{'https' if secure else 'http'}://{tool.bracket(ends.destination_address)}:{ends.port}"
+    base = f"{'https' if secure else 'http'}://{tool.join_port(ends.destination_address, ends.port)}"
     settings = File(tool.temporary(flow, "nginx.conf"), _configuration(flow, listen, secure))
     served = (File(tool.temporary(flow, f"files/{size}"), size_bytes=size) for size in sizes)
     words = ("nginx", "-e", "stderr", "-p", tool.temporary(flow, ""), "-c", settings.path)
@@ -159,7 +151,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     try:
         rows = [dict(zip(_SAID, line.split(), strict=True)) for line in outputs.log(flow.name).splitlines()]
         rows.sort(key=lambda row: int(row["urlnum"]))
-        table = _table(rows, _in_turn(flow), flow.options["concurrency"] == 1, tool.start_of(flow, outputs))
+        start_ns = tool.start_of(flow, outputs)
+        table = _table(rows, _in_turn(flow), flow.options["concurrency"] == 1, start_ns)
     except ValueError as problem:
         return Result(error=f"a line that curl never prints: {problem}")
     whole = [row for row in rows if row["exitcode"] == "0"]
@@ -173,7 +166,6 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     }
     span = outputs.span(flow.name)
     took_ns = sum(delays_ns) if flow.options["concurrency"] == 1 else span[1] - span[0] if span else 0
-    start_ns = tool.start_of(flow, outputs)
     portions = {}
     if took_ns:
         values["goodput"] = size_bytes * 8e9 / took_ns

@@ -329,7 +329,10 @@ def _settings(source: OlderFile, uses_mptcp: bool) -> dict[str, OlderEntry]:
             "congctrl", "is not given and nothing is set, so the kernel's default holds; the older tool's was olia"
         )
     if control is not None and control.value in _COUPLED:
-        source.warn(control, _say_coupled(control.value, uses_mptcp))
+        message = "did what Reno does on TCP connections: 'reno' is set"
+        if uses_mptcp:
+            message = "is in the experiment kernel; in no stock kernel, so that a run with --engine real stops"
+        source.warn(control, f"'{control.value}' {message}")
     if settings:
         first = min(settings.values(), key=lambda entry: entry.line)
         source.warn(
@@ -338,12 +341,6 @@ def _settings(source: OlderFile, uses_mptcp: bool) -> dict[str, OlderEntry]:
             " expect other results where they matter",
         )
     return settings
-
-
-def _say_coupled(value: str, uses_mptcp: bool) -> str:
-    if not uses_mptcp:
-        return f"'{value}' did what Reno does on TCP connections: 'reno' is set"
-    return f"'{value}' is in the experiment kernel; in no stock kernel, so that a run with --engine real stops"
 
 
 def _sysctls(source: OlderFile, settings: Mapping[str, OlderEntry], speaks_mptcp: bool) -> dict[str, Node]:

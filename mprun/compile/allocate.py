@@ -22,16 +22,7 @@ from mprun.compile.routing import Routing, number_segments
 from mprun.errors import SpecError
 from mprun.model.address import Subnet
 from mprun.model.grouping import gather
-from mprun.model.network import (
-    Interface,
-    Link,
-    Neighbour,
-    Network,
-    Node,
-    Path,
-    Route,
-    Rule,
-)
+from mprun.model.network import Interface, Link, Neighbour, Network, Node, Path, Route, Rule
 from mprun.model.path import NamedPath, name_paths
 from mprun.model.spec import (
     FAMILIES,

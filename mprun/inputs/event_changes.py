@@ -26,17 +26,7 @@ from mprun.inputs.traces import TRACES
 from mprun.model.frozen import Frozen
 from mprun.model.problem import InputProblem, ValuePath, name_nearest, tell_unknown
 from mprun.model.span import find_spans
-from mprun.model.spec import (
-    HEADER_BYTES,
-    AddressChange,
-    Change,
-    Direction,
-    Flow,
-    LinkChange,
-    LinkSpec,
-    NodeKind,
-    Queue,
-)
+from mprun.model.spec import HEADER_BYTES, AddressChange, Change, Direction, Flow, LinkChange, LinkSpec, NodeKind, Queue
 from mprun.model.units import TIME, hold_rate, tell_rounding
 
 MOST_CHANGES = 100_000

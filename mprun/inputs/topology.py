@@ -26,16 +26,7 @@ from mprun.machine.plugin import PluginProblem
 from mprun.model.address import mirror_text
 from mprun.model.frozen import Frozen
 from mprun.model.problem import ValuePath, list_names, name_nearest, tell_unknown
-from mprun.model.spec import (
-    Addressing,
-    Direction,
-    Family,
-    LinkSpec,
-    Middlebox,
-    NodeKind,
-    TopologySpec,
-    families_of,
-)
+from mprun.model.spec import Addressing, Direction, Family, LinkSpec, Middlebox, NodeKind, TopologySpec, families_of
 from mprun.model.units import hold_rate, tell_rounding, tell_short_queue
 
 DEFAULT_ADDRESSING: Addressing = "ipv4"

@@ -12,15 +12,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 
 from mprun.inputs.keys.field import MTU, Rtt
 from mprun.inputs.keys.file_model import FileModel, KeyProblem
-from mprun.inputs.keys.impairment import (
-    ChanceBoth,
-    DelayBoth,
-    JitterBoth,
-    LossBoth,
-    QueueBoth,
-    RateBoth,
-    ReorderBoth,
-)
+from mprun.inputs.keys.impairment import ChanceBoth, DelayBoth, JitterBoth, LossBoth, QueueBoth, RateBoth, ReorderBoth
 from mprun.inputs.keys.profile import PROFILES
 from mprun.model.distribution import SHAPES, largest_amount_ns, least_delay_ns
 from mprun.model.problem import ValuePath, tell_unknown

@@ -292,17 +292,14 @@ def _render_fault(fault: PlannedFault) -> str:
 
 
 def _render_process(process: Process) -> str:
-    at = "" if process.at_ns is None else f"{_render_start(process)} "
+    at = "" if process.at_ns is None else f"{format_seconds(process.at_ns)} "
+    if at and process.after is not None:
+        at += f"after the {process.after[1]} of {process.after[0]} "
     env = "".join(f"{name}={shlex.quote(value)} " for name, value in process.env.items())
     output = f" > {process.output}" if process.output else ""
     output += f" (until {format_seconds(process.lasts_ns)} later)" if process.is_endless and process.lasts_ns else ""
     lines = [f"{at}{process.node}: {env}{shlex.join(process.argv)}{output}"]
     return "\n".join(lines + [line for file in process.files for line in _render_file(file)])
-
-
-def _render_start(process: Process) -> str:
-    at = format_seconds(process.at_ns or 0)
-    return f"{at} after the {process.after[1]} of {process.after[0]}" if process.after else at
 
 
 def _render_file(file: File) -> list[str]:

@@ -175,8 +175,6 @@ _RATE_MISTAKEN = {
     "mbit/s": "is written '{number}mbit'",
     "gbit/s": "is written '{number}gbit'",
 }
-_RATE_CANONICAL = ("bit", "kbit", "mbit", "gbit")
-_TIME_CANONICAL = ("ns", "us", "ms", "s")
 
 RATE = Quantity(
     noun="rate",
@@ -188,7 +186,7 @@ RATE = Quantity(
     too_small="a link carries at least a byte per second",
     too_large="no link of this kind carries more",
     mistaken=_RATE_MISTAKEN,
-    canonical=_RATE_CANONICAL,
+    canonical=("bit", "kbit", "mbit", "gbit"),
 )
 DELAY = Quantity(
     noun="delay",
@@ -198,7 +196,7 @@ DELAY = Quantity(
     maximum=60 * NS_PER_S,
     too_large="no connection would open over it",
     mistaken=_TIME_MISTAKEN,
-    canonical=_TIME_CANONICAL,
+    canonical=("ns", "us", "ms", "s"),
 )
 RTT = replace(DELAY, noun="round-trip time", example="40ms", maximum=120 * NS_PER_S)
 TIME = replace(

@@ -11,7 +11,6 @@ group that aggregates (partition-aggregate), flows are the parts of queries. Sen
 
 from __future__ import annotations
 
-import csv
 import json
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 
 from mprun.inputs.keys.field import VOLUME_SCHEMA, Time, checked
 from mprun.inputs.keys.file_model import KeyProblem
-from mprun.inputs.keys.trace_file import TraceError
+from mprun.inputs.keys.trace_file import TraceError, read_cells
 from mprun.inputs.keys.traffic_entry import CongestionName, ConnectionEntry, PositiveTime
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
@@ -257,20 +256,17 @@ def _read_rows(
     text: str, header: tuple[str, str], parsers: tuple[Callable[[object], Any], ...], example: str
 ) -> list[tuple[int, tuple[Any, ...]]]:
     """Return the rows of a CSV file of two columns with their line numbers. `#` begins a comment. Raises TraceError."""
-    rows = csv.reader(text.splitlines())
-    if tuple(cell.strip() for cell in next(rows, [])) != header:
+    rows = read_cells(text)
+    if next(rows, (1, []))[1] != [*header]:
         raise TraceError(1, f"has no header: write '{','.join(header)}'")
     found = []
-    for row in rows:
-        cells = [cell.strip() for cell in row]
-        if not any(cells) or cells[0].startswith("#"):
-            continue
+    for line, cells in rows:
         if len(cells) != len(header):
-            raise TraceError(rows.line_num, f"has {len(cells)} cells: write two, as in '{example}'")
+            raise TraceError(line, f"has {len(cells)} cells: write two, as in '{example}'")
         try:
-            found.append((rows.line_num, tuple(parse(cell) for parse, cell in zip(parsers, cells, strict=True))))
+            found.append((line, tuple(parse(cell) for parse, cell in zip(parsers, cells, strict=True))))
         except ValueError as error:
-            raise TraceError(rows.line_num, str(error)) from None
+            raise TraceError(line, str(error)) from None
     if not found:
         raise TraceError(1, "holds no row")
     return found

@@ -92,40 +92,42 @@ def read_rates(text: str, interval_ns: int) -> RateTrace:
 
 def read_schedule(text: str, properties: tuple[str, ...]) -> list[ReadRow]:
     """Return the rows of a schedule. A cell for one direction is a mapping. Raises TraceError."""
-    return list(_read_rows(text, properties))
-
-
-def _read_rows(text: str, properties: tuple[str, ...]) -> Iterator[ReadRow]:
-    rows = csv.reader(text.splitlines())
-    header = [cell.strip() for cell in next(rows, [])]
-    while header and header[0].startswith("#"):
-        header = [cell.strip() for cell in next(rows, [])]
-    if header and ";" in header[0]:
-        raise TraceError(rows.line_num, "separates its cells by ';': write commas, as in 'at,rate,delay'")
+    rows = read_cells(text)
+    line, header = next(rows, (1, [""]))
+    if ";" in header[0]:
+        raise TraceError(line, "separates its cells by ';': write commas, as in 'at,rate,delay'")
     if header[:1] != ["at"] or len(header) < 2:
         raise TraceError(1, "has no header: write 'at' and names of properties, as in 'at,rate,delay'")
     for name in header[1:]:
         if message := _find_column_problem(name, header, properties):
-            raise TraceError(rows.line_num, message)
+            raise TraceError(line, message)
+    found: list[ReadRow] = []
     before = -1
-    for row in rows:
-        cells = [cell.strip() for cell in row]
-        if not any(cells) or cells[0].startswith("#"):
-            continue
+    for line, cells in rows:
         if len(cells) != len(header):
-            raise TraceError(rows.line_num, f"has {len(cells)} cells and the header {len(header)}")
+            raise TraceError(line, f"has {len(cells)} cells and the header {len(header)}")
         try:
             at_ns = TIME.parse(cells[0])
         except QuantityError as error:
-            raise TraceError(rows.line_num, f"at: {error}") from None
+            raise TraceError(line, f"at: {error}") from None
         if at_ns == before:
-            raise TraceError(rows.line_num, f"{cells[0]} is the time of the row before too: keep one of the two rows")
+            raise TraceError(line, f"{cells[0]} is the time of the row before too: keep one of the two rows")
         if at_ns < before:
-            raise TraceError(rows.line_num, f"{cells[0]} is before the time of the row before: sort the schedule")
+            raise TraceError(line, f"{cells[0]} is before the time of the row before: sort the schedule")
         before = at_ns
-        yield rows.line_num, at_ns, _by_property(header[1:], cells[1:])
-    if before < 0:
+        found.append((line, at_ns, _by_property(header[1:], cells[1:])))
+    if not found:
         raise TraceError(1, "holds no row")
+    return found
+
+
+def read_cells(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line and the cells of each row of a CSV file, without empty rows and comments."""
+    rows = csv.reader(text.splitlines())
+    for row in rows:
+        cells = [cell.strip() for cell in row]
+        if any(cells) and not cells[0].startswith("#"):
+            yield rows.line_num, cells
 
 
 def _find_column_problem(name: str, header: list[str], properties: tuple[str, ...]) -> str | None:

@@ -46,20 +46,14 @@ class _Hashed:
         return len(data)
 
 
-def examine(path: Path) -> Attachment:
-    """Return a file or folder as an attachment. Raises SpecError for what cannot go into a run."""
-    return _examine(path, path.name, is_archive=False)
+def examine(path: Path, archived: str | None = None) -> Attachment:
+    """Return a file or folder as an attachment. Raises SpecError for what cannot go into a run.
 
-
-def examine_archive(path: Path, name: str) -> Attachment:
-    """Return the attachment from which an archive of a run was made. Raises SpecError."""
-    return _examine(path, name, is_archive=True)
-
-
-def _examine(path: Path, name: str, is_archive: bool) -> Attachment:
-    hashed = _Hashed()
+    archived: the attachment's name, if the file is the archive of it that a run has kept.
+    """
+    hashed, is_archive = _Hashed(), archived is not None
     _write(path, is_archive, hashed)
-    return Attachment(name, hashed.hash.hexdigest(), hashed.size_bytes, str(path), is_archive)
+    return Attachment(archived or path.name, hashed.hash.hexdigest(), hashed.size_bytes, str(path), is_archive)
 
 
 def is_hidden(path: Path) -> bool:
@@ -149,7 +143,8 @@ def _add(archive: tarfile.TarFile, root: Path, relative: str, name: str) -> int:
         member.linkname = _target(root, relative)
         archive.addfile(member)
     elif stat.S_ISREG(status.st_mode):
-        with _open(root, relative) as file:
+        # no link on the way to it is followed
+        with Folder(root).open(relative) if relative else open_regular(root, root) as file:
             member.size = os.fstat(file.fileno()).st_size
             member.mode = 0o755 if status.st_mode & 0o111 else 0o644
             archive.addfile(member, file)
@@ -158,11 +153,6 @@ def _add(archive: tarfile.TarFile, root: Path, relative: str, name: str) -> int:
         what = f"holds '{relative}', which is" if relative else "is"
         raise SpecError(f"{what} neither a file nor a folder: remove it")
     return 0
-
-
-def _open(root: Path, relative: str) -> IO[bytes]:
-    """Open a regular file, and follow no link on the way to it."""
-    return Folder(root).open(relative) if relative else open_regular(root, root)
 
 
 def _target(root: Path, relative: str) -> str:

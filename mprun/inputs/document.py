@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from mprun.errors import SpecError
-from mprun.inputs.attachment import examine, examine_archive, is_hidden
+from mprun.inputs.attachment import examine, is_hidden
 from mprun.inputs.keys.trace_file import TraceError
 from mprun.inputs.parameter import NAME, FileParameters
 from mprun.inputs.reader import MOST_LEVELS, MOST_NODES, FileTree, is_outside, read_text, tell_outside
@@ -181,7 +181,7 @@ class Document:
                 raise SpecError(tell_outside(self.name))
             found = self.tree.examined.get((beside, archived))
             if found is None:
-                found = examine(beside) if archived is None else examine_archive(beside, archived)
+                found = examine(beside, archived)
                 self.tree.examined[beside, archived] = found
         except SpecError as error:
             self.refuse(path, f"'{name}' {error}")

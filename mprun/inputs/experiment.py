@@ -149,17 +149,17 @@ def _expectation(
     unit = _find_unit(("expect", n, "metric"), name, owned, document)
     if unit is None:
         return Expectation(name)
-    bounds: dict[str, float | None] = {}
+    bounds: dict[str, float] = {}
     for key, value in (("min", entry.min), ("max", entry.max), ("equals", entry.equals)):
         try:
-            bounds[key] = None if value is None else metric.parse_bound(unit, value)
+            if value is not None:
+                bounds[key] = metric.parse_bound(unit, value)
         except QuantityError as error:
             document.refuse(("expect", n, key), str(error))
-            bounds[key] = None
-    minimum, maximum = bounds["min"], bounds["max"]
+    minimum, maximum = bounds.get("min"), bounds.get("max")
     if minimum is not None and maximum is not None and minimum > maximum:
         document.refuse(("expect", n, "min"), f"'{entry.min}' is above max, '{entry.max}': swap them")
-    return Expectation(name, minimum, maximum, bounds["equals"])
+    return Expectation(name, minimum, maximum, bounds.get("equals"))
 
 
 def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[str, Metrics], document: Document) -> str:

@@ -35,8 +35,10 @@ def load_own(name: str) -> Generator:
     return cast(Generator, COLLECTION.load_own(name))
 
 
-def load_installed(name: str) -> Generator | None:
-    """Import the generator of an installed package. None if none has the name. Raises PluginProblem."""
+def load(name: str) -> Generator | None:
+    """Import a generator of mprun or of an installed package. None if none has the name. Raises PluginProblem."""
+    if name in GENERATORS:
+        return load_own(name)
     found = COLLECTION.load_installed(name)
     return None if found is None else _Installed(found[0], *_fit(*found))
 

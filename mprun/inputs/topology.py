@@ -13,7 +13,7 @@ from pathlib import PurePath
 from mprun.inputs.cross_check import check_links
 from mprun.inputs.document import Document
 from mprun.inputs.event_changes import ReadEvent, Timeline, read_events
-from mprun.inputs.generator import COLLECTION, Generator, load_installed, load_own
+from mprun.inputs.generator import COLLECTION, load
 from mprun.inputs.generators import GENERATORS
 from mprun.inputs.keys.file_model import check, known_keys, salvage
 from mprun.inputs.keys.impairment import spread_directions
@@ -98,8 +98,9 @@ def _warn_of_delays(values: Mapping[str, object], document: Document) -> None:
 def _generate(values: Mapping[str, object], document: Document, lay_over: LayOver) -> Topology:
     name = values["topology"]
     try:
-        generator = _find_generator(name, document)
+        generator = load(name) if isinstance(name, str) else None
         if generator is None:
+            document.refuse(("topology",), tell_unknown("generator", name, COLLECTION.list_names()))
             _check_common(values, document)
             return Topology(None, None)
         parameters = check(generator.Parameters, values, document)
@@ -116,15 +117,6 @@ def _generate(values: Mapping[str, object], document: Document, lay_over: LayOve
         # mprun has not checked the addresses of a package's generator
         check_links(_plain_links(expansion, parameters), expansion[0], document)
     return _complete(values, document, parameters, expansion, parameters.openflow, lambda name: ("openflow", name))
-
-
-def _find_generator(name: object, document: Document) -> Generator | None:
-    if isinstance(name, str):
-        generator = load_own(name) if name in GENERATORS else load_installed(name)
-        if generator is not None:
-            return generator
-    document.refuse(("topology",), tell_unknown("generator", name, COLLECTION.list_names()))
-    return None
 
 
 def _check_common(values: Mapping[str, object], document: Document) -> None:

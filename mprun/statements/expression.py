@@ -121,12 +121,7 @@ class Expression(Frozen):
 
     def references(self) -> tuple[Reference, ...]:
         """The references of the statement, in order."""
-        return references_of(self.root)
-
-
-def references_of(node: SyntaxNode) -> tuple[Reference, ...]:
-    """Return the references below a node, in order."""
-    return tuple(_references(node))
+        return tuple(references_of(self.root))
 
 
 def parse(text: str) -> Expression:
@@ -230,12 +225,13 @@ class Junction(SyntaxNode):
     operands: tuple[SyntaxNode, ...]
 
 
-def _references(node: SyntaxNode) -> list[Reference]:
+def references_of(node: SyntaxNode) -> list[Reference]:
+    """Return the references below a node, in order."""
     if isinstance(node, NameNode):
         return [node.reference]
     members = [getattr(node, field.name) for field in fields(node)]
     inner = [one for member in members for one in (member if isinstance(member, tuple) else (member,))]
-    return [reference for one in inner if isinstance(one, SyntaxNode) for reference in _references(one)]
+    return [reference for one in inner if isinstance(one, SyntaxNode) for reference in references_of(one)]
 
 
 class _Token(Frozen):

@@ -16,7 +16,7 @@ from mprun.agent.programs import unpack
 from mprun.compile import allocate, compile_plan
 from mprun.errors import RunError, SpecError
 from mprun.inputs import attachment, document
-from mprun.inputs.attachment import examine, examine_archive, is_hidden, keep
+from mprun.inputs.attachment import examine, is_hidden, keep
 from mprun.inputs.loading import load, load_cells
 from mprun.inputs.writer import write_experiment
 from mprun.model.spec import Attachment
@@ -57,7 +57,7 @@ def test_the_same_files_have_the_same_digest(tree: Path, tmp_path: Path) -> None
     # the archive is its own attachment
     (tmp_path / "kept.tar").write_bytes(archive_of(tree))
     now = examine(tree)
-    again = examine_archive(tmp_path / "kept.tar", "tree")
+    again = examine(tmp_path / "kept.tar", "tree")
     assert (again.sha256, again.size_bytes, again.name) == (now.sha256, now.size_bytes, "tree")
     copied = io.BytesIO()
     keep(again, copied)
@@ -252,9 +252,9 @@ def test_every_program_that_touches_the_files_is_confined(tree: Path, tmp_path: 
 def test_cells_of_a_matrix_examine_the_files_once(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     examined: list[Path] = []
 
-    def count(path: Path) -> Attachment:
+    def count(path: Path, archived: str | None) -> Attachment:
         examined.append(path)
-        return examine(path)
+        return examine(path, archived)
 
     monkeypatch.setattr(document, "examine", count)
     entry = "{tool: exec, from: client, to: server, command: [sleep, 1s], files: [tree]}"

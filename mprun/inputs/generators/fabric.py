@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Annotated
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field
 
+from mprun.inputs.keys.field import checked
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.link import LinkProperties
 from mprun.model.problem import ValuePath
@@ -21,18 +22,16 @@ MOST_OVERSUBSCRIPTION = 1000
 def _parse_ratio(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"'{value}' is not a number: write '4' for 4:1")
-    if not 1 <= value <= MOST_OVERSUBSCRIPTION:
-        raise ValueError(
-            f"{value} is not between 1 and {MOST_OVERSUBSCRIPTION}: 1 is a fabric that carries all that comes from"
-            " below; for a faster one give the 'rate'"
-        )
     return float(value)
 
 
+_SCHEMA = {"type": "number", "minimum": 1, "maximum": MOST_OVERSUBSCRIPTION}
+_NO_RATIO = (
+    f"{{given}} is not between 1 and {MOST_OVERSUBSCRIPTION}: 1 is a fabric that carries all that comes from below; "
+    "for a faster one give the 'rate'"
+)
 Oversubscription = Annotated[
-    float,
-    PlainValidator(_parse_ratio),
-    WithJsonSchema({"type": "number", "minimum": 1, "maximum": MOST_OVERSUBSCRIPTION}),
+    float, *checked(_parse_ratio, _SCHEMA, lambda ratio: 1 <= ratio <= MOST_OVERSUBSCRIPTION, _NO_RATIO)
 ]
 
 

@@ -38,12 +38,7 @@ def is_used(experiment: ExperimentSpec, node: str) -> bool:
 def subflows_wanted(network: Network, experiment: ExperimentSpec, flow: Flow) -> int:
     """Return the number of subflows that an MPTCP flow's connection has once its path managers are done."""
     client, server = (experiment.mptcp_of(name) for name in (flow.source, flow.destination))
-    return count_subflows(client, server, _paths_of(network, flow), _joined)
-
-
-def _joined(path: Path) -> tuple[str, str]:
-    """Return the names of the links at both ends of a path."""
-    return path.source.link, path.destination.link
+    return count_subflows(client, server, _paths_of(network, flow))
 
 
 def mptcp_commands(
@@ -99,7 +94,7 @@ def _most_subflows(network: Network, experiment: ExperimentSpec, flow: Flow) -> 
     paths = _paths_of(network, flow)
     if not settings.is_in_user_space:
         return len(paths)
-    wanted = len(pairs_of(settings, paths, _joined)) * settings.subflows_per_pair
+    wanted = len(pairs_of(settings, paths)) * settings.subflows_per_pair
     return min(wanted, 1 + MAX_ADDITIONAL_SUBFLOWS)
 
 
@@ -114,7 +109,7 @@ def path_managers(network: Network, experiment: ExperimentSpec) -> Iterator[Proc
         argv = ["python3", "-m", PATH_MANAGER, str(mptcp.subflows_per_pair), str(limit)]
         numbers = {address.ip: number for number, (_, address) in enumerate(_ends(network.nodes[name]), start=1)}
         for flow in opened:
-            for path in pairs_of(mptcp, _paths_of(network, flow), _joined):
+            for path in pairs_of(mptcp, _paths_of(network, flow)):
                 pair = f"{path.source_address},{path.destination_address},{numbers[path.source_address]}"
                 pair += ",backup" if path.backup else ""
                 if pair not in argv:
@@ -146,7 +141,7 @@ def endpoint_commands(
         return
     flows = _flows_of(experiment, node.name)
     opened = [_paths_of(network, flow) for flow in flows if flow.source == node.name]
-    apart = [family for family in FAMILIES if all(are_side_by_side(paths, family, _joined) for paths in opened)]
+    apart = [family for family in FAMILIES if all(are_side_by_side(paths, family) for paths in opened)]
     # the address that a connection was opened to needs no announcement
     known = {_paths_of(network, flow)[0].destination_address for flow in flows if flow.destination == node.name}
     written = {endpoint.link: endpoint.flags for endpoint in settings.endpoints}

@@ -16,7 +16,7 @@ from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern
 from mprun.inputs.subnet import check_addresses
 from mprun.model import metric
 from mprun.model.grouping import gather
-from mprun.model.path import FlowPaths, NamedPath, are_side_by_side, count_subflows, find_areas, pairs_of
+from mprun.model.path import FlowPaths, are_side_by_side, count_subflows, find_areas, pairs_of
 from mprun.model.problem import Notes, ValuePath, list_names, name_nearest, tell_unknown
 from mprun.model.spec import (
     FAMILIES,
@@ -118,19 +118,18 @@ def check_references(
     values: Mapping[str, object], nodes: Mapping[str, NodeKind], topology: str, document: Document
 ) -> None:
     """Record problems of an experiment that names hosts which the topology does not have."""
+    known = [name for name, kind in nodes.items() if kind == "host"]
 
     def host(name: object, path: ValuePath) -> None:
         if not isinstance(name, str):
             return
         if name not in nodes:
-            known = [n for n, kind in nodes.items() if kind == "host"]
             hint = list_names(known, "hosts") if len(known) <= FEW else name_nearest(name, known, "hosts")
             document.refuse(path, f"no host '{name}' in topology '{topology}'{hint}")
         elif nodes[name] != "host":
             document.refuse(path, f"'{name}' is a {nodes[name]}, not a host: name a host")
 
     def several(name: object, path: ValuePath) -> None:
-        known = [n for n, kind in nodes.items() if kind == "host"]
         if not isinstance(name, str) or not is_pattern(name):
             host(name, path)
         elif not find_hosts(name, known):
@@ -150,9 +149,9 @@ def check_references(
             else:
                 several(named, ("traffic", n, key))
         if isinstance(node := flow.get("on"), str) and nodes.get(node) not in ("host", "router"):
-            known = [name for name, kind in nodes.items() if kind in ("host", "router")]
+            able = [name for name, kind in nodes.items() if kind in ("host", "router")]
             message = f"no host or router '{node}' in topology '{topology}'"
-            document.refuse(("traffic", n, "on"), message + name_nearest(node, known, "hosts and routers"))
+            document.refuse(("traffic", n, "on"), message + name_nearest(node, able, "hosts and routers"))
         if isinstance(source, str) and source == destination:
             document.refuse(("traffic", n, "to"), f"is also the source of the flow, '{source}': name another host")
     captured: dict[tuple[object, object], int] = {}
@@ -335,7 +334,7 @@ def check_mptcp(known_paths: FlowPaths, notes: Notes) -> None:
             continue
         mptcp = experiment.mptcp_of(flow.source)
         paths = known_paths.of(flow)
-        pairs = len(pairs_of(mptcp, paths, _joined))
+        pairs = len(pairs_of(mptcp, paths))
         wanted = pairs * mptcp.subflows_per_pair
         if mptcp.path_manager != "default" and mptcp.subflows is None and wanted > 1 + MAX_ADDITIONAL_SUBFLOWS:
             most = MAX_ADDITIONAL_SUBFLOWS
@@ -346,7 +345,7 @@ def check_mptcp(known_paths: FlowPaths, notes: Notes) -> None:
             )
             notes.refuse(("traffic", n, "to"), message)
         # a client has no endpoints for other paths (`compile.endpoint`)
-        joining = [family for family in FAMILIES if not are_side_by_side(paths, family, _joined)]
+        joining = [family for family in FAMILIES if not are_side_by_side(paths, family)]
         for host, needed in (
             (flow.source, sum(_addresses(topology, flow.source, family) for family in joining)),
             # the address that the connection was opened to is not announced
@@ -398,7 +397,7 @@ def check_path_managers(values: Mapping[str, object], known_paths: FlowPaths, no
             one if host in chosen else replace(one, path_manager="fullmesh")
             for host, one in zip(ends, has, strict=True)
         ]
-        got, possible = (count_subflows(client, server, paths, _joined) for client, server in (has, mesh))
+        got, possible = (count_subflows(client, server, paths) for client, server in (has, mesh))
         if got >= possible:
             continue
         told.add(flow.group or flow.name)
@@ -434,11 +433,6 @@ def check_idle_path_managers(
 def _addresses(topology: TopologySpec, host: str, family: Family) -> int:
     """Return the number of addresses of a family that a host has."""
     return sum(family in topology.families_of(link) for link in topology.links_at(host))
-
-
-def _joined(path: NamedPath) -> tuple[str, str]:
-    """The links at either end of a path."""
-    return path.first_link, path.last_link
 
 
 def check_tools(paths: FlowPaths, notes: Notes) -> None:

@@ -126,6 +126,11 @@ class Path(Frozen):
     least_rtt_ns: int
 
     @property
+    def ends(self) -> tuple[str, str]:
+        """The links at both ends."""
+        return self.source.link, self.destination.link
+
+    @property
     def source_address(self) -> Address:
         return _address_of(self.source, self.family)
 

@@ -33,6 +33,11 @@ class NamedPath(Frozen):
     last_link: str
     family: Family
 
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The links at both ends."""
+        return self.first_link, self.last_link
+
 
 class Components:
     """Disjoint sets (union-find). Each item is a set of its own until it is joined to another."""
@@ -84,12 +89,17 @@ def count_steps(reached: Reached[NodeT, StepT]) -> dict[NodeT, int]:
     return counts
 
 
-class _OfFamily(Protocol):
+class _Path(Protocol):
+    """A path of one family, with the links at both ends."""
+
     @property
     def family(self) -> Family: ...
 
+    @property
+    def ends(self) -> tuple[str, str]: ...
 
-AnyPath = TypeVar("AnyPath", bound=_OfFamily)
+
+AnyPath = TypeVar("AnyPath", bound=_Path)
 
 
 def usable_paths(flow: Flow, paths: Sequence[AnyPath]) -> tuple[AnyPath, ...]:
@@ -105,56 +115,46 @@ def usable_paths(flow: Flow, paths: Sequence[AnyPath]) -> tuple[AnyPath, ...]:
     return first + tuple(path for path in paths if path.family != family)
 
 
-def take_in_order(paths: Sequence[AnyPath], ends: Callable[[AnyPath], tuple[Hashable, Hashable]]) -> list[AnyPath]:
+def take_in_order(paths: Sequence[AnyPath]) -> list[AnyPath]:
     """The paths between two hosts from the n-th end of the source to the n-th end of the destination.
 
-    `ends`: returns both ends of a path. Each family is counted by itself.
+    Each family is counted by itself.
     """
     taken = []
     for family in dict.fromkeys(path.family for path in paths):
         alike = [path for path in paths if path.family == family]
-        sources, destinations = (list(dict.fromkeys(ends(path)[n] for path in alike)) for n in range(2))
+        sources, destinations = (list(dict.fromkeys(path.ends[n] for path in alike)) for n in range(2))
         wanted = set(zip(sources, destinations, strict=False))
-        taken += [path for path in alike if ends(path) in wanted]
+        taken += [path for path in alike if path.ends in wanted]
     return taken
 
 
-def are_side_by_side(
-    paths: Sequence[AnyPath], family: Family, ends: Callable[[AnyPath], tuple[Hashable, Hashable]]
-) -> bool:
-    """Return True if a family has several paths and no two of them share an end. ends: returns both ends of a path."""
-    alike = [ends(path) for path in paths if path.family == family]
+def are_side_by_side(paths: Sequence[AnyPath], family: Family) -> bool:
+    """Return True if a family has several paths and no two of them share an end."""
+    alike = [path.ends for path in paths if path.family == family]
     return len(alike) > 1 and all(len(set(side)) == len(alike) for side in zip(*alike, strict=True))
 
 
-def pairs_of(client: Mptcp, paths: Sequence[AnyPath], ends: Callable[[AnyPath], tuple[str, str]]) -> Sequence[AnyPath]:
-    """The paths between whose addresses a client's path manager opens subflows, the path of the first subflow first.
-
-    `ends`: returns the links at both ends of a path.
-    """
+def pairs_of(client: Mptcp, paths: Sequence[AnyPath]) -> Sequence[AnyPath]:
+    """The paths between whose addresses a client's path manager opens subflows, the path of the first subflow first."""
     if client.path_manager == "in-order":
-        return take_in_order(paths, ends)
+        return take_in_order(paths)
     return paths[:1] if client.path_manager == "ndiffports" else paths
 
 
-def count_subflows(
-    client: Mptcp, server: Mptcp, paths: Sequence[AnyPath], ends: Callable[[AnyPath], tuple[str, str]]
-) -> int:
-    """Count the subflows of a connection over these paths after the path managers of both hosts are done.
-
-    `ends`: returns the links at both ends of a path.
-    """
+def count_subflows(client: Mptcp, server: Mptcp, paths: Sequence[AnyPath]) -> int:
+    """Count the subflows of a connection over these paths after the path managers of both hosts are done."""
 
     def arrives(path: AnyPath) -> tuple[str, Family]:
-        return ends(path)[1], path.family
+        return path.ends[1], path.family
 
     if client.path_manager == "default":
         # from each to the address that the connection was opened to; to announced ones as well if their limit allows
         opening = {one.link for one in client.endpoints if not {"subflow", "fullmesh"}.isdisjoint(one.flags)}
         near = [path for path in paths if arrives(path) == arrives(paths[0])]
-        pairs: Sequence[AnyPath] = [path for path in near if path is paths[0] or ends(path)[0] in opening]
+        pairs: Sequence[AnyPath] = [path for path in near if path is paths[0] or path.ends[0] in opening]
     else:
-        pairs = pairs_of(client, paths, ends)
+        pairs = pairs_of(client, paths)
     if server.path_manager == "default":
         # nothing is announced: only the address that the connection was opened to is known
         pairs = [path for path in pairs if arrives(path) == arrives(pairs[0])]

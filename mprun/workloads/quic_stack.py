@@ -66,8 +66,7 @@ class StackEntry(FileModel):
 
     def plain(self) -> dict[str, Any]:
         """Return the entry as plain values, without its files and what is missing."""
-        values = {"client": self.client, "server": self.server, "build": self.build, "environment": self.environment}
-        return {name: value for name, value in values.items() if value}
+        return {name: value for name, value in super().plain().items() if value and name != "files"}
 
 
 def own_stack(flow: Flow) -> Mapping[str, Any] | None:

@@ -88,9 +88,8 @@ def _write(
     from mprun.questions.search import TABLE, read_case, tabulate
     from mprun.reports.chart import write_svg
 
-    runs = {kept.cell: kept.run for kept in sweep.runs()}
-    paths = {cell: str(run.path.relative_to(sweep.path)) for cell, run in runs.items()}
-    sweep.write_table(tabulate(search, found, paths), TABLE)
+    runs = {kept.cell: kept for kept in sweep.runs()}
+    sweep.write_table(tabulate(search, found, {cell: kept.directory for cell, kept in runs.items()}), TABLE)
     for chart in draw_search(search, found):
         write_svg(sweep.folder, chart)
     worst = found.worst
@@ -98,7 +97,7 @@ def _write(
         return ()
     invoking_user.make_folder(folder)
     head = f"# The worst point of a search: {plain(search.violate)}\n"
-    written = write_files(read_case(runs[worst.run], consent), folder, head)
+    written = write_files(read_case(runs[worst.run].run, consent), folder, head)
     invoking_user.give(folder)
     return written
 

@@ -70,7 +70,7 @@ def command(name: str, fail_if: str | None, count: int, steps: int, runs: option
         files = write_files(read_files(run, work, runs.consent), work)
         loaded = load(*files, seed=run.plan().seed)
         texts = {path.name: path.read_text() for path in files}
-        question = WhyQuestion(failure, statement, failure.metric if failure else "")
+        question = WhyQuestion(failure, statement)
         with (
             closing(LocalExecutor(runs.slots({"virtual"}))) as executor,
             growing_sweep(f"why {text}", texts, on, runs, executor, f"why-{run.title}") as growing,

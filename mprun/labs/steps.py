@@ -39,7 +39,6 @@ from mprun.sweeps.execution import TellProgress
 from mprun.sweeps.executor import run_all
 from mprun.sweeps.local import LocalExecutor
 from mprun.sweeps.sweep_directory import SweepDirectory
-from mprun.sweeps.sweep_summary import read_rows
 from mprun.sweeps.worker import Job, RunOutcome
 
 # ran: there is a summary. broken: the run ended with an error. impossible: this machine lacks something.
@@ -312,7 +311,7 @@ def _place_cells(loaded: Sequence[Loaded], settings: LabSettings) -> tuple[tuple
 
 def measured_by_sweep(sweep: SweepDirectory) -> Swept:
     """Return the metrics of the runs of a sweep, by cell."""
-    return Swept(sweep.record.cells, list(read_rows(sweep)))
+    return Swept(sweep.record.cells, list(sweep.runs()))
 
 
 class LabWork(Frozen):

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean, median
 from typing import Any, Literal
 
+from mprun.metrics.cell_run import CellRun
 from mprun.metrics.statistics import CONFIDENCES, QUANTILES, bootstrap_interval, stdev, t_interval
-from mprun.model.frozen import Frozen
 from mprun.model.metric import SUFFIXES, SYMBOLS, UNITS
-from mprun.model.run_summary import KINDS, Kind, Summary, Symbol
+from mprun.model.run_summary import KINDS, Kind, Symbol
 from mprun.model.scalar import spell_scalar
 from mprun.model.sweep_files import (
     CellRepeat,
@@ -34,19 +34,6 @@ from mprun.workloads.tool import percentile
 
 # The status of a sweep that lacks runs.
 INCOMPLETE: Literal["incomplete"] = "incomplete"
-
-
-class CellRun(Frozen):
-    """A run: the number of its cell and of the repetition, and its summary. directory: its path below the sweep."""
-
-    cell: int
-    number: int
-    directory: str
-    summary: Summary
-
-    def value(self, metric: str) -> float | None:
-        found = self.summary.metrics.get(metric)
-        return None if found is None else float(found.value)
 
 
 def column_of(metric: str, symbol: str) -> str:
@@ -92,7 +79,7 @@ def sum_up(cells: Sequence[SweepCell], rows: Sequence[CellRun], needed: Sequence
         whole = [row for row in own if row.summary.status != "error"]
         metrics = {}
         for metric, symbol in metrics_of(whole).items():
-            values = [value for row in whole if (value := row.value(metric)) is not None]
+            values = [value for row in whole if (value := row.summary.value(metric)) is not None]
             metrics[metric] = summarize(values, symbol)
         found.append(
             CellSummary(

@@ -51,8 +51,7 @@ class Side(Frozen):
 
     def numbers(self, metric: str) -> dict[int, float]:
         """Return the values of a metric by the number of the run."""
-        found = {n: run.metrics.get(metric) for n, run in self.runs.items()}
-        return {n: float(one.value) for n, one in found.items() if one is not None}
+        return {n: value for n, run in self.runs.items() if (value := run.value(metric)) is not None}
 
 
 class ComparedMetric(Frozen):

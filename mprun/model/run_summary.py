@@ -78,6 +78,11 @@ class Summary(NamedTuple):
     notes: tuple[str, ...] = ()
     middleboxes: tuple[str, ...] = ()
 
+    def value(self, metric: str) -> float | None:
+        """Return the value of a metric in its base unit; None without such a metric."""
+        found = self.metrics.get(metric)
+        return None if found is None else float(found.value)
+
     def messages(self, kind: Kind) -> tuple[str, ...]:
         """Return the messages of one kind."""
         return {"errors": self.errors, "failures": self.failures, "warnings": self.warnings}[kind]

@@ -134,10 +134,9 @@ def read_faulted(sweep: SweepDirectory, packets: Sequence[Packet], metric: str |
         end_ns = find_end(kept.run.agent_report()) if kept.run.has("agent.json") else None
         value = None if end_ns is None else end_ns / NS_PER_S
         if metric is not None:
-            measured = kept.summary.metrics.get(metric)
-            value = None if measured is None else float(measured.value)
-        name = str(kept.run.path.relative_to(sweep.path))
-        found[kept.cell] = FaultedRun(packet, kept.summary.status, end_ns, value, read_causes(kept.summary), name)
+            value = kept.summary.value(metric)
+        causes = read_causes(kept.summary)
+        found[kept.cell] = FaultedRun(packet, kept.summary.status, end_ns, value, causes, kept.directory)
     count = len(sweep.record.cells)
     if missing := count - len(found):
         raise RunError(f"{sweep.path}: {missing} of {count} runs are missing: run the same command again")

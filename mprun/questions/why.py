@@ -40,16 +40,11 @@ Z = 1.96
 
 
 class ReseedMoment(Frozen):
-    """A time, and the runs whose random numbers are others from then on. runs: their names below the sweep."""
+    """A time, the number of runs whose random numbers are others from then on, and how many of these failed."""
 
     at_ns: int
     failed: int
-    values: tuple[float | None, ...]
-    runs: tuple[str, ...]
-
-    @property
-    def count(self) -> int:
-        return len(self.runs)
+    count: int
 
     @property
     def share(self) -> float:
@@ -78,11 +73,10 @@ class Explained(Frozen):
 
 
 class WhyQuestion(Frozen):
-    """The failure to explain: of a run, or a statement that is true in it. metric: whose values are kept, or empty."""
+    """The failure to explain: of a run, or a statement that is true in it."""
 
     failure: RunFailure | None
     fail_if: Expression | None
-    metric: str
 
     def has_failed(self, kept: Kept) -> bool:
         """Return whether a run has the failure."""
@@ -90,10 +84,6 @@ class WhyQuestion(Frozen):
             return judge_run(kept.run, kept.summary, self.fail_if).term == "bad"
         assert self.failure is not None
         return has_failed(self.failure, kept.summary)
-
-    def value(self, kept: Kept) -> float | None:
-        found = kept.summary.metrics.get(self.metric)
-        return None if found is None else float(found.value)
 
 
 def explain(
@@ -127,7 +117,7 @@ def explain(
         return Explained(moments, None, None, True)
     before = next(one for one in moments if one.at_ns == span[0])
     # at the end of the run nothing is left to draw
-    after = next((one for one in moments if one.at_ns == span[1]), ReseedMoment(end_ns, count, (), ("",) * count))
+    after = next((one for one in moments if one.at_ns == span[1]), ReseedMoment(end_ns, count, count))
     return Explained(moments, before, after, True)
 
 
@@ -169,12 +159,9 @@ class _Asked:
         by_time: dict[int, list[Kept]] = {at_ns: [] for at_ns, _ in sorted(self._cells)}
         for (at_ns, _), kept in zip(self._cells, self._runs, strict=True):
             by_time[at_ns].append(kept)
-        found = []
-        for at_ns, mine in by_time.items():
-            failed = sum(self._question.has_failed(kept) for kept in mine)
-            values = tuple(self._question.value(kept) for kept in mine)
-            found.append(ReseedMoment(at_ns, failed, values, tuple(str(kept.run.path) for kept in mine)))
-        return found
+        return [
+            ReseedMoment(at_ns, sum(map(self._question.has_failed, mine)), len(mine)) for at_ns, mine in by_time.items()
+        ]
 
 
 def with_seed(loaded: Loaded, at_ns: int, seed: int) -> Loaded:

@@ -10,7 +10,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from mprun.errors import MprunError, SpecError
-from mprun.metrics.cells import CellRun, judge_across
+from mprun.metrics.cells import judge_across
 from mprun.metrics.comparison import (
     ComparedMetric,
     Expected,
@@ -160,8 +160,7 @@ def _find_definitions(run: RunDirectory, names: Iterable[str]) -> Iterator[tuple
 
 def _statements(sweep: SweepDirectory, made: Sequence[Kept]) -> dict[str, bool | None]:
     record = sweep.record
-    rows = [CellRun(kept.cell, kept.number, kept.run.name, kept.summary) for kept in made]
-    return {one.holds: one.held for one in judge_across(record.across, record.cells, rows)}
+    return {one.holds: one.held for one in judge_across(record.across, record.cells, made)}
 
 
 def _kernels(sweep: SweepDirectory) -> dict[str, str]:

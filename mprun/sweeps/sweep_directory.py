@@ -36,8 +36,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mprun.errors import MprunError, RunError, SpecError
 from mprun.machine import invoking_user
+from mprun.metrics.cell_run import CellRun
 from mprun.model.codec import PLAIN
-from mprun.model.frozen import Frozen
 from mprun.model.scalar import spell_values
 from mprun.runs import run_directory
 from mprun.runs.run_directory import (
@@ -58,7 +58,6 @@ from mprun.sweeps import signature
 if TYPE_CHECKING:
     import polars
 
-    from mprun.model.run_summary import Summary
     from mprun.model.spec import Attachment
     from mprun.model.sweep_files import Session, SweepRecord, SweepSummary
 
@@ -69,13 +68,10 @@ STALE_S = 3600
 NUMBER = re.compile("[1-9][0-9]{0,8}")
 
 
-class Kept(Frozen):
-    """A run of a sweep: the cell's number in `sweep.json`, the repetition, its directory and summary."""
+class Kept(CellRun):
+    """A run of a sweep, with its run directory."""
 
-    cell: int
-    number: int
     run: RunDirectory
-    summary: Summary
 
 
 class _Command(NamedTuple):
@@ -273,8 +269,7 @@ class SweepDirectory(OutputDirectory):
 
     def strange(self) -> list[str]:
         """Return the names of finished runs that this user's mprun did not make, as far as is known."""
-        ended = (f"{kept.run.path.relative_to(self.path / 'runs')}" for kept in self.runs())
-        return [name for name in ended if not signature.is_ours(self.folder.below(f"runs/{name}"))]
+        return [kept.directory.removeprefix("runs/") for kept in self.runs() if not signature.is_ours(kept.run.folder)]
 
     def remove(self) -> None:
         """Delete the sweep with all its runs. `latest-sweep` then points to the newest that is left.
@@ -299,7 +294,7 @@ class SweepDirectory(OutputDirectory):
             for number in sorted(int(name) for name in folder.find_folders("*") if NUMBER.fullmatch(name)):
                 run = RunDirectory(folder.below(str(number)))
                 with contextlib.suppress(MprunError):
-                    yield Kept(n, number, run, run.summary())
+                    yield Kept(n, number, f"runs/{cell.folder}/{number}", run.summary(), run)
 
 
 def find(parent: Path, name: str) -> SweepDirectory:

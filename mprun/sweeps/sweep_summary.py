@@ -7,14 +7,15 @@ the same, with the status `incomplete`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from mprun.metrics.cells import INCOMPLETE, CellRun, doubt, judge_across, sum_up, tabulate
+from mprun.metrics.cell_run import CellRun
+from mprun.metrics.cells import INCOMPLETE, doubt, judge_across, sum_up, tabulate
 from mprun.model.sweep_files import RunCounts, SweepRecord, SweepStatus, SweepSummary
 from mprun.runs.run_directory import make_frame
 from mprun.sweeps.cell_progress import CellProgress, say_progress, spell_progress
-from mprun.sweeps.sweep_directory import Kept, SweepDirectory
+from mprun.sweeps.sweep_directory import SweepDirectory
 
 if TYPE_CHECKING:
     import polars
@@ -24,7 +25,7 @@ def read_summary(sweep: SweepDirectory) -> SweepSummary:
     """Return the content of `summary.json`, or else a summary of the finished runs. Raises MprunError."""
     if sweep.has_summary:
         return sweep.summary().in_order(sweep.record.axes)
-    return _sum_up(sweep.record, list(read_rows(sweep)))
+    return _sum_up(sweep.record, list(sweep.runs()))
 
 
 def read_table(sweep: SweepDirectory) -> polars.DataFrame:
@@ -34,25 +35,25 @@ def read_table(sweep: SweepDirectory) -> polars.DataFrame:
     """
     if sweep.has_summary:
         return sweep.table()
-    return make_frame(tabulate(sweep.record.cells, list(read_rows(sweep))))
+    return make_frame(tabulate(sweep.record.cells, list(sweep.runs())))
 
 
 def write_summary(sweep: SweepDirectory) -> SweepSummary:
     """Write table and summary of all runs of the sweep. Return the summary."""
-    record, rows = sweep.record, list(read_rows(sweep))
+    record, rows = sweep.record, list(sweep.runs())
     summary = _sum_up(record, rows)
     sweep.write_table(tabulate(record.cells, rows))
     sweep.write_summary(summary)
     return summary
 
 
-def find_missing(record: SweepRecord, runs: Iterable[Kept]) -> str | None:
+def find_missing(record: SweepRecord, runs: Iterable[CellRun]) -> str | None:
     """Return the progress of an incomplete sweep; None for a complete one."""
     progress = _follow(record, runs)
     return None if all(one.is_whole for one in progress) else say_progress(progress)
 
 
-def _follow(record: SweepRecord, runs: Iterable[CellRun | Kept]) -> list[CellProgress]:
+def _follow(record: SweepRecord, runs: Iterable[CellRun]) -> list[CellProgress]:
     """Return the state of each cell with these runs."""
     progress = [CellProgress(cell.repeat.wanted) for cell in record.cells]
     for run in runs:
@@ -64,12 +65,6 @@ def tell_progress(summary: SweepSummary) -> str:
     """Return the progress of a sweep from the summary of an incomplete one."""
     counts = [(cell.runs.total, cell.needed) for cell in summary.cells]
     return spell_progress(counts)
-
-
-def read_rows(sweep: SweepDirectory) -> Iterator[CellRun]:
-    """Yield the runs of a sweep that have ended. Raises MprunError."""
-    for kept in sweep.runs():
-        yield CellRun(kept.cell, kept.number, str(kept.run.path.relative_to(sweep.path)), kept.summary)
 
 
 def _sum_up(record: SweepRecord, rows: Sequence[CellRun]) -> SweepSummary:

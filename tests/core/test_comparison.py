@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from mprun.cli.compare import _find_alone
-from mprun.metrics.cells import CellRun, column_of, judge_across, sum_up, tabulate
+from mprun.metrics.cell_run import CellRun
+from mprun.metrics.cells import column_of, judge_across, sum_up, tabulate
 from mprun.metrics.comparison import (
     ComparedMetric,
     Side,

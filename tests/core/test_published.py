@@ -21,7 +21,7 @@ from mprun.labs.published_figure import draw_binned, draw_classes, draw_pairs
 from mprun.labs.published_values import COLUMNS, FILE, find_rows, read_published
 from mprun.labs.study_figure import Drawn, JudgedFigure, judge_figure, say_sides
 from mprun.labs.study_page import draw, name_folder, table, write_page
-from mprun.metrics.cells import CellRun
+from mprun.metrics.cell_run import CellRun
 from mprun.metrics.claim_check import MeasuredRun, Swept
 from mprun.metrics.readings import SummaryMetrics
 from mprun.model.run_summary import MetricValue, Summary

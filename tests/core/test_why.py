@@ -21,7 +21,7 @@ RUN = Path(__file__).parents[1] / "outputs" / "run"
 
 
 def moment(at_ns: int, failed: int, count: int = 20) -> ReseedMoment:
-    return ReseedMoment(at_ns, failed, (), ("",) * count)
+    return ReseedMoment(at_ns, failed, count)
 
 
 def test_the_interval_of_a_share_is_wilsons() -> None:

@@ -217,17 +217,8 @@ def binomial_interval(n: int, p: float, level: float) -> tuple[float, float]:
 
     p: the probability of a success. Each tail has at most half of the rest. The interval is exact.
     """
-    if p >= 1:
-        return 1.0, 1.0
+    from scipy.special import bdtrik
+
     tail = (1 - level) / 2
-    low, high, below = 0, n, 0.0
-    log_p, log_q, log_n = math.log(p), math.log1p(-p), math.lgamma(n + 1)
-    for k in range(n + 1):
-        mass = math.exp(log_n - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * log_p + (n - k) * log_q)
-        if below + mass <= tail:
-            low = k + 1
-        below += mass
-        if below >= 1 - tail:
-            high = k
-            break
+    low, high = (math.ceil(bdtrik(share, n, p)) for share in (tail, 1 - tail))
     return low / n, high / n

@@ -11,13 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from mprun.metrics.diagnosis import explain_dropped_data, explain_full_sockets, explain_memory_pressure
+from mprun.metrics.evidence import Evidence
 from mprun.metrics.interference import Interference
+from mprun.metrics.loss import account_for_losses
 from mprun.metrics.observation import Host, Observation
+from mprun.metrics.path_use import warn_of_ways
+from mprun.metrics.readings import Readings
+from mprun.metrics.trace_event_tables import warn_of_lost_events
 from mprun.model.agent_report import AgentReport, Ended, MachineLoad
 from mprun.model.intent import Intent
 from mprun.model.span import find_spans
 from mprun.model.spec import LinkChange
 from mprun.model.units import TIME
+from mprun.workloads.tool import Result
 
 # Above these values, a run in real time gets a warning. A timer that is 10 ms late delays what a link sends in this
 # time. A program that waits for a CPU may be one that sends or receives.
@@ -26,7 +32,27 @@ MOST_STEAL = 0.02
 MOST_PRESSURE = 0.3
 
 
-def doubt_machine(load: MachineLoad | None) -> Iterator[str]:
+def find_doubts(evidence: Evidence, results: Mapping[str, Result]) -> Readings:
+    """Return what a reader must know of the machine, the kernels and the network of a run."""
+    intent, agent, observation = evidence.intent, evidence.agent, evidence.observation
+    return Readings(
+        warnings=(
+            *_warn_of_cut_logs(agent.processes),
+            *_doubt_machine(agent.host),
+            *_warn_of_untaken(intent, observation),
+            *_warn_of_missing_packets(intent, agent),
+            *account_for_losses(results, intent, agent, observation),
+            *_warn_of_late_changes(intent, agent),
+            *_warn_of_lost_sockets(observation.hosts),
+            *warn_of_ways(intent),
+            *_warn_of_counters(agent),
+            *warn_of_lost_events(observation.trace),
+        ),
+        notes=() if evidence.is_simulated else tuple(tell_real_links(intent)),
+    )
+
+
+def _doubt_machine(load: MachineLoad | None) -> Iterator[str]:
     """Yield why the machine may have limited a run in real time more than the network."""
     if load is None:
         return
@@ -41,7 +67,7 @@ def doubt_machine(load: MachineLoad | None) -> Iterator[str]:
         yield f"this machine could not keep up: {'; '.join(reasons)}"
 
 
-def warn_of_untaken(intent: Intent, observation: Observation) -> Iterator[str]:
+def _warn_of_untaken(intent: Intent, observation: Observation) -> Iterator[str]:
     """Warn of losses that no queue counts and no file asks for. A link that goes down loses packets as asked."""
     cut = {change.link for change in intent.changes if isinstance(change, LinkChange) and not change.is_up}
     for (link, direction), packets in sorted(observation.counters.find_untaken().items()):
@@ -52,7 +78,7 @@ def warn_of_untaken(intent: Intent, observation: Observation) -> Iterator[str]:
             )
 
 
-def warn_of_missing_packets(intent: Intent, agent: AgentReport) -> Iterator[str]:
+def _warn_of_missing_packets(intent: Intent, agent: AgentReport) -> Iterator[str]:
     """Warn of faults whose packet never arrived."""
     if not agent.complete:
         return
@@ -65,7 +91,7 @@ def warn_of_missing_packets(intent: Intent, agent: AgentReport) -> Iterator[str]
             yield f"faults: {few} at '{node}' from link '{link}': packet {max(asked)} never arrived"
 
 
-def warn_of_late_changes(intent: Intent, agent: AgentReport) -> Iterator[str]:
+def _warn_of_late_changes(intent: Intent, agent: AgentReport) -> Iterator[str]:
     """Warn of links and addresses whose changes all came after the last flow, if the files do not tell its end."""
     ends = [one.ended_ns for one in agent.processes.values() if one.role == "flow"]
     is_known = all(span.end_ns is not None for span in find_spans(intent.traffic).values())
@@ -84,14 +110,14 @@ def warn_of_late_changes(intent: Intent, agent: AgentReport) -> Iterator[str]:
             )
 
 
-def warn_of_lost_sockets(hosts: Mapping[str, Host]) -> Iterator[str]:
+def _warn_of_lost_sockets(hosts: Mapping[str, Host]) -> Iterator[str]:
     """Warn of hosts whose kernel could not report all sockets that closed."""
     for name, host in hosts.items():
         if host.has_lost_sockets:
             yield f"{name}: more sockets closed at once than the kernel could report: some counts are missing"
 
 
-def warn_of_counters(agent: AgentReport) -> Iterator[str]:
+def _warn_of_counters(agent: AgentReport) -> Iterator[str]:
     """Warn of data that a host dropped, and of memory pressure there."""
     interference = Interference(agent.filtered)
     for host, counters in agent.counters.items():
@@ -103,7 +129,7 @@ def warn_of_counters(agent: AgentReport) -> Iterator[str]:
         yield from (f"{host}: {text}" for text in texts if text)
 
 
-def warn_of_cut_logs(processes: Mapping[str, Ended]) -> Iterator[str]:
+def _warn_of_cut_logs(processes: Mapping[str, Ended]) -> Iterator[str]:
     """Warn of logs that lack a part of what their program printed."""
     for ended in processes.values():
         for log, printed_bytes in ended.cut.items():

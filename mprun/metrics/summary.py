@@ -13,31 +13,20 @@ from mprun.metrics.evidence import Evidence
 from mprun.metrics.expectation import explain_expected, judge_all
 from mprun.metrics.flow import read_flow, sum_up
 from mprun.metrics.flow_group import measure_groups
-from mprun.metrics.host_doubts import (
-    doubt_machine,
-    tell_real_links,
-    warn_of_counters,
-    warn_of_cut_logs,
-    warn_of_late_changes,
-    warn_of_lost_sockets,
-    warn_of_missing_packets,
-    warn_of_untaken,
-)
+from mprun.metrics.host_doubts import find_doubts
 from mprun.metrics.interference import Interference
 from mprun.metrics.kernel_messages import join_log, judge_log, tabulate_log
 from mprun.metrics.lateness import find_allowances
-from mprun.metrics.loss import account_for_losses
-from mprun.metrics.path_use import read_probes, warn_of_ways
+from mprun.metrics.path_use import read_probes
 from mprun.metrics.processor import measure_cpu
 from mprun.metrics.readings import Readings, SummaryMetrics, join, join_tables
 from mprun.metrics.series import FlowConnections, tabulate
 from mprun.metrics.shortfall import explain_shortfall
-from mprun.metrics.trace_event_tables import tabulate_trace, warn_of_lost_events
+from mprun.metrics.trace_event_tables import tabulate_trace
 from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow
 from mprun.model.run_summary import Summary
 from mprun.safety.text import make_printable
-from mprun.workloads.tool import Result
 
 if TYPE_CHECKING:
     import polars
@@ -76,7 +65,7 @@ def measure(evidence: Evidence) -> Measured:
             *_use_samples(connections, sampled, found.metrics, evidence),
             *(explain_shortfall(flow, results, sampled, evidence) for flow in intent.traffic),
             of_captures,
-            _doubt(evidence, results),
+            find_doubts(evidence, results),
             judge_log(kernel_log, agent.zero_ns),
             calibration.tell(evidence.calibration.rows if evidence.calibration else ()),
         )
@@ -127,23 +116,3 @@ def _use_samples(
     if "cpu" in sampled:
         found.append(measure_cpu(evidence.agent.processes, sampled["cpu"]))
     return found
-
-
-def _doubt(evidence: Evidence, results: Mapping[str, Result]) -> Readings:
-    """Return what a reader must know of the machine, the kernels and the network of a run."""
-    intent, agent, observation = evidence.intent, evidence.agent, evidence.observation
-    return Readings(
-        warnings=(
-            *warn_of_cut_logs(agent.processes),
-            *doubt_machine(agent.host),
-            *warn_of_untaken(intent, observation),
-            *warn_of_missing_packets(intent, agent),
-            *account_for_losses(results, intent, agent, observation),
-            *warn_of_late_changes(intent, agent),
-            *warn_of_lost_sockets(observation.hosts),
-            *warn_of_ways(intent),
-            *warn_of_counters(agent),
-            *warn_of_lost_events(observation.trace),
-        ),
-        notes=() if evidence.is_simulated else tuple(tell_real_links(intent)),
-    )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mprun.reports.figure import Chart, ChartForm, Series
-from mprun.reports.run_data import MOST_LINES, NS, RunData, over_time, say_dropped
+from mprun.reports.run_data import NS, RunData, over_time_of
 
 # A buffer with less counts as empty. A frame of a film lasts 40 ms.
 EMPTY_S = 0.001
@@ -30,7 +30,7 @@ def draw_buffer(evidence: RunData, flow: str | None, form: ChartForm) -> Chart |
         x, y = _trace(part["start_ns"][0] / NS, arrivals)
         series.append(Series(str(name), evidence.tones[str(name)], x, y))
     caption = "Video that has been fetched and not yet played. At zero it stalls."
-    return _draw(evidence, flow, ("Playback buffer", "buffer", "s"), caption, series, form)
+    return over_time_of(evidence, flow, ("buffer", "Playback buffer", "buffer", "s"), caption, series, form)
 
 
 def _trace(begin_s: float, arrivals: Sequence[tuple[float, float, float]]) -> tuple[list[float], list[float]]:
@@ -59,19 +59,4 @@ def draw_quality(evidence: RunData, flow: str | None, form: ChartForm) -> Chart 
         values = [float(value) for value in (*part["quality_bit_per_s"], last["quality_bit_per_s"])]
         series.append(Series(str(name), evidence.tones[str(name)], [at / NS for at in moments], values))
     caption = "Bit rate of the video in each chunk, from the moment when it was asked for."
-    return _draw(evidence, flow, ("Video quality", "quality", "bit/s"), caption, series, form)
-
-
-def _draw(
-    evidence: RunData,
-    flow: str | None,
-    words: tuple[str, str, str],
-    caption: str,
-    series: Sequence[Series],
-    form: ChartForm,
-) -> Chart | None:
-    """Return a figure over time. words: its title, its quantity, and the unit of the quantity."""
-    title, quantity, unit = words
-    name, title = (f"{quantity}-{flow}", f"{title} of {flow}") if flow else (quantity, title)
-    shown = series[:MOST_LINES]
-    return over_time(evidence, name, title, caption + say_dropped(shown, series), quantity, unit, shown, form)
+    return over_time_of(evidence, flow, ("quality", "Video quality", "quality", "bit/s"), caption, series, form)

@@ -15,7 +15,7 @@ import polars as pl
 from mprun.model.sequence_space import Seen
 from mprun.reports.figure import Chart, ChartForm, Mark, Series
 from mprun.reports.palette import FLOW_TONES
-from mprun.reports.run_data import MOST_LINES, NS, RunData, over_time, say_dropped
+from mprun.reports.run_data import NS, FigureWords, RunData, over_time, over_time_of
 
 # The length of an interval of the figure of rates.
 INTERVAL_NS = 100_000_000
@@ -37,47 +37,44 @@ _AGAIN = ("", ", sent again", ", reinjected")
 def draw_rtt(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of the smoothed round-trip time of each path at the sender."""
     caption = f"Smoothed round-trip time that the sender of {flow} has of each path, from its qlog."
-    words = ("rtt", f"Round-trip time of {flow}", caption, "round-trip time", "s")
-    return _draw_state(evidence, flow, "srtt_ns", 1 / NS, words, form)
+    words = ("rtt", "Round-trip time", "round-trip time", "s")
+    return _draw_state(evidence, flow, ("srtt_ns", 1 / NS), words, caption, form)
 
 
 def draw_cwnd(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of the congestion window of each path at the sender."""
     caption = f"Congestion window of each path at the sender of {flow}, from its qlog."
-    words = ("cwnd", f"Congestion window of {flow}", caption, "congestion window", "byte")
-    return _draw_state(evidence, flow, "cwnd_bytes", 1.0, words, form)
+    words = ("cwnd", "Congestion window", "congestion window", "byte")
+    return _draw_state(evidence, flow, ("cwnd_bytes", 1.0), words, caption, form)
 
 
 def draw_in_flight(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of the bytes in flight on each path."""
     caption = f"Bytes that the sender of {flow} has sent on each path and that are neither acknowledged nor considered "
-    words = ("in_flight", f"Bytes in flight of {flow}", f"{caption}lost, from its qlog.", "in flight", "byte")
-    return _draw_state(evidence, flow, "in_flight_bytes", 1.0, words, form)
+    words = ("in_flight", "Bytes in flight", "in flight", "byte")
+    return _draw_state(evidence, flow, ("in_flight_bytes", 1.0), words, f"{caption}lost, from its qlog.", form)
 
 
 def _draw_state(
-    evidence: RunData,
-    flow: str | None,
-    column: str,
-    factor: float,
-    words: tuple[str, str, str, str, str],
-    form: ChartForm,
+    evidence: RunData, flow: str | None, column: tuple[str, float], words: FigureWords, caption: str, form: ChartForm
 ) -> Chart | None:
-    """Return the figure of a state of the sender; None if the qlog does not have the path of each state."""
+    """Return the figure of a state of the sender; None if the qlog does not have the path of each state.
+
+    column: its name, and the factor to base units.
+    """
+    name, factor = column
     sender = _sender(evidence, flow)
     if flow is None or sender is None:
         return None
-    rows = evidence.read("qlog_recovery", "flow", "time_ns", "end", "path", column, flow=flow)
+    rows = evidence.read("qlog_recovery", "flow", "time_ns", "end", "path", name, flow=flow)
     if rows is None or rows["path"].null_count():
         return None
     series = []
-    for path, part in _by_path(evidence, rows.filter(pl.col("end") == sender).drop_nulls(column)):
-        times, values = _hold(part["time_ns"].to_list(), part[column].to_list())
+    for path, part in _by_path(evidence, rows.filter(pl.col("end") == sender).drop_nulls(name)):
+        times, values = _hold(part["time_ns"].to_list(), part[name].to_list())
         scaled = [value * factor for value in values]
         series.append(Series(path, _tone(evidence, path), [time_ns / NS for time_ns in times], scaled))
-    stem, title, caption, label, unit = words
-    chart = over_time(evidence, f"{stem}-{flow}", title, caption, label, unit, series[:MOST_LINES], form)
-    return _mark(evidence, flow, chart)
+    return _mark(evidence, flow, over_time_of(evidence, flow, words, caption, series, form))
 
 
 def _hold(times_ns: Sequence[int], values: Sequence[float]) -> tuple[list[int], list[float]]:
@@ -132,13 +129,11 @@ def draw_offsets(evidence: RunData, flow: str | None, form: ChartForm) -> Chart 
     is_sent = (pl.col("end") == sender) & (pl.col("event") == "sent") & (pl.col("frame") == "stream")
     sent = rows.filter(is_sent).drop_nulls("offset_bytes")
     series = list(_offsets(evidence, sent.head(MOST_FRAMES)))
-    shown = series[:MOST_LINES]
     caption = f"Place in its stream of each STREAM frame that the sender of {flow} sent, by path."
     if sent.height > MOST_FRAMES:
         caption += f" The first {MOST_FRAMES} frames."
-    caption += say_dropped(shown, series)
-    title = f"Sequence of {flow}"
-    return _mark(evidence, flow, over_time(evidence, f"sequence-{flow}", title, caption, "data", "byte", shown, form))
+    words = ("sequence", "Sequence", "data", "byte")
+    return _mark(evidence, flow, over_time_of(evidence, flow, words, caption, series, form))
 
 
 def _offsets(evidence: RunData, sent: pl.DataFrame) -> Iterator[Series]:

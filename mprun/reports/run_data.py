@@ -22,6 +22,10 @@ NS = float(NS_PER_S)
 MOST_LINES = 12
 
 
+# The name and the title of a figure without its flow, the quantity, and the unit of the quantity.
+FigureWords = tuple[str, str, str, str]
+
+
 class AssociationFlow(Frozen):
     """A flow over SCTP, whose sockets the kernel does not report: its nodes, and its server's addresses and ports."""
 
@@ -128,6 +132,17 @@ def over_time(
         what = "a mean" if form == "stack" else "the lowest and the highest"
         caption += f" Of many samples each part of the figure shows {what}; all are in the CSV file."
     return Chart(name, title, caption, form, TIME, ChartAxis(label, unit), (Panel("", tuple(series)),), evidence.marks)
+
+
+def over_time_of(
+    evidence: RunData, flow: str | None, words: FigureWords, caption: str, series: Sequence[Series], form: ChartForm
+) -> Chart | None:
+    """Return a figure over time of one flow, or of all. It has the first series, if there are many."""
+    name, title, label, unit = words
+    if flow is not None:
+        name, title = f"{name}-{flow}", f"{title} of {flow}"
+    shown = series[:MOST_LINES]
+    return over_time(evidence, name, title, caption + say_dropped(shown, series), label, unit, shown, form)
 
 
 def say_dropped(shown: Sequence[Series], series: Sequence[Series]) -> str:

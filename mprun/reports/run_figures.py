@@ -26,7 +26,7 @@ from mprun.reports import qlog_figures
 from mprun.reports.figure import Chart, ChartAxis, ChartForm, Panel, Series, dress
 from mprun.reports.palette import FLOW_TONES
 from mprun.reports.playback import draw_buffer, draw_quality
-from mprun.reports.run_data import MOST_LINES, NS, RunData, over_time, say_dropped
+from mprun.reports.run_data import MOST_LINES, NS, FigureWords, RunData, over_time, over_time_of, say_dropped
 from mprun.reports.time_sequence import draw_one_way_delay, draw_sequence
 
 _OF_LINE = (HOST, *(name for end in ENDS for name in end))
@@ -206,13 +206,9 @@ def _draw_goodput(evidence: RunData, flow: str | None, form: ChartForm) -> Chart
         moments = [*part["start_s"].to_list(), part["end_s"][-1]]
         back = direction not in (None, "forth")
         series.append(Series(label, evidence.tones[str(name)], moments, [*values, values[-1]], dash=int(back)))
-    shown = series[:MOST_LINES]
-    caption = f"Payload that {_join([each.label for each in shown])} received: mean of each interval of its program."
-    caption += say_dropped(shown, series)
-    of = f"-{flow}" if flow else ""
-    return over_time(
-        evidence, f"goodput{of}", f"Goodput of {flow}" if flow else "Goodput", caption, "goodput", "bit/s", shown, form
-    )
+    who = _join([each.label for each in series[:MOST_LINES]])
+    caption = f"Payload that {who} received: mean of each interval of its program."
+    return over_time_of(evidence, flow, ("goodput", "Goodput", "goodput", "bit/s"), caption, series, form)
 
 
 def _draw_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
@@ -279,23 +275,18 @@ def _sum_by_path(series: Sequence[Series], paths: Sequence[str | None], evidence
 
 def _draw_rtt(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     caption = f"Smoothed round-trip time that the sender of {flow} has of each subflow, sampled."
-    title = f"Round-trip time of {flow}"
-    return _draw_sampled(evidence, flow, ("rtt_us", 1e-6), ("rtt", title, caption, "round-trip time", "s"), form)
+    words = ("rtt", "Round-trip time", "round-trip time", "s")
+    return _draw_sampled(evidence, flow, ("rtt_us", 1e-6), words, caption, form)
 
 
 def _draw_cwnd(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     caption = f"Congestion window of each subflow at the sender of {flow}, sampled."
-    title = f"Congestion window of {flow}"
-    words = ("cwnd", title, caption, "congestion window", "packets")
-    return _draw_sampled(evidence, flow, ("snd_cwnd_packets", 1.0), words, form)
+    words = ("cwnd", "Congestion window", "congestion window", "packets")
+    return _draw_sampled(evidence, flow, ("snd_cwnd_packets", 1.0), words, caption, form)
 
 
 def _draw_sampled(
-    evidence: RunData,
-    flow: str | None,
-    column: tuple[str, float],
-    words: tuple[str, str, str, str, str],
-    form: ChartForm,
+    evidence: RunData, flow: str | None, column: tuple[str, float], words: FigureWords, caption: str, form: ChartForm
 ) -> Chart | None:
     """Return the figure of a state of the sender's sockets. column: its name, and the factor to base units."""
     name, factor = column
@@ -308,10 +299,9 @@ def _draw_sampled(
         times = [time_ns / NS for time_ns in part["time_ns"]]
         values = [math.nan if value is None else value * factor for value in part[name]]
         series.append(Series(label, tone, times, values, dash=dash))
-    stem, title, caption, label, unit = words
     if len(subflows) > MOST_LINES:
         caption += f" The first {MOST_LINES} of {len(subflows)} subflows."
-    return over_time(evidence, f"{stem}-{flow}", title, caption, label, unit, series, form)
+    return over_time_of(evidence, flow, words, caption, series, form)
 
 
 def _draw_queue(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:

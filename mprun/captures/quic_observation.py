@@ -8,18 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from mprun.captures.quic_packet import (
-    EARLY,
-    HANDSHAKE,
-    INITIAL,
-    NEGOTIATION,
-    RETRY,
-    SHORT,
-    VERSION_2,
-    Datagram,
-    QuicPacket,
-    read_quic,
-)
+from mprun.captures import quic_packet
+from mprun.captures.quic_packet import Datagram, QuicPacket, read_quic
 
 _Source = tuple[str, int]
 
@@ -61,18 +51,18 @@ class QuicObserver:
     def _receive(self, source: _Source, datagram: Datagram) -> None:
         packets = list(read_quic(datagram.payload))
         kinds = {packet.kind for packet in packets}
-        if kinds & {INITIAL, EARLY}:
+        if kinds & {quic_packet.INITIAL, quic_packet.EARLY}:
             self._unvalidated.setdefault(source, [0, 0])
         counts = self._unvalidated.get(source)
         if counts is not None:
             counts[0] += datagram.payload_bytes
-        returned = {packet.token for packet in packets if packet.kind == INITIAL} & self._tokens
+        returned = {packet.token for packet in packets if packet.kind == quic_packet.INITIAL} & self._tokens
         self._returned |= returned
-        if HANDSHAKE in kinds or returned:
+        if quic_packet.HANDSHAKE in kinds or returned:
             self._unvalidated[source] = None
-        self._early_bytes += sum(packet.size_bytes for packet in packets if packet.kind == EARLY)
+        self._early_bytes += sum(packet.size_bytes for packet in packets if packet.kind == quic_packet.EARLY)
         self._note_handshakes(packets)
-        if SHORT in kinds:
+        if quic_packet.SHORT in kinds:
             self._sources.add(source)
 
     def _send(self, destination: _Source, datagram: Datagram) -> None:
@@ -81,19 +71,19 @@ class QuicObserver:
         if counts is not None:
             counts[1] += datagram.payload_bytes
             self._amplification = max(self._amplification, counts[1] / counts[0])
-        self._tokens |= {packet.token for packet in packets if packet.kind == RETRY}
-        self._negotiations += sum(packet.kind == NEGOTIATION for packet in packets)
+        self._tokens |= {packet.token for packet in packets if packet.kind == quic_packet.RETRY}
+        self._negotiations += sum(packet.kind == quic_packet.NEGOTIATION for packet in packets)
         for packet in packets:
-            if packet.kind == HANDSHAKE:
+            if packet.kind == quic_packet.HANDSHAKE:
                 self._flights[packet.source] = self._flights.get(packet.source, 0) + packet.size_bytes
         self._note_handshakes(packets)
-        if any(packet.kind == SHORT for packet in packets):
+        if any(packet.kind == quic_packet.SHORT for packet in packets):
             self._destinations.add(destination)
 
     def _note_handshakes(self, packets: Iterable[QuicPacket]) -> None:
         for packet in packets:
-            if packet.kind == HANDSHAKE:
-                _count(self._handshakes, packet.version == VERSION_2)
+            if packet.kind == quic_packet.HANDSHAKE:
+                _count(self._handshakes, packet.version == quic_packet.VERSION_2)
 
     def tell(self) -> dict[str, float]:
         """Return the facts by their names, as `mprun.workloads.quic_connection.METRICS` has them after `seen.`."""

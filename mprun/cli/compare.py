@@ -19,16 +19,7 @@ from mprun.cli.completion import complete_axes, complete_runs
 from mprun.cli.operand import Operand, open_operands
 from mprun.cli.output import emit, mark
 from mprun.errors import MprunError, SpecError
-from mprun.reports.effect import (
-    is_dull,
-    is_news,
-    label_of,
-    order_by_effect,
-    say_briefly,
-    say_change,
-    say_expected,
-    say_held,
-)
+from mprun.reports import effect
 from mprun.runs.run_directory import RunDirectory, list_runs
 from mprun.safety.text import plain
 
@@ -132,7 +123,7 @@ def command(
             found["divergence"] = divergence.to_json()
         emit(found if page is None else {**found, "report": str(page)})
     else:
-        compared = order_by_effect(pair.compared) if sort == "effect" else pair.compared
+        compared = effect.order_by_effect(pair.compared) if sort == "effect" else pair.compared
         _show(operands, compared, pair.expected, show_all, level)
         if divergence is not None:
             show_divergence(divergence, options.spell_path(sides[0].path), pair.compared)
@@ -236,7 +227,7 @@ def _checks(pair: SidePair, bound: float | None) -> list[Any]:
     from mprun.reports.test_results import CheckedExpectation, say_expectation
 
     checks = [
-        CheckedExpectation(_label_of(one), say_expectation(one.expectation), not one.is_worse, say_held(one))
+        CheckedExpectation(_label_of(one), say_expectation(one.expectation), not one.is_worse, effect.say_held(one))
         for one in pair.expected
         if one.first is not None and one.second is not None
     ]
@@ -244,10 +235,10 @@ def _checks(pair: SidePair, bound: float | None) -> list[Any]:
         metrics = pair.operands.metrics
         checks += [
             CheckedExpectation(
-                label_of(one.values),
+                effect.label_of(one.values),
                 f"{one.metric} within {bound:g}",
                 not _is_outside(one, bound),
-                say_change(one, metrics),
+                effect.say_change(one, metrics),
             )
             for one in pair.compared
         ]
@@ -287,7 +278,7 @@ def _show(
 ) -> None:
     for letter, name in zip("AB", operands.names, strict=True):
         click.echo(f"{letter}  {options.spell_path(Path(name))}")
-    brief = list(say_briefly(compared))
+    brief = list(effect.say_briefly(compared))
     for line in brief:
         click.echo(click.style(f"  {line}", bold=True))
     if brief:
@@ -295,18 +286,18 @@ def _show(
     for name, (one, other) in operands.facts.items():
         click.echo(f"  {plain(name)}: {plain(one)} -> {plain(other)}")
     for values, which in operands.unmatched:
-        click.echo(f"  only in {'AB'[which - 1]}: {label_of(values)}")
+        click.echo(f"  only in {'AB'[which - 1]}: {effect.label_of(values)}")
     shared = [one for one in compared if None not in (one.first, one.second)]
-    shown = compared if show_all else [one for one in shared if not is_dull(one)]
+    shown = compared if show_all else [one for one in shared if not effect.is_dull(one)]
     width = max((len(one.metric) for one in shown), default=0)
     last = None
     for one in shown:
-        label = label_of(one.values)
+        label = effect.label_of(one.values)
         if label != last and one.values:
             click.echo(f"\n {label}")
         last = label
         colour = {"higher": "cyan", "lower": "magenta"}.get(one.tendency)
-        line = f"  {MARKS[one.tendency]} {plain(one.metric):{width}}  {say_change(one, operands.metrics)}"
+        line = f"  {MARKS[one.tendency]} {plain(one.metric):{width}}  {effect.say_change(one, operands.metrics)}"
         click.echo(click.style(line, fg=colour))
     dull = 0 if show_all else len(shared) - len(shown)
     if dull:
@@ -323,9 +314,9 @@ def _show(
         text = "one run on each side: the effect of another seed is not known; `repeat: {runs: 5}` measures it"
         click.echo("\n" + options.wrap(text, "  "))
     units = _units(compared)
-    for expectation in expected:
-        if is_news(expectation):
-            click.echo(f"  {mark(expectation.is_held)} {say_expected(expectation, units)}: {say_held(expectation)}")
+    for one in expected:
+        if effect.is_news(one):
+            click.echo(f"  {mark(one.is_held)} {effect.say_expected(one, units)}: {effect.say_held(one)}")
     _show_lines(operands.lines, show_all)
 
 
@@ -345,7 +336,7 @@ def _find_alone(compared: Sequence[ComparedMetric]) -> Iterator[str]:
     """Return lines about cells and metrics that only one side has."""
     cells: dict[str, list[ComparedMetric]] = {}
     for one in compared:
-        cells.setdefault(label_of(one.values), []).append(one)
+        cells.setdefault(effect.label_of(one.values), []).append(one)
     for side, other, value in (("A", "B", attrgetter("second")), ("B", "A", attrgetter("first"))):
         empty = [label for label, own in cells.items() if all(value(one) is None for one in own)]
         if empty and not any(one.values for one in compared):
@@ -378,7 +369,7 @@ def _refuse_incomplete(text: str) -> CheckedExpectation:
 
 
 def _label_of(one: Expected) -> str:
-    return "across cells" if "holds" in one.expectation else label_of(one.values)
+    return "across cells" if "holds" in one.expectation else effect.label_of(one.values)
 
 
 def _units(compared: Sequence[ComparedMetric]) -> dict[str, str]:
@@ -388,6 +379,7 @@ def _units(compared: Sequence[ComparedMetric]) -> dict[str, str]:
 def _reasons(pair: SidePair, outside: list[ComparedMetric], worse: list[Expected], within: str | None) -> list[str]:
     units, metrics = _units(pair.compared), pair.operands.metrics
     texts = [
-        f"{label_of(one.values)}: {one.metric} is not within {within}: {say_change(one, metrics)}" for one in outside
+        f"{effect.label_of(one.values)}: {one.metric} is not within {within}: {effect.say_change(one, metrics)}"
+        for one in outside
     ]
-    return texts + [f"{say_expected(one, units)}: {say_held(one)}" for one in worse]
+    return texts + [f"{effect.say_expected(one, units)}: {effect.say_held(one)}" for one in worse]

@@ -16,38 +16,14 @@ from pathlib import Path
 from typing import TextIO
 
 from mprun.errors import MachineError, SpecError
+from mprun.kernel import recipe, store
 from mprun.kernel.addition import NOTHING, Addition
 from mprun.kernel.fit import check_hooks, check_options, later_names
 from mprun.kernel.line_coverage import keep_notes
 from mprun.kernel.make import make, run
 from mprun.kernel.patch import UnfitTree, our_files
-from mprun.kernel.recipe import (
-    C_SOURCES,
-    FRAGMENT,
-    GUEST,
-    LATER_OPTIONS,
-    KernelVersion,
-    asked_options,
-    guest_digest,
-    recipe_digest,
-)
-from mprun.kernel.store import (
-    ADDED,
-    DEFAULT_NAME,
-    FACTS,
-    FILES,
-    NAME_PATTERN,
-    PROGRAMS,
-    STATE,
-    Kernel,
-    find_damage,
-    find_kernel,
-    is_current,
-    kept_tree,
-    kernel_digest,
-    list_kernels,
-    store,
-)
+from mprun.kernel.recipe import KernelVersion
+from mprun.kernel.store import Kernel
 from mprun.kernel.symbols import FLAGS, has_symbols, keep_symbols
 from mprun.kernel.tree import NOT_NEEDED, put_files, read_source, scan
 from mprun.machine.cache import Progress, locked
@@ -127,28 +103,28 @@ class _Order(Frozen):
 
     def digest(self, source_digest: str) -> str:
         """Return the digest of the kernel from a source with this digest."""
-        return kernel_digest(source_digest, recipe_digest(self.version), self.added.digest)
+        return store.kernel_digest(source_digest, recipe.recipe_digest(self.version), self.added.digest)
 
     @property
     def log(self) -> Path:
         """The log of the newest build with this name."""
-        return store() / ("build.log" if self.name == DEFAULT_NAME else f"build-{self.name}.log")
+        return store.store() / ("build.log" if self.name == store.DEFAULT_NAME else f"build-{self.name}.log")
 
     @property
     def options(self) -> str:
         """The configuration that is asked of the tree, also with the names that later trees have for its options."""
-        asked = asked_options(self.version)
-        later = [option for option in asked if option in LATER_OPTIONS]
-        return "\n".join([FRAGMENT.read_text(), *later, *later_names(asked), *self.added.options, ""])
+        asked = recipe.asked_options(self.version)
+        later = [option for option in asked if option in recipe.LATER_OPTIONS]
+        return "\n".join([recipe.FRAGMENT.read_text(), *later, *later_names(asked), *self.added.options, ""])
 
     def our_files(self, tree: Path) -> dict[str, bytes]:
         """Return what the tree gets from us. Raises UnfitTree if it is no Linux or a hook does not fit."""
         _check_version(tree, self.source)
-        return self.added.add_files(our_files(tree, C_SOURCES))
+        return self.added.add_files(our_files(tree, recipe.C_SOURCES))
 
     def is_fulfilled_by(self, target: Path) -> bool:
         """Return whether a folder of the store has the requested kernel, whose digest is the folder's name."""
-        return find_damage(target, PROGRAMS[:1]) is None and (has_symbols(target) or not self.with_symbols)
+        return store.find_damage(target, store.PROGRAMS[:1]) is None and (has_symbols(target) or not self.with_symbols)
 
 
 def build(
@@ -168,18 +144,19 @@ def build(
     Raises SpecError for an invalid name or addition, MachineError for what is missing on this machine, RunError with
     the end of the log if the build fails.
     """
-    if not NAME_PATTERN.fullmatch(name):
+    if not store.NAME_PATTERN.fullmatch(name):
         raise SpecError(
             f"'{name}' cannot be the name of a kernel: that has letters, digits, and . + - _ after the first"
         )
-    if (store() / name).exists() and not (store() / name).is_symlink():
-        raise SpecError(f"'{name}' cannot be the name of a kernel: {store() / name} is another thing")
-    if name == DEFAULT_NAME and added.digest:
+    link = store.store() / name
+    if link.exists() and not link.is_symlink():
+        raise SpecError(f"'{name}' cannot be the name of a kernel: {link} is another thing")
+    if name == store.DEFAULT_NAME and added.digest:
         raise SpecError(f"a kernel with additions needs a name of its own, not '{name}': add --name mine")
     asked, source = source, source or default_source()
     if not source.exists():
-        is_usable = not asked and not find_damage(store() / name) and (not with_symbols or has_symbols(store() / name))
-        if is_usable and is_current(kernel := find_kernel(name)):
+        is_usable = not asked and not store.find_damage(link) and (not with_symbols or has_symbols(link))
+        if is_usable and store.is_current(kernel := store.find_kernel(name)):
             return kernel, False
         raise MachineError(
             f"no kernel source at {source}: {'give another --source' if asked else KERNEL_SOURCE_REMEDY}"
@@ -189,38 +166,40 @@ def build(
     missing = [package for tool, package in BUILD_TOOLS.items() if not shutil.which(tool)]
     if missing:
         raise MachineError(f"building a kernel needs {', '.join(missing)}: apt-get install {' '.join(missing)}")
-    if set(" :\t") & set(str(store().absolute())):
+    if set(" :\t") & set(str(store.store().absolute())):
         raise MachineError(
-            f"make cannot build a kernel below {store()}, with a space or colon in it: set XDG_CACHE_HOME"
+            f"make cannot build a kernel below {store.store()}, with a space or colon in it: set XDG_CACHE_HOME"
         )
-    with locked(store(), lambda: progress(f"waiting for another build of '{name}'", 0), part=name):
+    with locked(store.store(), lambda: progress(f"waiting for another build of '{name}'", 0), part=name):
         progress("reading the source", 0)
         order = _Order(name, source, _find_version(source), added, jobs, progress, with_symbols)
         target, fresh = _build_in_kept(order) if source.is_dir() else _build_archive(order)
         # a build with another name may make the same kernel
-        with locked(store()):
-            facts = json.loads((target / FACTS).read_text())
-            wanted = facts | {"guest": guest_digest()} | ({STATE: digest_source(source)} if source.is_dir() else {})
-            if facts.get("guest") != guest_digest() or find_damage(target):
+        with locked(store.store()):
+            facts = json.loads((target / store.FACTS).read_text())
+            wanted = {**facts, "guest": recipe.guest_digest()}
+            if source.is_dir():
+                wanted[store.STATE] = digest_source(source)
+            if facts.get("guest") != wanted["guest"] or store.find_damage(target):
                 _build_guest(target)
-            if facts != wanted or find_damage(target):
+            if facts != wanted or store.find_damage(target):
                 _write_facts(target, wanted)
-            temporary = store() / f".{name}.new"
+            temporary = link.with_name(f".{name}.new")
             temporary.unlink(missing_ok=True)
             temporary.symlink_to(target.name)
-            temporary.replace(store() / name)
-    return find_kernel(name), fresh
+            temporary.replace(link)
+    return store.find_kernel(name), fresh
 
 
 def _build_archive(order: _Order) -> tuple[Path, bool]:
     """Build the kernel of a tarball in a tree that is removed afterwards, unless the kernel exists."""
     digest = order.digest(digest_source(order.source))
-    target = store() / digest[:16]
+    target = store.store() / digest[:16]
     if order.is_fulfilled_by(target):
         return target, False
     started = time.monotonic()
     _check_room()
-    with scratch(".build-", store()) as work:
+    with scratch(".build-", store.store()) as work:
         order.progress("unpacking the source", 0)
         patterns = (f"*/{folder}/*{ending}" for folder, endings in NOT_NEEDED.items() for ending in endings)
         tree = unpack(order.source, work, [f"--exclude={pattern}" for pattern in patterns])
@@ -234,13 +213,13 @@ def _build_archive(order: _Order) -> tuple[Path, bool]:
 def _build_in_kept(order: _Order) -> tuple[Path, bool]:
     """Build the kernel of the user's tree in the tree that is kept for its name, unless the kernel exists."""
     started = time.monotonic()
-    kept = kept_tree(order.name)
+    kept = store.kept_tree(order.name)
     if not kept.exists:
         _check_room()
     ours = order.our_files(order.source)
     with kept.under_way():
         digest = order.digest(kept.update(order.source, ours, lambda done: order.progress("copying the source", done)))
-        target = store() / digest[:16]
+        target = store.store() / digest[:16]
         if order.is_fulfilled_by(target):
             return target, False
         if order.with_symbols:
@@ -255,9 +234,9 @@ def _build_in_kept(order: _Order) -> tuple[Path, bool]:
 
 
 def _check_room() -> None:
-    if (free := shutil.disk_usage(store()).free) < _BUILD_BYTES:
+    if (free := shutil.disk_usage(store.store()).free) < _BUILD_BYTES:
         raise MachineError(
-            f"{store()} has {free / 1e9:.1f} GB free, and building one takes {_BUILD_BYTES / 1e9:.1f} GB: "
+            f"{store.store()} has {free / 1e9:.1f} GB free, and building one takes {_BUILD_BYTES / 1e9:.1f} GB: "
             "make room there, or set XDG_CACHE_HOME to a folder on another disk"
         )
 
@@ -268,7 +247,7 @@ def _configure(tree: Path, work: Path, output: TextIO, order: _Order) -> None:
     options.write_text(order.options)
     make(tree, order.log, output, [f"KCONFIG_ALLCONFIG={options}", "allnoconfig"], None)
     configuration = (tree / ".config").read_text()
-    check_options(configuration, asked_options(order.version))
+    check_options(configuration, recipe.asked_options(order.version))
     order.added.check_options(configuration)
 
 
@@ -287,8 +266,8 @@ def _compile(tree: Path, output: TextIO, order: _Order) -> None:
 
 def last_whole_build_s() -> float | None:
     """Return the time that the newest build from nothing took on this machine; None if none is known."""
-    built = [kernel for kernel in list_kernels() if kernel.build_seconds > _LEAST_WHOLE_S]
-    newest = max(built, key=lambda kernel: (kernel.directory / FACTS).stat().st_mtime_ns, default=None)
+    built = [kernel for kernel in store.list_kernels() if kernel.build_seconds > _LEAST_WHOLE_S]
+    newest = max(built, key=lambda kernel: (kernel.directory / store.FACTS).stat().st_mtime_ns, default=None)
     return None if newest is None else newest.build_seconds
 
 
@@ -298,8 +277,8 @@ def _keep(tree: Path, target: Path, digest: str, order: _Order, started: float) 
     Return False if the kernel was there already and has only got its symbols.
     """
     order.progress("finishing", 1)
-    with locked(store()), scratch(".build-", store()) as work:
-        if find_damage(target, PROGRAMS[:1]) is None:
+    with locked(store.store()), scratch(".build-", store.store()) as work:
+        if store.find_damage(target, store.PROGRAMS[:1]) is None:
             keep_symbols(tree / "linux", target, work)
             return False
         made = work / "made"
@@ -308,12 +287,12 @@ def _keep(tree: Path, target: Path, digest: str, order: _Order, started: float) 
         run(["strip", str(made / "linux")])
         shutil.copy(tree / ".config", made / "config")
         if order.added.digest:
-            (made / ADDED).write_text(order.added.to_text())
+            (made / store.ADDED).write_text(order.added.to_text())
         if order.added.counts_lines:
             keep_notes(tree, made)
         facts = {
             "digest": digest,
-            "recipe": recipe_digest(order.version),
+            "recipe": recipe.recipe_digest(order.version),
             "version": run(["make", "-s", "ARCH=um", "kernelrelease"], tree).strip(),
             "source": str(order.source),
             "options": (tree / ".config").read_text().count("=y\n"),
@@ -346,17 +325,17 @@ def _read_version(tree: Path) -> KernelVersion | None:
 
 def _write_facts(folder: Path, facts: Mapping[str, object]) -> None:
     """Write the facts about a kernel, with the current digests of its programs."""
-    facts = {**facts, FILES: unchanged_program.digest_files(folder, PROGRAMS)}
+    facts = {**facts, store.FILES: unchanged_program.digest_files(folder, store.PROGRAMS)}
     partial = folder / ".kernel.json.new"
     partial.write_text(json.dumps(facts, indent=1) + "\n")
-    partial.replace(folder / FACTS)
+    partial.replace(folder / store.FACTS)
 
 
 def _build_guest(target: Path) -> None:
     """Compile the first process of the kernel and the library for bulk receivers."""
     for name, flags in (("init", ["-static"]), ("bulk.so", ["-shared", "-fPIC", "-ldl"])):
         partial = target / f".{name}.new"
-        run(["gcc", "-O2", "-o", str(partial), str(GUEST / f"{name.split('.')[0]}.c"), *flags])
+        run(["gcc", "-O2", "-o", str(partial), str(recipe.GUEST / f"{name.split('.')[0]}.c"), *flags])
         partial.replace(target / name)
 
 

@@ -16,6 +16,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple, cast
 
+from mprun.agent import record
 from mprun.agent.message import (
     HEADER,
     INET_DIAG_INFO,
@@ -27,19 +28,6 @@ from mprun.agent.message import (
     split_messages,
 )
 from mprun.agent.mptcp_event import read_events, spell_address
-from mprun.agent.record import (
-    CONNECTIONS,
-    CPU,
-    EVENTS,
-    INTERFACES,
-    KERNEL_LOG,
-    LOST,
-    PROGRESS,
-    QUEUES,
-    SOURCE,
-    TRACE,
-    read_entries,
-)
 from mprun.kernel.log import KernelMessage, read_records
 from mprun.metrics.counter import Counters
 from mprun.metrics.limitation import ConnectionState
@@ -216,9 +204,9 @@ def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Link]) -> Obs
     """Read a record. zero_ns: time zero on its clock. links: of the intent. Raises ValueError if it is damaged."""
     found = Observation(counters=Counters(links))
     sources: dict[int, SampleSource] = {}
-    for kind, number, moment_ns, content in read_entries(chunks):
+    for kind, number, moment_ns, content in record.read_entries(chunks):
         at_ns = moment_ns - zero_ns
-        if kind == SOURCE:
+        if kind == record.SOURCE:
             source = sources[number] = PLAIN.decode(SampleSource, json.loads(content))
             if source.host is not None:
                 found.hosts[source.host] = Host()
@@ -228,20 +216,20 @@ def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Link]) -> Obs
                 found.counters.add(number, source)
             elif source.formats is not None:
                 found.trace.add(source)
-        elif kind == INTERFACES:
+        elif kind == record.INTERFACES:
             found.counters.read_interfaces(content, at_ns, number)
-        elif kind == QUEUES:
+        elif kind == record.QUEUES:
             found.counters.read_queues(content, at_ns, number)
-        elif kind == KERNEL_LOG:
+        elif kind == record.KERNEL_LOG:
             found.kernel_log += read_records(content)
-        elif kind == TRACE:
+        elif kind == record.TRACE:
             found.trace.read(content, zero_ns)
-        elif kind == CPU:
+        elif kind == record.CPU:
             found.processors.read(content, at_ns, sources[number].tick_per_s)
-        elif kind == PROGRESS:
+        elif kind == record.PROGRESS:
             for addresses, state in _read_progress(content, at_ns):
                 found.progress.setdefault((_host_of(sources[number]), addresses), []).append(state)
-        elif kind == CONNECTIONS:
+        elif kind == record.CONNECTIONS:
             for addresses, held in _read_states(content, at_ns):
                 found.states.setdefault((_host_of(sources[number]), addresses), []).append(held)
         else:
@@ -258,10 +246,10 @@ def _host_of(source: SampleSource) -> str:
 
 def _read_host(kind: int, content: bytes, at_ns: int, host: str, found: Observation) -> None:
     """Add what was recorded of a host's connections."""
-    if kind == EVENTS:
+    if kind == record.EVENTS:
         found.hosts[host].events += [PathManagerEvent(at_ns, **event) for event in read_events(content)]
         return
-    if kind == LOST:
+    if kind == record.LOST:
         found.hosts[host].has_lost_sockets = True
         return
     last = found.hosts[host].sockets

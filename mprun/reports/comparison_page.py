@@ -15,20 +15,7 @@ from mprun.machine import invoking_user
 from mprun.metrics.comparison import ComparedMetric, Tendency
 from mprun.model.metric import Metric
 from mprun.model.units import format_measured
-from mprun.reports.effect import (
-    choose_changed,
-    draw_effects,
-    is_dull,
-    is_news,
-    judge,
-    label_of,
-    order_by_effect,
-    say_effect,
-    say_expected,
-    say_held,
-    say_interval,
-    say_range,
-)
+from mprun.reports import effect
 from mprun.reports.gallery import Gallery, PageProgress
 from mprun.reports.overlay import OverlaidRun, overlay
 from mprun.reports.page import ComparisonPage, EffectRow, ExpectationRow, SideRow, SideValue, Tile, render
@@ -63,7 +50,7 @@ def make_comparison(
     runs = _list_runs(pairs)
     effects = [(name, pair.compared) for name, pair in zip(names[1:], pairs, strict=True)]
     over_time = overlay(read_subjects(runs, names)) if runs else ()
-    charts = [*over_time, *draw_effects(effects, names[0], metrics)]
+    charts = [*over_time, *effect.draw_effects(effects, names[0], metrics)]
     notes = [] if runs else ["A sweep has no figures over time. Name two of its runs for these figures."]
     gallery = Gallery()
     gallery.add_all(charts, progress)
@@ -125,7 +112,7 @@ def _name_folder(pairs: Sequence[SidePair], names: Sequence[str]) -> str:
 
 
 def _describe(pairs: Sequence[SidePair]) -> str:
-    cells = len({label_of(one.values) for one in pairs[0].compared})
+    cells = len({effect.label_of(one.values) for one in pairs[0].compared})
     return f"{cells} cells that both have" if cells > 1 else ""
 
 
@@ -142,15 +129,15 @@ def _say_incomplete(pairs: Sequence[SidePair]) -> str:
 
 def _tiles(pair: SidePair, metrics: Mapping[str, Metric], side: str) -> Iterator[Tile]:
     """Yield the main differences of two sides. side: follows the name of a metric."""
-    for metric, changes, total in choose_changed(pair.compared):
-        change, note = say_range(changes, total)
+    for metric, changes, total in effect.choose_changed(pair.compared):
+        change, note = effect.say_range(changes, total)
         if note:
             yield Tile(metric + side, change, note)
         else:
             (one,) = changes
             values = " → ".join(format_measured(value or 0.0, one.symbol) for value in (one.first, one.second))
             shown = f"{_sign(one)} {change}".strip()
-            yield Tile(metric + side, shown, ", ".join(filter(None, [judge(one, metrics), values])))
+            yield Tile(metric + side, shown, ", ".join(filter(None, [effect.judge(one, metrics), values])))
 
 
 def _sign(one: ComparedMetric) -> str:
@@ -161,8 +148,8 @@ def _rows(pairs: Sequence[SidePair], metrics: Mapping[str, Metric]) -> Iterator[
     """Yield each metric of each cell with its kind: differs, same or alone."""
     found: dict[tuple[str, str], dict[int, ComparedMetric]] = {}
     for n, pair in enumerate(pairs):
-        for one in order_by_effect(pair.compared):
-            found.setdefault((label_of(one.values) if one.values else "", one.metric), {})[n] = one
+        for one in effect.order_by_effect(pair.compared):
+            found.setdefault((effect.label_of(one.values) if one.values else "", one.metric), {})[n] = one
     cells = list(dict.fromkeys(cell for cell, _ in found))
     for (cell, metric), own in sorted(found.items(), key=lambda item: cells.index(item[0][0])):
         sides = [own.get(n) for n in range(len(pairs))]
@@ -171,15 +158,17 @@ def _rows(pairs: Sequence[SidePair], metrics: Mapping[str, Metric]) -> Iterator[
         values = [SideValue(_measured(first, symbol)), *(_value(one, symbol, metrics) for one in sides)]
         meaning = metrics[metric].meaning if metric in metrics else ""
         known = [one for one in sides if one is not None and None not in (one.first, one.second)]
-        kind = "alone" if not known else "differs" if any(not is_dull(one) for one in known) else "same"
+        kind = "alone" if not known else "differs" if any(not effect.is_dull(one) for one in known) else "same"
         yield kind, EffectRow(cell, metric, meaning, tuple(values))
 
 
 def _value(one: ComparedMetric | None, symbol: str, metrics: Mapping[str, Metric]) -> SideValue:
     if one is None or one.first is None or one.second is None:
         return SideValue(_measured(None if one is None else one.second, symbol))
-    effect = say_effect(one) or ("=" if one.first == one.second else "from nearly nothing")
-    return SideValue(_measured(one.second, symbol), _sign(one), effect, say_interval(one), judge(one, metrics) or "")
+    change = effect.say_effect(one) or ("=" if one.first == one.second else "from nearly nothing")
+    return SideValue(
+        _measured(one.second, symbol), _sign(one), change, effect.say_interval(one), effect.judge(one, metrics) or ""
+    )
 
 
 def _measured(value: float | None, symbol: str) -> str:
@@ -227,9 +216,9 @@ def _verdicts(pairs: Sequence[SidePair], names: Sequence[str]) -> Iterator[Expec
     for name, pair in zip(names[1:], pairs, strict=True):
         units = {one.metric: one.symbol for one in pair.compared}
         for one in pair.expected:
-            if is_news(one):
-                told = say_held(one, (names[0], name))
-                if (row := (say_expected(one, units), told)) not in seen:
+            if effect.is_news(one):
+                told = effect.say_held(one, (names[0], name))
+                if (row := (effect.say_expected(one, units), told)) not in seen:
                     seen.add(row)
                     yield ExpectationRow("", row[0], told, one.is_held)
 
@@ -238,7 +227,9 @@ def _inputs(pairs: Sequence[SidePair], names: Sequence[str]) -> Iterator[tuple[s
     """Yield the different versions and lines of the inputs of each side against the first."""
     for name, pair in zip(names[1:], pairs, strict=True):
         facts = [f"{key}: {one} -> {other}" for key, (one, other) in pair.operands.facts.items()]
-        alone = [f"only in {names[0] if which == 1 else name}: {label_of(v)}" for v, which in pair.operands.unmatched]
+        alone = [
+            f"only in {names[0] if which == 1 else name}: {effect.label_of(v)}" for v, which in pair.operands.unmatched
+        ]
         lines = [*facts, *alone, *pair.operands.lines]
         if len(lines) > MOST_LINES:
             lines = [*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more lines"]

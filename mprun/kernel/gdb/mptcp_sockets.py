@@ -8,16 +8,7 @@ from collections.abc import Iterator
 
 import gdb
 
-from mprun.kernel.gdb.structure import (
-    AF_INET,
-    address_of,
-    entries,
-    null_ended_entries,
-    offset_of,
-    port_of,
-    read,
-    variable,
-)
+from mprun.kernel.gdb import structure
 
 # include/net/tcp_states.h, from 1 on
 STATES = (
@@ -32,21 +23,21 @@ def list_connections() -> Iterator[gdb.Value]:
     The table has tens of thousands of chains, most of them empty. So their first pointers are read all at once.
     """
     pointer = gdb.lookup_type("struct mptcp_sock").pointer()
-    table = variable("token_hash")
+    table = structure.variable("token_hash")
     size_bytes = table.dereference().type.sizeof
-    begin = offset_of("token_bucket", "msk_chain.first")
-    content = read(int(table), (int(variable("token_mask")) + 1) * size_bytes)
+    begin = structure.offset_of("token_bucket", "msk_chain.first")
+    content = structure.read(int(table), (int(structure.variable("token_mask")) + 1) * size_bytes)
     for number in range(len(content) // size_bytes):
         (first,) = struct.unpack_from("=Q", content, number * size_bytes + begin)
         # an odd address ends a chain
         if not first & 1:
-            for sock in null_ended_entries(table[number]["msk_chain"], "sock", "__sk_common.skc_nulls_node"):
+            for sock in structure.null_ended_entries(table[number]["msk_chain"], "sock", "__sk_common.skc_nulls_node"):
                 yield sock.cast(pointer)
 
 
 def list_subflows(connection: gdb.Value) -> Iterator[gdb.Value]:
     """Yield each subflow of a connection, as a pointer to struct mptcp_subflow_context."""
-    yield from entries(connection["conn_list"], "mptcp_subflow_context", "node")
+    yield from structure.entries(connection["conn_list"], "mptcp_subflow_context", "node")
 
 
 def common_of(sock: gdb.Value) -> gdb.Value:
@@ -68,13 +59,13 @@ def state_of(sock: gdb.Value) -> str:
 def ends_of(sock: gdb.Value) -> str:
     """Return both ends of a socket: addresses and ports."""
     common = common_of(sock)
-    is_ipv4 = int(common["skc_family"]) == AF_INET
+    is_ipv4 = int(common["skc_family"]) == structure.AF_INET
     own, peer = ("skc_rcv_saddr", "skc_daddr") if is_ipv4 else ("skc_v6_rcv_saddr", "skc_v6_daddr")
     return " > ".join(
         f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
         for address, port in (
-            (address_of(common[own]), int(common["skc_num"])),
-            (address_of(common[peer]), port_of(common["skc_dport"])),
+            (structure.address_of(common[own]), int(common["skc_num"])),
+            (structure.address_of(common[peer]), structure.port_of(common["skc_dport"])),
         )
     )
 

@@ -12,8 +12,11 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit, show_table
+from mprun.errors import SpecError
 from mprun.machine import invoking_user
+from mprun.questions import baseline
 from mprun.questions.baseline import SUFFIX, BaselineDifference, choose_metrics, explain, spell, tell, write_baseline
+from mprun.safety.folder import open_regular
 from mprun.safety.text import plain
 
 # The lines of a baseline with the names of its files.
@@ -57,10 +60,6 @@ def check(places: tuple[Path, ...], runs: options.RunOptions, markdown: Path | N
 
     FILE is a baseline or a folder. Default: all baselines below this folder. The exit status is 1 if a value differs.
     """
-    from mprun.errors import SpecError
-    from mprun.questions import baseline
-    from mprun.safety.folder import open_regular
-
     paths = _find(places or (Path(),))
     if not paths:
         raise SpecError("no baseline here: write one with `mprun baseline write -t TOPOLOGY -x EXPERIMENT`")

@@ -19,12 +19,14 @@ from mprun.cli.completion import complete_axes, complete_runs
 from mprun.cli.operand import Operand, open_operands
 from mprun.cli.output import emit, mark
 from mprun.errors import MprunError, SpecError
+from mprun.metrics.comparison import ComparedMetric, Expected
+from mprun.metrics.statistics import CONFIDENCE
+from mprun.model.units import QuantityError, parse_ratio
 from mprun.reports import effect
 from mprun.runs.run_directory import RunDirectory, list_runs
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from mprun.metrics.comparison import ComparedMetric, Expected
     from mprun.questions.divergence import Divergence
     from mprun.reports.test_results import CheckedExpectation
     from mprun.sweeps.operands import Operands, SidePair
@@ -85,8 +87,6 @@ def command(
     simulated time, the first packet and trace event that differ are named, and the counters. The exit status is 1 if an
     expectation holds less often in B than in A, if a metric is outside --within, or if a sweep lacks runs.
     """
-    from mprun.metrics.statistics import CONFIDENCE
-    from mprun.model.units import QuantityError, parse_ratio
     from mprun.sweeps.operands import measure_operands, read_halves, read_operands
     from mprun.sweeps.sweep_directory import LATEST
 

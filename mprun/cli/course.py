@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from mprun.cli.completion import complete_labs
+from mprun.machine.packaged import find_labs
 
 
 @click.group("course", context_settings={"help_option_names": ["-h", "--help"]})
@@ -29,7 +30,6 @@ def export(target: Path, names: tuple[str, ...]) -> None:
     from mprun.labs.course.contents import export_course
     from mprun.labs.course.first_page import GRADE
     from mprun.machine import invoking_user
-    from mprun.machine.packaged import find_labs
 
     wanted = names or [str(folder) for folder in find_labs().values()]
     labs = list({lab.folder.resolve(): lab for lab in map(open_lab, wanted)}.values())

@@ -13,8 +13,10 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.errors import MprunError, SpecError
+from mprun.model.permission import NO_COMMANDS
 from mprun.model.problem import name_nearest
 from mprun.runs.run_directory import RunDirectory, read_table, readable
+from mprun.runs.table import writing
 from mprun.safety.folder import Folder
 from mprun.safety.text import slug, untaken
 
@@ -138,7 +140,6 @@ def _check(metrics: Sequence[str], known: Sequence[str]) -> list[str]:
 
 def _write_tables(found: RunDirectory | SweepDirectory, kind: str, folder: Path | None) -> Iterator[Path]:
     """Write all tables, and yield the files. Raises MprunError if there are none."""
-    from mprun.runs.table import writing
     from mprun.safety.cell import insert, write_csv
 
     target = database = None
@@ -198,7 +199,6 @@ def _write_upstream(
     attached: Sequence[Path],
 ) -> Iterator[Path]:
     """Write the report of a run for the maintainers of a kernel, and yield the files. other: the control run."""
-    from mprun.model.permission import NO_COMMANDS
     from mprun.questions.upstream import ControlledRun, write_upstream
 
     run = options.need_run(found, "--upstream")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +15,15 @@ from mprun.cli import options
 from mprun.cli.output import emit, show_table
 from mprun.cli.progress import Bar, say_time
 from mprun.errors import SpecError
+from mprun.model import units
+from mprun.model.spec import FaultAction
 from mprun.model.units import format_measured
 from mprun.questions.faulted_run import FaultedRun, Group, by_kind, find_outliers, find_separating, group
+from mprun.questions.packet_choice import Fault, Packet, pair, sample
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from mprun.model.spec import FaultAction
     from mprun.questions.faults import Base, Faulted
-    from mprun.questions.packet_choice import Fault, Packet
     from mprun.sweeps.sweep_directory import SweepDirectory
 
 DEFAULT_FIRST = 200
@@ -86,7 +86,6 @@ def command(
     from mprun.cli.sweep_work import held, run_cells, start_executor
     from mprun.inputs.keys.experiment import MPTCP_OPTION
     from mprun.questions import faults
-    from mprun.questions.packet_choice import Fault, pair, sample
     from mprun.runs import runner
     from mprun.runs.place import choose_place_of
     from mprun.sweeps import execution
@@ -243,8 +242,6 @@ def _show_groups(sweep: SweepDirectory, groups: Sequence[Group], controls: Mappi
 
 def _read_time(text: str) -> int:
     """Return a time in ns. Raises SpecError."""
-    from mprun.model import units
-
     try:
         return units.TIME.parse(text)
     except units.QuantityError as error:

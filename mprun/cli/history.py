@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,6 @@ from mprun.machine import invoking_user
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mprun.questions.history import Past
     from mprun.reports.history_page import HistoryLine
     from mprun.reports.page import HistoryRow

@@ -8,17 +8,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_kernels
 from mprun.cli.output import emit, tell_built
+from mprun.errors import SpecError
 from mprun.kernel import addition, store
-
-if TYPE_CHECKING:
-    from mprun.kernel.addition import AdditionKind
+from mprun.kernel.addition import AdditionKind
+from mprun.machine import invoking_user
 
 
 @click.group("kernel", context_settings={"help_option_names": ["-h", "--help"]})
@@ -164,7 +163,6 @@ def export(file: Path, name: str) -> None:
     The archive contains the changes of mprun, and names the source and the command that build the kernel again.
     """
     from mprun.bundles.installation import export as write
-    from mprun.machine import invoking_user
 
     digest = write(store.find_kernel(name), file)
     invoking_user.give(file)
@@ -183,7 +181,6 @@ def import_(file: Path, trust: str | None, name: str) -> None:
     with --trust. Take the digest from its maker, and not from the place of the archive.
     """
     from mprun.bundles.installation import take_in
-    from mprun.errors import SpecError
 
     if not store.NAME_PATTERN.fullmatch(name):
         raise SpecError(f"'{name}' cannot be the name of a kernel: use letters, digits, '.', '_', '+' and '-'")

@@ -23,14 +23,13 @@ import click
 from mprun.cli.completion import complete_files, complete_kernels, complete_metrics, complete_parameters
 from mprun.errors import MachineError, SpecError
 from mprun.machine import invoking_user
-from mprun.model.engine_name import ENGINE_CHOICES
+from mprun.model.engine_name import ENGINE_CHOICES, EngineChoice, EngineName
 from mprun.model.frozen import Frozen
 from mprun.model.permission import NO_COMMANDS, Consent, Permissions
 from mprun.safety.text import printable
 
 if TYPE_CHECKING:
     from mprun.inputs.loading import Loaded
-    from mprun.model.engine_name import EngineChoice, EngineName
     from mprun.reports.test_results import CheckedExpectation
     from mprun.runs.run_directory import RunDirectory
     from mprun.sweeps.sweep_directory import SweepDirectory

@@ -14,7 +14,7 @@ import click
 from mprun.cli import options
 from mprun.cli.output import emit
 from mprun.cli.progress import Bar
-from mprun.errors import Interrupted, RunError
+from mprun.errors import Interrupted, MprunError, RunError
 
 if TYPE_CHECKING:
     from mprun.engines.agent_process import Shell
@@ -102,7 +102,6 @@ def command(
 
 def _plot(run: RunDirectory, width: int) -> None:
     """Print the first figure of the run over time: by default, the rate of the first flow."""
-    from mprun.errors import MprunError
     from mprun.reports.run_charts import charts_of
     from mprun.reports.text_chart import list_marks, to_text
 

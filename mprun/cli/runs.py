@@ -15,6 +15,8 @@ from mprun.cli import options, show, verify, wireshark
 from mprun.cli.completion import complete_runs, complete_values
 from mprun.cli.output import emit, show_table
 from mprun.cli.progress import Bar
+from mprun.machine import invoking_user
+from mprun.runs.run_directory import RunDirectory
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
@@ -194,7 +196,6 @@ def _name(problems: Sequence[str]) -> None:
 
 
 def _write_page(page: Path, parent: Path, listing: Listing, request: ListRequest) -> None:
-    from mprun.machine import invoking_user
     from mprun.reports.listing_page import write_listing
 
     write_listing(page, parent, listing, request)
@@ -205,8 +206,6 @@ def _write_page(page: Path, parent: Path, listing: Listing, request: ListRequest
 @options.runs("engine.original kernel.original parent consent jobs")
 def _rerun(name: str, runs: options.RunOptions, **_: Any) -> None:
     """Repeat a run, and end as the repetition: this was a command before `verify --keep`."""
-    from mprun.runs.run_directory import RunDirectory
-
     done = verify.verify(name, runs, is_kept=True, as_json=False)
     sys.exit(0 if RunDirectory(done.path).summary().status == "passed" else 1)
 

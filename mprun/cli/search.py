@@ -13,11 +13,12 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit, show_table
+from mprun.errors import SpecError
 from mprun.machine import invoking_user
+from mprun.model.permission import Consent
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from mprun.model.permission import Consent
     from mprun.model.search_space import Search
     from mprun.questions.search import SearchedPoint, SearchResult
     from mprun.sweeps.sweep_directory import SweepDirectory
@@ -40,7 +41,6 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
     same point. The runs are a sweep, whose table `search` has a row for each point. The same command resumes a search.
     """
     from mprun.cli.sweep_work import growing_sweep, start_executor
-    from mprun.errors import SpecError
     from mprun.inputs.loading import load_search
     from mprun.questions.proposal import load_optimiser
     from mprun.questions.search import find_violation

@@ -12,6 +12,7 @@ from mprun.cli import options
 from mprun.cli.completion import complete_counters, complete_runs
 from mprun.cli.output import emit
 from mprun.errors import MprunError, SpecError
+from mprun.model.units import format_measured
 from mprun.reports.metrics import order_metrics, paths_of
 from mprun.runs.run_directory import RunDirectory, readable
 
@@ -112,8 +113,6 @@ def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_a
 
 def _read_summary(run: RunDirectory) -> Summary:
     """Return the summary of a run. The error for a run that ended early names what it left."""
-    from mprun.model.units import format_measured
-
     try:
         return run.summary()
     except MprunError as error:

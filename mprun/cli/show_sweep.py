@@ -10,8 +10,10 @@ import click
 from mprun.cli import options
 from mprun.cli.output import mark, show_table
 from mprun.cli.show_run import COLOURS, MARKS
+from mprun.errors import SpecError
 from mprun.metrics.cells import INCOMPLETE
 from mprun.metrics.statistics import CONFIDENCE
+from mprun.model.problem import name_nearest
 from mprun.model.scalar import spell_scalar, spell_values
 from mprun.model.sweep_files import CellSummary, StatementResult, SweepSummary
 from mprun.model.units import format_measured
@@ -66,9 +68,6 @@ def _choose(cells: Sequence[CellSummary], wanted: Sequence[str], asked: Sequence
     known = list_metrics(cells)
     missing = [name for name in wanted if name not in known]
     if missing:
-        from mprun.errors import SpecError
-        from mprun.model.problem import name_nearest
-
         raise SpecError(f"no run has metric '{missing[0]}'{name_nearest(missing[0], known, 'metrics')}")
     if wanted:
         return list(wanted)

@@ -13,6 +13,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit, show_table
+from mprun.model.permission import Consent
 
 if TYPE_CHECKING:
     from mprun.sweeps.estimate import Estimate
@@ -46,7 +47,6 @@ def command(
     from mprun.cli.sweep_work import held, run_cells, start_executor
     from mprun.inputs.experiment import refuse_unknown_metrics
     from mprun.inputs.loading import load_cells
-    from mprun.model.permission import Consent
     from mprun.runs import runner
     from mprun.sweeps import execution, study
 

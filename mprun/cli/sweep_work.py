@@ -11,6 +11,7 @@ import click
 
 from mprun.cli.options import RunOptions
 from mprun.cli.progress import BAR_WIDTH, Live, Pace, make_progress, say_time
+from mprun.engines.capability import programs_needed
 from mprun.engines.registry import ENGINES
 from mprun.errors import SpecError
 from mprun.machine import invoking_user
@@ -32,7 +33,6 @@ def start_executor(cells: Sequence[Cell], runs: RunOptions) -> Executor:
         from mprun.sweeps.local import LocalExecutor
 
         return LocalExecutor(slots)
-    from mprun.engines.capability import programs_needed
     from mprun.sweeps.cluster import ClusterExecutor, Needs
 
     if not all(ENGINES[cell.runs_in].IS_SIMULATED for cell in cells):

@@ -11,6 +11,7 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_tools
 from mprun.cli.output import emit, tell_built
+from mprun.errors import MachineError
 
 
 @click.group("tools", context_settings={"help_option_names": ["-h", "--help"]})
@@ -40,7 +41,6 @@ def install(name: str, jobs: int | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a list of tools as JSON.")
 def list_(as_json: bool) -> None:
     """List the tools that can be built, and the versions that are built."""
-    from mprun.errors import MachineError
     from mprun.workloads.built import PROGRAMS, program_store
 
     problems: dict[str, str] = {}

@@ -13,11 +13,12 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit
+from mprun.errors import MachineError
+from mprun.model.engine_name import DEFAULT_ENGINE, EngineChoice
 from mprun.model.problem import InputError, InputProblem, render_path
 
 if TYPE_CHECKING:
     from mprun.inputs.loading import Loaded
-    from mprun.model.engine_name import EngineChoice
     from mprun.model.spec import Spec
 
 
@@ -55,10 +56,8 @@ def _ask_kernel(cells: Sequence[Loaded], engine: EngineChoice, name: str, strict
     experiment kernel would refuse, and for filters that tcpdump refuses.
     """
     from mprun.engines.trial import find_refusals
-    from mprun.errors import MachineError
     from mprun.inputs.user_configuration import configured_engine
     from mprun.kernel.store import DEFAULT_NAME
-    from mprun.model.engine_name import DEFAULT_ENGINE
 
     usual = (configured_engine() or DEFAULT_ENGINE) if engine == "auto" else engine
     places: dict[tuple[str, bool], list[Loaded]] = {}

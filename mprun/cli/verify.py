@@ -14,6 +14,8 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_files, complete_runs
 from mprun.cli.output import emit, show_table
+from mprun.errors import RunError
+from mprun.machine import invoking_user
 from mprun.model.scalar import spell_scalar, spell_values
 from mprun.safety.text import plain
 
@@ -62,7 +64,6 @@ def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) ->
     from mprun.bundles import reproduction
     from mprun.cli.compare import find_divergence
     from mprun.cli.progress import Bar
-    from mprun.machine import invoking_user
     from mprun.machine.scratch import scratch
     from mprun.runs.run_directory import RunDirectory
 
@@ -111,8 +112,6 @@ def _open(name: str, parent: Path, folder: Path) -> Original:
 
 def _refuse_real_time(run: RunDirectory) -> None:
     """Raise RunError for a run in real time. Only its new run would be of use."""
-    from mprun.errors import RunError
-
     before = run.environment()
     if before.real_time:
         raise RunError(f"{run.name} ran in real time ({before.engine} engine): no two such runs are equal")

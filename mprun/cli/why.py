@@ -12,6 +12,7 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit, show_table
+from mprun.errors import SpecError
 from mprun.runs.run_directory import RunDirectory, read_table
 from mprun.safety.text import plain
 
@@ -42,7 +43,6 @@ def command(name: str, fail_if: str | None, count: int, steps: int, runs: option
     """
     from mprun.cli.operand import find_exact_run
     from mprun.cli.sweep_work import growing_sweep
-    from mprun.errors import SpecError
     from mprun.inputs.loading import load
     from mprun.machine.scratch import scratch
     from mprun.questions.bisect import read_true_statement

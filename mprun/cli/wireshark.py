@@ -11,7 +11,9 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
+from mprun.errors import MachineError, MprunError
 from mprun.machine import invoking_user
+from mprun.machine.packaged import PROFILE
 
 
 @click.command("wireshark")
@@ -24,7 +26,6 @@ def command(name: str, parent: Path, profile: bool) -> None:
     """Open the captures of a run in Wireshark, with host names."""
     from mprun.captures.tshark import decoding
     from mprun.cli.operand import find_run
-    from mprun.errors import MachineError, MprunError
 
     run = find_run(parent, name)
     if not run.captures():
@@ -46,7 +47,6 @@ def command(name: str, parent: Path, profile: bool) -> None:
 def _install_profile() -> str:
     """Install our profile in Wireshark's folder unless a profile of that name exists. Return the name."""
     from mprun.machine.cache import find_base
-    from mprun.machine.packaged import PROFILE
 
     target = find_base("XDG_CONFIG_HOME", ".config") / "wireshark" / "profiles" / PROFILE.name
     if not target.exists():

@@ -10,12 +10,13 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mprun.captures.dissection import dissect
 from mprun.compile import allocate, compile_plan
 from mprun.engines.agent_process import RunProgress
 from mprun.errors import RunError, SpecError
+from mprun.inputs.loading import Loaded
 from mprun.inputs.matrix_cells import CellValues
 from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent
@@ -30,9 +31,6 @@ from mprun.runs.run_directory import RunDirectory, read_table
 from mprun.sweeps import study
 from mprun.sweeps.study import Cell, as_case
 from mprun.sweeps.sweep_directory import SweepDirectory
-
-if TYPE_CHECKING:
-    from mprun.inputs.loading import Loaded
 
 AXIS = "fault"
 # The name of the cell without faults.

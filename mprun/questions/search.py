@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from mprun.compile import allocate
 from mprun.errors import SpecError
 from mprun.inputs.keys.field import DEFAULT_SEED
+from mprun.inputs.loading import Loaded
 from mprun.inputs.matrix_cells import PLACES
 from mprun.inputs.search_point import CASE, MAIN, control_values, is_of_control
 from mprun.labs.steps import measured_by
@@ -33,9 +34,6 @@ from mprun.statements.expression import ExpressionError, Reference, Segment, Val
 from mprun.sweeps.growth import RunCases
 from mprun.sweeps.study import as_case
 from mprun.sweeps.sweep_directory import Kept
-
-if TYPE_CHECKING:
-    from mprun.inputs.loading import Loaded
 
 TABLE = "search"
 # The margins of a point at which the run did not end, of one whose control fails too, and of one without a run.

@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mprun.inputs.loading import Loaded
 from mprun.model.frozen import Frozen
 from mprun.model.run_summary import MetricValue
 from mprun.model.spec import Reseed
@@ -22,9 +23,6 @@ from mprun.statements.expression import Expression
 from mprun.sweeps.growth import RunCases
 from mprun.sweeps.study import as_case
 from mprun.sweeps.sweep_directory import Kept
-
-if TYPE_CHECKING:
-    from mprun.inputs.loading import Loaded
 
 TABLE = "why"
 # The axes of the sweep: the time from which the random numbers are others, and their seed.

@@ -7,7 +7,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mprun.errors import MprunError, SpecError
 from mprun.metrics.cells import judge_across
@@ -26,15 +26,13 @@ from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.frozen import Frozen
 from mprun.model.metric import Metric, find_owned
 from mprun.model.problem import name_nearest
+from mprun.model.run_summary import Summary
 from mprun.model.scalar import spell_scalar
 from mprun.runs.provenance import list_makers, list_programs
 from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps.sweep_directory import Kept, SweepDirectory
 from mprun.sweeps.sweep_summary import find_missing
 from mprun.workloads.tool import owned_metrics
-
-if TYPE_CHECKING:
-    from mprun.model.run_summary import Summary
 
 OperandDirectory = RunDirectory | SweepDirectory
 

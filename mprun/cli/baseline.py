@@ -15,7 +15,6 @@ from mprun.cli.output import emit, show_table
 from mprun.errors import SpecError
 from mprun.machine import invoking_user
 from mprun.questions import baseline
-from mprun.questions.baseline import SUFFIX, BaselineDifference, choose_metrics, explain, spell, tell, write_baseline
 from mprun.safety.folder import open_regular
 from mprun.safety.text import plain
 
@@ -38,9 +37,9 @@ def command() -> None:
 def write(files: options.FileOptions, runs: options.RunOptions, metrics: tuple[str, ...], target: Path | None) -> None:
     """Run an experiment once, and write its values to a file."""
     beside, stem = Path(files.experiment).parent, f"{Path(files.topology).stem}-{Path(files.experiment).stem}"
-    path = target or beside / f"{stem}{SUFFIX}"
+    path = target or beside / f"{stem}{baseline.SUFFIX}"
     lines = _measure(path, files, runs, metrics)
-    path.write_text(spell(lines))
+    path.write_text(baseline.spell(lines))
     invoking_user.give(path)
     click.echo(f"{path}: {sum(name.startswith('value ') for name in lines)} values")
 
@@ -63,7 +62,7 @@ def check(places: tuple[Path, ...], runs: options.RunOptions, markdown: Path | N
     paths = _find(places or (Path(),))
     if not paths:
         raise SpecError("no baseline here: write one with `mprun baseline write -t TOPOLOGY -x EXPERIMENT`")
-    checked: dict[str, list[BaselineDifference]] = {}
+    checked: dict[str, list[baseline.BaselineDifference]] = {}
     for path in paths:
         with open_regular(path, path) as opened:
             base = baseline.parse(opened.read(baseline.MOST_BYTES).decode(errors="replace"), str(path))
@@ -95,7 +94,7 @@ def _find(files: Sequence[Path]) -> list[Path]:
     """Return baselines, and those below folders, sorted."""
     found: list[Path] = []
     for path in files:
-        found += sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]
+        found += sorted(path.rglob(f"*{baseline.SUFFIX}")) if path.is_dir() else [path]
     return list(dict.fromkeys(found))
 
 
@@ -115,18 +114,20 @@ def _measure(
     request = runner.make_request(loaded, place, runs.consent)
     with Bar() as bar:
         run, summary = runner.run_request(request, runs.parent, bar.show)
-    metrics = choose_metrics(summary, loaded.spec.experiment.show, asked)
+    metrics = baseline.choose_metrics(summary, loaded.spec.experiment.show, asked)
     if is_check:
         # a value that is gone is a difference
         metrics = [name for name in metrics if name in summary.metrics]
     topology, experiment = (os.path.relpath(name, path.parent) for name in (files.topology, files.experiment))
-    return write_baseline(topology, experiment, files.parameters, run.digest, summary, run.environment(), metrics)
+    return baseline.write_baseline(
+        topology, experiment, files.parameters, run.digest, summary, run.environment(), metrics
+    )
 
 
-def _show(name: str, differences: Sequence[BaselineDifference]) -> None:
+def _show(name: str, differences: Sequence[baseline.BaselineDifference]) -> None:
     """Print whether a baseline holds, and its differences as a table."""
 
-    because = explain(differences)
+    because = baseline.explain(differences)
     values = [one for one in differences if one.kind == "value"]
     if not values:
         with_other = f", with {' and '.join(because)}" if because else ""
@@ -135,5 +136,5 @@ def _show(name: str, differences: Sequence[BaselineDifference]) -> None:
     click.echo(
         f"{'changed' if not because else 'differs'}  {plain(name)}{plain(': ' + ', '.join(because)) if because else ''}"
     )
-    rows = [("", "base", "now", "change"), *((f"  {row[0]}", *row[1:]) for row in tell(differences))]
+    rows = [("", "base", "now", "change"), *((f"  {row[0]}", *row[1:]) for row in baseline.tell(differences))]
     show_table(rows, 1)

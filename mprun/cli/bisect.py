@@ -33,11 +33,9 @@ ABORT = 128
 @click.command("bisect")
 @options.files("topology experiment params seed outside")
 @options.runs("engine parent consent")
-@click.option(
+@options.folder(
     "--tree",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
     required=True,
-    metavar="DIR",
     help="Read this git repository: a kernel tree, or with --build your own program. It is not changed.",
 )
 @click.option("--good", metavar="REV", help="Name a revision with the earlier result.")
@@ -51,7 +49,7 @@ ABORT = 128
     metavar="COMMAND",
     help="Build each version of your program with COMMAND. The parameter `tree` is the program's folder.",
 )
-@options.compilers
+@options.jobs("compilers")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     files: options.FileOptions,

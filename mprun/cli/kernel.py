@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import click
@@ -18,6 +19,8 @@ from mprun.errors import SpecError
 from mprun.kernel import addition, store
 from mprun.kernel.addition import AdditionKind
 from mprun.machine import invoking_user
+
+_added = partial(options.file, multiple=True, metavar="FILE.c")
 
 
 @click.group("kernel", context_settings={"help_option_names": ["-h", "--help"]})
@@ -32,35 +35,16 @@ def command() -> None:
 @command.command()
 @click.option("--source", type=click.Path(path_type=Path), help="Build this kernel tree or tarball, not Debian's.")
 @click.option("--name", default="default", show_default=True, help="Name the kernel, for --kernel NAME.")
-@options.compilers
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Add the options in FILE, such as CONFIG_NET_SCH_HFSC=y.",
-)
+@options.jobs("compilers")
+@options.file("--config", help="Add the options in FILE, such as CONFIG_NET_SCH_HFSC=y.")
 @click.option(
     "--profile",
     type=click.Choice(["debug", "coverage"]),
     help="Add the kernel's own checks of locks, memory and the network (debug), or counters of executed lines "
     "(coverage). Runs take longer.",
 )
-@click.option(
-    "--with-scheduler",
-    "schedulers",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE.c",
-    help="Add your MPTCP scheduler. `mprun kernel template` writes one.",
-)
-@click.option(
-    "--with-congestion",
-    "congestions",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE.c",
-    help="Add your congestion control. `mprun kernel template` writes one.",
-)
+@_added("--with-scheduler", "schedulers", help="Add your MPTCP scheduler. `mprun kernel template` writes one.")
+@_added("--with-congestion", "congestions", help="Add your congestion control. `mprun kernel template` writes one.")
 @click.option("--symbols", "with_symbols", is_flag=True, help="Write the kernel's symbols too, for `mprun debug`.")
 @click.option("--watch", "is_watched", is_flag=True, help="Build again at each save, and run COMMAND after each build.")
 @click.option("--json", "as_json", is_flag=True, help="Print the kernel as JSON.")
@@ -235,14 +219,11 @@ def info(name: str, as_json: bool) -> None:
 
 
 @command.command()
-@click.option(
-    "--kernel",
+@options.kernel(
     "kernels",
-    metavar="NAME",
     multiple=True,
     default=("default",),
     show_default=True,
-    shell_complete=complete_kernels,
     help="Boot this experiment kernel. Repeat the option to compare kernels.",
 )
 @click.option(
@@ -251,34 +232,18 @@ def info(name: str, as_json: bool) -> None:
     help="Run only these tests, groups or suites: mptcp_join, mptcp_join/fastclose, tc-testing/qdiscs.",
 )
 @click.option("--scheduler", metavar="NAME", help="Use this packet scheduler in every namespace of the tests.")
-@click.option(
-    "--packetdrill",
-    "program",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Use the program packetdrill in DIR. Default: the program in PATH.",
-)
-@click.option(
-    "--suite",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Run the packetdrill scripts in DIR and its subfolders instead of the kernel's own tests.",
+@options.folder("--packetdrill", "program", help="Use the program packetdrill in DIR. Default: the program in PATH.")
+@options.folder(
+    "--suite", help="Run the packetdrill scripts in DIR and its subfolders instead of the kernel's own tests."
 )
 @options.files("seed")
-@click.option(
-    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Run N tests at once. Default: the number of CPUs."
-)
+@options.jobs("tests")
 @options.to_folder(
     "Write the output of the scripts to DIRECTORY, one folder for each script.",
     earlier=True,
     default=Path("runs/selftests"),
 )
-@click.option(
-    "--known",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Add the known failures in FILE, which do not fail the command.",
-)
+@options.file("--known", help="Add the known failures in FILE, which do not fail the command.")
 @click.option("--junit", metavar="FILE", type=options.Target(), help="Write JUnit's XML.")
 @click.option("--tap", "as_tap", is_flag=True, help="Print the results as TAP.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")

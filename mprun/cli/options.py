@@ -115,7 +115,7 @@ _file_option = partial(click.option, metavar="FILE", shell_complete=complete_fil
 _topology = partial(_file_option, "-t", "--topology", help="Read the topology from FILE, FILE.yaml or FILE.yml.")
 _experiment = partial(_file_option, "-x", "--experiment", help="Read the experiment from FILE, FILE.yaml or FILE.yml.")
 _engine_option = partial(click.option, "--engine", type=click.Choice(ENGINE_CHOICES), default="auto", show_default=True)
-_kernel_option = partial(click.option, "--kernel", metavar="NAME", shell_complete=complete_kernels)
+kernel = partial(click.option, "--kernel", metavar="NAME", shell_complete=complete_kernels)
 parent = click.option(
     "-o",
     "--output",
@@ -178,11 +178,11 @@ _RUNS: Mapping[str, Decorator] = {
         help="Choose where to run. `virtual`: simulated time. `real`: this machine's kernel. `auto`: the engine of the "
         "original, if it is virtual or your configuration file names it.",
     ),
-    "kernel": _kernel_option(default="default", show_default=True, help="Boot this experiment kernel."),
-    "kernel.original": _kernel_option(
+    "kernel": kernel(default="default", show_default=True, help="Boot this experiment kernel."),
+    "kernel.original": kernel(
         default="", help="Boot this experiment kernel. Default: the kernel of the original, if it is built."
     ),
-    "kernel.lab": _kernel_option(
+    "kernel.lab": kernel(
         default="", help="Boot this experiment kernel. Default: the kernel that the lab names, or default."
     ),
     "parent": parent,
@@ -408,23 +408,24 @@ def earlier(command: click.Command, name: str, now: str, callback: Callable[...,
 
 
 to_folder = partial(to, metavar="DIRECTORY", type=Target(is_file=False))
+# Options that name a file to read, and a folder that exists.
+file = partial(click.option, metavar="FILE", type=click.Path(path_type=Path))
+folder = partial(click.option, metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 metric = partial(click.option, "--metric", metavar="NAME", shell_complete=complete_metrics)
 metrics = partial(metric, "metrics", multiple=True)
 fail_if = partial(click.option, "--fail-if", metavar="STATEMENT")
 control = partial(click.option, "--control", metavar="KERNEL", shell_complete=complete_kernels)
 
 
-def number(names: str, least: int, most: int, what: str, default: int | None = None, **settings: Any) -> Decorator:
+def number(names: str, least: int, most: int | None, what: str, default: int | None = None) -> Decorator:
     """Return a decorator that adds an option with a whole number. names: of click, in one text. what: the help text."""
     kind = WholeNumber(least, most)
-    return click.option(
-        *names.split(), type=kind, metavar="N", help=what, default=default, show_default=True, **settings
-    )
+    return click.option(*names.split(), type=kind, metavar="N", help=what, default=default, show_default=True)
 
 
-compilers = click.option(
-    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Run N compilers at once. Default: the number of CPUs."
-)
+def jobs(noun: str) -> Decorator:
+    """Return a decorator that adds -j for things of one kind, such as tests."""
+    return number("-j --jobs", 1, None, f"Run N {noun} at once. Default: the number of CPUs.")
 
 
 def warn(warnings: Iterable[str]) -> None:

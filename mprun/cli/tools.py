@@ -25,7 +25,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("name", shell_complete=complete_tools)
-@options.compilers
+@options.jobs("compilers")
 @click.option("--json", "as_json", is_flag=True, help="Print the tool as JSON.")
 def install(name: str, jobs: int | None, as_json: bool) -> None:
     """Build a tool, unless the same tool is built already."""

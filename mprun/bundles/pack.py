@@ -68,7 +68,7 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
             raise MprunError(f"{source.path}: none of its runs has ended: there is nothing to bundle")
         files |= _files(source.folder, _OF_SWEEP)
         summary = read_summary(source)
-        if not source.has_summary:
+        if not source.has("summary.json"):
             files |= {
                 "summary.json": _to_json(summary.to_json()),
                 "tables/cells.parquet": table.pack(read_table(source)),
@@ -149,7 +149,7 @@ def _about(
 
 def digest_of(run: RunDirectory, name: str) -> str:
     """Return the SHA-256 of an artifact of a run, as a bundle lists it."""
-    with run.open(name) as file:
+    with run.folder.open(name) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

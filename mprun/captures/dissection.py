@@ -97,7 +97,7 @@ def dissect(run: RunDirectory, progress: DissectionProgress, wanted: Iterable[tu
         run.write_tables({name: polars.DataFrame(rows, schema=schema)})
     run.write_frames("one_way_delays", delay_schema(), _find_delays(run, pairs, progress, found))
     kept = KeptReading(origin, found.packets, tuple(found.warnings))
-    run.write(KEPT, kept._asdict())
+    run.folder.write_json(KEPT, kept._asdict())
     return _collect(run, kept)
 
 
@@ -211,7 +211,7 @@ def _portions(
     workers = len(os.sched_getaffinity(0))
     waiting: deque[tuple[Future[_Portion], int]] = deque()
     read = 0
-    with ThreadPoolExecutor(workers) as pool, run.open(path) as file:
+    with ThreadPoolExecutor(workers) as pool, run.folder.open(path) as file:
         try:
             for portion in portions.split(iter(lambda: file.read(CHUNK_BYTES), b"")):
                 read += len(portion)

@@ -88,7 +88,7 @@ def _finish(
 def _write(run: RunDirectory, parts: Sequence[str], conversion: PcapngConversion, file: BinaryIO) -> Iterator[bytes]:
     """Write the converted parts of a capture to a file, and yield what is written."""
     for number, part in enumerate(parts):
-        with run.open(part) as source:
+        with run.folder.open(part) as source:
             if number == 0:
                 begun = conversion.begin(source.read(HEADER_BYTES))
                 file.write(begun)
@@ -137,7 +137,7 @@ def _parts(run: RunDirectory, target: str, wanted: Capture) -> list[str]:
 
 def _first_record(run: RunDirectory, name: str) -> tuple[int, int]:
     """Return the time of a file's first packet: seconds and nanoseconds."""
-    with run.open(name) as file:
+    with run.folder.open(name) as file:
         file.seek(HEADER_BYTES)
         record = file.read(RECORD_BYTES)
     return int.from_bytes(record[0:4], "little"), int.from_bytes(record[4:8], "little")

@@ -178,7 +178,7 @@ def _conclude(
         outliers = find_outliers(faulted, without)
         groups = group(outliers, lambda _: without)
     others = () if control is None else control.outcomes
-    sweep.write_table(faults.tabulate(faulted, outliers, metric, others), faults.TABLE)
+    sweep.write_tables({faults.TABLE: faults.tabulate(faulted, outliers, metric, others)})
     chart = draw_faults(_DONE[fault.action], quantity, unit, faulted, without.value)
     if chart is not None:
         write_svg(sweep.folder, chart)

@@ -89,7 +89,8 @@ def _write(
     from mprun.reports.chart import write_svg
 
     runs = {kept.cell: kept for kept in sweep.runs()}
-    sweep.write_table(tabulate(search, found, {cell: kept.directory for cell, kept in runs.items()}), TABLE)
+    names = {cell: kept.directory for cell, kept in runs.items()}
+    sweep.write_tables({TABLE: tabulate(search, found, names)})
     for chart in draw_search(search, found):
         write_svg(sweep.folder, chart)
     worst = found.worst

@@ -90,7 +90,7 @@ def _write(explained: Explained, sweep: SweepDirectory, failure: str, end_ns: in
     from mprun.questions.why import TABLE, tabulate
     from mprun.reports.chart import write_svg
 
-    sweep.write_table(tabulate(explained), TABLE)
+    sweep.write_tables({TABLE: tabulate(explained)})
     write_svg(sweep.folder, draw_why(failure, explained, end_ns))
 
 

@@ -35,7 +35,7 @@ def command(name: str, parent: Path, profile: bool) -> None:
         raise MachineError(
             f"Wireshark is not installed: apt-get install wireshark; the captures are in {run.path / 'pcap'}"
         )
-    run.write_text("logs/hosts", "".join(f"{address} {node}\n" for address, node in run.addresses()))
+    run.folder.write_text("logs/hosts", "".join(f"{address} {node}\n" for address, node in run.addresses()))
     # an absolute path does not begin with `-` like an option, which may name a script
     folder = run.path.absolute()
     names = folder / "logs" / "hosts"

@@ -259,7 +259,7 @@ def watch(
     finally:
         end(process)
         phases.append({"wall_s": round(time.monotonic() - started, 3), "text": "ended"})
-        run.write("wall.json", phases)
+        run.folder.write_json("wall.json", phases)
 
 
 def _follow(

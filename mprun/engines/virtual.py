@@ -111,7 +111,7 @@ def run_plan(
             computing = None if real_time else Computing(process.pid, _most_still_s(plan))
             watch(process, run, progress, bool(shell), talk, computing, hold.is_held if hold else None, prompt)
             if changed := files.take():
-                run.write("changed.json", changed._asdict())
+                run.folder.write_json("changed.json", changed._asdict())
     if not run.has("agent.json"):
         problem = _find_report(run)
         # the agent's last output explains more than the kernel's message that it powered down

@@ -60,7 +60,7 @@ def parse_packet(run: RunDirectory, text: str) -> StopMoment:
     file = captures.get(name.removesuffix(".pcap"))
     if file is None:
         raise SpecError(f"--packet {text}: the run has no capture '{name}'; captures: {', '.join(captures) or 'none'}")
-    with reading(run.path / file), run.open(file) as source:
+    with reading(run.path / file), run.folder.open(file) as source:
         found, count = read_packet(iter(functools.partial(source.read, CHUNK_BYTES), b""), int(digits))
     if found is None:
         raise SpecError(f"--packet {text}: the capture has {count} packets")

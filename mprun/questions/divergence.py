@@ -178,7 +178,7 @@ def find_packet(one: RunDirectory, other: RunDirectory) -> DifferentPacket | Non
 def _timed_frames(run: RunDirectory, file: str) -> Iterator[Iterator[_TimedFrame]]:
     """Yield the packets of a capture with their times from time zero."""
     zero_ns = run.agent_report().zero_epoch_ns or 0
-    with reading(run.path / file), run.open(file) as source:
+    with reading(run.path / file), run.folder.open(file) as source:
         frames = read_frames(iter(partial(source.read, CHUNK_BYTES), b""))
         yield (_TimedFrame(frame.at_ns - zero_ns, replace(frame, at_ns=0)) for frame in frames)
 

@@ -201,7 +201,7 @@ def _tell_log(run: RunDirectory) -> Iterator[str]:
 
 def _cut_capture(run: RunDirectory, packet: DifferentPacket) -> bytes:
     file = f"pcap/{packet.capture}"
-    with reading(run.path / file), run.open(file) as source:
+    with reading(run.path / file), run.folder.open(file) as source:
         return cut(iter(partial(source.read, CHUNK_BYTES), b""), packet.number - AROUND, packet.number + AROUND)
 
 

@@ -76,7 +76,7 @@ def first_difference(one: RunDirectory, other: RunDirectory, with_captures: bool
 
 def _first_differing_byte(one: RunDirectory, other: RunDirectory, name: str) -> int | None:
     at = 0
-    with one.open(name) as ours, other.open(name) as theirs:
+    with one.folder.open(name) as ours, other.folder.open(name) as theirs:
         while True:
             a, b = ours.read(BLOCK_BYTES), theirs.read(BLOCK_BYTES)
             if a != b:

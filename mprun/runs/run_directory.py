@@ -35,7 +35,6 @@ import shutil
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from mprun.model.plan import Plan
     from mprun.model.run_files import RunEnvironment, StepRecord, Stops
     from mprun.model.run_summary import Summary
+    from mprun.model.sweep_files import SweepSummary
 
 T = TypeVar("T")
 OutputT = TypeVar("OutputT", bound="OutputDirectory")
@@ -104,6 +104,24 @@ class OutputDirectory:
         """Return the text of each file in `inputs`, by name."""
         names = [one for one in self.folder.find("inputs/*") if one.isprintable()]
         return {one.partition("/")[2]: printable(self.folder.read_text(one)) for one in names}
+
+    def write_summary(self, summary: Summary | SweepSummary) -> None:
+        """Write `summary.json`, completely or not at all."""
+        self.folder.write_json("summary.json", summary.to_json())
+
+    def write_tables(self, tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame]) -> None:
+        """Write each table as `tables/<name>.parquet`, completely or not at all.
+
+        A table is a frame, or its columns as for `make_frame`.
+        """
+        if not tables:
+            return
+        import polars
+
+        self.folder.make("tables")
+        for name, table in tables.items():
+            frame = table if isinstance(table, polars.DataFrame) else make_frame(table)
+            self.folder.write_bytes(f"tables/{name}.parquet", pack(frame))
 
     def write_report(self, page: str, figures: Mapping[str, bytes]) -> Path:
         """Write the page of the report, and replace its figures. Return the path of the page.
@@ -204,14 +222,6 @@ class RunDirectory(OutputDirectory):
         for name, text in files.items():
             self.folder.write_text(f"inputs/{name}", text)
 
-    def write(self, name: str, value: object) -> None:
-        """Write a JSON file of the layout, completely or not at all."""
-        self.folder.write_json(name, value)
-
-    def write_text(self, name: str, text: str) -> None:
-        """Write a text file of the layout, completely or not at all."""
-        self.folder.write_text(name, text)
-
     def environment(self) -> RunEnvironment:
         """Return the engine, the kernel and the programs that made the run (`environment.json`).
 
@@ -249,10 +259,6 @@ class RunDirectory(OutputDirectory):
         from mprun.model.run_summary import Summary
 
         return read_value(self.folder, "summary.json", "run", Summary)
-
-    def write_summary(self, summary: Summary) -> None:
-        """Write the summary of the run, completely or not at all."""
-        self.write("summary.json", summary.to_json())
 
     def agent_report(self) -> AgentReport:
         """Return the report of the agent (`agent.json`). Raises MprunError if it is missing or damaged."""
@@ -316,20 +322,6 @@ class RunDirectory(OutputDirectory):
         """Return the content of a file that the programs of a flow left; None if it does not exist."""
         file = f"files/{flow}/{name}"
         return self.folder.read_bytes(file, MOST_OUTPUT_BYTES) if self.folder.has(file) else None
-
-    def write_tables(self, tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame]) -> None:
-        """Write each table as `tables/<name>.parquet`, completely or not at all.
-
-        A table is a frame, or its columns as for `make_frame`.
-        """
-        if not tables:
-            return
-        import polars
-
-        self.folder.make("tables")
-        for name, table in tables.items():
-            frame = table if isinstance(table, polars.DataFrame) else make_frame(table)
-            self.folder.write_bytes(f"tables/{name}.parquet", pack(frame))
 
     def write_accounts(self, accounts: Mapping[str, str]) -> None:
         """Write `logs/<name>.log`: the output of processes in a form that is easy to read, by the processes' names."""
@@ -412,10 +404,6 @@ class RunDirectory(OutputDirectory):
     def captures(self) -> dict[str, str]:
         """Return the file of each capture, relative to the run, by the capture's name."""
         return {_stem(name): name for name in self.folder.find("pcap/*.pcap") if name.isprintable()}
-
-    def open(self, name: str) -> BufferedReader:
-        """Open a file of the run for reading. Raises FileNotFoundError or UnsafeError."""
-        return self.folder.open(name)
 
     def tables(self) -> Iterator[tuple[str, polars.LazyFrame]]:
         """Yield the name and the content of every table. The content is read from the file only when it is used.

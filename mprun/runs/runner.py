@@ -211,7 +211,7 @@ def calibrate(spec: Spec, network: Network, place: Place, progress: RunProgress)
     plan, capabilities = compile_for(silence(spec), network, place, compile_calibration)
     with scratch("mprun-calibration-") as folder:
         run = RunDirectory.create(folder, "calibration", plan.digest)
-        run.write_text("plan.json", plan.to_text())
+        run.folder.write_text("plan.json", plan.to_text())
         place.engine.run_plan(plan, run, place.kernel, progress)
         agent = run.agent_report()
     if agent.error:
@@ -225,10 +225,10 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: RunProgress) -> 
     spec, place = request.spec, request.place
     calibration = calibrate(spec, network, place, progress) if spec.experiment.calibrate else None
     if calibration is not None:
-        run.write(CALIBRATION, calibration.to_json())
-    run.write_text("plan.json", plan.to_text())
+        run.folder.write_json(CALIBRATION, calibration.to_json())
+    run.folder.write_text("plan.json", plan.to_text())
     environment = _environment(prepared)
-    run.write("environment.json", environment)
+    run.folder.write_json("environment.json", environment)
     place.engine.run_plan(plan, run, place.kernel, progress, request.shell, request.debugger, prompt=request.prompt)
     agent = run.agent_report()
     if where := next((one for begin, one in request.places.items() if (agent.error or "").startswith(begin)), None):
@@ -236,7 +236,7 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: RunProgress) -> 
     if agent.sysctls is not None:
         # a namespace of Linux 6.1 does not show those of the whole kernel
         sysctls = {**(prepared.capabilities.kernel_wide or {}), **agent.sysctls}
-        run.write("environment.json", environment | {"sysctls": dict(sorted(sysctls.items()))})
+        run.folder.write_json("environment.json", environment | {"sysctls": dict(sorted(sysctls.items()))})
     if request.shell == "only":
         if agent.error:
             raise RunError(agent.error)

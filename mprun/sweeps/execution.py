@@ -116,7 +116,7 @@ def find_sweep(
     for sweep in find_by_digest(parent, identify_placed(cells, kernels)):
         # a sweep with a damaged summary cannot be resumed
         with contextlib.suppress(MprunError):
-            if (sweep.has_summary and sweep.summary().complete) == is_finished:
+            if (sweep.has("summary.json") and sweep.summary().complete) == is_finished:
                 return sweep
     return None
 
@@ -221,7 +221,7 @@ class Execution:
         for kept in list(self.sweep.runs()):
             cell = self.cells[kept.cell]
             if kept.summary.status == "error" and not self.grows:
-                self.sweep.drop(f"{cell.folder}/{kept.number}")
+                self.sweep.folder.remove_tree(kept.directory)
             else:
                 self._progress[cell.folder].note(kept.number, kept.summary)
 

@@ -32,7 +32,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mprun.errors import MprunError, RunError, SpecError
 from mprun.machine import invoking_user
@@ -45,13 +45,11 @@ from mprun.runs.run_directory import (
     RunDirectory,
     find_named,
     has_record,
-    make_frame,
     point,
     read_table,
     read_value,
     take_name,
 )
-from mprun.runs.table import pack
 from mprun.safety.folder import Folder, UnsafeError
 from mprun.sweeps import signature
 
@@ -137,10 +135,6 @@ class SweepDirectory(OutputDirectory):
 
         return read_value(self.folder, "summary.json", "sweep", SweepSummary)
 
-    def write_summary(self, summary: SweepSummary) -> None:
-        """Write the summary, completely or not at all."""
-        self.folder.write_json("summary.json", summary.to_json())
-
     def sessions(self) -> tuple[Session, ...]:
         """Return the calls that worked on the sweep. Raises MprunError if the file is damaged."""
         from mprun.model.sweep_files import Session
@@ -156,11 +150,6 @@ class SweepDirectory(OutputDirectory):
     def add_session(self, session: Session) -> None:
         """Record the real times of a call. They never repeat, so they are in a file of their own."""
         self.folder.write_json("wall.json", PLAIN.encode((*self.sessions(), session)))
-
-    @property
-    def has_summary(self) -> bool:
-        """True if the sweep has ended and was not resumed since."""
-        return self.folder.has("summary.json")
 
     def forget(self) -> None:
         """Remove summary, table and report. They describe the runs that existed when they were made."""
@@ -212,11 +201,6 @@ class SweepDirectory(OutputDirectory):
             return read_table(self.folder, "tables/cells.parquet").collect()
         except FileNotFoundError:
             raise MprunError(f"{self.path}: no tables/cells.parquet: the sweep did not get so far") from None
-
-    def write_table(self, columns: Mapping[str, list[Any]], name: str = "cells") -> None:
-        """Write a table, such as `tables/cells.parquet`: columns of equal length, with None for a missing value."""
-        self.folder.make("tables")
-        self.folder.write_bytes(f"tables/{name}.parquet", pack(make_frame(columns)))
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -278,10 +262,6 @@ class SweepDirectory(OutputDirectory):
         """
         with self.held():
             self._remove(LATEST, list_sweeps)
-
-    def drop(self, name: str) -> None:
-        """Remove a run that will be made again."""
-        self.folder.remove_tree(f"runs/{name}")
 
     def count(self) -> int:
         """Return the number of runs that need not be made again."""

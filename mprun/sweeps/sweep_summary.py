@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def read_summary(sweep: SweepDirectory) -> SweepSummary:
     """Return the content of `summary.json`, or else a summary of the finished runs. Raises MprunError."""
-    if sweep.has_summary:
+    if sweep.has("summary.json"):
         return sweep.summary().in_order(sweep.record.axes)
     return _sum_up(sweep.record, list(sweep.runs()))
 
@@ -33,7 +33,7 @@ def read_table(sweep: SweepDirectory) -> polars.DataFrame:
 
     Raises MprunError.
     """
-    if sweep.has_summary:
+    if sweep.has("summary.json"):
         return sweep.table()
     return make_frame(tabulate(sweep.record.cells, list(sweep.runs())))
 
@@ -42,7 +42,7 @@ def write_summary(sweep: SweepDirectory) -> SweepSummary:
     """Write table and summary of all runs of the sweep. Return the summary."""
     record, rows = sweep.record, list(sweep.runs())
     summary = _sum_up(record, rows)
-    sweep.write_table(tabulate(record.cells, rows))
+    sweep.write_tables({"cells": tabulate(record.cells, rows)})
     sweep.write_summary(summary)
     return summary
 

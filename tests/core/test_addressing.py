@@ -284,7 +284,7 @@ def test_a_run_names_its_hosts_by_both_addresses(tmp_path: Path) -> None:
     keys = f"addressing: both\n{PAIR}links: [{{between: [a, r]}}, {{between: [r, b], addressing: ipv6}}]\n"
     spec = read(tmp_path, keys)
     run = RunDirectory(tmp_path)
-    run.write("plan.json", compile_plan(spec, allocate(spec)).to_json())
+    run.folder.write_json("plan.json", compile_plan(spec, allocate(spec)).to_json())
     assert list(run.addresses()) == [
         ("10.0.0.1", "a"),
         ("fd00:10::1", "a"),

@@ -113,7 +113,7 @@ def test_the_profile_adds_a_file_and_a_variable() -> None:
 def make_run(parent: Path, title: str, executed: dict[int, int], digest: str = "ab" * 32) -> RunDirectory:
     run = RunDirectory.create(parent, title, "0" * 64)
     engine = {"engine": "virtual", "versions": {}, "warnings": [], "python": "3.11"}
-    run.write("environment.json", {**engine, "kernel": {"version": "6.12", "digest": digest}})
+    run.folder.write_json("environment.json", {**engine, "kernel": {"version": "6.12", "digest": digest}})
     functions = ["first" if line < 5 else "second" for line in executed]
     files = ["net/mptcp/options.c"] * len(executed)
     table: dict[str, list[Any]] = {

@@ -91,7 +91,7 @@ def test_what_a_guest_puts_in_the_way_is_replaced(tmp_path: Path) -> None:
         (run.path / name).unlink(missing_ok=True)
         (run.path / name).symlink_to(victim)
     run.write_summary(summary)
-    run.write("wall.json", [])
+    run.folder.write_json("wall.json", [])
     run.write_accounts({"bulk": "text"})
     run.mark_complete()
     assert victim.read_text() == SECRET

@@ -122,7 +122,7 @@ def attempt_sweep(case: str, folder: Path) -> Finding:
     kept = [str(kept.run.path.relative_to(sweep.path)) for kept in sweep.runs()]
     for act in (
         lambda: sweep.finish(sweep.begin("cc=reno/1"), "cc=reno/1"),
-        lambda: sweep.drop("cc=reno/1"),
+        lambda: sweep.folder.remove_tree("runs/cc=reno/1"),
         sweep.tidy,
     ):
         try:

@@ -162,7 +162,7 @@ def test_cause_of_an_expectation_is_named(
 def run_plan(plan: Plan, folder: Path) -> Summary:
     """Return the summary of a plan that no input file can describe."""
     run = RunDirectory.create(folder / "runs", "test", plan.digest)
-    run.write("plan.json", plan.to_json())
+    run.folder.write_json("plan.json", plan.to_json())
     virtual.run_plan(plan, run, find_kernel(), lambda *_: None)
     agent = run.agent_report()
     observation = observe(run.record(), agent.zero_ns or 0, plan.intent.links)

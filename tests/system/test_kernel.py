@@ -40,7 +40,7 @@ def plan_for(folder: Path, *argv: str, seed: int = 1) -> Plan:
 
 def run(folder: Path, plan: Plan, progress: RunProgress = lambda *_: None) -> tuple[RunDirectory, AgentReport]:
     directory = RunDirectory.create(folder / "runs", "test", plan.digest)
-    directory.write("plan.json", plan.to_json())
+    directory.folder.write_json("plan.json", plan.to_json())
     virtual.run_plan(plan, directory, find_kernel(), progress)
     return directory, directory.agent_report()
 

@@ -191,7 +191,7 @@ def test_calibration_finds_each_link_that_is_built_otherwise(tmp_path: Path) -> 
         plans.append(compile_calibration(spec, networks[-1], REFERENCE))
     plan = replace(plans[0], build=plans[1].build)
     run = RunDirectory.create(tmp_path / "runs", "calibration", plan.digest)
-    run.write_text("plan.json", plan.to_text())
+    run.folder.write_text("plan.json", plan.to_text())
     virtual.run_plan(plan, run, find_kernel(), lambda *_: None)
     found = judge(networks[0], plan.trains, run.agent_report().trains, is_simulated=True)
     wrong = [(row.link, row.direction, row.quantity) for row in found.rows if not row.held]

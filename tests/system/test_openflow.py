@@ -227,7 +227,7 @@ def test_switches_in_real_time(tmp_path: Path) -> None:
     spec = load(tmp_path / "topo", tmp_path / "xp").spec
     plan = compile_plan(spec, allocate(spec))
     run = RunDirectory.create(tmp_path / "runs", "real-time", plan.digest)
-    run.write("plan.json", plan.to_json())
+    run.folder.write_json("plan.json", plan.to_json())
     virtual.run_plan(plan, run, find_kernel(), lambda *_: None, real_time=True)
     assert run.agent_report().error is None
     first, *rest = (float(text) for text in re.findall(r"time=([\d.]+) ms", run.log("first", "out")))

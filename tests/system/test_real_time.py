@@ -89,7 +89,7 @@ def test_delays_in_an_experiment_kernel_in_real_time(files: Path) -> None:
     spec = load(LAB / "topo", files / "xp.yaml").spec
     plan = compile_plan(spec, allocate(spec))
     run = RunDirectory.create(files / "runs", "real-time", plan.digest)
-    run.write("plan.json", plan.to_json())
+    run.folder.write_json("plan.json", plan.to_json())
     virtual.run_plan(plan, run, find_kernel(), lambda *_: None, real_time=True)
     agent = run.agent_report()
     assert agent.error is None

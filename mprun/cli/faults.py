@@ -145,7 +145,7 @@ def _say_estimate(base: Base, chosen: Sequence[Packet], kernels: int, slots: int
 
 def _list_packets(chosen: Sequence[Packet], as_json: bool) -> None:
     if as_json:
-        emit([_packet(one) for one in chosen])
+        emit([one.facts for one in chosen])
         return
 
     rows = [("packet", "way", "path", "kind", "time")]
@@ -185,7 +185,7 @@ def _conclude(
     if as_json:
         found = [{"cause": one.cause, "packets": [each.packet.label for each in one.outcomes]} for one in groups]
         rows = [
-            {**_packet(one.packet), **_outcome(one, metric), **_control(controls.get(one.packet.name), metric)}
+            {**one.packet.facts, **_outcome(one, metric), **_control(controls.get(one.packet.name), metric)}
             for one in faulted
         ]
         base = _outcome(without, metric)
@@ -250,13 +250,6 @@ def _read_time(text: str) -> int:
 
 def _say(value: float | None, unit: str) -> str:
     return "-" if value is None else format_measured(value, unit)
-
-
-def _packet(one: Packet) -> dict[str, Any]:
-    return {
-        **{"packet": one.number, "time_ns": one.at_ns, "node": one.arrival.node, "link": one.arrival.link},
-        **{"arrival": one.index, "way": one.way, "path": one.path, "kind": one.kind},
-    }
 
 
 def _outcome(one: FaultedRun, metric: str | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -173,26 +173,12 @@ def tabulate(
 
     `stands_out` is true for outliers. With a control, these are the packets that separate the kernels.
     """
-    columns: dict[str, list[Any]] = {
-        "packet": [one.packet.number for one in faulted],
-        "second": [one.packet.also.number if one.packet.also else None for one in faulted],
-        "time_ns": [one.packet.at_ns for one in faulted],
-        "node": [one.packet.arrival.node for one in faulted],
-        "link": [one.packet.arrival.link for one in faulted],
-        "arrival": [one.packet.index for one in faulted],
-        "way": [one.packet.way for one in faulted],
-        "path": [one.packet.path for one in faulted],
-        "kind": [one.packet.kind for one in faulted],
-        "payload_bytes": [one.packet.payload_bytes for one in faulted],
-        "status": [one.status for one in faulted],
-        "completed_ns": [one.completed_ns for one in faulted],
-    }
-    if metric is not None:
-        columns[metric] = [one.value for one in faulted]
-    if controls:
-        columns["control_status"] = [one.status for one in controls]
-        columns["control_value"] = [one.value for one in controls]
-    columns["stands_out"] = [one in outliers for one in faulted]
-    columns["causes"] = ["; ".join(one.causes) for one in faulted]
-    columns["run"] = [one.run for one in faulted]
-    return columns
+    rows = []
+    for one, control in zip_longest(faulted, controls):
+        also = one.packet.also.number if one.packet.also else None
+        row = {"packet": one.packet.number, "second": also, **one.packet.facts}
+        row |= {"payload_bytes": one.packet.payload_bytes, "status": one.status, "completed_ns": one.completed_ns}
+        row |= {} if metric is None else {metric: one.value}
+        row |= {} if control is None else {"control_status": control.status, "control_value": control.value}
+        rows.append(row | {"stands_out": one in outliers, "causes": "; ".join(one.causes), "run": one.run})
+    return {name: [row[name] for row in rows] for name in rows[0]}

@@ -76,6 +76,14 @@ class Packet(Frozen):
         return own if self.also is None else f"{own}+{self.also.name}"
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """The packet's columns in the table of faults, and its keys in JSON."""
+        return {
+            **{"packet": self.number, "time_ns": self.at_ns, "node": self.arrival.node, "link": self.arrival.link},
+            **{"arrival": self.index, "way": self.way, "path": self.path, "kind": self.kind},
+        }
+
+    @property
     def label(self) -> str:
         """The number for people."""
         return str(self.number) if self.also is None else f"{self.number} and {self.also.number}"

@@ -23,6 +23,7 @@ from mprun.statements.expression import Expression
 from mprun.sweeps.growth import RunCases
 from mprun.sweeps.study import as_case
 from mprun.sweeps.sweep_directory import Kept
+from mprun.workloads import tool
 
 TABLE = "why"
 # The axes of the sweep: the time from which the random numbers are others, and their seed.
@@ -169,11 +170,5 @@ def with_seed(loaded: Loaded, at_ns: int, seed: int) -> Loaded:
 
 def tabulate(explained: Explained) -> dict[str, list[Any]]:
     """Return the columns of the table, a row for each time."""
-    return {
-        "from_ns": [one.at_ns for one in explained.moments],
-        "runs": [one.count for one in explained.moments],
-        "failed": [one.failed for one in explained.moments],
-        "share": [one.share for one in explained.moments],
-        "low": [one.interval[0] for one in explained.moments],
-        "high": [one.interval[1] for one in explained.moments],
-    }
+    rows = ((one.at_ns, one.count, one.failed, one.share, *one.interval) for one in explained.moments)
+    return tool.tabulate(("from_ns", "runs", "failed", "share", "low", "high"), rows)

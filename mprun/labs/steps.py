@@ -285,11 +285,11 @@ def run_sweep(sweep: LabSweep, settings: LabSettings, tell: TellProgress, say: C
 
     tell, say: as in `mprun.sweeps.execution.Execution`. Raises MprunError.
     """
-    finished = find_sweep(sweep, settings) if settings.keeps else None
-    if finished is not None and not finished.strange():
-        return finished
     loaded = sweep.load(settings.seed)
     cells, kernels = _place_cells(loaded, settings)
+    finished = execution.find_sweep(settings.parent, cells, kernels, is_finished=True) if settings.keeps else None
+    if finished is not None and not finished.strange():
+        return finished
     slots = execution.slots_for({cell.runs_in for cell in cells}, None, len(os.sched_getaffinity(0)))
     inputs = runner.read_inputs(loaded[0].sources)
     found, _ = execution.find_or_create(settings.parent, cells, kernels, inputs, not settings.keeps)

@@ -46,7 +46,6 @@ class Subflow(Frozen):
 
     addresses: Tuple4
     path: str | None
-    is_initial: bool
     established_ns: int
     bytes_acked: int
     bytes_received: int
@@ -99,14 +98,14 @@ def find_connections(
             wanted.discard(event.local_port)
             token = event.token
             members = [event, *joined.get(token, ())]
-            subflows = tuple(_subflow(member, member is event, totals, peers, names) for member in members)
+            subflows = tuple(_subflow(member, totals, peers, names) for member in members)
             lived_ns = ended[token] - event.at_ns if token in ended else None
             is_known = at_server(event.addresses, paths) in known
             connections.append(Connection(token, subflows, lived_ns, is_known))
     for addresses in totals:
         if addresses[1] in wanted:
             plain = PathManagerEvent(0, "created", None, *addresses)
-            connections.append(Connection(None, (_subflow(plain, True, totals, peers, names),)))
+            connections.append(Connection(None, (_subflow(plain, totals, peers, names),)))
             wanted.discard(addresses[1])
     return tuple(connections)
 
@@ -167,7 +166,6 @@ def ports_towards(observed: Host, server_ports: Iterable[int]) -> tuple[int, ...
 
 def _subflow(
     event: PathManagerEvent,
-    is_initial: bool,
     totals: Mapping[Tuple4, SocketState],
     peers: Mapping[Tuple4, SocketState],
     names: Mapping[tuple[str, str], str],
@@ -180,7 +178,6 @@ def _subflow(
     return Subflow(
         addresses=addresses,
         path=names.get((addresses[0], addresses[2])),
-        is_initial=is_initial,
         established_ns=event.at_ns,
         bytes_acked=_payload(last, peer),
         bytes_received=_payload(peer, last),

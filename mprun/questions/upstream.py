@@ -12,6 +12,7 @@ from functools import partial
 
 from mprun.captures.pcapng import cut
 from mprun.metrics.kernel_messages import TABLE
+from mprun.metrics.readings import SummaryMetrics
 from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent
 from mprun.model.run_summary import Summary
@@ -46,6 +47,10 @@ class ControlledRun(Frozen):
 
     run: RunDirectory
     control: RunDirectory | None
+
+    @property
+    def runs(self) -> tuple[RunDirectory, ...]:
+        return (self.run,) if self.control is None else (self.run, self.control)
 
     @property
     def has_equal_inputs(self) -> bool:
@@ -126,13 +131,15 @@ def _tell(shown: ControlledRun, text: str, packet: DifferentPacket | None, files
     elif control is not None:
         yield from ("", "The control, which does not show the effect, is the same command on the other kernel.")
     yield from ("", "What happened?", "--------------")
-    summary = run.summary()
-    expected = None if control is None else control.summary()
+    summary, *_ = summaries = [one.summary() for one in shown.runs]
+    metrics = {name: metric for one in reversed(summaries) for name, metric in one.metrics.items()}
     for text in (*summary.errors, *summary.failures, *summary.warnings):
         yield _wrap(text)
-    yield from _tell_metrics(summary, expected)
+    yield from _tell_metrics(summaries, metrics)
     yield from ("", "What did you expect to have?", "----------------------------")
-    yield from _tell_expectations(summary, expected)
+    yield from _tell_expectations(summary, metrics)
+    if control is not None:
+        yield "The values of the control."
     for paragraph in reason.split("\n\n") if reason.strip() else ():
         yield from ("", _wrap(paragraph, hanging=""))
     yield from ("", "Additional context", "------------------")
@@ -155,36 +162,30 @@ def _tell_settings(run: RunDirectory) -> Iterator[str]:
         yield from ("", f"{plain(node)}:", *(f"  {plain(one)}" for one in commands if one.startswith(_SETTINGS)))
 
 
-def _tell_metrics(summary: Summary, control: Summary | None) -> Iterator[str]:
+def _tell_metrics(summaries: Sequence[Summary], metrics: SummaryMetrics) -> Iterator[str]:
     """Yield a line for each metric of a first look: its name, its value, and that of the control."""
-    metrics = dict(summary.metrics) if control is None else {**control.metrics, **summary.metrics}
-    names = choose_main(list(metrics), {one.metric for one in summary.expectations})
-    rows = [("", "run", *(() if control is None else (CONTROL,)))]
+    names = choose_main(list(metrics), {one.metric for one in summaries[0].expectations})
+    rows = [("", "run", CONTROL)[: 1 + len(summaries)]]
     for name in names:
-        values = (one.metrics.get(name) for one in (summary, *(() if control is None else (control,))))
+        values = (one.metrics.get(name) for one in summaries)
         rows.append((plain(name), *("none" if one is None else format_measured(*one) for one in values)))
     yield from _align(rows)
 
 
-def _tell_expectations(summary: Summary, control: Summary | None) -> Iterator[str]:
-    known = {**({} if control is None else control.metrics), **summary.metrics}
+def _tell_expectations(summary: Summary, known: SummaryMetrics) -> Iterator[str]:
     for one in summary.expectations:
         unit = known[one.metric].unit if one.metric in known else "1"
         bounds = {"at least": one.minimum, "at most": one.maximum, "equal to": one.equals}
         told = (f"{word} {format_measured(bound, unit)}" for word, bound in bounds.items() if bound is not None)
         yield f"{plain(one.metric)} is {' and '.join(told)}."
-    if control is not None:
-        yield "The values of the control."
 
 
 def _tell_counters(shown: ControlledRun) -> Iterator[str]:
     """Yield the counters that grew in one of the runs."""
-    control = {} if shown.control is None else _read_counters(shown.control)
-    own = _read_counters(shown.run)
-    head = ("counter", "host", "before", "after", *(() if shown.control is None else (f"{CONTROL}: before", "after")))
-    rows = [head]
-    for key in sorted(own | control):
-        sides = (own.get(key, (0, 0)), *(() if shown.control is None else (control.get(key, (0, 0)),)))
+    counters = [_read_counters(run) for run in shown.runs]
+    rows = [("counter", "host", "before", "after", f"{CONTROL}: before", "after")[: 2 + 2 * len(counters)]]
+    for key in sorted({key for one in counters for key in one}):
+        sides = [one.get(key, (0, 0)) for one in counters]
         if any(before != after for before, after in sides):
             rows.append((*map(plain, key), *(str(value) for side in sides for value in side)))
     yield from _align(rows)

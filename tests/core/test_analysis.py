@@ -71,10 +71,7 @@ def test_subflows_of_the_data_connection_only() -> None:
     server = observed(events=[mirrored(join) for join in joins])
     (connection,) = find_connections(client, server, [31], PATHS)
     assert connection.token == 8
-    assert [(s.path, s.bytes_acked, s.is_initial) for s in connection.subflows] == [
-        ("path0", 600, True),
-        ("path1", 400, False),
-    ]
+    assert [(s.path, s.bytes_acked) for s in connection.subflows] == [("path0", 600), ("path1", 400)]
 
 
 def test_the_servers_counts_replace_those_that_a_fast_close_has_cleared() -> None:
@@ -136,7 +133,7 @@ def test_a_connection_whose_server_never_heard_of_mptcp_is_told() -> None:
 def lasting(lived_ms: int, subflows: int, srtt_ms: int = 100) -> Connection:
     """Return a connection that lasted `lived_ms` milliseconds."""
     ends = ("10.0.0.1", 30, "10.1.0.1", 5201)
-    one = Subflow(ends, None, True, 0, 0, 0, SendingEnd(srtt_us=1000 * srtt_ms), SendingEnd())
+    one = Subflow(ends, None, 0, 0, 0, SendingEnd(srtt_us=1000 * srtt_ms), SendingEnd())
     return Connection(lived_ms, (one,) * subflows, 1_000_000 * lived_ms, True)
 
 

@@ -134,7 +134,7 @@ def test_a_socket_that_was_disconnected_keeps_what_it_had(tmp_path: Path) -> Non
 
 
 def connection(token: int | None) -> Connection:
-    return Connection(token, (Subflow(ENDS, "path0", True, 0, 0, 0, SendingEnd(), SendingEnd()),))
+    return Connection(token, (Subflow(ENDS, "path0", 0, 0, 0, SendingEnd(), SendingEnd()),))
 
 
 def tables(observation: Observation, **path: str) -> dict[str, list[dict[str, Any]]]:

@@ -10,7 +10,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 from mprun.model.frozen import Frozen
 from mprun.model.units import find_prefix
 from mprun.reports import figure
-from mprun.reports.figure import Chart, ChartAxis, Panel
+from mprun.reports.figure import Chart, ChartAxis, Panel, Series
 from mprun.reports.palette import GREY, GRID, INK, PAPER, TONES
 from mprun.safety.folder import Folder
 
@@ -267,63 +267,41 @@ class _Painting:
         for series in panel.series:
             # a dashed line lies on a solid line of the same values, so that both are visible
             order = 2 + (series.dash % len(DASHES)) / len(DASHES)
-            look: dict[str, Any] = {"color": TONES[series.tone], "linestyle": DASHES[series.dash % len(DASHES)]}
-            look["zorder"] = order
+            look: dict[str, Any] = {"color": TONES[series.tone], "zorder": order, "label": series.label}
+            dash, marker = DASHES[series.dash % len(DASHES)], MARKERS[series.dash % len(MARKERS)]
+            x, y = series.x, series.y
             if form == "cdf":
-                x, y = figure.cumulate(series.y)
-                x, y = figure.thin([x[0], *x], [0.0, *y])
-                axes.step(self._x(x), self._y(y), where="post", label=series.label, **look)
-                continue
-            x, y = figure.thin(series.x, series.y)
-            if form == "points":
-                marker, size = MARKERS[series.dash % len(MARKERS)], self._layout.font_points / 4.5
+                x, y = figure.cumulate(y)
+                x, y = [x[0], *x], [0.0, *y]
+            x, y = figure.thin(x, y)
+            shown = self._x(x), self._y(y)
+            if form in ("step", "cdf"):
+                axes.step(*shown, where="post", linestyle=dash, **look)
+            elif form == "points":
                 # a few points must be visible, and many must not hide each other
                 larger = 2 if series.dash or len(x) <= MOST_LARGE else 1
+                size = self._layout.font_points / 4.5 * larger
                 # a point at the end of an axis is drawn whole
-                look = {
-                    "color": look["color"],
-                    "markersize": size * larger,
-                    "mew": 0,
-                    "clip_on": False,
-                    "zorder": order,
-                }
-                axes.plot(self._x(x), self._y(y), marker, label=series.label, **look)
-            elif form == "step":
-                axes.step(self._x(x), self._y(y), where="post", label=series.label, **look)
+                axes.plot(*shown, marker, markersize=size, mew=0, clip_on=False, **look)
             else:
-                marker = MARKERS[series.dash % len(MARKERS)] if len(x) <= 40 else ""
-                axes.plot(self._x(x), self._y(y), marker=marker, markersize=3, label=series.label, **look)
+                axes.plot(*shown, linestyle=dash, marker=marker if len(x) <= 40 else "", markersize=3, **look)
                 if series.low:
                     low, high = self._y(series.low), self._y(series.high)
                     axes.fill_between(self._x(series.x), low, high, color=look["color"], alpha=0.2, linewidth=0)
 
     def _stack(self, axes: Axes, panel: Panel) -> None:
-        moments = self._x(figure.average(panel.series[0].x)) if panel.series else []
-        rows = [self._y(figure.average(series.y)) for series in panel.series]
-        if not rows:
-            return
-        colours = [TONES[series.tone] for series in panel.series]
-        hatches = [("", "////", "....", "xxxx")[series.dash % 4] for series in panel.series]
-        below = [0.0] * len(moments)
-        for series, row, colour, hatch in zip(panel.series, rows, colours, hatches, strict=True):
-            top = [low + value for low, value in zip(below, row, strict=True)]
-            axes.fill_between(
-                moments,
-                below,
-                top,
-                step="post",
-                facecolor=colour,
-                edgecolor=PAPER,
-                linewidth=0.4,
-                hatch=hatch,
-                label=series.label,
-            )
+        below: Sequence[float] = ()
+        for series in panel.series:
+            moments, row = (figure.average(values) for values in (series.x, series.y))
+            below = below or [0.0] * len(row)
+            top = [low + value for low, value in zip(below, self._y(row), strict=True)]
+            hatch = ("", "////", "....", "xxxx")[series.dash % 4]
+            look: dict[str, Any] = {"facecolor": TONES[series.tone], "hatch": hatch, "edgecolor": PAPER}
+            axes.fill_between(self._x(moments), below, top, step="post", linewidth=0.4, label=series.label, **look)
             below = top
 
     def _bars(self, axes: Axes, panel: Panel) -> None:
-        width = 0.8 / max(len(panel.series), 1)
-        for n, series in enumerate(panel.series):
-            centres = [x - 0.4 + width * (n + 0.5) for x in series.x]
+        for series, centres, width in _place_beside(panel):
             bars = self._y(series.y)
             axes.bar(centres, bars, width * 0.9, color=TONES[series.tone], label=series.label, linewidth=0)
             if series.low:
@@ -331,9 +309,7 @@ class _Painting:
                 axes.errorbar(centres, bars, errors, fmt="none", ecolor=INK, elinewidth=0.9, capsize=2)
 
     def _boxes(self, axes: Axes, panel: Panel) -> None:
-        width = 0.8 / max(len(panel.series), 1)
-        for n, series in enumerate(panel.series):
-            centres = [x - 0.4 + width * (n + 0.5) for x in series.x]
+        for series, centres, width in _place_beside(panel):
             colour = TONES[series.tone]
             line = {"color": colour, "linewidth": 1}
             boxes = axes.boxplot(
@@ -545,6 +521,13 @@ def _scale(axis: ChartAxis, values: Iterable[float]) -> _Scale:
         typical = math.sqrt(min(sizes) * typical)
     factor, name = find_prefix(typical, axis.unit)
     return _Scale(f"{title} ({name})" if name else title, factor, name)
+
+
+def _place_beside(panel: Panel) -> Iterator[tuple[Series, list[float], float]]:
+    """Yield each series with the middles and the width of its bars. Bars of one category stand side by side."""
+    width = 0.8 / max(len(panel.series), 1)
+    for n, series in enumerate(panel.series):
+        yield series, [x - 0.4 + width * (n + 0.5) for x in series.x], width
 
 
 def _brief(value: float) -> float | None:

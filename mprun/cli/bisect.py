@@ -122,18 +122,15 @@ def command(
         if as_json:
             emit(_report(history, done))
         else:
-            click.echo(f"\n{len(history.commits)} commits, {_count(done)}, {time.monotonic() - started:.0f} s")
+            skipped = f", {done.skipped} skipped" if done.skipped else ""
+            builds, took_s = f"{done.builds} builds between the ends{skipped}", time.monotonic() - started
+            click.echo(f"\n{len(history.commits)} commits, {builds}, {took_s:.0f} s")
             # this reads the repository too
             _tell_end(history, done, fail_if)
     finally:
         if not subject.KEEPS_CHECKOUT:
             repository.remove()
     sys.exit(0 if len(done.found.suspects) == 1 else 1)
-
-
-def _count(done: Bisected) -> str:
-    skipped = f", {done.skipped} skipped" if done.skipped else ""
-    return f"{done.builds} builds between the ends{skipped}"
 
 
 def _tell(answer: Answer) -> str:

@@ -82,7 +82,8 @@ def _find(parent: Path, name: str, look: Callable[[Path, str], FoundT]) -> tuple
     try:
         return _tell(parent, name, look(parent, name)), ""
     except SpecError:
-        if _has_values(name):
+        # the folder of a cell also has `=`, but as a part of a path
+        if "=" in name and "/" not in name:
             return _find_with(parent, name), ""
         # few operands are steps, and reading labs is expensive
         from mprun.labs.grade import find_step_run
@@ -90,11 +91,6 @@ def _find(parent: Path, name: str, look: Callable[[Path, str], FoundT]) -> tuple
         if step := find_step_run(parent, name):
             return step
         raise
-
-
-def _has_values(name: str) -> bool:
-    """Return True for values of parameters. The folder of a cell also has `=`, but as a part of a path."""
-    return "=" in name and "/" not in name
 
 
 def _find_with(parent: Path, text: str) -> RunDirectory:

@@ -155,7 +155,9 @@ def read_additions(
     lines = read_text(PROFILES / f"{profile}.config").splitlines() if profile else []
     options = [line for line in lines if _LINE.fullmatch(line)]
     if config is not None:
-        options = _override(options, parse_options(config.name, read_text(config)))
+        # a later line of an option counts
+        lines = [*options, *parse_options(config.name, read_text(config))]
+        options = list({option_of(line): line for line in lines}.values())
     named: list[tuple[AdditionKind, Path]] = [("scheduler", path) for path in schedulers]
     named += [("congestion", path) for path in congestions]
     if profile and (own := PROFILES / f"{profile}.c").exists():
@@ -199,10 +201,6 @@ def _refuse(where: str, name: str, value: str, asked: str, line: str) -> None:
     reason = next((why for pattern, why in _REFUSED if re.fullmatch(f"CONFIG_(?:{pattern})", name)), None)
     if reason and value != "n":
         raise SpecError(f"{where}: {line}: {reason}: remove this line")
-
-
-def _override(options: Iterable[str], by: Iterable[str]) -> list[str]:
-    return list({option_of(line): line for line in (*options, *by)}.values())
 
 
 def _read_file(kind: AdditionKind, path: Path) -> OwnFile:

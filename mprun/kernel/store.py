@@ -208,7 +208,8 @@ def is_built_from(kernel: Kernel, source_digest: str) -> bool:
     if STATE in facts:
         return bool(facts[STATE] == source_digest)
     added = kernel.directory / ADDED
-    return kernel_digest(source_digest, facts["recipe"], _digest_of(added) if added.exists() else "") == kernel.digest
+    digest = hashlib.sha256(added.read_bytes()).hexdigest() if added.exists() else ""
+    return kernel_digest(source_digest, facts["recipe"], digest) == kernel.digest
 
 
 def kernel_digest(source_digest: str, recipe: str, added: str = "") -> str:
@@ -217,10 +218,6 @@ def kernel_digest(source_digest: str, recipe: str, added: str = "") -> str:
     added: the digest of the user's additions; empty without any.
     """
     return hashlib.sha256((source_digest + recipe + added).encode()).hexdigest()
-
-
-def _digest_of(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def find_damage(folder: Path, programs: Sequence[str] = PROGRAMS) -> str | None:

@@ -237,7 +237,8 @@ class _Judging:
         The largest time of four clients is that of the last client of each run, and not that of their means. Raises
         UnknownName and ExpressionError.
         """
-        of_seeds = self._of_seeds(expression.references())
+        amounts = self._amounts_of(expression.references())
+        of_seeds = {text: value for text, value in amounts.items() if len(value.amounts) > 1}
         counts = {len(value.amounts) for value in of_seeds.values()}
         if len(counts) > 1:
             raise UnknownName(f"has {' and '.join(map(str, sorted(counts)))} seeds: write values of one sweep")
@@ -246,10 +247,6 @@ class _Judging:
             known = {text: Value((value.amounts[n],), value.unit) for text, value in of_seeds.items()}
             found.append(compute(expression, _with(known, self._ask)))
         return Value(tuple(value.amount for value in found), found[0].unit)
-
-    def _of_seeds(self, references: Sequence[Reference]) -> dict[str, Value]:
-        """Return the values of several seeds by the text of their names."""
-        return {text: value for text, value in self._amounts_of(references).items() if len(value.amounts) > 1}
 
     def _amounts_of(self, references: Sequence[Reference]) -> dict[str, Value]:
         """Return the measured values with an amount for each seed, by the text of their names.
@@ -342,7 +339,7 @@ class _Judging:
             return Finding(check.says, measured, "undecided", text, seeds=seeds)
         if outcome.is_true:
             return Finding(check.says, measured, "agrees", reason, seeds=seeds)
-        failed = "; ".join(_spell(one) for one in outcome.comparisons if not one.is_true)
+        failed = "; ".join(" ".join(format_sides(one)) for one in outcome.comparisons if not one.is_true)
         known = self.quote(check.differs)
         text = known or f"no reason is known: {failed} does not hold"
         return Finding(check.says, measured, "differs", text, bool(known), seeds)
@@ -397,10 +394,6 @@ def _find_quoted(text: str) -> Iterator[Expression]:
             references = expression.references()
             if references and all(len(reference.segments) > 1 for reference in references):
                 yield expression
-
-
-def _spell(comparison: Comparison) -> str:
-    return " ".join(format_sides(comparison))
 
 
 def format_sides(comparison: Comparison) -> tuple[str, str, str]:

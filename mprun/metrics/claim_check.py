@@ -137,17 +137,14 @@ def find_value(reference: Reference, runs: Mapping[str, MeasuredRun | Swept]) ->
     name = ".".join(segment.name for segment in reference.segments[1:])
     table = split_table(reference)
     if table is not None:
-        return _read_column(run, table[0].name, table[1], table[0].conditions)
+        rows_of, column = table
+        columns, rows = select_rows(run, rows_of.name, column, rows_of.conditions)
+        unit, scale = column_unit(column)
+        return Value(tuple(float(columns[column][row]) * scale for row in rows), unit)
     found = run.metrics.get(name)
     if found is None:
         raise UnknownName(f"the run measured no '{name}'{name_nearest(name, run.metrics, 'it measured')}")
     return Value((float(found.value),), UNITS[found.unit])
-
-
-def _read_column(run: MeasuredRun, name: str, column: str, conditions: Sequence[Condition]) -> Value:
-    columns, rows = select_rows(run, name, column, conditions)
-    unit, scale = column_unit(column)
-    return Value(tuple(float(columns[column][row]) * scale for row in rows), unit)
 
 
 def select_rows(

@@ -179,13 +179,10 @@ class Oracle:
         if key not in self._known:
             if self.is_spent:
                 return False
-            self._known[key] = self._run()
+            self._known[key] = self._is_failure(self.place, shows) and (
+                self.control is None or not self._is_failure(self.control, has_failed, is_error=True)
+            )
         return self._known[key]
-
-    def _run(self) -> bool:
-        if not self._is_failure(self.place, shows):
-            return False
-        return self.control is None or not self._is_failure(self.control, has_failed, is_error=True)
 
     def _is_failure(
         self, place: Place, is_shown: Callable[[RunFailure, Summary], bool], is_error: bool = False

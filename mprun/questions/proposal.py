@@ -108,7 +108,8 @@ class _Search:
         value, at = self.worst
         if value >= 0:
             return []
-        ways = [(n, is_upper) for n, axis in enumerate(self._axes) for is_upper in (False, True) if _is_span(axis)]
+        spans = [n for n, axis in enumerate(self._axes) if not isinstance(axis, Choice)]
+        ways = [(n, is_upper) for n in spans for is_upper in (False, True)]
         # an end that is the worst point itself is known
         ends = {way: float(way[1]) for way in ways if at[way[0]] != float(way[1])}
         if len(ends) > self._left:
@@ -126,10 +127,6 @@ class _Search:
             for way, one in zip(middles, found, strict=True):
                 (holds if one >= 0 else violated)[way] = middles[way]
         return [Boundary(way[0], way[1], holds.get(way), violated[way]) for way in ways]
-
-
-def _is_span(axis: SearchAxis) -> bool:
-    return not isinstance(axis, Choice)
 
 
 def _moved(point: Point, axis: int, share: float) -> Point:

@@ -28,7 +28,6 @@ from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from mprun.questions.divergence import Divergence
-    from mprun.reports.test_results import CheckedExpectation
     from mprun.sweeps.operands import Operands, SidePair
     from mprun.sweeps.sweep_directory import SweepDirectory
 
@@ -136,8 +135,7 @@ def command(
     if is_shown and page is not None:
         options.launch(page)
     if verdicts.is_wanted:
-        checks = [*_checks(pair, bound), *(_refuse_incomplete(text) for text in _say_incomplete(operands))]
-        verdicts.write(f"{operands.names[0]} against {operands.names[1]}", checks)
+        verdicts.write(f"{operands.names[0]} against {operands.names[1]}", _checks(pair, bound))
     sys.exit(0 if status == "passed" else 1)
 
 
@@ -242,7 +240,8 @@ def _checks(pair: SidePair, bound: float | None) -> list[Any]:
             )
             for one in pair.compared
         ]
-    return checks
+    incomplete = _say_incomplete(pair.operands)
+    return checks + [CheckedExpectation("sweeps", "all runs exist", False, text, is_error=True) for text in incomplete]
 
 
 def _to_json(pair: SidePair, status: str) -> dict[str, Any]:
@@ -360,12 +359,6 @@ def _say_incomplete(operands: Operands) -> list[str]:
         for text in operands.incomplete
     }
     return [f"{' and '.join(names)}: {text}: the existing runs were compared" for text, names in told.items() if text]
-
-
-def _refuse_incomplete(text: str) -> CheckedExpectation:
-    from mprun.reports.test_results import CheckedExpectation
-
-    return CheckedExpectation("sweeps", "all runs exist", False, text, is_error=True)
 
 
 def _label_of(one: Expected) -> str:

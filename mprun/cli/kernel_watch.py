@@ -12,6 +12,7 @@ import click
 
 from mprun.errors import MachineError, MprunError
 from mprun.kernel.watch import Watched, wait_for_change
+from mprun.safety.text import name_some
 
 # The number of changed files that a line names.
 _SHOWN = 3
@@ -34,8 +35,7 @@ def watch(source: Path, files: Sequence[Path], build: Callable[[], object], argv
             _run(argv)
         click.echo(f"{time.monotonic() - started:.1f} s; waiting for the next save (Ctrl-C ends)", err=True)
         changed = wait_for_change(before, watched.look, watched.pause)
-        more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
-        click.echo(f"changed: {', '.join(changed[:_SHOWN])}{more}", err=True)
+        click.echo(f"changed: {name_some(changed, _SHOWN)}", err=True)
 
 
 def _run(argv: Sequence[str]) -> None:

@@ -127,16 +127,13 @@ parent = click.option(
 )
 
 
-def _keep(default: Keep) -> Decorator:
-    """Return --keep: the runs of a sweep that keep their captures."""
-    return click.option(
-        "--keep",
-        type=click.Choice(["pcaps", "none", "failed"]),
-        default=default,
-        show_default=True,
-        help="Keep the captures of all runs, of no run, or of the runs that did not pass.",
-    )
-
+_keep = partial(
+    click.option,
+    "--keep",
+    type=click.Choice(["pcaps", "none", "failed"]),
+    show_default=True,
+    help="Keep the captures of all runs, of no run, or of the runs that did not pass.",
+)
 
 # The options of a group. A name that ends in a point and a word is another form of the option before the point.
 _FILES: Mapping[str, Decorator] = {
@@ -207,9 +204,9 @@ _RUNS: Mapping[str, Decorator] = {
     "jobs": click.option(
         "-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Run N runs at once. Default: one for each CPU."
     ),
-    "keep.pcaps": _keep("pcaps"),
-    "keep.none": _keep("none"),
-    "keep.failed": _keep("failed"),
+    "keep.pcaps": _keep(default="pcaps"),
+    "keep.none": _keep(default="none"),
+    "keep.failed": _keep(default="failed"),
 }
 
 

@@ -17,11 +17,11 @@ from mprun.cli.output import emit, show_table
 from mprun.cli.progress import Bar
 from mprun.machine import invoking_user
 from mprun.runs.run_directory import RunDirectory
-from mprun.safety.text import plain
+from mprun.safety.text import name_some, plain
 
 if TYPE_CHECKING:
     from mprun.runs.index.listed import DirectoryKind, Scan
-    from mprun.runs.index.selection import ListCell, ListedRow, Listing, ListRequest
+    from mprun.runs.index.selection import ListedRow, Listing, ListRequest
 
 
 # The number of damaged runs, or of other folders, that are named.
@@ -112,8 +112,7 @@ def list_(
     shown = {row.entry.damage for row in listing.rows} if as_json else ()
     _name([problem for problem in listing.damage if problem not in shown])
     if found.strange:
-        more = f" and {len(found.strange) - MOST_NAMED} more" if len(found.strange) > MOST_NAMED else ""
-        click.echo(f"note: no run and no sweep: {', '.join(found.strange[:MOST_NAMED])}{more}", err=True)
+        click.echo(f"note: no run and no sweep: {name_some(found.strange, MOST_NAMED)}", err=True)
 
 
 @command.command()
@@ -167,6 +166,8 @@ def _describe(row: ListedRow, listing: Listing) -> dict[str, Any]:
 
 
 def _show(listing: Listing, parent: Path) -> None:
+    from mprun.runs.index.selection import spell
+
     if not listing.rows:
         missing = "" if parent.exists() else ": no such folder"
         click.echo(f"no run in {parent} matches" if listing.total else f"no runs in {parent}{missing}")
@@ -176,15 +177,9 @@ def _show(listing: Listing, parent: Path) -> None:
     else:
         rows = [["status", "engine", "name", *map(plain, listing.columns)]]
         for row in listing.rows:
-            cells = (_spell(row.values[name]) for name in listing.columns)
+            cells = (plain(spell(row.values[name])) for name in listing.columns)
             rows.append([row.entry.status, row.entry.engine, row.entry.name, *cells])
         show_table(rows, 3)
-
-
-def _spell(cell: ListCell) -> str:
-    from mprun.runs.index.selection import spell
-
-    return plain(spell(cell))
 
 
 def _name(problems: Sequence[str]) -> None:

@@ -111,6 +111,7 @@ def _show(
     kernel: str,
     took_s: float,
 ) -> None:
+    from mprun.model.scalar import spell_values
     from mprun.questions.search import spell_edges
 
     runs = sum(1 for _ in sweep.runs())
@@ -124,7 +125,7 @@ def _show(
         nearest = min((one for one in found.tested if one.kind == "holds"), key=lambda one: one.margin, default=None)
         click.echo(options.wrap(f"no point violates: {plain(search.violate)}", "", "  "))
         if nearest is not None:
-            click.echo(f"nearest to it, {nearest.margin:.1%} away: {_spell_point(nearest)}")
+            click.echo(f"nearest to it, {nearest.margin:.1%} away: {spell_values(nearest.values, ', ')}")
     else:
         click.echo(options.wrap(f"worst point for: {plain(search.violate)}", "", "  "))
         click.echo(options.wrap(f"  {_spell_figures(found.worst)}", "", "  "))
@@ -132,12 +133,6 @@ def _show(
         names = [str(path.with_suffix("")) for path in files]
         click.echo(f"again: mprun -t {names[0]} -x {names[1]}{options.spell_kernel(kernel)}")
     click.echo(f"map and figure: {options.spell_path(sweep.path)}/tables/search.parquet, search.svg")
-
-
-def _spell_point(one: SearchedPoint) -> str:
-    from mprun.model.scalar import spell_values
-
-    return spell_values(one.values, ", ")
 
 
 def _spell_figures(one: SearchedPoint) -> str:

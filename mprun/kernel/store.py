@@ -117,7 +117,7 @@ def choose(names: Sequence[str]) -> list[Kernel]:
     kernels = list_kernels()
     chosen = []
     for name in names:
-        found = [kernel for kernel in kernels if kernel.name == name] or _of_digest(kernels, name)
+        found = _find_matching(kernels, name)
         if not found:
             raise SpecError(f"no kernel '{name}'; there is: {', '.join(kernel.name for kernel in kernels) or 'none'}")
         if len(found) > 1:
@@ -126,8 +126,10 @@ def choose(names: Sequence[str]) -> list[Kernel]:
     return chosen
 
 
-def _of_digest(kernels: Sequence[Kernel], digits: str) -> list[Kernel]:
-    return [kernel for kernel in kernels if len(digits) >= 4 and kernel.digest.startswith(digits)]
+def _find_matching(kernels: Sequence[Kernel], name: str) -> list[Kernel]:
+    """Return the kernel of a name, or else those whose digests begin with it, from four digits on."""
+    named = [kernel for kernel in kernels if kernel.name == name]
+    return named or [kernel for kernel in kernels if len(name) >= 4 and kernel.digest.startswith(name)]
 
 
 def remove(kernel: Kernel) -> None:
@@ -170,7 +172,7 @@ def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
         what, how = f"{what} '{name}'", f"{how} --source TREE --name {name}"
     if not (link / FACTS).is_file():
         kernels = list_kernels()
-        found = [kernel for kernel in kernels if kernel.name == name] or _of_digest(kernels, name)
+        found = _find_matching(kernels, name)
         if len(found) != 1:
             others = ", ".join(kernel.name for kernel in kernels) or "none"
             raise MachineError(f"no {what} is built for this user (built: {others}); run `{how}`")

@@ -23,6 +23,7 @@ from mprun.model.intent import Intent
 from mprun.model.span import find_spans
 from mprun.model.spec import LinkChange
 from mprun.model.units import TIME
+from mprun.safety.text import name_some
 from mprun.workloads.tool import Result
 
 # Above these values, a run in real time gets a warning. A timer that is 10 ms late delays what a link sends in this
@@ -141,7 +142,7 @@ def tell_real_links(intent: Intent) -> Iterator[str]:
     limited = [link.name for link in intent.links if link.forward.rate_bit_per_s or link.reverse.rate_bit_per_s]
     if limited:
         yield (
-            f"links {_list(limited)} let a frame pass at once where they are idle, up to a full frame's time early; "
+            f"links {name_some(limited, 4)} let a frame pass at once where they are idle, up to a full frame's time early; "
             "the virtual engine sends bit by bit"
         )
     hosts = {node.name for node in intent.nodes if node.kind == "host"}
@@ -153,12 +154,6 @@ def tell_real_links(intent: Intent) -> Iterator[str]:
     ]
     if seen:
         yield (
-            f"links {_list(seen)} have a rate and no delay: the sender's sockets see their queue, and may hold "
+            f"links {name_some(seen, 4)} have a rate and no delay: the sender's sockets see their queue, and may hold "
             "packets back; write a delay, or run with --engine virtual"
         )
-
-
-def _list(names: list[str]) -> str:
-    """Return at most four names as text."""
-    shown = ", ".join(names[:4])
-    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"

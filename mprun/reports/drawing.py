@@ -17,6 +17,7 @@ from mprun.model.units import TIME
 from mprun.model.wording import describe, say_changes
 from mprun.reports import layout
 from mprun.reports.layout import Layout
+from mprun.safety.text import name_some
 
 # If more links than this have the same values, they share an entry. There are as many entries as line styles.
 MOST_LABELS = 4
@@ -314,9 +315,9 @@ MOST_INSIDE = 3
 def _describe_middlebox(box: Middlebox) -> Iterator[str]:
     """Yield a line for each behaviour of a middlebox, for the text below its name."""
     if box.nat:
-        yield f"NAT, {_inside(box.nat.inside)}"
+        yield f"NAT, inside: {name_some(box.nat.inside, MOST_INSIDE)}"
     if box.firewall:
-        yield f"firewall, {_inside(box.firewall.inside)}"
+        yield f"firewall, inside: {name_some(box.firewall.inside, MOST_INSIDE)}"
     if box.strip:
         yield f"strips {', '.join(option.upper() for option in box.strip)}"
     if box.alter:
@@ -326,8 +327,3 @@ def _describe_middlebox(box: Middlebox) -> Iterator[str]:
     if box.proxy:
         ports = ", ".join(map(str, box.proxy.ports))
         yield f"TCP proxy, port {ports}" if ports else "TCP proxy"
-
-
-def _inside(links: Sequence[str]) -> str:
-    more = f" and {len(links) - MOST_INSIDE} more" if len(links) > MOST_INSIDE else ""
-    return f"inside: {', '.join(links[:MOST_INSIDE])}{more}"

@@ -48,6 +48,7 @@ from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
 from mprun.runs.place import Place, refuse_commands
 from mprun.runs.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, reading
+from mprun.safety.text import name_some
 
 CALIBRATION = "calibration.json"
 CHANGED_INPUTS = "its inputs were changed after the run"
@@ -269,8 +270,8 @@ def tell_changes(run: RunDirectory) -> tuple[str, ...]:
         return (f"changes of this machine's files during the run could not be seen: {problem}",)
     if not changed:
         return ()
-    more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-    return (f"{changed[0]}{more} of this machine changed during the run, so another run may differ: run it again",)
+    what = name_some(changed, 1)
+    return (f"{what} of this machine changed during the run, so another run may differ: run it again",)
 
 
 def restore_tables(run: RunDirectory) -> None:

@@ -8,7 +8,7 @@ own `printable`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import chain, count
 from typing import Any
 
@@ -39,6 +39,12 @@ def slug(text: str, most: int = MOST_SLUG, others: str = "") -> str:
     may have the same slug.
     """
     return re.sub(rf"[^A-Za-z0-9._{re.escape(others)}-]|^\.", "_", text)[:most] or "_"
+
+
+def name_some(names: Sequence[str], most: int) -> str:
+    """Return the first names as text, with the number of the others, such as `a, b and 3 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def untaken(name: str, taken: Collection[str]) -> str:

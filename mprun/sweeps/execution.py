@@ -25,6 +25,7 @@ from mprun.model.run_files import Build
 from mprun.model.sweep_files import FORMAT, Session, SweepCell, SweepRecord, SweepSummary
 from mprun.runs import runner
 from mprun.runs.place import choose_place, refuse_commands, refuse_machine_kernel
+from mprun.safety.text import name_some
 from mprun.sweeps import study
 from mprun.sweeps.cell_progress import CellProgress, describe_repeat, say_progress
 from mprun.sweeps.executor import Executor, run_all
@@ -154,7 +155,7 @@ def slots_for(engines: Collection[EngineName], jobs: int | None, cpus: int) -> i
 
 def tell_strange(names: Sequence[str]) -> str:
     """Return the warning that other people made some of the runs that count."""
-    few = f"{', '.join(names[:MOST_NAMED])}{f' and {len(names) - MOST_NAMED} more' if len(names) > MOST_NAMED else ''}"
+    few = name_some(names, MOST_NAMED)
     return f"warning: {len(names)} of them were not made by your mprun, and count: {few}; --new starts without them"
 
 

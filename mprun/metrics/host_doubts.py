@@ -142,8 +142,8 @@ def tell_real_links(intent: Intent) -> Iterator[str]:
     limited = [link.name for link in intent.links if link.forward.rate_bit_per_s or link.reverse.rate_bit_per_s]
     if limited:
         yield (
-            f"links {name_some(limited, 4)} let a frame pass at once where they are idle, up to a full frame's time early; "
-            "the virtual engine sends bit by bit"
+            f"links {name_some(limited, 4)} let a frame pass at once where they are idle, up to a full frame's time "
+            "early; the virtual engine sends bit by bit"
         )
     hosts = {node.name for node in intent.nodes if node.kind == "host"}
     seen = [

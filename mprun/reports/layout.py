@@ -75,13 +75,10 @@ def _distances(topology: TopologySpec, starts: Iterable[str]) -> dict[str, int]:
     for link in topology.links:
         for a, b in (link.ends, link.ends[::-1]):
             around[a].append(b)
-    distances = dict.fromkeys(starts, 0)
-    for start in (None, *topology.nodes):
-        if start is not None:
-            if start in distances:
-                continue
-            distances[start] = 0
-        queue = deque(distances if start is None else [start])
+    distances: dict[str, int] = {}
+    for group in (starts, *([name] for name in topology.nodes)):
+        queue = deque(name for name in group if name not in distances)
+        distances |= dict.fromkeys(queue, 0)
         while queue:
             here = queue.popleft()
             for there in around[here]:

@@ -229,10 +229,7 @@ def draw_effects(
                 counts[row] = max(counts.get(row, 0.0), abs(effect_of(one) or 0.0))
         if not counts:
             continue
-        order = [_row_of(one) for _, found in chosen for one in found]
-        most = sorted(counts, key=lambda row: -counts[row])[:MOST_ROWS]
-        rows = [row for row in dict.fromkeys(order) if row in most]
-        rows.sort(key=lambda row: -counts[row])
+        rows = sorted(counts, key=lambda row: -counts[row])[:MOST_ROWS]
         panels = tuple(Panel(other, tuple(_series(found, rows, factor, metrics))) for other, found in chosen)
         unit = "in points" if is_share else "relative to its value"
         is_certain = any(one.difference is not None for _, found in chosen for one in found)

@@ -92,10 +92,12 @@ def draw(study: Study, plot: Plot, number: int) -> Chart | None:
     having = study.having(metric)
     if not having:
         return None
-    numbers = read_axis(study.axes[over])
     form: ChartForm = plot.form or choose_form(plot, study.axes[over])
+    names = tuple(map(spell_scalar, study.axes[over]))
+    positions, along = {name: float(n) for n, name in enumerate(names)}, ChartAxis(over, "1", "linear", names)
+    if form == "line" and (numbers := read_axis(study.axes[over])):
+        positions, along = dict(numbers[0]), ChartAxis(over, numbers[1], "log" if "x" in plot.log else "linear")
     unit = study.cells[having[0]].metrics[metric].unit
-    positions = _positions(study.axes[over], numbers if form == "line" else None)
     others = [n for n in study.axes if n not in (over, plot.facet) and len(study.axes[n]) > 1]
     panels = []
     left_out = 0
@@ -115,10 +117,6 @@ def draw(study: Study, plot: Plot, number: int) -> Chart | None:
         left_out += max(0, len(series) - MOST_SERIES)
         panels.append(Panel("" if plot.facet is None else _say(plot.facet, facet), tuple(series[:MOST_SERIES])))
     left_out += len(facets) - len(panels)
-    names = tuple(map(spell_scalar, study.axes[over]))
-    along = ChartAxis(over, "1", "linear", names)
-    if form == "line" and numbers is not None:
-        along = ChartAxis(over, numbers[1], "log" if "x" in plot.log else "linear")
     up = ChartAxis(metric, unit, "log" if "y" in plot.log else "linear")
     caption = _caption(study, having, metric, form)
     below = sum(y <= 0 for panel in panels for one in panel.series for y in one.y) if "y" in plot.log else 0
@@ -126,10 +124,9 @@ def draw(study: Study, plot: Plot, number: int) -> Chart | None:
         caption += f" {below} of its values are not above zero, where a logarithmic axis has no place."
     if left_out:
         caption += f" Not shown for lack of room: {left_out} more series or plots; name fewer axes, or exclude values."
-    words = (
-        f"{metric}-over-{over}" + (f"-{number}" if number else ""),
-        plot.title or _title(plot, others),
-    )
+    by = [*others, *([plot.facet] if plot.facet else [])]
+    title = plot.title or f"{metric} over {over}" + (f", by {' and '.join(by)}" if by else "")
+    words = (f"{metric}-over-{over}" + (f"-{number}" if number else ""), title)
     if form == "heat":
         return _heat(words, caption, (along, up), panels, plot)
     return Chart(*words, caption, form, along, up, tuple(panels))
@@ -166,14 +163,12 @@ def _heat(
     """Return a heat map: a row for each series, a column for each value of `over`. A missing cell is empty."""
     along, value = axes
     rows = tuple(dict.fromkeys(series.label for panel in panels for series in panel.series))
+    positions = [float(n) for n in range(len(along.categories))]
     filled = []
     for panel in panels:
         known = {series.label: dict(zip(series.x, series.y, strict=True)) for series in panel.series}
-        positions = [float(n) for n in range(len(along.categories))]
-        grid = [[known.get(row, {}).get(position, math.nan) for position in positions] for row in rows]
-        filled.append(
-            Panel(panel.title, tuple(Series(row, "p0", positions, y) for row, y in zip(rows, grid, strict=True)))
-        )
+        grid = {row: [known.get(row, {}).get(position, math.nan) for position in positions] for row in rows}
+        filled.append(Panel(panel.title, tuple(Series(row, "p0", positions, y) for row, y in grid.items())))
     by = ChartAxis(plot.by or "", categories=tuple(row.removeprefix(f"{plot.by} ") for row in rows))
     return Chart(*words, caption, "heat", along, by, tuple(filled), value=value)
 
@@ -191,16 +186,6 @@ def _caption(study: Study, having: Sequence[int], metric: str, form: ChartForm) 
     if form == "heat":
         return f"{metric}, mean of {each}."
     return f"{metric}, mean of {each} with its t interval of {study.confidence * 100:.0f} %."
-
-
-def _title(plot: Plot, others: Sequence[str]) -> str:
-    words = [*others, *([plot.facet] if plot.facet else [])]
-    return f"{plot.metric} over {plot.over}" + (f", by {' and '.join(words)}" if words else "")
-
-
-def _positions(values: Sequence[Any], numbers: tuple[Mapping[str, float], str] | None) -> dict[str, float]:
-    """Return the position of each value of an axis."""
-    return dict(numbers[0]) if numbers else {spell_scalar(value): float(n) for n, value in enumerate(values)}
 
 
 def _say(name: str, value: Any) -> str:

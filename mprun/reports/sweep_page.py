@@ -119,11 +119,6 @@ def _problems(sweep: SweepDirectory, summary: SweepSummary) -> Iterator[tuple[st
         yield INCOMPLETE, f"Only {tell_progress(summary)}: means, intervals and verdicts are of these."
     for text in summary.warnings:
         yield "warning", text
-    yield from _join_messages(sweep, summary)
-
-
-def _join_messages(sweep: SweepDirectory, summary: SweepSummary) -> Iterator[tuple[str, str]]:
-    """Yield the errors, failures and warnings of runs: messages that differ in numbers only are one."""
     for kind, joined in join_messages(sweep, summary.cells).items():
         for text in joined[:MOST_MESSAGES]:
             yield WORDS[kind], text

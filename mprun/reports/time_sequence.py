@@ -55,16 +55,15 @@ def _find(evidence: RunData, flow: str) -> tuple[str, int, str, int] | None:
     """Return the capture, the connection, the direction that carried more, and the number of other connections."""
     if "subflows" not in evidence.tables or "packets" not in evidence.tables:
         return None
-    carried = [pl.col(f"{way}_payload_bytes").sum() for way in _WAYS]
     table = evidence.tables["subflows"]
     found = _by_sockets(evidence, flow, table) or _by_ports(evidence, flow, table)
     if found is None:
         return None
     mine, senders = found
-    totals = mine.group_by("capture", "connection").agg(carried).collect()
+    forward, reverse = (f"{way}_payload_bytes" for way in _WAYS)
+    totals = mine.group_by("capture", "connection").agg(pl.col(forward, reverse).sum()).collect()
     if not totals.height:
         return None
-    forward, reverse = (f"{way}_payload_bytes" for way in _WAYS)
     way = pl.when(pl.col(forward) >= pl.col(reverse)).then(pl.lit(_WAYS[0])).otherwise(pl.lit(_WAYS[1]))
     sender = way.replace_strict(senders, return_dtype=pl.String)
     node = pl.col("capture").replace_strict(evidence.captures, default="", return_dtype=pl.String)

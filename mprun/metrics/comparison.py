@@ -13,15 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from mprun.metrics.statistics import (
-    CONFIDENCE,
-    MeanDifference,
-    MeanRatio,
-    difference,
-    paired_difference,
-    paired_ratio,
-    ratio,
-)
+from mprun.metrics import statistics
 from mprun.model.frozen import Frozen
 from mprun.model.scalar import Scalar
 
@@ -69,8 +61,8 @@ class ComparedMetric(Frozen):
     first: float | None
     second: float | None
     counts: tuple[int, int]
-    difference: MeanDifference | None
-    ratio: MeanRatio | None
+    difference: statistics.MeanDifference | None
+    ratio: statistics.MeanRatio | None
     left_out: tuple[int, int] = (0, 0)
 
     @property
@@ -124,7 +116,9 @@ class ComparedMetric(Frozen):
         }
 
 
-def compare(first: Sequence[Side], second: Sequence[Side], confidence: float = CONFIDENCE) -> Iterator[ComparedMetric]:
+def compare(
+    first: Sequence[Side], second: Sequence[Side], confidence: float = statistics.CONFIDENCE
+) -> Iterator[ComparedMetric]:
     """Yield each metric of each cell that both sides have, in the order of the first side."""
     for side, other in _match(first, second):
         for metric, symbol in {**side.metrics(), **other.metrics()}.items():
@@ -155,8 +149,8 @@ def _compare(one: Side, other: Side, metric: str, symbol: str, confidence: float
     ours, theirs = ([side[n] for n in (pairs if is_paired else side)] for side in (a, b))
     gap, share = None, None
     if min(len(ours), len(theirs)) > 1:
-        gap = (paired_difference if is_paired else difference)(ours, theirs, confidence)
-        share = (paired_ratio if is_paired else ratio)(ours, theirs, confidence)
+        gap = (statistics.paired_difference if is_paired else statistics.difference)(ours, theirs, confidence)
+        share = (statistics.paired_ratio if is_paired else statistics.ratio)(ours, theirs, confidence)
     counts = (len(ours), len(theirs))
     left_out = (len(a) - counts[0], len(b) - counts[1])
     return ComparedMetric(one.values, metric, symbol, _mean(ours), _mean(theirs), counts, gap, share, left_out)

@@ -16,17 +16,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple, cast
 
-from mprun.agent import record
-from mprun.agent.message import (
-    HEADER,
-    INET_DIAG_INFO,
-    INET_DIAG_SKMEMINFO,
-    SOCK_DIAG_BY_FAMILY,
-    TCPDIAG_GETSOCK,
-    attributes,
-    find_attribute,
-    split_messages,
-)
+from mprun.agent import message, record
 from mprun.agent.mptcp_event import read_events, spell_address
 from mprun.kernel.log import KernelMessage, read_records
 from mprun.metrics.counter import Counters
@@ -262,11 +252,11 @@ def _read_host(kind: int, content: bytes, at_ns: int, host: str, found: Observat
 
 def _read_connections(datagrams: bytes) -> Iterator[tuple[Tuple4, Mapping[int, bytes], bytes]]:
     """Yield addresses, attributes and struct mptcp_info of each MPTCP connection."""
-    for kind, _, body in split_messages(datagrams):
-        if kind != SOCK_DIAG_BY_FAMILY:
+    for kind, _, body in message.split_messages(datagrams):
+        if kind != message.SOCK_DIAG_BY_FAMILY:
             continue
-        found = attributes(body[_DIAG_BYTES:])
-        info = found.get(INET_DIAG_INFO, b"")
+        found = message.attributes(body[_DIAG_BYTES:])
+        info = found.get(message.INET_DIAG_INFO, b"")
         if len(info) >= _WRITE_SEQ + _SEQUENCES.size:
             yield _read_ends(body[:_ENDS_BYTES]), found, info
 
@@ -281,7 +271,7 @@ def _read_progress(datagrams: bytes, at_ns: int) -> Iterator[tuple[Tuple4, DataP
 def _read_states(datagrams: bytes, at_ns: int) -> Iterator[tuple[Tuple4, ConnectionState]]:
     """Yield the addresses of each MPTCP connection with its data; nothing if the kernel does not report it."""
     for addresses, found, info in _read_connections(datagrams):
-        memory = found.get(INET_DIAG_SKMEMINFO, b"")
+        memory = found.get(message.INET_DIAG_SKMEMINFO, b"")
         if len(info) >= _SENT + _COUNTS.size and len(memory) >= _SNDBUF + _MEMORY.size:
             written, acknowledged, _ = _SEQUENCES.unpack_from(info, _WRITE_SEQ)
             sent, received = _COUNTS.unpack_from(info, _SENT)
@@ -293,17 +283,17 @@ def _read_states(datagrams: bytes, at_ns: int) -> Iterator[tuple[Tuple4, Connect
 def _sockets(datagrams: bytes, at_ns: int, host: str) -> Iterator[SocketState]:
     """Yield the sockets in answers to a dump, or in broadcasts (struct inet_diag_msg and its attributes)."""
     at = 0
-    while at + HEADER.size + _DIAG_BYTES <= len(datagrams):
-        length, kind, *_ = HEADER.unpack_from(datagrams, at)
-        if length < HEADER.size:
+    while at + message.HEADER.size + _DIAG_BYTES <= len(datagrams):
+        length, kind, *_ = message.HEADER.unpack_from(datagrams, at)
+        if length < message.HEADER.size:
             break
-        body, end = at + HEADER.size, at + length
+        body, end = at + message.HEADER.size, at + length
         at += (length + 3) & ~3
-        if kind not in (TCPDIAG_GETSOCK, SOCK_DIAG_BY_FAMILY):
+        if kind not in (message.TCPDIAG_GETSOCK, message.SOCK_DIAG_BY_FAMILY):
             continue
         addresses = _read_ends(datagrams[body : body + _ENDS_BYTES])
         try:
-            begins, ends = find_attribute(datagrams, body + _DIAG_BYTES, end, INET_DIAG_INFO)
+            begins, ends = message.find_attribute(datagrams, body + _DIAG_BYTES, end, message.INET_DIAG_INFO)
         except KeyError:
             continue
         if addresses[3]:
@@ -311,31 +301,25 @@ def _sockets(datagrams: bytes, at_ns: int, host: str) -> Iterator[SocketState]:
             yield SocketState(at_ns, host, addresses, _read_tcp_info(datagrams[begins:ends]))
 
 
-def _whole() -> tuple[struct.Struct, list[int]]:
-    """Return a struct that reads all fields of TCP_INFO at once, and the place of each field in what it reads."""
+def _whole() -> tuple[struct.Struct, list[tuple[int, int]]]:
+    """Return a struct that reads all fields of TCP_INFO at once, and the place of each in what it reads and its end."""
     ordered = sorted(TCP_INFO, key=lambda entry: entry[1])
     form, end = "=", 0
     for _, offset, one in ordered:
         form += f"{offset - end}x{one}"
         end = offset + struct.calcsize("=" + one)
-    return struct.Struct(form), [ordered.index(entry) for entry in TCP_INFO]
+    return struct.Struct(form), [
+        (ordered.index(entry), entry[1] + struct.calcsize("=" + entry[2])) for entry in TCP_INFO
+    ]
 
 
-_WHOLE, _ORDER = _whole()
+_WHOLE, _FIELDS = _whole()
 
 
 def _read_tcp_info(info: bytes) -> tuple[int | None, ...]:
-    values: list[int | None]
-    if len(info) >= _WHOLE.size:
-        read = _WHOLE.unpack_from(info)
-        values = [read[number] for number in _ORDER]
-    else:
-        values = [
-            struct.unpack_from("=" + form, info, offset)[0]
-            if offset + struct.calcsize("=" + form) <= len(info)
-            else None
-            for _, offset, form in TCP_INFO
-        ]
+    # an older kernel reports fewer fields
+    read, size = _WHOLE.unpack_from(info.ljust(_WHOLE.size, b"\0")), len(info)
+    values = [read[place] if end <= size else None for place, end in _FIELDS]
     for number, unset in _LIMITS:
         if values[number] == unset:
             values[number] = None

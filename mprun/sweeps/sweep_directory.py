@@ -40,16 +40,7 @@ from mprun.metrics.cell_run import CellRun
 from mprun.model.codec import PLAIN
 from mprun.model.scalar import spell_values
 from mprun.runs import run_directory
-from mprun.runs.run_directory import (
-    OutputDirectory,
-    RunDirectory,
-    find_named,
-    has_record,
-    point,
-    read_table,
-    read_value,
-    take_name,
-)
+from mprun.runs.run_directory import OutputDirectory, RunDirectory
 from mprun.safety.folder import Folder, UnsafeError
 from mprun.sweeps import signature
 
@@ -106,13 +97,13 @@ class SweepDirectory(OutputDirectory):
         folder.make("runs")
         folder.write_json("sweep.json", record.to_json())
         stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{record.title}-{record.digest[:8]}"
-        sweep = cls(take_name(parent, stem, "-sweep", made.rename))
+        sweep = cls(run_directory.take_name(parent, stem, "-sweep", made.rename))
         sweep.become_latest()
         return sweep
 
     def become_latest(self) -> None:
         """Point `latest-sweep` at this sweep."""
-        point(self.path.parent / LATEST, self.name)
+        run_directory.point(self.path.parent / LATEST, self.name)
 
     @property
     def record(self) -> SweepRecord:
@@ -120,7 +111,7 @@ class SweepDirectory(OutputDirectory):
         # a command that reads no sweep does not wait for the types of one
         from mprun.model.sweep_files import FORMAT, SweepRecord
 
-        record = read_value(self.folder, "sweep.json", "sweep", SweepRecord)
+        record = run_directory.read_value(self.folder, "sweep.json", "sweep", SweepRecord)
         if record.format != FORMAT:
             raise MprunError(f"{self.path}: a sweep of format {record.format}; this mprun reads {FORMAT}")
         return record.in_order()
@@ -133,7 +124,7 @@ class SweepDirectory(OutputDirectory):
         """Return the summary of a sweep that has ended. Raises MprunError if it is missing or damaged."""
         from mprun.model.sweep_files import SweepSummary
 
-        return read_value(self.folder, "summary.json", "sweep", SweepSummary)
+        return run_directory.read_value(self.folder, "summary.json", "sweep", SweepSummary)
 
     def sessions(self) -> tuple[Session, ...]:
         """Return the calls that worked on the sweep. Raises MprunError if the file is damaged."""
@@ -141,7 +132,7 @@ class SweepDirectory(OutputDirectory):
 
         if not self.folder.has("wall.json"):
             return ()
-        return read_value(self.folder, "wall.json", "sweep", tuple[Session, ...])
+        return run_directory.read_value(self.folder, "wall.json", "sweep", tuple[Session, ...])
 
     def wall_s(self) -> float:
         """Return the real time in which the sweep was run, in seconds, with all its sessions."""
@@ -166,7 +157,7 @@ class SweepDirectory(OutputDirectory):
     def command(self) -> str:
         """The command that makes the sweep, with a `cd` if it was called elsewhere; empty if it is not known."""
         with contextlib.suppress(MprunError):
-            told = read_value(self.folder, "command.json", "sweep", _Command)
+            told = run_directory.read_value(self.folder, "command.json", "sweep", _Command)
             line = shlex.join(["mprun", *told.words])
             return line if told.folder == os.getcwd() else f"cd {shlex.quote(told.folder)} && {line}"
         return ""
@@ -198,7 +189,7 @@ class SweepDirectory(OutputDirectory):
     def table(self) -> polars.DataFrame:
         """Read `tables/cells.parquet`. Raises MprunError."""
         try:
-            return read_table(self.folder, "tables/cells.parquet").collect()
+            return run_directory.read_table(self.folder, "tables/cells.parquet").collect()
         except FileNotFoundError:
             raise MprunError(f"{self.path}: no tables/cells.parquet: the sweep did not get so far") from None
 
@@ -282,7 +273,7 @@ def find(parent: Path, name: str) -> SweepDirectory:
 
     Raises SpecError.
     """
-    if found := find_named(SweepDirectory, parent, name, list_sweeps):
+    if found := run_directory.find_named(SweepDirectory, parent, name, list_sweeps):
         return found
     raise SpecError(f"no sweep '{name}' here or in {parent}")
 
@@ -313,7 +304,7 @@ def list_sweeps(parent: Path) -> list[SweepDirectory]:
     if not parent.is_dir():
         return []
     paths = [path for path in parent.iterdir() if SweepDirectory.NAME.match(path.name) and not path.is_symlink()]
-    return [SweepDirectory(path) for path in sorted(paths) if has_record(SweepDirectory, path)]
+    return [SweepDirectory(path) for path in sorted(paths) if run_directory.has_record(SweepDirectory, path)]
 
 
 def _umask() -> int:

@@ -325,20 +325,15 @@ def _judge(
     )
     warnings = []
     if sent.height and received.height and not matched.height:
-        warnings.append(f"{pair.sender} to {pair.receiver}: no packet of the first capture is in the second")
+        warnings.append("no packet of the first capture is in the second")
     if pair.is_altered:
         is_changed = pl.col("state").is_null() & pl.col("destination").is_in(sorted(pair.addresses))
         if changed := states.filter(is_changed).height:
-            warnings.append(
-                f"{pair.sender} to {pair.receiver}: {changed} packets are left out, because a middlebox changes their "
-                "connections"
-            )
+            warnings.append(f"{changed} packets are left out, because a middlebox changes their connections")
     if split := int(states["is_split"].sum()):
-        warnings.append(
-            f"{pair.sender} to {pair.receiver}: {split} packets were fragmented on the way, so that their delays are "
-            "not known"
-        )
-    return states.select("sent_number", "state"), warnings
+        warnings.append(f"{split} packets were fragmented on the way, so that their delays are not known")
+    told = [f"{pair.sender} to {pair.receiver}: {text}" for text in warnings]
+    return states.select("sent_number", "state"), told
 
 
 def summarize(table: polars.DataFrame) -> list[dict[str, Any]]:

@@ -126,14 +126,11 @@ class CaptureConnections:
         rows = packets.with_row_index("row").filter(followed)
         is_sctp = rows["protocol"] == "sctp"
         columns = [rows[name].to_list() for name in TcpPacket._fields]
-        if is_sctp.any():
-            chunks = zip(*(rows.filter(is_sctp)[name].to_list() for name in SctpPacket._fields), strict=True)
-            found = [
-                self._associations.packet(SctpPacket(*next(chunks))) if sctp else self._packet(TcpPacket(*values))
-                for sctp, *values in zip(is_sctp.to_list(), *columns, strict=True)
-            ]
-        else:
-            found = [self._packet(TcpPacket(*values)) for values in zip(*columns, strict=True)]
+        chunks = zip(*(rows.filter(is_sctp)[name].to_list() for name in SctpPacket._fields), strict=True)
+        found = [
+            self._associations.packet(SctpPacket(*next(chunks))) if sctp else self._packet(TcpPacket(*values))
+            for sctp, *values in zip(is_sctp.to_list(), *columns, strict=True)
+        ]
         kinds = dict.fromkeys(ADDED, pl.Int64) | {"way": pl.String, "repeat": pl.String}
         added = pl.DataFrame(found, schema=kinds, orient="row") if found else pl.DataFrame(schema=kinds)
         added = added.with_columns(row=rows["row"])
@@ -296,14 +293,13 @@ class CaptureConnections:
             row |= {"token": one.token, "subflows": len(one.subflows)}
             row |= {"opened_ns": one.opened_ns, "last_ns": one.last_ns}
             row |= {"announced": ",".join(dict.fromkeys(one.announced)) or None, "ended_by": one.ended_by}
-            for name, stream in zip(WAYS, one.streams, strict=True):
+            for index, (name, stream) in enumerate(zip(WAYS, one.streams, strict=True)):
                 lasted = None if stream.first_ns is None or stream.last_ns is None else stream.last_ns - stream.first_ns
                 row[f"{name}_bytes"] = stream.new_bytes
                 row[f"{name}_bit_per_s"] = stream.new_bytes * 8e9 / lasted if lasted else None
                 # if the capture lacks a part of the data, gaps in the data's arrival are not known
                 row[f"{name}_gap_ns"] = stream.gap_ns if stream.gap_ns and stream.seen.is_whole else None
                 row[f"{name}_gap_began_ns"] = stream.gap_began_ns if stream.seen.is_whole else None
-            for name, index in zip(WAYS, (0, 1), strict=True):
                 ways = [way for subflow in one.subflows for way in subflow.ways if way.index == index]
                 row[f"{name}_retransmissions"] = sum(way.retransmissions for way in ways)
                 row[f"{name}_reinjections"] = sum(way.reinjections for way in ways)

@@ -204,9 +204,13 @@ def _refuse(where: str, name: str, value: str, asked: str, line: str) -> None:
 
 
 def _read_file(kind: AdditionKind, path: Path) -> OwnFile:
+    _check_name(path)
+    return OwnFile(kind, path.stem, read_text(path))
+
+
+def _check_name(path: Path) -> None:
     if path.suffix != ".c" or not _STEM.fullmatch(path.stem):
         raise SpecError(f"{path}: name the file with small letters, digits and _, and the ending .c")
-    return OwnFile(kind, path.stem, read_text(path))
 
 
 def read_text(path: Path) -> str:
@@ -223,8 +227,7 @@ def write_template(kind: AdditionKind, path: Path) -> None:
 
     Raises SpecError or MachineError.
     """
-    if path.suffix != ".c" or not _STEM.fullmatch(path.stem):
-        raise SpecError(f"{path}: name the file with small letters, digits and _, and the ending .c")
+    _check_name(path)
     if len(path.stem) > _MOST_CHARACTERS:
         raise SpecError(f"{path}: the kernel allows names of {_MOST_CHARACTERS} characters: choose a shorter name")
     text = (TEMPLATES / f"{kind}.c").read_text().replace("@NAME@", path.stem).replace("@FILE@", path.name)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from mprun.captures.pcapng import read_packet
 from mprun.engines.debugger import Debugger, find_gdb
 from mprun.errors import MachineError, RunError, SpecError
-from mprun.kernel.store import find_kernel, list_kernels
+from mprun.kernel.store import find_by_digest, find_kernel, list_kernels
 from mprun.kernel.symbols import find_symbols
 from mprun.labs.steps import measured_by
 from mprun.machine.scratch import scratch
@@ -123,12 +123,10 @@ def _find_span(run: RunDirectory) -> tuple[int, int]:
 def _find_kernel_of(run: RunDirectory) -> str:
     """Return the name of the kernel that a run used. Raises MachineError if it does not exist any more."""
     wanted = run.environment().kernel
-    kernels = list_kernels()
-    name = next((one.name for one in kernels if one.digest == wanted.digest), None)
-    if name is None:
-        built = ", ".join(one.name for one in kernels) or "none"
-        raise MachineError(
-            f"the kernel of {run.name}, {wanted.label}, is not built here (built: {built}): build it again from "
-            f"{wanted.source or 'its source'}, or take another kernel with --kernel"
-        )
-    return name
+    if kernel := find_by_digest(wanted.digest):
+        return kernel.name
+    built = ", ".join(one.name for one in list_kernels()) or "none"
+    raise MachineError(
+        f"the kernel of {run.name}, {wanted.label}, is not built here (built: {built}): build it again from "
+        f"{wanted.source or 'its source'}, or take another kernel with --kernel"
+    )

@@ -128,10 +128,11 @@ def complete(records: Sequence[KernelMessage], console: Iterable[KernelMessage])
             others.append(line)
     if not records:
         return others
-    began_us = records[0].at_us or 0
-    is_early = [bool(records[0].sequence) and (line.at_us or 0) <= began_us for line in others]
-    early = [line for line, first in zip(others, is_early, strict=True) if first]
-    return [*early, *records, *(line for line, first in zip(others, is_early, strict=True) if not first)]
+    # nothing is before the first record of all
+    began_us = (records[0].at_us or 0) if records[0].sequence else -1
+    early = [line for line in others if (line.at_us or 0) <= began_us]
+    late = [line for line in others if (line.at_us or 0) > began_us]
+    return [*early, *records, *late]
 
 
 def find_reports(messages: Iterable[KernelMessage]) -> list[KernelReport]:

@@ -95,10 +95,9 @@ def read_format(event: str, text: str) -> EventFormat:
         *words, name = f"{array['type']} {array['name']}".split() if array else kind.replace("*", " * ").split()
         if name.startswith(_COMMON) or name in columns:
             continue
-        is_named = name in symbols and len(symbols[name]) > 0
         column, reader = _reader(words, name, bool(array), at, size, found["signed"] == "1")
-        if is_named:
-            column, reader = "text", _with_symbols(reader, symbols[name])
+        if named := symbols.get(name):
+            column, reader = "text", _with_symbols(reader, named)
         name += "_" if name in (TIME, HOST) else ""
         columns[name] = column
         readers.append(reader)

@@ -87,10 +87,8 @@ def judge(result: ScriptResult, known: Sequence[Known], own: Sequence[Known], sc
 
 
 def _is_needless(entry: Known, result: ScriptResult, scheduler: str | None) -> bool:
-    if entry.script != result.script.name or entry.scheduler not in (None, scheduler):
-        return False
-    outcomes = [one.outcome for one in result.subtests if fnmatchcase(one.name, entry.subtest)]
-    return bool(outcomes) and set(outcomes) == {"passed"}
+    outcomes = {one.outcome for one in result.subtests if fnmatchcase(one.name, entry.subtest)}
+    return entry.is_of(result.script.name, scheduler) and outcomes == {"passed"}
 
 
 def find_changes(before: Sequence[JudgedScript], after: Sequence[JudgedScript]) -> list[SubtestChange]:

@@ -25,6 +25,10 @@ class Known(Frozen):
     reason: str
     scheduler: str | None = None
 
+    def is_of(self, script: str, scheduler: str | None) -> bool:
+        """Return whether it is about a script that runs with this scheduler."""
+        return self.script == script and self.scheduler in (None, scheduler)
+
 
 _NEEDED, _ALLOWED = {"script", "subtest", "reason"}, {"script", "subtest", "reason", "scheduler"}
 
@@ -56,8 +60,5 @@ def _known(path: Path, number: int, entry: object) -> Known:
 
 def find_known(known: Sequence[Known], script: str, subtest: str, scheduler: str | None) -> Known | None:
     """Return the entry that matches a failure; None if there is none."""
-    for entry in known:
-        is_ours = entry.script == script and entry.scheduler in (None, scheduler)
-        if is_ours and fnmatchcase(subtest, entry.subtest):
-            return entry
-    return None
+    mine = (entry for entry in known if entry.is_of(script, scheduler))
+    return next((entry for entry in mine if fnmatchcase(subtest, entry.subtest)), None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import BinaryIO
 
 from mprun.captures.pcapng import (
@@ -31,8 +30,6 @@ from mprun.model.spec import Capture
 from mprun.model.wording import describe
 from mprun.runs.run_directory import RunDirectory
 from mprun.workloads import tcpdump
-
-CHUNK_BYTES = 8 << 20
 
 
 def finish_captures(run: RunDirectory, plan: Plan, network: Network, agent: AgentReport) -> dict[str, CaptureContent]:
@@ -88,15 +85,14 @@ def _finish(
 def _write(run: RunDirectory, parts: Sequence[str], conversion: PcapngConversion, file: BinaryIO) -> Iterator[bytes]:
     """Write the converted parts of a capture to a file, and yield what is written."""
     for number, part in enumerate(parts):
-        with run.folder.open(part) as source:
-            if number == 0:
+        if number == 0:
+            with run.folder.open(part) as source:
                 begun = conversion.begin(source.read(HEADER_BYTES))
-                file.write(begun)
-                yield begun
-                source.seek(0)
-            for blocks in conversion.convert(iter(partial(source.read, CHUNK_BYTES), b"")):
-                file.write(blocks)
-                yield blocks
+            file.write(begun)
+            yield begun
+        for blocks in conversion.convert(run.pieces(part)):
+            file.write(blocks)
+            yield blocks
 
 
 def find_observers(wanted: Capture, intent: Intent) -> dict[str, QuicObserver]:

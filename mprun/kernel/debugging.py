@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 from mprun.captures.pcapng import read_packet
@@ -21,8 +20,6 @@ from mprun.model.units import TIME, QuantityError
 from mprun.runs.repetition import first_difference, repeat
 from mprun.runs.run_directory import RunDirectory, reading
 from mprun.statements.expression import ExpressionError, parse
-
-CHUNK_BYTES = 4 << 20
 
 
 class StopMoment(Frozen):
@@ -60,8 +57,8 @@ def parse_packet(run: RunDirectory, text: str) -> StopMoment:
     file = captures.get(name.removesuffix(".pcap"))
     if file is None:
         raise SpecError(f"--packet {text}: the run has no capture '{name}'; captures: {', '.join(captures) or 'none'}")
-    with reading(run.path / file), run.folder.open(file) as source:
-        found, count = read_packet(iter(functools.partial(source.read, CHUNK_BYTES), b""), int(digits))
+    with reading(run.path / file):
+        found, count = read_packet(run.pieces(file), int(digits))
     if found is None:
         raise SpecError(f"--packet {text}: the capture has {count} packets")
     boot_ns = run.agent_report().boot_ns

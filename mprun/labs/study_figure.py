@@ -95,7 +95,7 @@ class StudyFigure(Frozen):
         expressions = [one.here for one in self.values if one.here] + [one.holds for one in self.entry.checks]
         expressions += [found for text in self.reasons for found in _find_quoted(text)]
         found = [reference for one in expressions for reference in one.references()]
-        return tuple(one for one in found if one.segments[0].name not in (PUBLISHED, HERE))
+        return tuple(one for one in found if not _is_of_figure(one))
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -220,16 +220,20 @@ class _Judging:
 
     def resolve(self, reference: Reference) -> Value:
         """Return the value of a name of the figure. A value over several seeds is the mean of its amounts."""
-        first = reference.segments[0].name
-        if first not in (PUBLISHED, HERE):
+        if not _is_of_figure(reference):
             return self._ask(reference)
-        value = self._values.get(reference.name.partition(".")[2])
-        if value is not None and first == HERE and value.here is not None:
-            found = self._compute_by_seed(value.here)
+        if here := self._find_here(reference):
+            found = self._compute_by_seed(here)
             return Value((found.amount,), found.unit)
-        if value is not None and first == PUBLISHED and value.row is not None and value.row.value is not None:
-            return value.row.value
-        raise UnknownName("has no value")
+        value = self._values.get(reference.name.removeprefix(f"{PUBLISHED}."))
+        if value is None or value.row is None or value.row.value is None:
+            raise UnknownName("has no value")
+        return value.row.value
+
+    def _find_here(self, reference: Reference) -> Expression | None:
+        """Return what gives the measured value of a name such as `here.VALUE`; None for another name."""
+        value = self._values.get(reference.name.removeprefix(f"{HERE}."))
+        return value.here if value is not None and reference.segments[0].name == HERE else None
 
     def _compute_by_seed(self, expression: Expression) -> Value:
         """Return a value with an amount for each seed, in the order of the seeds; with one amount for a single seed.
@@ -255,11 +259,9 @@ class _Judging:
         """
         found = {}
         for reference in references:
-            first = reference.segments[0].name
-            value = self._values.get(reference.name.partition(".")[2])
-            if first == HERE and value is not None and value.here is not None:
-                found[reference.text] = self._compute_by_seed(value.here)
-            elif first not in (PUBLISHED, HERE) and split_table(reference) is None:
+            if here := self._find_here(reference):
+                found[reference.text] = self._compute_by_seed(here)
+            elif not _is_of_figure(reference) and split_table(reference) is None:
                 found[reference.text] = self._ask(reference)
         return found
 
@@ -284,11 +286,9 @@ class _Judging:
         """Return the names of runs and sweeps of an expression, also those of the figure's values in it."""
         found: list[Reference] = []
         for reference in expression.references():
-            value = self._values.get(reference.name.partition(".")[2])
-            first = reference.segments[0].name
-            if first == HERE and value is not None and value.here is not None:
-                found += value.here.references()
-            elif first not in (PUBLISHED, HERE):
+            if here := self._find_here(reference):
+                found += here.references()
+            elif not _is_of_figure(reference):
                 found.append(reference)
         return list({reference.text: reference for reference in found}.values())
 
@@ -367,6 +367,11 @@ class _Judging:
                 return "(not measured)"
 
         return QUOTED.sub(value_of, text.strip())
+
+
+def _is_of_figure(reference: Reference) -> bool:
+    """Return whether a name is that of a value of the figure, not of a run."""
+    return reference.segments[0].name in (PUBLISHED, HERE)
 
 
 def _with(known: Mapping[str, Value], ask: Resolve) -> Resolve:

@@ -12,7 +12,6 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -26,7 +25,6 @@ from mprun.reports.metrics import choose_main
 from mprun.runs.run_directory import RunDirectory, reading
 from mprun.safety.text import plain
 
-CHUNK_BYTES = 4 << 20
 # The most lines of each packet, and the most counters.
 MOST_LINES = 12
 MOST_COUNTERS = 5
@@ -178,8 +176,8 @@ def find_packet(one: RunDirectory, other: RunDirectory) -> DifferentPacket | Non
 def _timed_frames(run: RunDirectory, file: str) -> Iterator[Iterator[_TimedFrame]]:
     """Yield the packets of a capture with their times from time zero."""
     zero_ns = run.agent_report().zero_epoch_ns or 0
-    with reading(run.path / file), run.folder.open(file) as source:
-        frames = read_frames(iter(partial(source.read, CHUNK_BYTES), b""))
+    with reading(run.path / file):
+        frames = read_frames(run.pieces(file))
         yield (_TimedFrame(frame.at_ns - zero_ns, replace(frame, at_ns=0)) for frame in frames)
 
 

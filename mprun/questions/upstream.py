@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 
 from mprun.captures.pcapng import cut
 from mprun.metrics.kernel_messages import TABLE
@@ -17,7 +16,7 @@ from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent
 from mprun.model.run_summary import Summary
 from mprun.model.units import format_measured
-from mprun.questions.divergence import CHUNK_BYTES, DifferentPacket, find_packet, tell_packet
+from mprun.questions.divergence import DifferentPacket, find_packet, tell_packet
 from mprun.questions.minimise import write_files
 from mprun.questions.search import read_case
 from mprun.reports.metrics import choose_main
@@ -202,8 +201,8 @@ def _tell_log(run: RunDirectory) -> Iterator[str]:
 
 def _cut_capture(run: RunDirectory, packet: DifferentPacket) -> bytes:
     file = f"pcap/{packet.capture}"
-    with reading(run.path / file), run.folder.open(file) as source:
-        return cut(iter(partial(source.read, CHUNK_BYTES), b""), packet.number - AROUND, packet.number + AROUND)
+    with reading(run.path / file):
+        return cut(run.pieces(file), packet.number - AROUND, packet.number + AROUND)
 
 
 def _align(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -66,6 +66,7 @@ PAGE_PREFIX, COMPARISON_PREFIX = "figures-", "comparison-"
 INCOMPLETE = "incomplete"
 MOST_STEPS_BYTES = 256 << 20
 MOST_OUTPUT_BYTES = 512 << 20
+PIECE_BYTES = 4 << 20
 # The log of a kernel: the first messages, about the machine, depend on the host.
 KERNEL_LOG = "kernel_log"
 # Tables that are made from the captures on demand: of what a repetition must reproduce these are no part.
@@ -290,11 +291,13 @@ class RunDirectory(OutputDirectory):
 
     def record(self) -> Iterator[bytes]:
         """Yield the content of `record.gz` in pieces; nothing if the run ended before the file was written."""
-        try:
-            with self.folder.open("record.gz") as file:
-                yield from iter(functools.partial(file.read, 1 << 20), b"")
-        except FileNotFoundError:
-            return
+        with contextlib.suppress(FileNotFoundError):
+            yield from self.pieces("record.gz")
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """Yield the content of a file in pieces, such as that of a capture, which may be large."""
+        with self.folder.open(name) as file:
+            yield from iter(functools.partial(file.read, PIECE_BYTES), b"")
 
     def steps(self) -> tuple[StepRecord, ...]:
         """Return the steps with their times, in their order (`steps.jsonl`).

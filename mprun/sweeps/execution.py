@@ -133,11 +133,9 @@ def find_by_digest(parent: Path, digest: str) -> Iterator[SweepDirectory]:
 def identify_placed(cells: Sequence[Cell], kernels: Mapping[str, Build]) -> str:
     """Return the digest of cells and their kernels, which finds their sweep again."""
     slots = [f"{name} {kernel.digest}" for name, kernel in kernels.items()]
-    return study.identify(cells, [*slots, *({platform.release()} if any(_on_machine_kernel(c) for c in cells) else ())])
-
-
-def _on_machine_kernel(cell: Cell) -> bool:
-    return ENGINES[cell.runs_in].IS_ON_MACHINE_KERNEL
+    if any(ENGINES[cell.runs_in].IS_ON_MACHINE_KERNEL for cell in cells):
+        slots.append(platform.release())
+    return study.identify(cells, slots)
 
 
 def slots_for(engines: Collection[EngineName], jobs: int | None, cpus: int) -> int:

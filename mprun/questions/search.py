@@ -34,6 +34,7 @@ from mprun.statements.expression import ExpressionError, Reference, Segment, Val
 from mprun.sweeps.growth import RunCases
 from mprun.sweeps.study import as_case
 from mprun.sweeps.sweep_directory import Kept
+from mprun.workloads import tool
 
 TABLE = "search"
 # The margins of a point at which the run did not end, of one whose control fails too, and of one without a run.
@@ -230,20 +231,16 @@ def read_case(run: RunDirectory, consent: Consent) -> ValueTree:
 
 def tabulate(search: Search, found: SearchResult, runs: Mapping[int, str]) -> dict[str, list[Any]]:
     """Return the columns of the table of a search, a row for each point. runs: the path of each cell's run."""
+    axes = [axis.name for axis in search.axes]
     names = list(dict.fromkeys(name for one in found.tested for name in one.figures))
-    columns: dict[str, list[Any]] = {
-        "point": list(range(1, len(found.tested) + 1)),
-        "stage": [one.stage for one in found.tested],
-    }
-    for axis in search.axes:
-        columns[axis.name] = [str(one.values[axis.name]) for one in found.tested]
-    columns["verdict"] = [one.kind for one in found.tested]
-    columns["margin"] = [None if one.kind == "floor" else one.margin for one in found.tested]
-    for name in names:
-        columns[name] = [one.figures[name].amount if name in one.figures else None for one in found.tested]
-    columns["reason"] = [one.reason for one in found.tested]
-    columns["run"] = [runs.get(-1 if one.run is None else one.run, "") for one in found.tested]
-    return columns
+    rows = []
+    for number, one in enumerate(found.tested, 1):
+        values = [str(one.values[name]) for name in axes]
+        figures = [one.figures[name].amount if name in one.figures else None for name in names]
+        margin = None if one.kind == "floor" else one.margin
+        run = runs.get(-1 if one.run is None else one.run, "")
+        rows.append((number, one.stage, *values, one.kind, margin, *figures, one.reason, run))
+    return tool.tabulate(("point", "stage", *axes, "verdict", "margin", *names, "reason", "run"), rows)
 
 
 def spell_edges(search: Search, found: SearchResult) -> Iterator[tuple[str, str, str]]:

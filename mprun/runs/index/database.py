@@ -52,7 +52,8 @@ CREATE TABLE metrics (
     name TEXT NOT NULL, run INTEGER NOT NULL, value NOT NULL, unit TEXT NOT NULL, PRIMARY KEY (name, run)
 ) WITHOUT ROWID;
 """
-_COLUMNS = "id, name, kind, status, engine, seed, planned_ns, has_report, fault"
+# The columns of a run that are the first fields of a `ListedEntry`, in their order.
+_COLUMNS = "name, kind, status, engine, seed, planned_ns, has_report, fault"
 # The rows of a run are found by its number when it is removed, without an index that would cost time at each listing.
 _OF_RUN = ("parameters", "metrics")
 
@@ -66,13 +67,9 @@ class Index:
 
     def entries(self) -> dict[int, ListedEntry]:
         """Return all runs and sweeps by their numbers in the index, oldest first."""
-        query = f"SELECT {_COLUMNS} FROM runs WHERE kind IN (SELECT value FROM json_each(?))"
-        found = {
-            number: ListedEntry(name, kind, status, engine, seed, planned_ns, bool(has_report), problem)
-            for number, name, kind, status, engine, seed, planned_ns, has_report, problem in self._database.execute(
-                query, (self._kinds,)
-            )
-        }
+        query = f"SELECT id, {_COLUMNS} FROM runs WHERE kind IN (SELECT value FROM json_each(?))"
+        rows = self._database.execute(query, (self._kinds,))
+        found = {number: ListedEntry(*values) for number, *values in rows}
         return dict(sorted(found.items(), key=lambda item: _age(item[1])))
 
     def parameter(self, name: str) -> dict[int, Scalar]:
@@ -264,12 +261,9 @@ def _drop(database: sqlite3.Connection, numbers: Sequence[int]) -> None:
 
 
 def _insert(database: sqlite3.Connection, entry: ListedEntry, mark: str) -> None:
-    columns = "name, kind, mark, status, engine, seed, planned_ns, has_report, fault"
-    values = (entry.name, entry.kind, mark, entry.status, entry.engine, entry.seed, entry.planned_ns)
-    added = database.execute(
-        f"INSERT INTO runs ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*values, entry.has_report, entry.damage)
-    )
-    number = added.lastrowid
+    values = (entry.name, entry.kind, entry.status, entry.engine, entry.seed, entry.planned_ns, entry.has_report)
+    query = f"INSERT INTO runs ({_COLUMNS}, mark) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    number = database.execute(query, (*values, entry.damage, mark)).lastrowid
     database.executemany(
         "INSERT INTO parameters VALUES (?, ?, ?)",
         ((name, number, json.dumps(value)) for name, value in entry.parameters.items()),

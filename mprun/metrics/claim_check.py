@@ -168,14 +168,13 @@ def select_rows(
 def _test(condition: Condition) -> Callable[[Any], bool]:
     """Return a test of a column's values: text as written, numbers with the unit at the end of the column's name."""
     if condition.until is None:
-        return lambda value: (
-            value is not None
-            and (
-                value == condition.value
-                if isinstance(value, str)
-                else _scaled(condition.key, value) == _amount(condition.value)
-            )
-        )
+
+        def is_equal(value: Any) -> bool:
+            if value is None or isinstance(value, str):
+                return value == condition.value
+            return _scaled(condition.key, value) == _amount(condition.value)
+
+        return is_equal
     low, high = _amount(condition.value), _amount(condition.until)
     return lambda value: value is not None and low <= _scaled(condition.key, value) < high
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow
@@ -33,16 +33,12 @@ class Interference(Frozen):
 
     def blame(self, *rules: str) -> str | None:
         """Return the first middlebox whose rule counted packets, with the number; None if no rule counted any."""
+        return next(self.tell(rules), None)
+
+    def tell(self, rules: Iterable[str] = tuple(_WORDS)) -> Iterator[str]:
+        """Yield a sentence for each of these rules that counted packets, by middlebox."""
         for name, counted in self.counts.items():
             for rule in rules:
-                if counted.get(rule):
-                    return _say(name, rule, counted[rule])
-        return None
-
-    def tell(self) -> Iterator[str]:
-        """Yield a sentence for each rule that counted packets."""
-        for name, counted in self.counts.items():
-            for rule in _WORDS:
                 if counted.get(rule):
                     yield _say(name, rule, counted[rule])
 

@@ -50,8 +50,7 @@ def write_listing(page: Path, parent: Path, listing: Listing, request: ListReque
         rows=runs,
         most=MOST_ROWS,
     )
-    folder = Folder(page.parent)
-    folder.write_text(page.name, render(content))
+    Folder(page.parent).write_text(page.name, render(content))
 
 
 def _describe(listing: Listing, request: ListRequest) -> Iterator[str]:

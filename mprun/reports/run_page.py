@@ -114,12 +114,9 @@ def _verdicts(summary: Summary) -> Iterator[ExpectationRow]:
 
 def _problems(summary: Summary) -> Iterator[tuple[str, str]]:
     for kind, word in WORDS.items():
-        for text in summary.messages(kind):
-            yield word, text
-    for text in summary.notes:
-        yield "note", text
-    for text in summary.middleboxes:
-        yield "middlebox", text
+        yield from ((word, text) for text in summary.messages(kind))
+    yield from (("note", text) for text in summary.notes)
+    yield from (("middlebox", text) for text in summary.middleboxes)
 
 
 def _tiles(spec: Spec, metrics: Mapping[str, MetricValue]) -> Iterator[Tile]:
@@ -157,13 +154,13 @@ def _grids(spec: Spec, metrics: Mapping[str, MetricValue], all_paths: Iterable[s
         if owner in owned or owner == "total":
             yield from _grids_of(owner, own, known)
         else:
-            others += [_row(f"{owner}.{what}", own[what], _meaning(known, what)) for what in own]
+            others += [_row(f"{owner}.{what}", own[what], known, what) for what in own]
     if others:
         yield Grid("Paths, before the traffic", ("metric", "value"), tuple(others))
 
 
 def _grids_of(owner: str, own: Mapping[str, MetricValue], known: Metrics) -> Iterator[Grid]:
-    plain = [_row(what, metric, _meaning(known, what)) for what, metric in own.items() if _path_of(known, what) is None]
+    plain = [_row(what, metric, known, what) for what, metric in own.items() if _path_of(known, what) is None]
     yield Grid(owner if owner != "total" else "All flows together", ("metric", "value"), tuple(plain))
     by_path = {what: path for what in own if (path := _path_of(known, what)) is not None}
     paths = list(dict.fromkeys(by_path.values()))
@@ -183,18 +180,15 @@ def _grids_of(owner: str, own: Mapping[str, MetricValue], known: Metrics) -> Ite
         yield Grid(f"{owner} by path", ("metric", *paths), tuple(rows))
 
 
-def _row(name: str, metric: MetricValue, meaning: str) -> PageRow:
-    return PageRow((name, format_measured(metric.value, metric.unit)), meaning)
+def _row(name: str, metric: MetricValue, known: Metrics, what: str) -> PageRow:
+    """Return the row of a metric, with its meaning. what: its name in `known`."""
+    found = find_metric(known, what)
+    return PageRow((name, format_measured(metric.value, metric.unit)), found[0].meaning if found else "")
 
 
 def _path_of(known: Metrics, what: str) -> str | None:
     found = find_metric(known, what)
     return found[1] if found else None
-
-
-def _meaning(known: Metrics, what: str) -> str:
-    found = find_metric(known, what)
-    return found[0].meaning if found else ""
 
 
 def _facts(run: RunDirectory, plan: Plan, summary: Summary) -> Iterator[tuple[str, str]]:

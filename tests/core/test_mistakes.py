@@ -104,6 +104,13 @@ def test_mistake(
     assert status == entry.get("status", 2)
 
 
+def test_the_group_alone_names_the_command_that_lists() -> None:
+    """The names of the help option depend on who asked before, so that the whole text is no entry of the list."""
+    status, text = call(["runs"])
+    assert status == 2
+    assert "`mprun runs list` lists them" in text
+
+
 def test_no_text_misleads() -> None:
     grades = Counter(entry["grade"] for entry in STATED)
     assert set(grades) == {"A", "B"}

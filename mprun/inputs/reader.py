@@ -107,15 +107,16 @@ def _name_nearest_file(given: Path) -> str:
 
     The name has a suffix only if the given name has one.
     """
+    folder = given.parent
     try:
-        there = _list_yaml_files(given.parent)
+        there = _list_yaml_files(folder)
     except OSError:
         return ""
     stems = [name.rpartition(".")[0] for name in there]
     near = find_nearest(given.name, there if given.suffix in SUFFIXES else [*stems, *there])
     if near:
         return f": did you mean '{given.with_name(near)}'?"
-    parts = (one / f"{given.name}{suffix}" for one in sorted(given.parent.iterdir()) for suffix in ("", *SUFFIXES))
+    parts = (one / f"{given.name}{suffix}" for one in sorted(folder.iterdir()) for suffix in ("", *SUFFIXES))
     below = [str(one) for one in parts if os.path.isfile(one)]
     return f": one folder below: {', '.join(below[:4])}" if below else ""
 

@@ -29,22 +29,8 @@ class HandoutPage(Frozen):
     look: Sequence[tuple[str, str]] = LOOK
     words: Sequence[tuple[str, str]] = WORDS
 
-    @property
-    def install(self) -> list[str]:
-        """The commands that install mprun, by lines."""
-        return self._lines(self.facts.install)
-
-    @property
-    def check(self) -> list[str]:
-        """The commands that check the course and this machine, by lines."""
-        return self._lines(self.facts.check)
-
-    @property
-    def work(self) -> list[str]:
-        """The commands for the first lab, by lines."""
-        return self._lines(self.facts.work)
-
-    def _lines(self, commands: Sequence[str]) -> list[str]:
+    def lines(self, commands: Sequence[str]) -> list[str]:
+        """Return the lines of commands, as the page shows them."""
         return [line for command in commands for line in break_command(command)]
 
 

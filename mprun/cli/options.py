@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from mprun.sweeps.sweep_directory import SweepDirectory
     from mprun.sweeps.worker import Keep
 
-CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 DEFAULT_PARENT = Path("runs")
@@ -127,6 +126,7 @@ parent = click.option(
 )
 
 
+_verdict = partial(click.option, type=Target(has_folder=True), metavar="FILE")
 _keep = partial(
     click.option,
     "--keep",
@@ -207,6 +207,10 @@ _RUNS: Mapping[str, Decorator] = {
     "keep.pcaps": _keep(default="pcaps"),
     "keep.none": _keep(default="none"),
     "keep.failed": _keep(default="failed"),
+}
+_VERDICTS: Mapping[str, Decorator] = {
+    "junit": _verdict("--junit", help="Write the verdict on each expectation to FILE as JUnit XML."),
+    "tap": _verdict("--tap", help="Write the verdict on each expectation to FILE as TAP."),
 }
 
 
@@ -323,20 +327,6 @@ def runs(words: str) -> Decorator:
     return _group(RunOptions, "runs", {word: _RUNS[word] for word in chosen})
 
 
-def verdicts(command: CommandT) -> Callable[..., Any]:
-    """Add --junit and --tap. The command gets them as `verdicts`."""
-    chosen = {
-        name: click.option(
-            f"--{name}",
-            type=Target(has_folder=True),
-            metavar="FILE",
-            help=f"Write the verdict on each expectation to FILE as {what}.",
-        )
-        for name, what in (("junit", "JUnit XML"), ("tap", "TAP"))
-    }
-    return _group(VerdictOptions, "verdicts", chosen)(command)
-
-
 def _group(kind: Callable[..., object], name: str, chosen: Mapping[str, Decorator]) -> Decorator:
     """Return a decorator that adds options, and gives their values to the command as one value of a dataclass.
 
@@ -357,6 +347,10 @@ def _group(kind: Callable[..., object], name: str, chosen: Mapping[str, Decorato
         return added
 
     return add
+
+
+# Adds --junit and --tap. The command gets them as `verdicts`.
+verdicts = _group(VerdictOptions, "verdicts", _VERDICTS)
 
 
 def to(what: str, earlier: bool = False, **settings: Any) -> Decorator:

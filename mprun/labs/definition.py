@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -190,12 +190,16 @@ def _files_of(
 def _check_folders(lab: Lab, document: Document) -> None:
     """Add a problem for each step whose files are outside the folder: a lab may come from a stranger."""
     lab_file = str(lab.folder / FILE)
-    positions = [("steps", n, step.topology, step.experiment) for n, step in enumerate(lab.steps)]
-    positions += [("sweeps", n, sweep.topology, sweep.experiment) for n, sweep in enumerate(lab.sweeps)]
-    for where, n, topology, experiment in positions:
-        for key, file in (("topology", topology), ("experiment", experiment)):
+    for position, one in _places_of(lab):
+        for key, file in (("topology", one.topology), ("experiment", one.experiment)):
             if any(is_outside(file.with_name(f"{file.name}{suffix}"), lab_file) for suffix in ("", *SUFFIXES)):
-                document.refuse((where, n, key), "lies outside the folder of the lab: copy the file there")
+                document.refuse((*position, key), "lies outside the folder of the lab: copy the file there")
+
+
+def _places_of(lab: Lab) -> list[tuple[ValuePath, _Files]]:
+    """Return the steps and sweeps of a lab with their places in its file."""
+    kinds: tuple[tuple[str, Sequence[_Files]], ...] = (("steps", lab.steps), ("sweeps", lab.sweeps))
+    return [((kind, n), one) for kind, entries in kinds for n, one in enumerate(entries)]
 
 
 def _check_names(lab: Lab, document: Document) -> None:
@@ -203,13 +207,11 @@ def _check_names(lab: Lab, document: Document) -> None:
     profile.
     """
     first: dict[str, ValuePath] = {}
-    positions: list[tuple[ValuePath, str]] = [(("steps", n), step.name) for n, step in enumerate(lab.steps)]
-    positions += [(("sweeps", n), sweep.name) for n, sweep in enumerate(lab.sweeps)]
-    for position, name in positions:
-        if name in first:
-            line = document.position(first[name])[1]
-            document.refuse(position, f"a second step '{name}', first on line {line}: give it a 'name'")
-        first.setdefault(name, position)
+    for position, one in _places_of(lab):
+        if one.name in first:
+            line = document.position(first[one.name])[1]
+            document.refuse(position, f"a second step '{one.name}', first on line {line}: give it a 'name'")
+        first.setdefault(one.name, position)
     _check_figure_names(lab, first, document)
     together = [lab.names_of(profile) for profile in PROFILES]
     for n, claim in enumerate(lab.claims):

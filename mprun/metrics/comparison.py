@@ -92,6 +92,13 @@ class ComparedMetric(Frozen):
 
     def to_json(self) -> dict[str, object]:
         gap, share = self.difference, self.ratio
+        difference = gap and {
+            "mean": gap.mean,
+            "interval": [gap.interval.low, gap.interval.high],
+            "method": "paired t" if gap.is_paired else "Welch",
+            "confidence": gap.interval.confidence,
+            "effect": gap.effect,
+        }
         return {
             "values": dict(self.values),
             "metric": self.metric,
@@ -101,18 +108,8 @@ class ComparedMetric(Frozen):
             "runs": list(self.counts),
             "left_out": list(self.left_out),
             "verdict": self.tendency,
-            "difference": None
-            if gap is None
-            else {
-                "mean": gap.mean,
-                "interval": [gap.interval.low, gap.interval.high],
-                "method": "paired t" if gap.is_paired else "Welch",
-                "confidence": gap.interval.confidence,
-                "effect": gap.effect,
-            },
-            "ratio": None
-            if share is None
-            else {"value": share.value, "interval": [share.interval.low, share.interval.high]},
+            "difference": difference,
+            "ratio": share and {"value": share.value, "interval": [share.interval.low, share.interval.high]},
         }
 
 
@@ -194,14 +191,10 @@ def compare_expectations(first: Sequence[Side], second: Sequence[Side]) -> Itera
         ours, theirs = _verdicts(side), _verdicts(other)
         # the expectations of a side without runs are not known
         alone = bool(side.runs and other.runs)
-        for key, (expectation, counts) in {**theirs, **ours}.items():
+        for key, (expectation, _) in {**theirs, **ours}.items():
             if alone or (key in ours and key in theirs):
-                yield Expected(
-                    side.values,
-                    expectation,
-                    counts if key in ours else None,
-                    theirs[key][1] if key in theirs else None,
-                )
+                counts = (found[key][1] if key in found else None for found in (ours, theirs))
+                yield Expected(side.values, expectation, *counts)
 
 
 def compare_statements(

@@ -58,15 +58,12 @@ def command(name: str, parent: Path, pairs: tuple[tuple[str, str], ...], as_json
         return
     spoken = {flow.protocol for flow in run.plan().intent.traffic} - {"tcp", "mptcp", "sctp"}
     for capture in run.captures():
-        if spoken and not any(one["capture"] == capture for one in found.connections):
+        connections = [one for one in found.connections if one["capture"] == capture]
+        if spoken and not connections:
             said = f": no connection of TCP, MPTCP or SCTP; the run has flows over {', '.join(sorted(spoken)).upper()}"
             click.echo(f"{click.style(capture, bold=True)}{said}")
             continue
-        _show(
-            capture,
-            [one for one in found.connections if one["capture"] == capture],
-            [one for one in found.subflows if one["capture"] == capture],
-        )
+        _show(capture, connections, [one for one in found.subflows if one["capture"] == capture])
     _show_delays(found.delays)
     for text in found.warnings:
         click.echo(f"  {click.style('warning', fg='yellow')}: {printable(text)}")

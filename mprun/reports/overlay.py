@@ -26,25 +26,17 @@ TONES = ("f0", "f4", "f2", "f3", "f1", "f5")
 # Figures of the whole run, and figures of each flow with a plot for each path.
 _OF_RUN: Sequence[SeriesName] = ("delay", "completion", "buffer", "quality", "queue")
 _OF_FLOW: Sequence[SeriesName] = ("rate", "rtt", "cwnd")
-_WHAT = {
-    "rate": "Rate",
-    "goodput": "Goodput",
-    "rtt": "Round-trip time",
-    "cwnd": "Congestion window",
-    "delay": "Delay",
-    "completion": "Completion time",
-    "buffer": "Buffer",
-    "quality": "Quality",
-    "queue": "Queues",
-}
-_CAPTIONS = {
-    "rate": "Acknowledged payload, mean of each sampling interval",
-    "goodput": "Payload that the receivers got, mean of each interval of their programs",
-    "rtt": "Smoothed round-trip time of the sender, sampled",
-    "cwnd": "Congestion window of the sender, sampled",
-    "queue": "Packets that wait in the queues of the links, sampled",
-    "buffer": "The part of the video that is fetched and not yet played",
-    "quality": "Bit rate of each chunk of the video",
+# The title and the caption of each.
+_WORDS = {
+    "rate": ("Rate", "Acknowledged payload, mean of each sampling interval"),
+    "goodput": ("Goodput", "Payload that the receivers got, mean of each interval of their programs"),
+    "rtt": ("Round-trip time", "Smoothed round-trip time of the sender, sampled"),
+    "cwnd": ("Congestion window", "Congestion window of the sender, sampled"),
+    "queue": ("Queues", "Packets that wait in the queues of the links, sampled"),
+    "buffer": ("Buffer", "The part of the video that is fetched and not yet played"),
+    "quality": ("Quality", "Bit rate of each chunk of the video"),
+    "delay": ("Delay", "The share of all values up to each delay"),
+    "completion": ("Completion time", "The share of all values up to each completion time"),
 }
 
 
@@ -84,12 +76,12 @@ def _draw(subjects: Sequence[OverlaidRun]) -> Iterator[Chart | None]:
             labels = {_path_of(series.label) for chart in drawn if chart for series in chart.panels[0].series}
             # on a single path, the rate of a flow is that of the first figures
             if source != "rate" or len(labels) > 1:
-                of = f"{_WHAT[source]} of {flow} by path" if len(labels) > 1 else f"{_WHAT[source]} of {flow}"
-                yield _merge(subjects, drawn, f"{source}-{flow}-by-run", of, _CAPTIONS[source], _path_of)
+                title, caption = _WORDS[source]
+                of = f"{title} of {flow} by path" if len(labels) > 1 else f"{title} of {flow}"
+                yield _merge(subjects, drawn, f"{source}-{flow}-by-run", of, caption, _path_of)
     for source in _OF_RUN:
         drawn = [_draw_kind(one, source, None) for one in subjects]
-        caption = _CAPTIONS.get(source, f"The share of all values up to each {_WHAT[source].lower()}")
-        yield _merge(subjects, drawn, f"{source}-by-run", _WHAT[source], caption, lambda label: label)
+        yield _merge(subjects, drawn, f"{source}-by-run", *_WORDS[source], lambda label: label)
 
 
 def _draw_kind(subject: OverlaidRun, source: SeriesName, flow: str | None) -> Chart | None:
@@ -103,19 +95,13 @@ def _draw_kind(subject: OverlaidRun, source: SeriesName, flow: str | None) -> Ch
 
 def _draw_total(subjects: Sequence[OverlaidRun]) -> Chart | None:
     """Return the figure of the rate of all flows in the foreground: from sockets, or else as the programs report it."""
-    for source in ("rate", "goodput"):
-        drawn = [_sum_of(one, source, one.flows) for one in subjects]
-        if all(drawn):
-            break
-    else:
-        drawn = max(
-            ([_sum_of(one, source, one.flows) for one in subjects] for source in ("rate", "goodput")),
-            key=lambda found: sum(chart is not None for chart in found),
-        )
+    sources: tuple[SeriesName, ...] = ("rate", "goodput")
+    both = ([_sum_of(one, source, one.flows) for one in subjects] for source in sources)
+    drawn = max(both, key=lambda found: sum(chart is not None for chart in found))
     flows = list(dict.fromkeys(flow for one in subjects for flow in one.flows))
     title = f"Rate of {flows[0]}" if len(flows) == 1 else "Rate of all flows"
     measured = next((chart.name for chart in drawn if chart is not None), "rate")
-    caption = _CAPTIONS[measured] + (", the sum over all flows" if len(flows) > 1 else "")
+    caption = _WORDS[measured][1] + (", the sum over all flows" if len(flows) > 1 else "")
     return _merge(subjects, drawn, "rate-by-run", title, caption, lambda _: "")
 
 

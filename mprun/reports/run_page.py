@@ -26,23 +26,16 @@ from mprun.safety.text import printable
 from mprun.sweeps.sweep_directory import title_of
 from mprun.workloads.tool import owned_metrics
 
-# The main metrics of a report, in this order, each with a second metric for the note below it.
+# The main metrics of a report, in this order, each with a second metric and its words for the note below it.
 MAIN = (
-    ("goodput", "efficiency.sum"),
-    ("delay.median", "delay.p95"),
-    ("completion.median", "completion.p95"),
-    ("completion", None),
-    ("rtt", "rtt.max"),
-    ("loss", None),
-    ("subflows", "retransmits"),
+    ("goodput", "efficiency.sum", "of all paths' rates"),
+    ("delay.median", "delay.p95", "95th percentile"),
+    ("completion.median", "completion.p95", "95th percentile"),
+    ("completion", "", ""),
+    ("rtt", "rtt.max", "longest"),
+    ("loss", "", ""),
+    ("subflows", "retransmits", "sent again"),
 )
-NOTES: Mapping[str, str] = {
-    "efficiency.sum": "of all paths' rates",
-    "delay.p95": "95th percentile",
-    "completion.p95": "95th percentile",
-    "rtt.max": "longest",
-    "retransmits": "sent again",
-}
 MOST_TILES = 8
 # The files of the run that are listed.
 MOST_FILES = 30
@@ -122,13 +115,13 @@ def _problems(summary: Summary) -> Iterator[tuple[str, str]]:
 def _tiles(spec: Spec, metrics: Mapping[str, MetricValue]) -> Iterator[Tile]:
     shown = list(dict.fromkeys(flow.group or flow.name for flow in spec.experiment.traffic if not flow.background))
     found = []
-    for main, second in MAIN:
+    for main, second, words in MAIN:
         for owner in ("total", *shown):
             metric = metrics.get(f"{owner}.{main}")
             if metric is None:
                 continue
             more = metrics.get(f"{owner}.{second}")
-            note = f"{format_measured(more.value, more.unit)} {NOTES[str(second)]}" if more else ""
+            note = f"{format_measured(more.value, more.unit)} {words}" if more else ""
             found.append(Tile(f"{owner}.{main}", format_measured(metric.value, metric.unit), note))
     yield from found[:MOST_TILES]
 

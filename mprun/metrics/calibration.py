@@ -148,13 +148,12 @@ class _MeasuredWay(Frozen):
         bounds = asked * (1 - RATE_TOLERANCE), asked * (1 + RATE_TOLERANCE)
         arriving = 1 - way.loss.mean if way.loss else 1.0
         offered = arriving * found.sent * train.frame_bytes * 8e9 / max(found.took_ns, 1)
-        got = None
-        if found.received > 1 and found.first_ns is not None and found.last_ns is not None:
-            got = (found.received - 1) * train.frame_bytes * 8e9 / (found.last_ns - found.first_ns)
+        got, note = None, ""
         if offered < LEAST_OFFERED * asked:
             note = f"this machine could offer {offered / 1e6:.0f} Mbit/s, too little for a measurement"
-            return self.row("rate", "bit/s", asked, None, *bounds, note)
-        return self.row("rate", "bit/s", asked, got, *bounds)
+        elif found.received > 1 and found.first_ns is not None and found.last_ns is not None:
+            got = (found.received - 1) * train.frame_bytes * 8e9 / (found.last_ns - found.first_ns)
+        return self.row("rate", "bit/s", asked, got, *bounds, note)
 
     def queue_row(self) -> CalibratedQuantity:
         """Return the number of frames of a burst that waited.
@@ -167,14 +166,13 @@ class _MeasuredWay(Frozen):
         asked = float(way.queue.size_bytes(train.frame_bytes) // train.frame_bytes)
         left = math.floor(found.took_ns * (way.rate_bit_per_s or 0) / 8e9 / train.frame_bytes)
         most = found.received - 1
-        got = most - left
-        if self.is_simulated or not left:
-            return self.row("queue", "packets", asked, got, asked - 1, asked + 1)
-        if left > max(1, asked / 4):
-            note = f"{left} frames may have left while the burst was sent, too many for a measurement"
-            return self.row("queue", "packets", asked, None, asked - 1, asked + 1, note)
-        nearest = min(max(asked, got), most)
-        return self.row("queue", "packets", asked, nearest, asked - 1, asked + 1)
+        got: float | None = most - left
+        note = ""
+        if not self.is_simulated and left > max(1, asked / 4):
+            got, note = None, f"{left} frames may have left while the burst was sent, too many for a measurement"
+        elif not self.is_simulated and left:
+            got = min(max(asked, most - left), most)
+        return self.row("queue", "packets", asked, got, asked - 1, asked + 1, note)
 
     def delay_rows(self) -> Iterator[CalibratedQuantity]:
         """Return the delay of the link alone: the measured delay less the time that a frame takes to be sent."""

@@ -50,7 +50,8 @@ def write_listing(page: Path, parent: Path, listing: Listing, request: ListReque
         rows=runs,
         most=MOST_ROWS,
     )
-    Folder(page.parent).write_text(page.name, render(content))
+    folder = Folder(page.parent)
+    folder.write_text(page.name, render(content))
 
 
 def _describe(listing: Listing, request: ListRequest) -> Iterator[str]:

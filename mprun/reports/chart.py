@@ -167,9 +167,9 @@ class _Painting:
         self._chart = chart
         self._layout = layout
         self._colours: tuple[Any, str] | None = None
-        along = [x for panel in chart.panels for series in panel.series for x in series.along(chart.form)]
+        along = [x for series in chart.series for x in series.along(chart.form)]
         self._x = _scale(chart.x, along if chart.until is None else [*along, chart.until])
-        self._y = _scale(chart.y, _extent(chart.panels))
+        self._y = _scale(chart.y, _extent(chart))
         rows = math.ceil(len(chart.panels) / layout.across)
         across = min(len(chart.panels), layout.across)
         height = self._height(rows)
@@ -314,7 +314,7 @@ class _Painting:
     def _heat(self, axes: Axes, panel: Panel) -> None:
         value = self._chart.value
         assert value is not None
-        every = [y for each in self._chart.panels for series in each.series for y in series.y]
+        every = [y for series in self._chart.series for y in series.y]
         scale = _scale(value, every)
         known = [y for y in scale(every) if not math.isnan(y)] or [0.0]
         low, high = min(0.0, *known), max(known)
@@ -361,7 +361,7 @@ class _Painting:
         """Set the axes of changes: rows from the top, room for the texts, and a scale that also shows large changes."""
         axes.set_ylim(len(self._chart.y.categories) - 0.5, -0.5)
         axes.grid(True, axis="x")
-        every = [x for panel in self._chart.panels for one in panel.series for x in (*one.x, *one.low, *one.high)]
+        every = [x for one in self._chart.series for x in (*one.x, *one.low, *one.high)]
         known = [x for x in self._x(every) if not math.isnan(x)]
         low, high = min(0.0, *known), max(0.0, *known)
         bend = self._x([1.0])[0]
@@ -405,8 +405,7 @@ class _Painting:
                     label.set_rotation_mode("anchor")
         if chart.x.scale == "log" and not chart.x.categories:
             axes.set_xscale("log")
-            every = (each for panel in chart.panels for each in panel.series)
-            _spell_powers(axes.xaxis, (x for each in every for x in each.along(chart.form)))
+            _spell_powers(axes.xaxis, (x for one in chart.series for x in one.along(chart.form)))
         elif not chart.x.categories and chart.form != "cdf":
             axes.margins(x=TIME_MARGIN if chart.is_over_time else 0.04)
             axes.xaxis.set_major_locator(MaxNLocator(7 if len(chart.panels) == 1 else 4, steps=[1, 2, 2.5, 5, 10]))
@@ -418,10 +417,10 @@ class _Painting:
                 axes.set_xlim(left=0)
         elif chart.y.scale == "log":
             axes.set_yscale("log")
-            _spell_powers(axes.yaxis, _extent(chart.panels))
+            _spell_powers(axes.yaxis, _extent(chart))
         elif not chart.y.categories:
             # an interval may reach below zero, where its metric has no values
-            values = (y for panel in chart.panels for one in panel.series for own in (one.y, *one.samples) for y in own)
+            values = (y for one in chart.series for own in (one.y, *one.samples) for y in own)
             if min((y for y in values if not math.isnan(y)), default=0.0) >= 0:
                 axes.set_ylim(bottom=0)
             axes.yaxis.set_major_locator(
@@ -451,8 +450,7 @@ class _Painting:
             )
 
     def _has_small_points(self) -> bool:
-        every = (series for panel in self._chart.panels for series in panel.series)
-        return self._chart.form == "points" and any(len(series.x) > MOST_LARGE for series in every)
+        return self._chart.form == "points" and any(len(series.x) > MOST_LARGE for series in self._chart.series)
 
     def _add_legend(self, axes: Axes) -> None:
         entries: dict[str, Any] = {}
@@ -520,9 +518,9 @@ def _brief(value: float) -> float | None:
     return None if math.isnan(value) else float(f"{value:.4g}")
 
 
-def _extent(panels: Sequence[Panel]) -> list[float]:
-    found = [y for panel in panels for series in panel.series for y in (*series.y, *series.high, *series.low)]
-    return found + [y for panel in panels for series in panel.series for each in series.samples for y in each]
+def _extent(chart: Chart) -> list[float]:
+    """Return all values on the y axis, with the ends of intervals."""
+    return [y for one in chart.series for own in (one.y, one.high, one.low, *one.samples) for y in own]
 
 
 def _errors(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -> list[list[float]]:

@@ -126,11 +126,16 @@ class Chart(Frozen):
         return (self.x.label, self.x.unit) == (TIME.label, TIME.unit)
 
     @property
+    def series(self) -> list[Series]:
+        """The series of all plots."""
+        return [series for panel in self.panels for series in panel.series]
+
+    @property
     def end(self) -> float:
         """The end of the x axis, or the last value along it."""
         if self.until is not None:
             return self.until
-        return max((x for panel in self.panels for series in panel.series for x in series.x), default=0.0)
+        return max((x for series in self.series for x in series.x), default=0.0)
 
 
 def dress(chart: Chart, plot: Plot) -> Chart:
@@ -180,7 +185,7 @@ def to_csv(chart: Chart) -> str:
 def _rows(chart: Chart) -> Iterator[list[object]]:
     has_panels = len(chart.panels) > 1
     value = chart.value or chart.y
-    has_interval = any(series.low for panel in chart.panels for series in panel.series)
+    has_interval = any(series.low for series in chart.series)
     first = ["panel"] if has_panels else []
     named = chart.y.column if chart.form == "heat" else "series"
     yield [*first, named, chart.x.column, value.column, *(["low", "high"] if has_interval else [])]

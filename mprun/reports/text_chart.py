@@ -24,14 +24,14 @@ def to_text(chart: Chart, width: int, shown: Sequence[Chart] = ()) -> Iterator[s
     width: columns of the terminal. shown: all figures that are shown, so that a time has one column in all of them.
     """
     every = [chart, *filter(_is_line, shown)] if _is_line(chart) else [chart]
-    drawn = [(one, series) for one in every for panel in one.panels for series in panel.series]
+    drawn = [(one, series) for one in every for series in one.series]
     labels = [series.label for _, series in drawn]
     ends = [_say_ends(series, one) for one, series in drawn]
     # two spaces before each of the three parts
     longest = max(map(len, labels), default=0)
     taken = 6 + longest + max(map(len, ends), default=0)
     room = max(10, min(MOST_WIDTH, width - taken))
-    known = [y for panel in chart.panels for series in panel.series for y in series.y if not math.isnan(y)]
+    known = [y for series in chart.series for y in series.y if not math.isnan(y)]
     most = max(known, default=0.0)
     is_line = _is_line(chart)
     yield f"{chart.title}, 0 to {_say(chart.end, chart.x)}" if is_line else chart.title

@@ -71,18 +71,15 @@ def read_qlogs(flow: AddressedFlow, outputs: FlowOutputs, intent: Intent) -> Rea
         except QlogError as problem:
             warnings.append(f"{flow.name}: the qlog of its {end} {problem}")
     ends = list(_find_ends(flow, traces, outputs))
-    tables = [
-        (title, flow.name, table)
-        for title, table in (
-            ("qlog_packets", tabulate(PACKETS, (row for end in ends for row in _packets(end)))),
-            ("qlog_frames", tabulate(FRAMES, (row for end in ends for row in _frames(end)))),
-            ("qlog_recovery", tabulate(RECOVERY, (row for end in ends for row in _recovery(end)))),
-        )
-        if table["time_ns"]
-    ]
+    tables = {
+        "qlog_packets": tabulate(PACKETS, (row for end in ends for row in _packets(end))),
+        "qlog_frames": tabulate(FRAMES, (row for end in ends for row in _frames(end))),
+        "qlog_recovery": tabulate(RECOVERY, (row for end in ends for row in _recovery(end))),
+    }
+    kept = tuple((title, flow.name, table) for title, table in tables.items() if table["time_ns"])
     is_mixed = any(end.paths == {None: None} for end in ends)
     notes = [f"{flow.name}: its qlog does not have the path of a packet: no figures by path"] if is_mixed else []
-    found = Readings(warnings=tuple(warnings), notes=tuple(notes), tables=tuple(tables))
+    found = Readings(warnings=tuple(warnings), notes=tuple(notes), tables=kept)
     return join([found, _tell_paths(flow, ends, intent)]) if quic_stack.own_stack(flow) else found
 
 

@@ -265,7 +265,7 @@ def _flows(intent: Intent) -> dict[tuple[str, int], str]:
     """Return the name of each flow by the addresses and ports of its server, without those of several flows."""
     found: dict[tuple[str, int], set[str]] = {}
     for flow in intent.traffic:
-        for address in {flow.endpoints.destination_address, *(path.destination for path in flow.paths)}:
+        for address in flow.server_addresses:
             for port in flow.endpoints.all_ports:
                 found.setdefault((address, port), set()).add(flow.name)
     return {server: names.pop() for server, names in found.items() if len(names) == 1}

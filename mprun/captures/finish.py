@@ -103,10 +103,7 @@ def find_observers(wanted: Capture, intent: Intent) -> dict[str, QuicObserver]:
     if wanted.snaplen or wanted.filter or wanted.link is not None or wanted.size_bytes is not None:
         return {}
     return {
-        flow.name: QuicObserver(
-            flow.endpoints.port,
-            {flow.endpoints.destination_address, *(path.destination for path in flow.paths)},
-        )
+        flow.name: QuicObserver(flow.endpoints.port, flow.server_addresses)
         for flow in intent.traffic
         if flow.protocol == "quic" and flow.destination == wanted.node and flow.endpoints.port is not None
     }

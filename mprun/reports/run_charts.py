@@ -57,8 +57,8 @@ def read_data(run: RunDirectory) -> RunData:
 
 
 def _association(flow: AddressedFlow) -> AssociationFlow:
-    addresses = {flow.endpoints.destination_address, *(path.destination for path in flow.paths)}
-    return AssociationFlow(flow.source, flow.destination, frozenset(product(addresses, flow.endpoints.all_ports)))
+    servers = frozenset(product(flow.server_addresses, flow.endpoints.all_ports))
+    return AssociationFlow(flow.source, flow.destination, servers)
 
 
 def _ends(agent: AgentReport, intent: Intent) -> dict[str, float]:

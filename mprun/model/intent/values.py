@@ -87,6 +87,11 @@ class AddressedFlow(Flow, kw_only=True):
     paths: tuple[FlowPath, ...] = ()
     subflows: int = 1
 
+    @property
+    def server_addresses(self) -> frozenset[str]:
+        """The addresses of its server on all paths."""
+        return frozenset((self.endpoints.destination_address, *(path.destination for path in self.paths)))
+
 
 class Intent(Frozen):
     """The meaning of the inputs.

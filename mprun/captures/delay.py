@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from mprun.errors import SpecError
 from mprun.model.frozen import Frozen
+from mprun.model.grouping import gather
 from mprun.model.intent import Intent
 from mprun.model.problem import name_nearest
 from mprun.model.run_summary import CaptureFacts
@@ -65,10 +66,7 @@ def _usual(intent: Intent) -> Iterator[tuple[str, str]]:
     """Yield the pairs of captures of hosts that have a flow with each other."""
     ends = {frozenset((flow.source, flow.destination)) for flow in intent.traffic}
     hosts = {node.name for node in intent.nodes if node.kind == "host"}
-    by_node: dict[str, list[Capture]] = {}
-    for capture in intent.captures:
-        if capture.node in hosts:
-            by_node.setdefault(capture.node, []).append(capture)
+    by_node = gather((capture.node, capture) for capture in intent.captures if capture.node in hosts)
     for node, captures in by_node.items():
         # a capture of all interfaces has the packets of the others too
         by_node[node] = [capture for capture in captures if capture.link is None] or captures

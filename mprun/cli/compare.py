@@ -21,6 +21,7 @@ from mprun.cli.output import emit, mark
 from mprun.errors import MprunError, SpecError
 from mprun.metrics.comparison import ComparedMetric, Expected
 from mprun.metrics.statistics import CONFIDENCE
+from mprun.model.grouping import gather
 from mprun.model.units import QuantityError, parse_ratio
 from mprun.reports import effect
 from mprun.runs.run_directory import RunDirectory, list_runs
@@ -333,9 +334,7 @@ def _show_lines(lines: Sequence[str], show_all: bool) -> None:
 
 def _find_alone(compared: Sequence[ComparedMetric]) -> Iterator[str]:
     """Return lines about cells and metrics that only one side has."""
-    cells: dict[str, list[ComparedMetric]] = {}
-    for one in compared:
-        cells.setdefault(effect.label_of(one.values), []).append(one)
+    cells = gather((effect.label_of(one.values), one) for one in compared)
     for side, other, value in (("A", "B", attrgetter("second")), ("B", "A", attrgetter("first"))):
         empty = [label for label, own in cells.items() if all(value(one) is None for one in own)]
         if empty and not any(one.values for one in compared):

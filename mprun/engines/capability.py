@@ -23,6 +23,7 @@ from mprun.machine import invoking_user
 from mprun.machine.version import version_in
 from mprun.model.capabilities import SIMULATED_SLACK_NS, Capabilities, SchedulerChoice
 from mprun.model.discipline import DISCIPLINES
+from mprun.model.grouping import gather
 from mprun.model.plan import Plan
 from mprun.model.spec import Queue, Spec
 from mprun.workloads import probe, tcpdump
@@ -253,11 +254,8 @@ def refused_rules(plan: Plan) -> tuple[str, str] | None:
     """
     from mprun.agent import ruleset  # imports Mininet, and few plans have a rule
 
-    rules: dict[str, list[str]] = {}
-    for command in plan.build:
-        if command.argv[0] == "nft":
-            rules.setdefault(command.node, []).append(" ".join(command.argv[1:]))
-    for node, lines in rules.items():
+    rules = (command for command in plan.build if command.argv[0] == "nft")
+    for node, lines in gather((command.node, " ".join(command.argv[1:])) for command in rules).items():
         argv = [*unshare_command(["--net"]), str(find_program("nft")), "-f", "-"]
         done = subprocess.run(argv, input="\n".join(lines) + "\n", capture_output=True, text=True)
         if done.returncode:

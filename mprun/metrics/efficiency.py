@@ -21,6 +21,7 @@ from mprun.metrics.observation import ENDS, Observation
 from mprun.metrics.readings import Readings, name_metrics
 from mprun.metrics.series import FlowConnections
 from mprun.model.frozen import Frozen
+from mprun.model.grouping import gather
 from mprun.model.metric import OF_CONNECTIONS
 from mprun.model.run_summary import MetricValue
 from mprun.model.units import NS_PER_S
@@ -76,10 +77,7 @@ def find_flapping(carried: Sequence[Carried]) -> float | None:
     None without two seconds in which a connection carried something. Of equal subflows, the previous one counts.
     """
     changes = chances = 0
-    connections: dict[int, list[Sequence[int]]] = {}
-    for one in carried:
-        connections.setdefault(one.connection, []).append(one.by_second)
-    for subflows in connections.values():
+    for subflows in gather((one.connection, one.by_second) for one in carried).values():
         leaders = list(_leaders(subflows))
         changes += sum(before != after for before, after in pairwise(leaders))
         chances += max(0, len(leaders) - 1)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mprun.metrics.fairness import find_fairness, find_rate
 from mprun.metrics.readings import Readings, SummaryMetrics, name_metrics, with_delays
+from mprun.model.grouping import gather
 from mprun.model.metric import FAIRNESS, group_metrics
 from mprun.model.spec import Flow
 from mprun.workloads.tool import Result, metrics_of, tool_of
@@ -23,11 +24,7 @@ def measure_groups(
 
     results: by flow. measured: the metrics of flows by their whole names.
     """
-    members: dict[str, list[Flow]] = {}
-    for flow in flows:
-        if flow.group is not None:
-            members.setdefault(flow.group, []).append(flow)
-    for group, some in members.items():
+    for group, some in gather((flow.group, flow) for flow in flows if flow.group is not None).items():
         if all(flow.name in results for flow in some):
             values = _over(some, results, measured)
             tool = tool_of(some[0])

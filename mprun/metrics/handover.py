@@ -22,6 +22,7 @@ from mprun.metrics.evidence import Evidence
 from mprun.metrics.observation import DataProgress
 from mprun.metrics.readings import Readings, name_metrics
 from mprun.model.frozen import Frozen
+from mprun.model.grouping import gather
 from mprun.model.intent import AddressedFlow, Intent
 from mprun.model.intent.failure import PathFailure, find_failures
 from mprun.model.metric import OF_HANDOVER
@@ -49,10 +50,7 @@ def find_handover(
     one: Sequence[DataProgress], other: Sequence[DataProgress], begin_ns: int, end_ns: int
 ) -> Handover | None:
     """Return the hand-over between two ends in a span that begins with a failure; None without two samples."""
-    inside: dict[int, list[DataProgress]] = {}
-    for state in (*one, *other):
-        if begin_ns <= state.at_ns <= end_ns:
-            inside.setdefault(state.at_ns, []).append(state)
+    inside = gather((state.at_ns, state) for state in (*one, *other) if begin_ns <= state.at_ns <= end_ns)
     if len(inside) < 2:
         return None
     return _judge(list(_standstills(inside, begin_ns)), begin_ns, max(inside))

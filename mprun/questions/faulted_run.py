@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mprun.model.agent_report import AgentReport
 from mprun.model.frozen import Frozen
+from mprun.model.grouping import gather
 from mprun.model.run_summary import Summary
 from mprun.questions.packet_choice import Packet
 
@@ -102,9 +103,7 @@ def group(outliers: Sequence[FaultedRun], base_of: Callable[[FaultedRun], Faulte
 
     base_of: returns the outcome whose causes are not new.
     """
-    groups: dict[tuple[str, ...], list[FaultedRun]] = {}
-    for one in outliers:
-        groups.setdefault(_key(one, base_of(one)), []).append(one)
+    groups = gather((_key(one, base_of(one)), one) for one in outliers)
     made = [Group(_tell(found[0], base_of(found[0])), tuple(found)) for found in groups.values()]
     return sorted(made, key=lambda one: (-len(one.outcomes), one.outcomes[0].packet.number))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from mprun.captures import quic_packet
 from mprun.model.frozen import Frozen
+from mprun.model.grouping import gather
 from mprun.model.intent import Intent
 from mprun.model.spec import Capture, ExperimentSpec, FaultAction, PacketFault
 
@@ -239,9 +240,7 @@ def sample(packets: Sequence[Packet], budget: int) -> list[Packet]:
     Of each such group, the packets are evenly spaced, with the first one among them. If there are more groups than
     the budget, the groups that begin first count.
     """
-    groups: dict[tuple[str, str, str], list[Packet]] = {}
-    for packet in packets:
-        groups.setdefault((packet.way, packet.path, packet.kind), []).append(packet)
+    groups = gather(((packet.way, packet.path, packet.kind), packet) for packet in packets)
     # in order of their first packets, which a handshake begins
     first = list(groups.values())[:budget]
     chosen: list[Packet] = []

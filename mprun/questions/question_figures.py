@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from mprun.model.axis import read_number
+from mprun.model.grouping import gather
 from mprun.model.scalar import spell_scalar
 from mprun.model.search_space import Choice, Search, SearchAxis
 from mprun.model.units import NS_PER_S
@@ -97,9 +98,7 @@ def draw_faults(done: str, quantity: str, unit: str, faulted: Sequence[FaultedRu
     first, last = min(numbers), max(numbers)
     # some places along the axis show a level
     level = [] if base is None else [_of(BASE, [(first + (last - first) * n / 40, base) for n in range(41)])]
-    panels: dict[str, list[FaultedRun]] = {}
-    for one in known:
-        panels.setdefault(f"{one.packet.path} {one.packet.way}", []).append(one)
+    panels = gather((f"{one.packet.path} {one.packet.way}", one) for one in known)
     caption = (
         f"Each mark is a run in which one packet was {done}: the packet's number, and the run's {quantity}. "
         f"The grey marks are the value without faults."

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from mprun.metrics.comparison import RUNS, ComparedMetric, Expected
+from mprun.model.grouping import gather
 from mprun.model.metric import Metric
 from mprun.model.scalar import Scalar, spell_values
 from mprun.model.units import format_measured
@@ -79,9 +80,7 @@ def order_by_effect(compared: Sequence[ComparedMetric]) -> list[ComparedMetric]:
 
     Changes from nearly nothing follow, because they have no size. Metrics without a change are last.
     """
-    cells: dict[str, list[ComparedMetric]] = {}
-    for one in compared:
-        cells.setdefault(label_of(one.values), []).append(one)
+    cells = gather((label_of(one.values), one) for one in compared)
     return [one for own in cells.values() for one in sorted(own, key=_rank)]
 
 
@@ -94,10 +93,7 @@ def _rank(one: ComparedMetric) -> tuple[int, float]:
 
 def choose_changed(compared: Sequence[ComparedMetric]) -> list[tuple[str, list[ComparedMetric], int]]:
     """Return the main metrics that clearly differ: the name, the cells that differ, and the number of all cells."""
-    by_metric: dict[str, list[ComparedMetric]] = {}
-    for one in compared:
-        if None not in (one.first, one.second):
-            by_metric.setdefault(one.metric, []).append(one)
+    by_metric = gather((one.metric, one) for one in compared if None not in (one.first, one.second))
     changed = {metric: _find_changes(own) for metric, own in by_metric.items()}
     changed = {metric: changes for metric, changes in changed.items() if changes}
     main = [name for name in choose_main(list(changed), ()) if not is_secondary(name)]

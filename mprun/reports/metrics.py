@@ -8,6 +8,7 @@ from decimal import Decimal
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from mprun.model.grouping import gather
 from mprun.model.metric import TOTAL, Metrics, metrics_of
 from mprun.model.units import factor_of, format_measured
 
@@ -29,10 +30,7 @@ def format_bound(bounds: Mapping[str, Any], unit: str) -> str:
 
 def list_expectations(cells: Sequence[CellSummary]) -> Iterator[tuple[str, str, list[tuple[CellSummary, CellVerdict]]]]:
     """Yield each expectation of a sweep: its metric, its bound as text, and its outcome in each cell."""
-    found: dict[tuple[Any, ...], list[tuple[CellSummary, CellVerdict]]] = {}
-    for cell in cells:
-        for one in cell.expectations:
-            found.setdefault(tuple(one.bounds.values()), []).append((cell, one))
+    found = gather((tuple(one.bounds.values()), (cell, one)) for cell in cells for one in cell.expectations)
     for (metric, *_), held in found.items():
         unit = next((cell.metrics[metric].unit for cell, _ in held if metric in cell.metrics), "1")
         yield metric, format_bound(held[0][1].bounds, unit), held

@@ -19,6 +19,7 @@ from mprun.inputs.keys.plot import FORMS, TABLE_FORMS
 from mprun.kernel.trace_event_format import ENDS, HOST, TIME
 from mprun.metrics.connection import FLAG_BYTES
 from mprun.model.frozen import Frozen
+from mprun.model.grouping import gather
 from mprun.model.metric import SUFFIXES
 from mprun.model.spec import Plot, SeriesName
 from mprun.model.trace_event_name import event_of
@@ -259,9 +260,7 @@ def _draw_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | 
 
 def _sum_by_path(series: Sequence[Series], paths: Sequence[str | None], evidence: RunData) -> list[Series]:
     """Return one series for all subflows of a path. paths: the path of each series."""
-    found: dict[str, list[Series]] = {}
-    for each, path in zip(series, paths, strict=True):
-        found.setdefault(path or OTHER, []).append(each)
+    found = gather((path or OTHER, each) for each, path in zip(series, paths, strict=True))
     return [
         Series(
             path,
@@ -488,9 +487,7 @@ def _subflows(rows: pl.DataFrame, evidence: RunData) -> Iterator[tuple[str, str,
     order = list(evidence.paths)
     groups.sort(key=lambda one: order.index(one[0][0]) if one[0][0] in order else len(order))
     counts: dict[Any, int] = {}
-    ports: dict[Any, list[Any]] = {}
-    for key, _ in groups:
-        ports.setdefault(key[0], []).append(key[2])
+    ports = gather((path, port) for (path, _, port, *_), _ in groups)
     for key, part in groups:
         path = key[0]
         number = counts[path] = counts.get(path, 0) + 1

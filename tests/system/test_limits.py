@@ -66,7 +66,7 @@ def test_a_loop_that_starts_programs_is_ended_in_time(mprun: Callable[..., Resul
     """No process of the loop lives long, and no clock reading lets time pass."""
     result = run(mprun, tmp_path, "sh", "-c", "while :; do /bin/true; done", timeout="2s")
     assert result.status == 1
-    assert result.summary["errors"] == ["it: did not end in time and was stopped"]
+    assert result.summary["errors"] == ["it: did not end in time and was stopped after 2s, its 'timeout'"]
 
 
 def test_tasks_start_at_once_and_then_in_turn(mprun: Callable[..., Result], tmp_path: Path) -> None:

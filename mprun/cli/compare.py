@@ -169,12 +169,11 @@ def name_operands(operands: Operands, named: Sequence[Operand]) -> Operands:
 
 
 def _find_last(parent: Path) -> tuple[str, str]:
-    """Return the last two runs. Raises UsageError if there are fewer."""
-    runs = list_runs(parent)
+    """Return the last two runs that have results. Raises UsageError if there are fewer."""
+    runs = [run for run in list_runs(parent) if run.has("summary.json")]
     if len(runs) < 2:
-        raise click.UsageError(
-            f"give A and B: {parent} has {len(runs)} run{'' if len(runs) == 1 else 's'}: make another"
-        )
+        ended = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+        raise click.UsageError(f"give A and B: {parent} has {ended} with results: make another")
     return str(runs[-2].path), str(runs[-1].path)
 
 

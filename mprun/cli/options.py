@@ -237,9 +237,9 @@ class FileOptions(Frozen):
         """The parameters by name. Raises SpecError for a text that is not NAME=VALUE."""
         found: dict[str, str] = {}
         for text in self.params:
-            name, equals, value = text.partition("=")
-            if not equals or not name:
-                raise SpecError(f"-p {text}: write -p NAME=VALUE")
+            name, _, value = text.partition("=")
+            if not name or not value:
+                raise SpecError(f"-p {text}: write -p {name or 'NAME'}=VALUE")
             if name in found:
                 several = f"for a run with each, write 'matrix: {{{name}: [{found[name]}, {value}]}}' in the experiment"
                 raise SpecError(f"-p {name} is given twice: keep one; {several}")

@@ -10,6 +10,7 @@ import click
 from mprun.cli import options
 from mprun.cli.output import mark
 from mprun.errors import MprunError
+from mprun.model.grouping import gather
 from mprun.model.intent import AddressedFlow
 from mprun.model.metric import SYMBOLS, Metric, find_owned
 from mprun.model.run_summary import Kind, Summary
@@ -33,7 +34,7 @@ def show_summary(
 
     Colours are used only if the output is a terminal. told: warnings that were printed before, and are left out.
     """
-    expected = {verdict.metric: verdict for verdict in summary.expectations}
+    expected = gather((verdict.metric, verdict) for verdict in summary.expectations)
     metrics = summary.metrics
     hidden = _find_hidden(summary)
     out = hidden | find_repeated(metrics)
@@ -48,9 +49,8 @@ def show_summary(
         metric = metrics.get(name)
         value = format_measured(metric.value, metric.unit) if metric else "not measured"
         line = f"  {name:{width}}  {value:>14}"
-        if name in expected:
-            verdict = expected[name]
-            unit = metric.unit if metric else SYMBOLS[found[name].unit] if name in found else "1"
+        unit = metric.unit if metric else SYMBOLS[found[name].unit] if name in found else "1"
+        for verdict in expected.get(name, ()):
             line += f"  {mark(verdict.held)} {format_bound(verdict.bounds, unit)}"
         click.echo(line)
         if show_all and name in found:

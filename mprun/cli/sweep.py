@@ -112,10 +112,11 @@ def _say_estimate(found: Estimate, parent: Path) -> str:
     from mprun.cli.progress import say_time
 
     if found.seconds is None:
-        return "the time is not known before the first run of these files"
+        return "the time is not known before the first run of files with these names"
     if found.is_real:
         return f"about {say_time(found.seconds)}: runs in the real engine take their full time, one after the other"
-    return f"about {say_time(found.seconds)}, estimated from {found.known} earlier runs of these files in {parent}"
+    known = f"{found.known} earlier runs of files with these names"
+    return f"about {say_time(found.seconds)}, estimated from {known} in {parent}"
 
 
 def _times(cell: Cell) -> str:

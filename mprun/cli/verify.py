@@ -14,7 +14,7 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_files, complete_runs
 from mprun.cli.output import emit, show_table
-from mprun.errors import RunError
+from mprun.errors import RunError, SpecError
 from mprun.machine import invoking_user
 from mprun.model.scalar import spell_scalar, spell_values
 from mprun.safety.text import plain
@@ -72,6 +72,8 @@ def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) ->
         # the runs of a bundle are kept: its reader has no other
         is_kept = is_kept or original.is_bundle
         is_alone = isinstance(original.source, RunDirectory) and not original.is_bundle
+        if isinstance(original.source, RunDirectory) and not original.source.has("summary.json"):
+            raise SpecError(f"{original.source.name} has not ended, so it has no results to compare: name another run")
         if isinstance(original.source, RunDirectory) and not is_kept:
             _refuse_real_time(original.source)
         engine, reason = reproduction.choose_engine(original, None if runs.engine == "auto" else runs.engine)

@@ -239,7 +239,8 @@ def check_metrics(known_paths: FlowPaths, notes: Notes) -> None:
                 notes.refuse(where, f"the flows of '{name}' are {flow.protocol} and have no {what}")
         elif name not in paths and is_sound:
             hint = name_nearest(name, [*owned, *paths], "flows and paths")
-            notes.refuse(where, f"no flow or path '{name}'{hint}")
+            problem = f"no flow or path '{name}'{hint}" if experiment.traffic else "is not measured without 'traffic'"
+            notes.refuse(where, problem)
         elif name in paths and experiment.probe_pings == 0:
             notes.refuse(where, "is not measured, as 'probe: {pings: 0}' says: probe with 'pings: 3'")
     for n, flow in enumerate(experiment.traffic):

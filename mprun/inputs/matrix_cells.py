@@ -202,12 +202,15 @@ def _list_mappings(
 
 def _is_twice(axes: Sequence[Axis], position: ValuePath, document: Document) -> bool:
     """Return True if axes that vary together have the same values twice, which is a problem."""
-    seen = set()
-    for row in zip(*(map(str, axis.values) for axis in axes), strict=True):
-        if row in seen:
-            document.refuse(position, f"has '{', '.join(row)}' twice: a cell runs again by 'repeat: {{runs: 5}}'")
+    seen: dict[tuple[object, ...], str] = {}
+    for row in zip(*(axis.values for axis in axes), strict=True):
+        # 1mbit and 1000kbit are equal
+        value, said = tuple(read_number(one) or str(one) for one in row), ", ".join(map(str, row))
+        if value in seen:
+            again = "" if seen[value] == said else f", also as '{seen[value]}'"
+            document.refuse(position, f"has '{said}' twice{again}: a cell runs again by 'repeat: {{runs: 5}}'")
             return True
-        seen.add(row)
+        seen[value] = said
     return False
 
 

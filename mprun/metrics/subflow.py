@@ -47,8 +47,8 @@ def _warn_of_uncounted(
     if brief:
         longest_ns = max(one.lived_ns or 0 for one in brief)
         warnings.append(
-            f"{flow.name}: {len(brief)} of {len(connections)} connections ended after {longest_ns / 1e6:.0f} ms "
-            "at most, too early for further subflows: they are not counted"
+            f"{flow.name}: {len(brief)} of {len(connections)} connections ended {longest_ns / 1e6:.0f} ms after their "
+            f"handshake at most, before all {flow.subflows} subflows were established: they are not counted"
         )
     return Readings(warnings=warnings)
 

@@ -207,8 +207,10 @@ def parse_bound(unit: Unit, value: object) -> float:
     if unit in _BOUNDS:
         quantity, factor = _BOUNDS[unit]
         return quantity.parse(value) / factor
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise QuantityError("is a count: write a bare number, as in '2'")
+    if value < 0:
+        raise QuantityError("is a count, and no count is below 0")
     return float(value)
 
 

@@ -3,8 +3,9 @@
 
 Half of the budget is a Sobol sequence, which covers the conditions evenly. A quarter goes to CMA-ES (Hansen and
 Ostermeier, 2001), which begins at the worst point. The rest bisects: it starts at the worst point, changes the value of
-one axis only, and finds the value from which on the statement holds. This is done for each axis in both directions.
-Batches have fixed sizes, so the points do not depend on the number of CPUs.
+one axis only, and finds the value from which on the statement holds. This is done for each axis in both directions. If
+nothing is violated, what is left of the budget continues the Sobol sequence. Batches have fixed sizes, so the points do
+not depend on the number of CPUs.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ def explore(axes: Sequence[SearchAxis], budget: int, seed: int, test: MeasurePoi
     search = _Search(axes, budget, seed, test)
     search.sample()
     search.improve()
+    search.sample_on()
     return search.find_edges()
 
 
@@ -83,10 +85,18 @@ class _Search:
         """Test the Sobol points: a power of two, with which they are balanced."""
         from scipy.stats import qmc
 
-        power = max(0, int(math.log2(max(1, self._budget // 2))))
         # the name of the argument differs between versions
-        points = qmc.Sobol(len(self._axes), scramble=True, seed=self._seed).random_base2(power)
-        self._ask("sample", [tuple(map(float, point)) for point in points])
+        self._sequence = qmc.Sobol(len(self._axes), scramble=True, seed=self._seed)
+        self._ask_on(2 ** max(0, int(math.log2(max(1, self._budget // 2)))))
+
+    def _ask_on(self, count: int) -> None:
+        """Test the next points of the sequence."""
+        self._ask("sample", [tuple(map(float, point)) for point in self._sequence.random(count)])
+
+    def sample_on(self) -> None:
+        """Test further Sobol points with what is left of the budget if nothing is violated."""
+        if self._left > 0 and self.worst[0] >= 0:
+            self._ask_on(self._left)
 
     def improve(self) -> None:
         """Look for worse points near the worst one."""

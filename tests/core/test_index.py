@@ -496,7 +496,7 @@ def test_damaged_and_foreign_directories_are_named(runs: Path) -> None:
         "where it came\n"
         "warning: 20260101-000001-topo-xp-00000001/environment.json: damaged: X: run it again, or take the directory "
         "from where it came\n"
-        "note: no run and no sweep: 20260101-000000-evil\ufffd[2J-00000000, more, notes\n"
+        "note: no name of a run or a sweep: 20260101-000000-evil\ufffd[2J-00000000, more, notes\n"
     )
     rows = json.loads(call("-o", runs, "--json").stdout)
     assert ["fault" in row for row in rows] == [True, True, False, False]

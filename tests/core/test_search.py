@@ -135,6 +135,18 @@ def test_a_search_without_a_violation_has_no_boundary() -> None:
     assert len(asked) > 100
 
 
+@pytest.mark.parametrize("budget", [1, 2, 4, 6, 7, 12, 15, 20])
+def test_a_search_without_a_violation_uses_its_budget(budget: int) -> None:
+    asked: list[Point] = []
+
+    def test(stage: Stage, points: Sequence[Point]) -> list[float]:
+        asked.extend(points)
+        return [1.0] * len(points)
+
+    assert explore([span(), span()], budget, 1, test) == []
+    assert len(asked) == budget
+
+
 def test_choices_have_no_boundary() -> None:
     axes = (span(), Choice("cc", ("cubic", "bbr")))
     edges = explore(axes, 64, 1, lambda stage, points: [0.5 - x if cc < 0.5 else 1.0 for x, cc in points])

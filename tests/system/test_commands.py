@@ -315,3 +315,12 @@ def test_kernel_source_that_is_none(mprun: Callable[..., Result], tmp_path: Path
     assert result.status == 3
     assert "is no Linux source tree" in result.err
     assert mprun("kernel", "info", "none-so-far").status == 3
+
+
+def test_all_bounds_of_a_metric_are_shown(mprun: Callable[..., Result], files: Path) -> None:
+    bounds = "[{metric: it.rtt, max: 5ms}, {metric: it.rtt, min: 1ms}]"
+    text = EXPERIMENT.replace("[{metric: it.rtt, max: 15ms}]", bounds).replace("SETTINGS", "")
+    (files / "xp.yaml").write_text(text)
+    result = mprun("-t", "topo", "-x", "xp")
+    assert result.status == 1
+    assert "✗ ≤ 5.000 ms  ✓ ≥ 1.000 ms" in result.out

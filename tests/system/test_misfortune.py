@@ -84,6 +84,11 @@ def test_interrupted_run_is_kept_and_marked(files: Path, engine: str) -> None:
     command = re.search(r"; to repeat it: mprun (-t \S+/inputs/resolved-topology.yaml -x \S+)$", shown)
     assert command, shown
     assert call("validate", *command[1].split(), cwd=files).status == 0
+    # without results, a run is neither repeated in order to compare it nor one of the last two
+    verified, compared = (call(name, cwd=files) for name in ("verify", "compare"))
+    assert (verified.status, compared.status) == (2, 2)
+    assert "has not ended, so it has no results to compare" in verified.err
+    assert "runs has 0 runs with results: make another" in compared.err
 
 
 @pytest.mark.usefixtures("leaves_nothing")

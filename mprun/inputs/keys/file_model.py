@@ -285,8 +285,10 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -
             advice = f"write {digits[0]}"
         if _WANTED[kind] is _MAPPING and (state := _SWITCHED.get(str(value), value)) in ("up", "down"):
             return f"{name_value(value)} is a state: write 'state: {state}' in place of '{_key_of(path)}'"
-        if _WANTED[kind] is _MAPPING and not isinstance(value, list | bool) and (short := _find_short(path, owner)):
-            advice = f"write '{{{short}: {value}}}'"
+        if _WANTED[kind] is _MAPPING and (whole := _write_out(value, path, owner)):
+            advice = f"write '{whole}'"
+        if kind == "string_type" and isinstance(value, list | dict):
+            advice = "write one value"
         return f"{name_value(value)} is not {what}: {advice}"
     return detail["msg"].lower()
 
@@ -298,11 +300,18 @@ _SHORT: Mapping[str, str] = {
 }
 
 
-def _find_short(path: ValuePath, owner: type[FileModel] | None) -> str | None:
-    """Return the key of a mapping for which people write its value alone; None if they do not."""
+# Those of them whose value is a whole number.
+_COUNTS = frozenset({"subflows", "pings", "runs", "interval: 10s, times"})
+
+
+def _write_out(value: object, path: ValuePath, owner: type[FileModel] | None) -> str | None:
+    """Return the mapping for which people write this value alone; None if they do not."""
     key = _key_of(path)
     is_of_flow = key == "repeat" and owner is not None and "tool" in owner.model_fields
-    return "interval: 10s, times" if is_of_flow else _SHORT.get(key)
+    short = "interval: 10s, times" if is_of_flow else _SHORT.get(key)
+    if short is None or isinstance(value, list | bool):
+        return None
+    return f"{{{short}: {5 if short in _COUNTS and not isinstance(value, int) else value}}}"
 
 
 def _key_of(path: ValuePath) -> str:
@@ -321,7 +330,7 @@ _SYNONYMS: Mapping[str, Sequence[str]] = {
     "source": ("from",), "src": ("from",), "destination": ("to",), "dst": ("to",), "cc": ("congestion",),
     "after": ("start",), "parameters": ("params",), "flows": ("traffic",), "links": ("paths",), "vars": ("params",),
     "client": ("from",), "server": ("to",), "bytes": ("size",), "length": ("duration",), "type": ("tool", "kind"),
-    "count": (), "streams": ("parallel",),
+    "count": (), "args": (), "streams": ("parallel",),
 }  # fmt: skip
 
 

@@ -204,8 +204,9 @@ def _is_twice(axes: Sequence[Axis], position: ValuePath, document: Document) -> 
     """Return True if axes that vary together have the same values twice, which is a problem."""
     seen: dict[tuple[object, ...], str] = {}
     for row in zip(*(axis.values for axis in axes), strict=True):
-        # 1mbit and 1000kbit are equal
-        value, said = tuple(read_number(one) or str(one) for one in row), ", ".join(map(str, row))
+        # 1mbit and 1000kbit are equal; 1 and 1.0 are other texts
+        said = ", ".join(map(str, row))
+        value = tuple(found if (found := read_number(one)) and found[1] != "1" else str(one) for one in row)
         if value in seen:
             again = "" if seen[value] == said else f", also as '{seen[value]}'"
             document.refuse(position, f"has '{said}' twice{again}: a cell runs again by 'repeat: {{runs: 5}}'")

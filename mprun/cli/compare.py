@@ -277,7 +277,7 @@ def _show(
 ) -> None:
     for letter, name in zip("AB", operands.names, strict=True):
         click.echo(f"{letter}  {options.spell_path(Path(name))}")
-    brief = list(effect.say_briefly(compared))
+    brief = list(effect.say_briefly(compared, expected))
     for line in brief:
         click.echo(click.style(f"  {line}", bold=True))
     if brief:

@@ -129,7 +129,7 @@ def _say_incomplete(pairs: Sequence[SidePair]) -> str:
 
 def _tiles(pair: SidePair, metrics: Mapping[str, Metric], side: str) -> Iterator[Tile]:
     """Yield the main differences of two sides. side: follows the name of a metric."""
-    for metric, changes, total in effect.choose_changed(pair.compared):
+    for metric, changes, total in effect.choose_changed(pair.compared, pair.expected):
         change, note = effect.say_range(changes, total)
         if note:
             yield Tile(metric + side, change, note)

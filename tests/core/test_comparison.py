@@ -14,6 +14,7 @@ from mprun.metrics.cell_run import CellRun
 from mprun.metrics.cells import column_of, judge_across, sum_up, tabulate
 from mprun.metrics.comparison import (
     ComparedMetric,
+    Expected,
     Side,
     compare,
     compare_expectations,
@@ -267,6 +268,8 @@ def test_the_answer_comes_first() -> None:
         "get.mine: +200.00%",
         "get.delay.p95: +100.00%",
     ]
+    asked = Expected({}, {"metric": "get.delay.p95", "maximum": 0.015}, (1, 1), (0, 1))
+    assert next(say_briefly(compared, [asked])) == "get.delay.p95: +100.00%"
     assert [one.metric for one in order_by_effect(compared) if one.values["cell"] == 1] == [
         # the change from nearly nothing has no size, and does not come first
         *("get.mine", "get.delay.p95", "get.bytes", "get.goodput", "get.share.path0", "get.lost"),

@@ -102,6 +102,6 @@ def describe(spec: Spec) -> str:
         "link": len(spec.topology.links),
         "flow": len(spec.experiment.traffic),
         "capture": len(spec.experiment.captures),
-        "expectation": len(spec.experiment.expectations),
+        "expectation": len(spec.experiment.expectations) + len(spec.experiment.across),
     }
     return ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items() if count)

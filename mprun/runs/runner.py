@@ -84,10 +84,14 @@ class RunRequest(Frozen):
 
 
 def make_request(loaded: Loaded, place: Place, consent: Consent, shell: Shell | None = None) -> RunRequest:
-    """Return the request for a run of files that have been read."""
+    """Return the request for a run of files that have been read. Statements about cells are judged by a sweep only."""
     inputs = read_inputs(loaded.sources)
     places = {begin: str(InputProblem(*loaded.locate(path), path, "")) for begin, path in _find_places(loaded.spec)}
-    return RunRequest(loaded.spec, place, loaded.warnings, inputs, shell, consent, loaded.parameters, places)
+    warnings = [
+        *loaded.warnings,
+        *(f"expect: '{text}' was not judged: use `mprun sweep`" for text in loaded.spec.experiment.across),
+    ]
+    return RunRequest(loaded.spec, place, warnings, inputs, shell, consent, loaded.parameters, places)
 
 
 def _find_places(spec: Spec) -> Iterator[tuple[str, ValuePath]]:

@@ -34,6 +34,12 @@ def test_validate_says_what_there_is() -> None:
     assert full == "ok: 3 nodes, 3 links, 1 flow, 2 captures, 3 expectations\n"
 
 
+def test_validate_counts_statements_about_cells(tmp_path: Path) -> None:
+    text = (LAB / "xp_tcp.yaml").read_text()
+    (tmp_path / "xp.yaml").write_text(text.replace("expect:\n", "expect:\n  - {holds: cells.bulk.goodput > 1mbit}\n"))
+    assert _run(validate.command, "-t", LAB / "topo", "-x", tmp_path / "xp").endswith(", 4 expectations\n")
+
+
 def test_validate_prints_warnings_beside_its_answer(tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text("version: 1\nnodes: {a: {kind: host}}\n")
     result = CliRunner().invoke(validate.command, ["-t", str(tmp_path / "topo")])

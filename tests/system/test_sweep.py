@@ -285,6 +285,18 @@ def test_a_matrix_is_no_single_run(xp: Path, mprun: Call) -> None:
     assert first_difference(RunDirectory(alone.run), run_of(alone.run.parents[1] / sweep, "cc=reno/1")) is None
 
 
+def test_a_single_run_names_the_statements_that_it_does_not_judge(xp: Path, mprun: Call) -> None:
+    statement = "cells.bulk.goodput > 50gbit"
+    xp.write_text(SWEEP.replace("expect: [", f'expect: [{{holds: "{statement}"}}, '))
+    options = ("-t", LAB / "topo", "-x", xp, "-p", "cc=reno")
+    alone = mprun(*options, "--json")
+    assert (alone.status, alone.summary["status"]) == (0, "passed")
+    assert alone.summary["warnings"] == [f"expect: '{statement}' was not judged: use `mprun sweep`"]
+    assert mprun("sweep", *options, "--json").summary["status"] == "failed"
+    run = mprun(*options, "--strict")
+    assert (run.status, run.out.count("was not judged")) == (1, 1)
+
+
 def test_what_a_seed_varies(tmp_path: Path, mprun: Call) -> None:
     """A seed varies the delays of packets on a wire by up to a twentieth of a frame's time, without reordering.
 

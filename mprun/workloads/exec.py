@@ -188,8 +188,9 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     ports = (flow.port,) if is_followed and flow.port is not None else ()
     result = Result({"time": (span[1] - span[0]) / 1e9} if span else {}, server_ports=ports)
     try:
-        values = {**result.values, **read_values(flow, outputs)}
-        return replace(result, values=values, tables=read_tables(flow, outputs))
+        values, warnings = read_values(flow, outputs)
+        result = replace(result, values={**result.values, **values}, warnings=tuple(warnings))
+        return replace(result, tables=read_tables(flow, outputs))
     except NotFound as error:
         # what the program says of its own failure explains more
         printed = outputs.log(flow.name, "err").strip()[-500:]

@@ -37,6 +37,11 @@ _TAKES: Mapping[str, Callable[[Sequence[float]], float]] = {
 _SAID = {"count": "number of values", "median": "median", "p95": "95th percentile", "p99": "99th percentile"}
 
 
+# A line that begins as a JSON object and is none.
+_BROKEN = object()
+FoundValue = tuple[int, object]
+
+
 class NotFound(Exception):
     """An output that does not have what an entry asks for. The message names the entry."""
 
@@ -60,25 +65,39 @@ def _name_values(entry: ResultEntry) -> str:
     return f"'{entry['json']}'" if "json" in entry else f"column '{entry['column']}'"
 
 
-def read_values(flow: Flow, outputs: Outputs) -> dict[str, float]:
-    """Return the values of the metrics that a flow's entry defines, in base units. Raises NotFound."""
+def read_values(flow: Flow, outputs: Outputs) -> tuple[dict[str, float], list[str]]:
+    """Return the values of the metrics that a flow's entry defines, in base units, and warnings.
+
+    Raises NotFound, also if a value is no number.
+    """
     values = {}
-    read: dict[str, str] = {}
+    warnings: list[str] = []
+    read: dict[str, Mapping[str, str]] = {}
     for entry in flow.options.get("metrics", ()):
         position = _tell_position(entry)
         if position not in read:
-            read[position] = _text_of(flow, entry, outputs)
-        texts = [one for one in _find(entry, read[position]) if one is not None]
+            read[position] = _texts_of(flow, entry, outputs)
+        found = [(part, line, one) for part, text in read[position].items() for line, one in _find(entry, text)]
+        name = f"metric '{entry['name']}'"
+        if broken := [f"line {line} of {part}" for part, line, one in found if one is _BROKEN]:
+            warnings.append(
+                f"{name}: {broken[0]} is no whole JSON object; such lines, which were skipped: {len(broken)}"
+            )
+            found = [one for one in found if one[2] is not _BROKEN]
         if entry["take"] == "count":
-            values[entry["name"]] = float(len(texts))
+            values[entry["name"]] = float(sum(one is not None for _, _, one in found))
             continue
-        found = [number for number in map(_number, texts) if number is not None]
-        if not found:
-            instead = f": '{str(texts[0])[:40]}' is none" if texts else ""
-            raise NotFound(f"metric '{entry['name']}': no number for {_name_values(entry)} in {position}{instead}")
+        numbers = []
+        for part, line, one in found:
+            if (number := _number(one)) is None:
+                said = "null" if one is None else str(one)[:40]
+                raise NotFound(f"{name}: line {line} of {part}: '{said}' is no number that fits")
+            numbers.append(number)
+        if not numbers:
+            raise NotFound(f"{name}: no number for {_name_values(entry)} in {position}")
         factor = OUTPUT_UNITS[entry["unit"]][1]
-        values[entry["name"]] = float(_TAKES[entry["take"]](found)) * factor
-    return values
+        values[entry["name"]] = float(_TAKES[entry["take"]](numbers)) * factor
+    return values, warnings
 
 
 def read_tables(flow: Flow, outputs: Outputs) -> dict[str, Table]:
@@ -98,12 +117,12 @@ def read_tables(flow: Flow, outputs: Outputs) -> dict[str, Table]:
 def _read_table(entry: ResultEntry, text: str, origin_s: float) -> Table:
     """Return a table. origin_s: the origin of its times, in s from time zero."""
     rows = _rows(text)
-    names = next(rows, [])
+    _, names = next(rows, (0, []))
     named = [name for name in (entry.get("time"), *entry["units"]) if name is not None]
     if missing := next((name for name in named if name not in names), None):
         raise NotFound(f"table '{entry['name']}': no column '{missing}' in {_tell_position(entry)}")
     columns: list[list[str]] = [[] for _ in names]
-    for cells, row in enumerate(rows):
+    for cells, (_, row) in enumerate(rows):
         if cells * len(names) > MOST_CELLS:
             raise NotFound(f"table '{entry['name']}': more than {MOST_CELLS} values in {_tell_position(entry)}")
         for n, column in enumerate(columns):
@@ -124,11 +143,13 @@ def _read_table(entry: ResultEntry, text: str, origin_s: float) -> Table:
     return table
 
 
-def _text_of(flow: Flow, entry: ResultEntry, outputs: Outputs) -> str:
+def _texts_of(flow: Flow, entry: ResultEntry, outputs: Outputs) -> Mapping[str, str]:
+    """Return the texts that an entry reads, by what they are."""
     if "file" in entry:
-        return _file(entry, outputs)
+        return {_tell_position(entry): _file(entry, outputs)}
     name = f"{flow.name}.server" if entry.get("of") == "server" else flow.name
-    return outputs.log(name) + "\n" + outputs.log(name, "err")
+    error = f"the standard error of the {entry.get('of', 'command')}"
+    return {_tell_position(entry): outputs.log(name), error: outputs.log(name, "err")}
 
 
 def _file(entry: ResultEntry, outputs: Outputs) -> str:
@@ -144,55 +165,70 @@ def _tell_position(entry: ResultEntry) -> str:
     return f"'{entry['file']}'" if "file" in entry else f"the output of the {entry.get('of', 'command')}"
 
 
-def _find(entry: ResultEntry, text: str) -> Iterator[object]:
-    """Yield what an entry finds in a text."""
+def _find(entry: ResultEntry, text: str) -> Iterator[FoundValue]:
+    """Yield the line and the value of what an entry finds in a text."""
     if "regex" in entry:
         return _search(entry["regex"], text)
     return _look_up(entry["json"], text) if "json" in entry else _column(entry["column"], text)
 
 
-def _search(regex: str, text: str) -> Iterator[object]:
+def _search(regex: str, text: str) -> Iterator[FoundValue]:
     """Yield the first group, or the whole match, of each line that matches. The time is linear in the text."""
     import polars  # the expression is a stranger's, and Python's own search may take exponential time
 
     lines = polars.Series(text.splitlines(), dtype=polars.String)
-    found = lines.str.extract(regex, 1).drop_nulls()
-    yield from found if len(found) else lines.str.extract(regex, 0).drop_nulls()
+    found = lines.str.extract(regex, 1)
+    if found.null_count() == len(found):
+        found = lines.str.extract(regex, 0)
+    yield from ((line, value) for line, value in enumerate(found, 1) if value is not None)
 
 
-def _look_up(path: str, text: str) -> Iterator[object]:
-    """Yield the value at a path of the JSON object that the text is, or else of each line that is one."""
-    for part in (text, *text.splitlines()):
+def _look_up(path: str, text: str) -> Iterator[FoundValue]:
+    """Yield the value at a path of the JSON object that the text is, or else of each line that is one.
+
+    An object without the path gives no value. A line that begins as an object and is none gives _BROKEN.
+    """
+    for line, part in enumerate((text, *text.splitlines())):
         if not part.lstrip().startswith("{"):
             continue
         try:
             value = parse_json(part.strip().encode())
         except ValueError:
+            if line:
+                yield line, _BROKEN
             continue
         for key in path.split("."):
             if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
                 value = value[int(key)]
+            elif isinstance(value, dict) and key in value:
+                value = value[key]
             else:
-                value = value.get(key) if isinstance(value, dict) else None
-        yield value
-        if part is text:
+                break
+        else:
+            yield max(line, 1), value
+        if not line:
             return
 
 
-def _column(name: str, text: str) -> Iterator[object]:
+def _column(name: str, text: str) -> Iterator[FoundValue]:
+    """Yield the cell of each row in a column. A row that is too short has an empty one."""
     rows = _rows(text)
-    names = next(rows, [])
+    _, names = next(rows, (0, []))
     if name in names:
         position = names.index(name)
-        yield from (row[position] for row in rows if position < len(row))
+        yield from ((line, row[position] if position < len(row) else "") for line, row in rows)
 
 
-def _rows(text: str) -> Iterator[list[str]]:
-    """Yield the rows of a CSV text, whose separator is a comma, a semicolon or a tab."""
+def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line and the cells of each row of a CSV text, whose separator is a comma, a semicolon or a tab."""
     head = text.partition("\n")[0]
     separator = max(",;\t", key=head.count)
+    rows = csv.reader(io.StringIO(text), delimiter=separator)
     try:
-        yield from ([cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=separator) if row)
+        for row in rows:
+            cells = [cell.strip() for cell in row]
+            if len(cells) > 1 or any(cells):
+                yield rows.line_num, cells
     except csv.Error:
         return
 

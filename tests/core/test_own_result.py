@@ -57,7 +57,6 @@ def test_a_metric_may_have_a_direction() -> None:
         ({"column": "delay", "file": "f", "take": "sum"}, 12),
         ({"column": "delay", "file": "f", "unit": "%", "take": "median"}, 0.04),
         ({"column": "odd", "file": "f", "take": "count"}, 3),
-        ({"column": "odd", "file": "f"}, 1),
     ],
 )
 def test_a_metric_is_found(metric: dict[str, Any], value: float) -> None:
@@ -71,8 +70,8 @@ def test_a_metric_is_found(metric: dict[str, Any], value: float) -> None:
     [
         ({"regex": "speed ([0-9]+)"}, "metric 'own': no number for 'speed ([0-9]+)' in the output of the command"),
         (
-            {"regex": "(latency)"},
-            "metric 'own': no number for '(latency)' in the output of the command: 'latency' is none",
+            {"regex": "latency: (.*) ms", "take": "mean"},
+            "metric 'own': line 3 of the output of the command: 'many' is no number that fits",
         ),
         ({"json": "end.x.y"}, "metric 'own': no number for 'end.x.y' in the output of the command"),
         ({"column": "none", "file": "f"}, "metric 'own': no number for column 'none' in 'f'"),
@@ -81,6 +80,41 @@ def test_a_metric_is_found(metric: dict[str, Any], value: float) -> None:
 )
 def test_a_missing_metric_is_an_error_with_what_the_program_printed(metric: dict[str, Any], error: str) -> None:
     assert read({"name": "own", **metric}, f=CSV).error == f"{error}; it printed: latency: 99 ms"
+
+
+@pytest.mark.parametrize("take", ["last", "mean", "max", "p95"])
+@pytest.mark.parametrize(
+    ("way", "text", "line", "value"),
+    [
+        ({"regex": "v=(.*)"}, "v=10\nv=oops\nv=20\n", 2, "oops"),
+        ({"regex": "v=(.*)"}, "v=10\nv=1e999\nv=20\n", 2, "1e999"),
+        ({"json": "v"}, '{"v": 1}\n{"w": 2}\n{"v": null}\n{"v": 3}\n', 3, "null"),
+        ({"json": "v"}, '{"v": 1}\n{"v": NaN}\n{"v": 3}\n', 2, "nan"),
+        ({"column": "v"}, "at,v\n1,2\n2,x\n3,4\n", 3, "x"),
+        ({"column": "v"}, "at,v\n1,2\n\n2,\n3,4\n", 4, ""),
+        ({"column": "v"}, "at,v\n1,2\n2\n3,4\n", 3, ""),
+    ],
+)
+def test_one_of_several_values_that_is_no_number(
+    way: dict[str, str], text: str, line: int, value: str, take: str
+) -> None:
+    result = read({"name": "own", "file": "f", "take": take, **way}, f=text)
+    expected = f"metric 'own': line {line} of 'f': '{value}' is no number that fits"
+    assert result.error == f"{expected}; it printed: latency: 99 ms"
+
+
+def test_lines_that_are_no_whole_json_are_skipped_with_a_warning() -> None:
+    result = read({"name": "own", "json": "v", "file": "f", "take": "sum"}, f='{"v": 1}\n{"v": 2\n{"v": 3}\n{"v"')
+    assert (result.values["own"], result.error) == (4, None)
+    assert result.warnings == (
+        "metric 'own': line 2 of 'f' is no whole JSON object; such lines, which were skipped: 2",
+    )
+
+
+def test_standard_error_is_no_row_of_the_table_on_standard_output() -> None:
+    left = Left({"bulk": "v\n1\n2\n", "bulk.err": "warning: slow\n"}, began_ns=0, ended_ns=1)
+    entry = MetricEntry.model_validate({"name": "own", "column": "v", "take": "sum"}).plain()
+    assert tool.parse(flow("exec", metrics=[entry]), left).values["own"] == 3
 
 
 def test_json_that_is_the_whole_output() -> None:

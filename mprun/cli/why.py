@@ -118,17 +118,17 @@ def _show(explained: Explained, run: RunDirectory, sweep: SweepDirectory, end_ns
 def _show_packets(run: RunDirectory, from_ns: int, to_ns: int) -> None:
     """List the packets of the run in the interval."""
     from mprun.captures.dissection import dissect
-    from mprun.questions.packet_choice import find_headings, list_packets
+    from mprun.questions.packet_choice import find_headings, list_seen
 
     if not run.captures():
         click.echo("the run has no captures, so no packets are listed: write 'capture' in the experiment")
         return
     dissect(run, lambda *_: None)
     rows = read_table(run.folder, "tables/packets.parquet").collect().iter_rows(named=True)
-    packets = [one for one in list_packets(rows, find_headings(run.plan().intent)) if from_ns <= one.at_ns < to_ns]
+    packets = [one for one in list_seen(rows, find_headings(run.plan().intent)) if from_ns <= one.at_ns < to_ns]
     click.echo(f"{len(packets)} packets of {run.name} in this time{':' if packets else ''}")
     for one in packets[:MOST_PACKETS]:
-        click.echo(f"  {one.at_ns / 1e9:.6f} s  {one.path} {one.way}  {one.kind}")
+        click.echo(f"  {one.at_ns / 1e9:.6f} s  {one.where}  {one.kind}")
     if len(packets) > MOST_PACKETS:
         click.echo(f"  and {len(packets) - MOST_PACKETS} more: mprun packets {run.name}")
 

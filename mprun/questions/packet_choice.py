@@ -184,6 +184,38 @@ def list_packets(rows: Iterable[Mapping[str, Any]], headings: Mapping[tuple[str,
     return [replace(one, number=number) for number, one in enumerate(found, 1)]
 
 
+class SeenPacket(Frozen):
+    """A packet in the captures of a run. where: its path and way, or else its addresses."""
+
+    at_ns: int
+    where: str
+    kind: str
+
+
+def list_seen(rows: Iterable[Mapping[str, Any]], headings: Mapping[tuple[str, str], Heading]) -> list[SeenPacket]:
+    """Return the packets in any captures of a run, in order of time.
+
+    The packets of a stream are those of the place that sees the stream first. rows: of the table `packets`.
+    """
+    streams: dict[tuple[object, ...], dict[tuple[object, ...], list[SeenPacket]]] = {}
+    began: set[tuple[object, ...]] = set()
+    for row in rows:
+        source, destination, protocol = row["source"], row["destination"], row["protocol"]
+        if source is None:
+            continue
+        stream = (protocol, source, row["source_port"], destination, row["destination_port"])
+        place = (row["capture"], row["link"], row["direction"])
+        is_first = bool(row["payload_bytes"]) and (stream, place) not in began
+        if is_first:
+            began.add((stream, place))
+        heading = headings.get((source, destination))
+        where = f"{source} > {destination}" if heading is None else f"{heading.path} {heading.way}"
+        kind = protocol if protocol in UNCOUNTED else tell_kind(row, is_first)
+        streams.setdefault(stream, {}).setdefault(place, []).append(SeenPacket(row["time_ns"], where, kind))
+    first = (min(places.values(), key=lambda seen: seen[0].at_ns) for places in streams.values())
+    return sorted((one for seen in first for one in seen), key=lambda one: one.at_ns)
+
+
 def tell_kind(row: Mapping[str, Any], is_first: bool) -> str:
     """Return the kind of a packet, by a row of the table `packets`. is_first: it is the first with payload."""
     flags = (row["flags"] or "").split(",")

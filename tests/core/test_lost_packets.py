@@ -24,6 +24,7 @@ from mprun.questions.packet_choice import (
     find_headings,
     is_opening,
     list_packets,
+    list_seen,
     pair,
     sample,
     tell_kind,
@@ -129,6 +130,34 @@ def test_pairs_are_of_packets_that_open_connections_and_paths() -> None:
     pairs = pair([packet(number, kind) for number, kind in enumerate(kinds, 1)])
     assert [one.label for one in pairs] == ["1 and 3", "1 and 5", "1 and 6", "3 and 5", "3 and 6", "5 and 6"]
     assert pairs[0].kind == "MP_CAPABLE SYN and MP_JOIN ACK"
+
+
+def test_packets_are_seen_in_any_capture_and_once() -> None:
+    headings = {("10.0.0.1", "10.2.0.1"): _heading("near", "path0")}
+    back = {"source": "10.2.0.1", "source_port": 5201, "destination": "10.0.0.1", "destination_port": 1000}
+    rows = [
+        {**ROW, "capture": capture, "link": link, "direction": direction, "time_ns": at, **more}
+        for capture, link, direction, late in (("server", "last", "in", 10), ("client", "path0", "out", 0))
+        for at, more in (
+            (1 + late, {"flags": "SYN"}),
+            (3 + late, {"payload_bytes": 9}),
+            (4 + late, {"payload_bytes": 9}),
+        )
+    ]
+    rows += [
+        {**ROW, **back, "capture": "client", "time_ns": 2},
+        {**ROW, "capture": "client", "protocol": "icmp", "time_ns": 6},
+        {**ROW, "capture": "client", "source": None, "time_ns": 7},
+    ]
+    assert [(one.at_ns, one.where, one.kind) for one in list_seen(rows, headings)] == [
+        (1, "path0 forward", "SYN"),
+        (2, "10.2.0.1 > 10.0.0.1", "ACK"),
+        (3, "path0 forward", "first data"),
+        (4, "path0 forward", "data"),
+        (6, "path0 forward", "icmp"),
+    ]
+    # none of these captures is where packets with faults are counted
+    assert list_packets(rows, headings) == []
 
 
 def test_only_packets_of_flows_are_listed_and_all_but_icmp_are_counted() -> None:

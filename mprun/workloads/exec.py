@@ -189,8 +189,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     result = Result({"time": (span[1] - span[0]) / 1e9} if span else {}, server_ports=ports)
     try:
         values, warnings = read_values(flow, outputs)
-        result = replace(result, values={**result.values, **values}, warnings=tuple(warnings))
-        return replace(result, tables=read_tables(flow, outputs))
+        tables, more = read_tables(flow, outputs)
+        return replace(result, values={**result.values, **values}, tables=tables, warnings=(*warnings, *more))
     except NotFound as error:
         # what the program says of its own failure explains more
         printed = outputs.log(flow.name, "err").strip()[-500:]

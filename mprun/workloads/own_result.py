@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mprun.inputs.keys.own_output import OUTPUT_UNITS
+from mprun.model.grouping import gather
 from mprun.model.metric import SUFFIXES, SYMBOLS, Metric, Metrics
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S
@@ -21,6 +22,8 @@ from mprun.workloads.tool import Outputs, Table, percentile
 
 MOST_FILE_BYTES = 64 << 20
 MOST_CELLS = 5_000_000
+# A server starts before its command, and a program may write a time to come.
+BESIDE_S = 10
 ResultEntry = Mapping[str, Any]
 
 _TAKES: Mapping[str, Callable[[Sequence[float]], float]] = {
@@ -100,47 +103,84 @@ def read_values(flow: Flow, outputs: Outputs) -> tuple[dict[str, float], list[st
     return values, warnings
 
 
-def read_tables(flow: Flow, outputs: Outputs) -> dict[str, Table]:
-    """Return the tables that a flow's entry defines, with times in s from time zero. Raises NotFound."""
+def read_tables(flow: Flow, outputs: Outputs) -> tuple[dict[str, Table], list[str]]:
+    """Return the tables that a flow's entry defines, with times in s from time zero, and warnings. Raises NotFound."""
     span = outputs.span(flow.name)
     origins_ns = {
         "start": span[0] - outputs.zero_ns if span else 0,
         "monotonic": -outputs.zero_ns,
         "unix": -outputs.epoch_ns,
     }
-    return {
-        entry["name"]: _read_table(entry, _file(entry, outputs), origins_ns[entry["clock"]] / NS_PER_S)
-        for entry in flow.options.get("tables", ())
-    }
+    allowed_s = [(at_ns - outputs.zero_ns) / NS_PER_S for at_ns in span] if span else [-math.inf, math.inf]
+    tables: dict[str, Table] = {}
+    warnings: list[str] = []
+    for entry in flow.options.get("tables", ()):
+        table, problems = _read_table(
+            entry, _file(entry, outputs), origins_ns[entry["clock"]] / NS_PER_S, allowed_s[0], allowed_s[1]
+        )
+        tables[entry["name"]] = table
+        for what, lines in problems.items():
+            counted = f"; such lines: {len(lines)}" if len(lines) > 1 else ""
+            warnings.append(f"table '{entry['name']}': line {lines[0]} of {_tell_position(entry)}: {what}{counted}")
+    return tables, warnings
 
 
-def _read_table(entry: ResultEntry, text: str, origin_s: float) -> Table:
-    """Return a table. origin_s: the origin of its times, in s from time zero."""
+def _read_table(
+    entry: ResultEntry, text: str, origin_s: float, began_s: float, ended_s: float
+) -> tuple[Table, Mapping[str, list[int]]]:
+    """Return a table, and the lines with each problem.
+
+    origin_s: the origin of its times, in s from time zero. began_s, ended_s: the span of the command.
+    """
     rows = _rows(text)
     _, names = next(rows, (0, []))
     named = [name for name in (entry.get("time"), *entry["units"]) if name is not None]
     if missing := next((name for name in named if name not in names), None):
         raise NotFound(f"table '{entry['name']}': no column '{missing}' in {_tell_position(entry)}")
     columns: list[list[str]] = [[] for _ in names]
-    for cells, (_, row) in enumerate(rows):
+    lines: list[int] = []
+    problems: list[tuple[str, int]] = []
+    for cells, (line, row) in enumerate(rows):
         if cells * len(names) > MOST_CELLS:
             raise NotFound(f"table '{entry['name']}': more than {MOST_CELLS} values in {_tell_position(entry)}")
+        lines.append(line)
+        if len(row) != len(names):
+            problems.append(("the number of cells differs from the header", line))
         for n, column in enumerate(columns):
             column.append(row[n] if n < len(row) else "")
     table: dict[str, Sequence[Any]] = {}
     for name, column in zip(names, columns, strict=True):
+        numbers = [_number(cell) for cell in column]
         if name == entry.get("time"):
             factor = OUTPUT_UNITS[entry["units"].get(name, "s")][1]
-            table["time_s"] = [None if one is None else one * factor + origin_s for one in map(_number, column)]
+            times = [None if one is None else one * factor + origin_s for one in numbers]
+            problems += _find_time_problems(name, lines, times, began_s, ended_s)
+            table["time_s"] = times
         elif name in entry["units"]:
             kind, factor = OUTPUT_UNITS[entry["units"][name]]
-            values = [None if one is None else one * factor for one in map(_number, column)]
-            table[f"{name}{SUFFIXES[SYMBOLS[kind]]}"] = values
+            what = f"column '{name}' has a text and no number"
+            problems += [(what, n) for n, one, cell in zip(lines, numbers, column, strict=True) if one is None and cell]
+            table[f"{name}{SUFFIXES[SYMBOLS[kind]]}"] = [None if one is None else one * factor for one in numbers]
         else:
-            numbers = [_number(cell) for cell in column]
             is_numeric = all(one is not None or not cell for one, cell in zip(numbers, column, strict=True))
             table[name] = numbers if is_numeric else column
-    return table
+    return table, gather(problems)
+
+
+def _find_time_problems(
+    name: str, lines: Sequence[int], times: Sequence[float | None], began_s: float, ended_s: float
+) -> Iterator[tuple[str, int]]:
+    """Yield what is wrong with a row's time, and the row's line."""
+    before = -math.inf
+    for line, at_s in zip(lines, times, strict=True):
+        if at_s is None:
+            yield f"column '{name}' has no time", line
+            continue
+        if at_s < before:
+            yield "its time is before the time of the row before: sort the rows", line
+        if not began_s - BESIDE_S <= at_s <= ended_s + BESIDE_S:
+            yield f"its time is not in the time of the command: check 'clock' and the unit of '{name}'", line
+        before = at_s
 
 
 def _texts_of(flow: Flow, entry: ResultEntry, outputs: Outputs) -> Mapping[str, str]:

@@ -148,6 +148,38 @@ def test_a_table_counts_from_time_zero_in_base_units() -> None:
         assert told == pytest.approx([at + shift_s for at in (0.1, 0.5, 1.0)])
 
 
+@pytest.mark.parametrize(
+    ("clock", "text", "warning"),
+    [
+        ("start", "at,wait\n1,2\n1,\n3,4\n", None),
+        ("start", "at,wait\n1,2\n2,x\n3,y\n", "line 3 of 'f': column 'wait' has a text and no number; such lines: 2"),
+        ("start", "at,wait\n1,2\nx,3\n,4\n", "line 3 of 'f': column 'at' has no time; such lines: 2"),
+        ("start", "at,wait\n1,2\n2\n3,4\n", "line 3 of 'f': the number of cells differs from the header"),
+        (
+            "start",
+            "at,wait\n3,2\n1,3\n-2,4\n",
+            "line 3 of 'f': its time is before the time of the row before: sort the rows; such lines: 2",
+        ),
+        (
+            "monotonic",
+            "at,wait\n1700000000.0001,2\n",
+            "line 2 of 'f': its time is not in the time of the command: check 'clock' and the unit of 'at'",
+        ),
+        (
+            "start",
+            "at,wait\n0,2\n1000,3\n",
+            "line 3 of 'f': its time is not in the time of the command: check 'clock' and the unit of 'at'",
+        ),
+    ],
+)
+def test_a_table_with_a_fault_gets_a_warning(clock: str, text: str, warning: str | None) -> None:
+    told = {"name": "waits", "file": "f", "time": "at", "clock": clock, "units": {"wait": "ms"}}
+    left = Left({}, {"f": text.encode()}, zero_ns=2 * 10**9, began_ns=2 * 10**9, ended_ns=6 * 10**9)
+    result = tool.parse(flow("exec", tables=[TableEntry.model_validate(told).plain()]), left)
+    assert result.error is None
+    assert result.warnings == (() if warning is None else (f"table 'waits': {warning}",))
+
+
 def test_a_group_sums_what_can_be_summed() -> None:
     told = [
         MetricEntry.model_validate({"name": "sent", "regex": "x", "unit": "bytes", "take": "sum"}).plain(),

@@ -101,6 +101,13 @@ def test_wrong_columns(tmp_path: Path, header: str, message: str) -> None:
     assert "a.csv:1" in str(caught.value)
 
 
+def test_a_schedule_without_a_value(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("# nothing\nat,rate,delay\n100ms,,\n200ms,,\n")
+    for words in ("schedule: a.csv", "trace: a.csv, format: schedule"):
+        with pytest.raises(InputError, match=r"a.csv:3: has no value, and no other row has one: write one"):
+            _topology(tmp_path, words)
+
+
 def test_a_name_needs_no_format_and_a_schedule_more_than_its_end(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"format: has no effect on 'lte-drive', a trace of mprun"):
         _topology(tmp_path, "trace: lte-drive, format: rates")

@@ -118,6 +118,8 @@ def read_schedule(text: str, properties: tuple[str, ...]) -> list[ReadRow]:
         found.append((line, at_ns, _by_property(header[1:], cells[1:])))
     if not found:
         raise TraceError(1, "holds no row")
+    if not any(cells for _, _, cells in found):
+        raise TraceError(found[0][0], "has no value, and no other row has one: write one, as in '1s,5mbit'")
     return found
 
 

@@ -256,7 +256,7 @@ def sweep(
 
     texts = _check(topology, experiment, parameters, seed, engine, parent)
     consent = _consent(allow_exec=allow_exec, unconfined=unconfined, as_root=as_root)
-    if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
+    if jobs is not None and (not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 1):
         raise SpecError(f"jobs: {jobs!r} is no number of runs: write jobs=2, or None for one for each CPU")
     loaded = load_cells(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
     cells, kernels = execution.place_cells(study.make_cells(loaded, engine, kernel), engine, consent)
@@ -281,7 +281,7 @@ def _check(
         raise SpecError(f"parent: a {type(parent).__name__} is no path: write parent='runs'")
     if not isinstance(parameters, Mapping):
         raise SpecError(f"parameters: a {type(parameters).__name__} has no names: write {{'cc': 'reno'}}")
-    if seed is not None and (not isinstance(seed, int) or seed < 0):
+    if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool) or seed < 0):
         raise SpecError(f"seed: {seed!r} is no whole number from 0 on: write seed=1")
     if engine not in ENGINE_CHOICES:
         raise SpecError(tell_unknown("engine", engine, ENGINE_CHOICES))

@@ -43,6 +43,7 @@ def test_commands_of_files_need_consent(make: object, tmp_path: Path) -> None:
     [
         ({"seed": "a"}, "seed: 'a' is no whole number from 0 on: write seed=1"),
         ({"seed": -1}, "seed: -1 is no whole number"),
+        ({"seed": True}, "seed: True is no whole number"),
         ({"engine": "vritual"}, "no engine 'vritual': did you mean 'virtual'?"),
         ({"parameters": ["cc=reno"]}, "parameters: a list has no names: write {'cc': 'reno'}"),
         ({"topology": {"version": 1}}, "topology: a dict is no path: write a file"),
@@ -60,7 +61,7 @@ def test_arguments_that_cannot_be_meant_are_named(make: object, changed: dict[st
     assert str(caught.value).startswith(message)
 
 
-@pytest.mark.parametrize("jobs", [0, "4"])
+@pytest.mark.parametrize("jobs", [0, "4", True])
 def test_a_sweep_takes_no_number_of_jobs_that_the_command_line_refuses(jobs: Any) -> None:
     with pytest.raises(SpecError, match=f"jobs: {jobs!r} is no number of runs: write jobs=2"):
         mprun.sweep("topo", "xp", jobs=jobs)

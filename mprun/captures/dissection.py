@@ -73,9 +73,7 @@ def dissect(run: RunDirectory, progress: DissectionProgress, wanted: Iterable[tu
     If a capture is incomplete, its readable part is kept, with a warning. Raises MachineError without tshark,
     MprunError if the run has no captures, and SpecError for a wanted capture that the run does not have.
     """
-    captures = run.captures()
-    if not captures:
-        raise MprunError(f"{run.path}: no captures: write `capture: [{{host: client}}]` in the experiment")
+    captures = run.need_captures()
     program = shutil.which("tshark")
     if program is None:
         raise MachineError("reading captures needs tshark: apt-get install tshark")

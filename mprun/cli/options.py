@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mprun.cli.completion import complete_files, complete_kernels, complete_metrics, complete_parameters
-from mprun.errors import MachineError, SpecError
+from mprun.errors import MachineError, RunError, SpecError
 from mprun.machine import invoking_user
 from mprun.model.engine_name import ENGINE_CHOICES, EngineChoice, EngineName
 from mprun.model.frozen import Frozen
@@ -554,7 +554,7 @@ def restore_tables(run: RunDirectory) -> None:
         try:
             with readable(run.path):
                 runner.restore_tables(run)
-        except OSError as error:
+        except (OSError, RunError) as error:
             click.echo(f"the tables of the run are missing and cannot be made again: {error}", err=True)
         else:
             invoking_user.give(run.path / "tables")

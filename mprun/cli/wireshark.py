@@ -11,7 +11,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
-from mprun.errors import MachineError, MprunError
+from mprun.errors import MachineError
 from mprun.machine import invoking_user
 from mprun.machine.packaged import PROFILE
 
@@ -28,8 +28,7 @@ def command(name: str, parent: Path, profile: bool) -> None:
     from mprun.cli.operand import find_run
 
     run = find_run(parent, name)
-    if not run.captures():
-        raise MprunError(f"{run.path}: no captures: write `capture: [{{host: client}}]` in the experiment")
+    captures = run.need_captures()
     program = shutil.which("wireshark")
     if program is None:
         raise MachineError(
@@ -40,7 +39,7 @@ def command(name: str, parent: Path, profile: bool) -> None:
     folder = run.path.absolute()
     names = folder / "logs" / "hosts"
     chosen = [*(["-C", _install_profile()] if profile else []), *decoding(run.plan().intent.traffic)]
-    for capture in (folder / name for name in run.captures().values()):
+    for capture in (folder / name for name in captures.values()):
         subprocess.Popen([program, *chosen, "-H", str(names), "-N", "n", str(capture)], start_new_session=True)
 
 

@@ -121,6 +121,7 @@ def read_files(run: RunDirectory, work: Path, consent: Consent) -> ValueTree:
         except MprunError:
             continue
     if tree is None:
+        run.resolved_inputs  # noqa: B018 (it names a file that is missing)
         tree = read_plain(work / RESOLVED_TOPOLOGY, work / RESOLVED_EXPERIMENT, {}, seed)
     return tree
 

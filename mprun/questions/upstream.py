@@ -191,7 +191,7 @@ def _tell_counters(shown: ControlledRun) -> Iterator[str]:
 
 
 def _read_counters(run: RunDirectory) -> dict[tuple[str, str], tuple[int, int]]:
-    return {(row["name"], row["host"]): (row["before"] or 0, row["after"] or 0) for row in run.rows("counters")}
+    return {(row["name"], row["host"]): (row.get("before") or 0, row.get("after") or 0) for row in run.rows("counters")}
 
 
 def _tell_log(run: RunDirectory) -> Iterator[str]:

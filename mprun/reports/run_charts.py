@@ -30,7 +30,7 @@ def charts_of(run: RunDirectory) -> list[Chart]:
 def _asked_plots(run: RunDirectory) -> Sequence[Plot]:
     """Return the figures that the experiment asks for; empty for the usual figures."""
     # each key of a resolved file begins a line
-    if "\nplots:" not in run.folder.read_text(f"inputs/{RESOLVED_EXPERIMENT}"):
+    if not run.has_resolved_inputs or "\nplots:" not in run.folder.read_text(f"inputs/{RESOLVED_EXPERIMENT}"):
         return ()
     from mprun.inputs.loading import load
 

@@ -314,6 +314,12 @@ class RunDirectory(OutputDirectory):
             self.folder, "steps.jsonl", "run", read, lambda value: PLAIN.decode(tuple[StepRecord, ...], value)
         )
 
+    def lost_files(self) -> list[str]:
+        """Return the names of the files that the run wrote before its results, and that no longer exist."""
+        ended = self.agent_report().processes if self.has("agent.json") else ()
+        raw = ("agent.json", "record.gz", "steps.jsonl") if self.is_complete and self.has("summary.json") else ()
+        return [name for name in (*(f"logs/{one}.err" for one in ended), *raw) if not self.has(name)]
+
     def log(self, process: str, stream: str = "out") -> str:
         """Return the output of a process as text; empty if the process never started. stream: `out` or `err`."""
         try:
@@ -380,7 +386,7 @@ class RunDirectory(OutputDirectory):
             try:
                 self.folder.open(name).close()
             except FileNotFoundError:
-                raise MprunError(f"{self.path}: no {name}: the run did not get so far") from None
+                raise _tell_missing(self.folder, name, "run") from None
         return self.path / names[0], self.path / names[1]
 
     @property
@@ -407,6 +413,15 @@ class RunDirectory(OutputDirectory):
     def captures(self) -> dict[str, str]:
         """Return the file of each capture, relative to the run, by the capture's name."""
         return {_stem(name): name for name in self.folder.find("pcap/*.pcap") if name.isprintable()}
+
+    def need_captures(self) -> dict[str, str]:
+        """Return the captures. Raises MprunError if there are none."""
+        found = self.captures()
+        if not found:
+            lost = "its captures were removed: `mprun runs rerun` makes them again"
+            why = lost if self.plan().intent.captures else "write `capture: [{host: client}]` in the experiment"
+            raise MprunError(f"{self.path}: no captures: {why}")
+        return found
 
     def tables(self) -> Iterator[tuple[str, polars.LazyFrame]]:
         """Yield the name and the content of every table. The content is read from the file only when it is used.
@@ -530,11 +545,18 @@ def read_as(folder: Folder, name: str, kind: str, decode: Callable[[Any], T]) ->
     return _decode(folder, name, kind, lambda: folder.read_json(name), decode)
 
 
+def _tell_missing(folder: Folder, name: str, kind: str) -> MprunError:
+    """Return the error for a file that does not exist: the run or sweep ended before it, or the file was removed."""
+    is_lost = folder.has("summary.json") or (kind == "run" and not folder.has(INCOMPLETE))
+    why = "the file is missing" if is_lost else f"the {kind} did not get so far"
+    return MprunError(f"{folder.path}: no {name}: {why}")
+
+
 def _decode(folder: Folder, name: str, kind: str, read: Callable[[], Any], decode: Callable[[Any], T]) -> T:
     try:
         value = make_printable(read())
     except (FileNotFoundError, NotADirectoryError):
-        raise MprunError(f"{folder.path}: no {name}: the {kind} did not get so far") from None
+        raise _tell_missing(folder, name, kind) from None
     except ValueError as error:
         raise damaged(folder.path / name, str(error)) from None
     try:

@@ -281,8 +281,10 @@ def tell_changes(run: RunDirectory) -> tuple[str, ...]:
 def restore_tables(run: RunDirectory) -> None:
     """Make the tables of a run again from its raw output.
 
-    Do nothing if the run ended before its raw output was complete.
+    Do nothing if the run ended before its raw output was complete. Raises RunError if raw output was removed.
     """
+    if lost := run.lost_files():
+        raise RunError(f"{run.path}: has no {name_some(lost, 1)}, from which its tables are made")
     if run.has("agent.json"):
         _measure(run, _evidence_in(run, run.plan().intent, run.agent_report()))
 
@@ -314,13 +316,11 @@ def _count_lines(run: RunDirectory, place: Place) -> Tables:
 
 
 def refuse_changes(run: RunDirectory) -> None:
-    """Raise RunError if a run lacks logs of its processes, or if the inputs are no longer those of its plan.
+    """Raise RunError if a run lacks output of its processes, or if the inputs are no longer those of its plan.
 
     Inputs are checked if this version of mprun made the run.
     """
-    ended = run.agent_report().processes if run.has("agent.json") else ()
-    lacking = [name for name in (f"logs/{one}.err" for one in ended) if not run.has(name)]
-    if lacking:
+    if lacking := run.lost_files():
         more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
         raise RunError(f"{run.path}: has no {lacking[0]}{more}, which its processes wrote: run its files again")
     if not run.has("environment.json"):

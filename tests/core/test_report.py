@@ -743,6 +743,7 @@ def test_a_report_links_the_files_of_its_run(tmp_path: Path, monkeypatch: pytest
     assert "1 more file is in the run directory." in _report_of(run)
     # a run that ended early says what it left
     (run / "summary.json").unlink()
+    (run / "incomplete").touch()
     said = str(CliRunner().invoke(group, ["show", run.name]).exception)
     assert "did not get so far; it left pcap/client.pcap (1.50 kB), files/get/" in said
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 from mprun.cli.runs import command as runs_command
 from mprun.machine.scratch import scratch
 from mprun.runs.run_directory import RunDirectory, make_frame
+from tests.hostile import call, call_verb, copy_run
 
 
 @pytest.mark.parametrize(
@@ -85,3 +87,57 @@ def test_what_killed_processes_left_goes_with_the_next_of_its_kind(tmp_path: Pat
         # files in use by another process stay
         assert sorted(tmp_path.iterdir()) == sorted((first, second, tmp_path / "mprun-other-left"))
     assert [path.name for path in tmp_path.iterdir()] == ["mprun-other-left"]
+
+
+@pytest.mark.parametrize("name", ["inputs", "logs", "agent.json", "steps.jsonl", "environment.json"])
+@pytest.mark.parametrize("verb", ["show", "compare", "export", "packets"])
+def test_a_file_that_was_removed_is_called_missing(verb: str, name: str, tmp_path: Path) -> None:
+    run = copy_run(tmp_path)
+    _remove(run / name)
+    called = call_verb(verb, run)
+    assert called.error is None or f"no {name}: the file is missing" in str(called.error)
+    assert "did not get so far" not in called.text
+
+
+def test_captures_that_were_removed_are_called_removed(tmp_path: Path) -> None:
+    run = copy_run(tmp_path)
+    _remove(run / "pcap")
+    assert "no captures: its captures were removed: `mprun runs rerun`" in str(call_verb("packets", run).error)
+
+
+def test_a_run_without_its_inputs_is_shown_but_has_no_report(tmp_path: Path) -> None:
+    run = copy_run(tmp_path)
+    _remove(run / "inputs")
+    assert call("show", str(run)).status == 0
+    assert str(call("report", str(run)).error).endswith("no inputs/resolved-topology.yaml: the file is missing")
+    upstream = str(call("export", "--upstream", str(run)).error)
+    assert upstream.endswith("no inputs/resolved-topology.yaml: the file is missing")
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"),
+    [
+        ("agent.json", "agent.json"),
+        ("record.gz", "record.gz"),
+        ("steps.jsonl", "steps.jsonl"),
+        ("logs", "logs/probe.path0.err and 6 more"),
+    ],
+)
+def test_tables_are_not_made_again_from_a_part_of_the_output(name: str, lost: str, tmp_path: Path) -> None:
+    run = copy_run(tmp_path)
+    for one in ("tables", name):
+        _remove(run / one)
+    exported = call("export", "--csv", str(run))
+    assert exported.status == 1
+    assert str(exported.error).endswith(f"no tables: it has no {lost}, from which they are made")
+    assert not (run / "tables").exists()
+    shown = call("show", str(run))
+    assert shown.status == 0
+    assert f"has no {lost}, from which its tables are made" in shown.text
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()

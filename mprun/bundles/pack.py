@@ -23,7 +23,7 @@ from mprun.model.codec import PLAIN
 from mprun.model.run_files import RunEnvironment
 from mprun.runs import table
 from mprun.runs.run_directory import FROM_CAPTURES, RunDirectory
-from mprun.runs.runner import refuse_changes
+from mprun.runs.runner import refuse_changes, restore_tables
 from mprun.safety.folder import Folder
 from mprun.sweeps.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
@@ -61,6 +61,8 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
     runs = dict(_runs(source))
     for run in runs.values():
         refuse_changes(run)
+        if not run.has_tables:
+            restore_tables(run)
     files: dict[str, Content] = {}
     note = ""
     if isinstance(source, SweepDirectory):

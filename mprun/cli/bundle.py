@@ -42,6 +42,8 @@ def command(name: str, parent: Path, target: Path | None, licence: str | None, w
     found = find_either(parent, name)
     if isinstance(found, SweepDirectory):
         options.tell_incomplete(found)
+    else:
+        options.restore_tables(found)
     write_report(found)
     with readable(found.path), Bar() as bar:
         bar.show("packing", 1.0)

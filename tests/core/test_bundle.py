@@ -263,6 +263,15 @@ def test_a_run_whose_inputs_were_changed_is_not_packed(tmp_path: Path) -> None:
     pack(RunDirectory(run), tmp_path / "two.zip", "", False)
 
 
+def test_tables_that_were_removed_are_made_again_for_a_bundle(tmp_path: Path) -> None:
+    shutil.copytree(RUN, tmp_path / RUN.name)
+    run = RunDirectory(tmp_path / RUN.name)
+    shutil.rmtree(run.path / "tables")
+    with zipfile.ZipFile(pack(run, tmp_path / "b.zip", "", False)) as bundle:
+        assert "tables/goodput.parquet" in bundle.namelist()
+        assert "tables/goodput.parquet" in bundle.read("artifacts.json").decode()
+
+
 def test_a_run_without_its_logs_is_not_bundled(tmp_path: Path) -> None:
     shutil.copytree(RUN, tmp_path / RUN.name)
     run = RunDirectory(tmp_path / RUN.name)

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy
 import pytest
 
 from mprun.metrics import statistics
 from mprun.metrics.cells import summarize
+from tests.pages import ROOT
 
 # Ten draws and their t interval: mean 5.5, stdev 3.0277, t(9, 97.5 %) = 2.2622, t(9, 99.5 %) = 3.2498.
 TEN = [1.0, 2, 3, 4, 5, 6, 7, 8, 9, 10]
@@ -23,6 +25,14 @@ def test_summary_by_hand() -> None:
     for interval, quantile in ((summary.t95, 2.26216), (summary.t99, 3.24984)):
         assert interval is not None
         assert (interval[1] - interval[0]) / 2 == pytest.approx(quantile * 3.02765 / 10**0.5, rel=1e-5)
+
+
+def test_the_page_shows_functions_that_exist() -> None:
+    shown = re.findall(r"^    (.*)$", (ROOT / "docs" / "statistics.md").read_text(), re.MULTILINE)
+    assert "from mprun.metrics import statistics" in shown
+    exec("\n".join(shown), {"values": TEN, "rates": TEN, "first": TEN, "second": [one + 1 for one in TEN]})
+    for name in re.findall(r"\(`(\w+)`\)", (ROOT / "docs" / "statistics.md").read_text()):
+        assert callable(getattr(statistics, name))
 
 
 def test_one_run_has_no_spread() -> None:

@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import polars
 import pytest
 from click.testing import CliRunner
 
@@ -17,6 +18,7 @@ import mprun
 from mprun.cli import group
 from mprun.errors import SpecError
 from tests.hostile import RUN, make_sweep
+from tests.pages import ROOT
 from tests.scenes import ONE_PATH
 
 COMMAND = "version: 1\ntraffic: [{tool: exec, from: client, to: server, command: ['true']}]\n"
@@ -102,6 +104,14 @@ def test_tables_have_one_form_in_runs_and_sweeps(tmp_path: Path) -> None:
             assert found.table(name).collect().equals(found.tables[name].collect())
         with pytest.raises(SpecError, match="table 'nothing'"):
             found.table("nothing")
+
+
+def test_the_page_reads_the_rows_of_its_tables(tmp_path: Path) -> None:
+    found = {"run": mprun.load(shutil.copytree(RUN, tmp_path / RUN.name)), "sweep": mprun.load(make_sweep(tmp_path))}
+    shown = re.findall(r"^    ((?:run|sweep)\.table\(.*)$", (ROOT / "docs" / "reports.md").read_text(), re.MULTILINE)
+    assert len(shown) == 2
+    for line in shown:
+        assert isinstance(eval(line, found), polars.DataFrame)
 
 
 def test_a_bound_of_a_metric_without_a_value_has_its_unit(tmp_path: Path) -> None:

@@ -48,6 +48,14 @@ def test_yaml_blocks_compile(page: Path, tmp_path: Path) -> None:
         _check(path, page)
 
 
+def test_programs_shown_for_exec_are_installed() -> None:
+    """The machine has them: they are among the packages that `make setup` installs."""
+    entries = re.findall(r"tool: exec.*", (ROOT / "docs" / "workloads.md").read_text())
+    programs = {name for entry in entries for name in re.findall(r"(?:command|server): \[([\w.-]+)", entry)}
+    assert programs
+    assert programs <= set((ROOT / "packages.txt").read_text().split())
+
+
 def _check(path: Path, page: Path) -> None:
     """Check a topology or a lab alone, and an experiment on the network of its command, of lab 01 or of a star."""
     text = path.read_text()

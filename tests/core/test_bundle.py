@@ -31,8 +31,9 @@ from mprun.safety.folder import Folder
 from mprun.sweeps.execution import find_or_create
 from mprun.sweeps.study import make_cells
 from mprun.sweeps.sweep_directory import SweepDirectory
-from tests.hostile import RUN, archives
+from tests.hostile import RUN, archives, copy_run, make_sweep
 from tests.hostile.archives import SUMMARY, run_files, sealed, sweep_files
+from tests.pages import ROOT
 
 LAB = Path(__file__).parents[2] / "labs" / "01_multipath"
 
@@ -270,6 +271,27 @@ def test_tables_that_were_removed_are_made_again_for_a_bundle(tmp_path: Path) ->
     with zipfile.ZipFile(pack(run, tmp_path / "b.zip", "", False)) as bundle:
         assert "tables/goodput.parquet" in bundle.namelist()
         assert "tables/goodput.parquet" in bundle.read("artifacts.json").decode()
+
+
+@pytest.mark.parametrize("make", [copy_run, make_sweep])
+def test_the_page_names_what_a_repetition_does_not_prove(
+    make: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mprun.bundles.pack.describe_recipe", lambda _: {"kernel/0/config": b""})
+    path = make(tmp_path)
+    (path / "figures").mkdir()
+    for name in ("report.html", "figures/a.svg"):
+        (path / name).touch()
+    source = RunDirectory(path) if make is copy_run else SweepDirectory(path)
+    (tmp_path / "scratch").mkdir()
+    original = open_bundle(pack(source, tmp_path / "b.zip", "", False), tmp_path / "scratch")
+    made = {place: RunDirectory(path / place) for place in original.artifacts or ()}
+    members = {re.sub("/.*", "/", name) for name in original.find_unproven(made)}
+    text = (ROOT / "docs" / "bundles.md").read_text()
+    told = text[text.index("cannot prove some members") : text.index("lists these members")]
+    alone, _, of_sweep = told.partition("For a sweep")
+    named = set(re.findall("`(.*?)`", alone if make is copy_run else alone + of_sweep))
+    assert members == named
 
 
 def test_a_run_without_its_logs_is_not_bundled(tmp_path: Path) -> None:

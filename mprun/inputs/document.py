@@ -71,6 +71,8 @@ class Document:
                 self.refuse(path, f"must be a single value: write several under 'matrix: {{{key.value}: [...]}}'")
             elif "{{" in node.value:
                 self.refuse(path, "a parameter cannot be made of others: write its value")
+            elif not node.value and node.tag == PLAIN:
+                self.refuse(path, "is empty: write a value, or remove the key")
             else:
                 value = self._scalar(node, path, None)
                 found[key.value] = cast(Scalar, None if value is UNREADABLE else value)

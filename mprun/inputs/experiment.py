@@ -171,7 +171,8 @@ def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[st
     def unit_of(reference: Reference) -> metric.Unit:
         cells, *rest = reference.segments
         if cells.name != CELLS or not rest:
-            raise UnknownName(f"is about cells of a sweep: write as in '{CELLS}[cc=cubic].bulk.goodput'")
+            first = f"[{axes[0]}=...]" if axes else ""
+            raise UnknownName(f"is no value of a cell: write as in '{CELLS}{first}.bulk.goodput'")
         for condition in cells.conditions:
             if condition.key not in axes:
                 raise UnknownName(f"no axis '{condition.key}'{name_nearest(condition.key, axes, 'axes')}")

@@ -208,10 +208,11 @@ def explain_dropped_data(counters: Mapping[str, int], interference: Interference
     """
     if not (dropped := _count(counters, "NoDSSInWindow")):
         return None
+    some = "1 segment" if dropped == 1 else f"{dropped} segments"
     if culprit := interference.blame("alter.mp_capable"):
-        return f"dropped {dropped} segments, as it counts data from another key than their sender does: {culprit}"
+        return f"dropped {some}, as it counts data from another key than their sender does: {culprit}"
     return (
-        f"dropped {dropped} segments that arrived beyond its MPTCP receive window (NoDSSInWindow), each to be sent "
+        f"dropped {some} that arrived beyond its MPTCP receive window (NoDSSInWindow), each to be sent "
         "again after a time-out: net.ipv4.tcp_rmem may be too small for the sum of the paths' rates times the longest "
         "RTT with full queues (docs/mptcp.md, receive window)"
     )

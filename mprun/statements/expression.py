@@ -32,7 +32,7 @@ _CONDITION = re.compile(
     r"\s*(?P<key>[A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(?:'(?P<quoted>[^']*)'|(?P<plain>[^,\]'\s]+))\s*(?P<end>[,\]])"
 )
 # A condition without brackets.
-_ALONE = re.compile(r"\s*(?P<key>[A-Za-z_][A-Za-z0-9_.-]*)\s*(?P<sign>!=|==?)(?P<value>[^=].*)")
+_ALONE = re.compile(r"\s*(?P<key>[A-Za-z_][A-Za-z0-9_.-]*)\s*(?P<sign>!=|==?)(?P<value>[^=<>].*)")
 _WORDS = ("and", "or", "not")
 _NUMBER_BEFORE = re.compile(r"(?<![\w.])([0-9.]+) +\Z")
 _COMPARE = "write '==' to compare"

@@ -185,9 +185,10 @@ def list_packets(rows: Iterable[Mapping[str, Any]], headings: Mapping[tuple[str,
 
 
 class SeenPacket(Frozen):
-    """A packet in the captures of a run. where: its path and way, or else its addresses."""
+    """A packet in the captures of a run. row: its row in the table. where: its path and way, or else its addresses."""
 
     at_ns: int
+    row: int
     where: str
     kind: str
 
@@ -199,7 +200,7 @@ def list_seen(rows: Iterable[Mapping[str, Any]], headings: Mapping[tuple[str, st
     """
     streams: dict[tuple[object, ...], dict[tuple[object, ...], list[SeenPacket]]] = {}
     began: set[tuple[object, ...]] = set()
-    for row in rows:
+    for number, row in enumerate(rows):
         source, destination, protocol = row["source"], row["destination"], row["protocol"]
         if source is None:
             continue
@@ -211,9 +212,9 @@ def list_seen(rows: Iterable[Mapping[str, Any]], headings: Mapping[tuple[str, st
         heading = headings.get((source, destination))
         where = f"{source} > {destination}" if heading is None else f"{heading.path} {heading.way}"
         kind = protocol if protocol in UNCOUNTED else tell_kind(row, is_first)
-        streams.setdefault(stream, {}).setdefault(place, []).append(SeenPacket(row["time_ns"], where, kind))
+        streams.setdefault(stream, {}).setdefault(place, []).append(SeenPacket(row["time_ns"], number, where, kind))
     first = (min(places.values(), key=lambda seen: seen[0].at_ns) for places in streams.values())
-    return sorted((one for seen in first for one in seen), key=lambda one: one.at_ns)
+    return sorted((one for seen in first for one in seen), key=lambda one: (one.at_ns, one.row))
 
 
 def tell_kind(row: Mapping[str, Any], is_first: bool) -> str:

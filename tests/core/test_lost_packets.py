@@ -145,15 +145,18 @@ def test_packets_are_seen_in_any_capture_and_once() -> None:
         )
     ]
     rows += [
-        {**ROW, **back, "capture": "client", "time_ns": 2},
+        # at the same time as the packet before it
+        {**ROW, **back, "capture": "client", "time_ns": 4},
+        {**ROW, "capture": "client", "link": "path0", "direction": "out", "time_ns": 4},
         {**ROW, "capture": "client", "protocol": "icmp", "time_ns": 6},
         {**ROW, "capture": "client", "source": None, "time_ns": 7},
     ]
     assert [(one.at_ns, one.where, one.kind) for one in list_seen(rows, headings)] == [
         (1, "path0 forward", "SYN"),
-        (2, "10.2.0.1 > 10.0.0.1", "ACK"),
         (3, "path0 forward", "first data"),
         (4, "path0 forward", "data"),
+        (4, "10.2.0.1 > 10.0.0.1", "ACK"),
+        (4, "path0 forward", "ACK"),
         (6, "path0 forward", "icmp"),
     ]
     # none of these captures is where packets with faults are counted

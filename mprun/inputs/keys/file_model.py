@@ -282,6 +282,9 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -
     if kind in _WANTED:
         what, advice = _WANTED[kind]
         if kind == "int_type" and isinstance(value, str) and (digits := _DIGITS.match(value)):
+            if _MANY_DIGITS.fullmatch(value):
+                largest = _find_largest(owner, _key_of(path))
+                return f"{value} is too large: write {'a smaller number' if largest is None else f'{largest} or less'}"
             advice = f"write {digits[0]}"
         if _WANTED[kind] is _MAPPING and (state := _SWITCHED.get(str(value), value)) in ("up", "down"):
             return f"{name_value(value)} is a state: write 'state: {state}' in place of '{_key_of(path)}'"
@@ -353,6 +356,8 @@ def _say_unknown(key: str, owner: type[FileModel] | None) -> str:
 
 
 _DIGITS = re.compile("[0-9]+")
+# A number of so many digits is read as text.
+_MANY_DIGITS = re.compile("[1-9][0-9]{19,}")
 _MAPPING = ("a mapping", "write 'key: value' pairs")
 _WANTED = {
     "string_type": ("text", "put it in quotes"),
@@ -372,6 +377,15 @@ def _example(owner: type[FileModel] | None, key: str) -> str:
             if (field.alias or name) == key and field.examples:
                 return f"{key}: {_flow(field.examples[0])}"
     return f"{key}: ..."
+
+
+def _find_largest(owner: type[FileModel] | None, key: str) -> int | None:
+    """Return the largest whole number that a key may have; None if it is not known."""
+    for name, field in owner.model_fields.items() if owner is not None else ():
+        if (field.alias or name) == key:
+            inner = (one for kind in (field.annotation, *get_args(field.annotation)) for one in get_args(kind))
+            return next((one.maximum for one in (*field.metadata, *inner) if hasattr(one, "maximum")), None)
+    return None
 
 
 def _flow(value: object) -> str:

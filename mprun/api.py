@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 # Options of the command line, and the arguments of Python that stand for them, as messages name them.
 _ARGUMENTS: Sequence[tuple[str, str]] = (
     (r"-p ([\w.]+)=([^\s)]+)", r"parameters={'\1': '\2'}"),
+    # several options are one argument
+    (r"(?<=')\} parameters=\{(?=')", ", "),
     (r"-p ([\w.]+)", r"parameters['\1']"),
     (r"'?--seed (\d+)'?", r"seed=\1"),
     (r"--seed", "seed"),

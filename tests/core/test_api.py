@@ -86,6 +86,15 @@ def test_messages_name_arguments_and_no_options(named: dict[str, Any], message: 
     assert str(caught.value) == "\n".join(caught.value.problems)
 
 
+def test_values_of_several_axes_are_one_argument(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    matrix = "matrix: {cc: [cubic, reno], path0.rate: [5mbit, 6mbit]}\nparams: {cc: cubic}\n"
+    (tmp_path / "xp.yaml").write_text(f"{COMMAND}{matrix}".replace("'true'", "'{{ cc }}'"))
+    with pytest.raises(SpecError) as caught:
+        mprun.run(tmp_path / "topo", tmp_path / "xp", parent=tmp_path / "runs", allow_exec=True)
+    assert "mprun.sweep runs all, parameters={'cc': 'cubic', 'path0.rate': '5mbit'} gives one" in str(caught.value)
+
+
 def test_a_run_that_ended_with_an_error_says_so(tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(ONE_PATH)
     (tmp_path / "xp.yaml").write_text(COMMAND.replace("'true'", "'false'"))

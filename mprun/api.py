@@ -279,8 +279,7 @@ def _check(
     for name, file in (("topology", topology), ("experiment", experiment)):
         if not isinstance(file, (str, os.PathLike)):
             raise SpecError(f"{name}: a {type(file).__name__} is no path: write a file, and give its path")
-    if not isinstance(parent, (str, os.PathLike)):
-        raise SpecError(f"parent: a {type(parent).__name__} is no path: write parent='runs'")
+    _check_parent(parent)
     if not isinstance(parameters, Mapping):
         raise SpecError(f"parameters: a {type(parameters).__name__} has no names: write {{'cc': 'reno'}}")
     if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool) or seed < 0):
@@ -294,6 +293,11 @@ def _check(
             what = f"parameters[{name!r}]: a {type(value).__name__} is no value: write a text or a number"
             raise SpecError(f"{what}; for several values write a 'matrix' in the experiment, and call mprun.sweep")
     return {name: spell_scalar(value) for name, value in parameters.items()}
+
+
+def _check_parent(parent: object) -> None:
+    if not isinstance(parent, (str, os.PathLike)):
+        raise SpecError(f"parent: a {type(parent).__name__} is no path: write parent='runs'")
 
 
 def _consent(**given: object) -> Consent:
@@ -313,6 +317,9 @@ def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:
 
     Raises SpecError if there is no such run or sweep, and MprunError if a run ended before its results were written.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise SpecError(f"path: a {type(path).__name__} is no path: write mprun.load('latest')")
+    _check_parent(parent)
     found = find_either(Path(parent), str(path))
     if isinstance(found, RunDirectory):
         return _run(found)

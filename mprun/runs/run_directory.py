@@ -43,7 +43,7 @@ from mprun.machine import invoking_user
 from mprun.model.codec import PLAIN, JsonProblem
 from mprun.runs.table import is_of_polars, open_table, pack, writing
 from mprun.safety.folder import Folder, parse_json
-from mprun.safety.text import make_printable, plain, printable
+from mprun.safety.text import make_printable, name_some, plain, printable
 
 if TYPE_CHECKING:
     import polars
@@ -487,6 +487,9 @@ def find(parent: Path, name: str) -> RunDirectory:
         raise SpecError(f"no run '{name}' here or in {parent}; no file or directory has this path")
     if list_runs(parent):
         advice = "`mprun runs list` lists the runs"
+    elif sweeps := Folder(parent).find("*-sweep/sweep.json"):
+        count = f"{len(sweeps)} sweep{'' if len(sweeps) == 1 else 's'}"
+        advice = f"{parent} has {count}: {name_some([one.partition('/')[0] for one in sweeps], 4)}"
     elif below := _list_below(Path()):
         advice = f"there are runs in {', '.join(map(str, below[:4]))}: add -o {below[0]}"
     elif not parent.exists() and parent != Path("runs"):

@@ -104,6 +104,21 @@ def test_a_run_that_ended_with_an_error_says_so(tmp_path: Path) -> None:
     assert re.search(r": error, .*exec ended with status 1.*>", repr(run))
 
 
+def test_load_names_what_exists(tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path)
+    with pytest.raises(SpecError) as caught:
+        mprun.load("zz", parent=tmp_path)
+    assert str(caught.value) == f"no run 'zz' here or in {tmp_path}; {tmp_path} has 1 sweep: {sweep.name}"
+
+
+@pytest.mark.parametrize("path", [5, None, True])
+def test_load_refuses_what_is_no_path(path: Any) -> None:
+    with pytest.raises(SpecError, match=f"^path: a {type(path).__name__} is no path: write mprun.load"):
+        mprun.load(path)
+    with pytest.raises(SpecError, match=f"^parent: a {type(path).__name__} is no path: write parent='runs'"):
+        mprun.load("latest", parent=path)
+
+
 def test_tables_have_one_form_in_runs_and_sweeps(tmp_path: Path) -> None:
     run = mprun.load(shutil.copytree(RUN, tmp_path / RUN.name))
     sweep = mprun.load(make_sweep(tmp_path))

@@ -33,7 +33,7 @@ from mprun.agent.network_commands import BuildError
 from mprun.agent.openvswitch import EARLIEST_NS
 from mprun.agent.process import NoProcess, ProcessError, RunningProcess
 from mprun.agent.schedule import FlowSchedule, Sampling
-from mprun.model.agent_report import AgentReport, Captured, Ended, write_report
+from mprun.model.agent_report import AgentReport, Captured, Ended, spell_status, write_report
 from mprun.model.engine_paths import HELD, LINE_COUNTS, PROMPT_OUTPUT
 
 TICK_NS = SECOND_NS // 2
@@ -284,7 +284,7 @@ def prepare(run: AgentRun) -> None:
             limit_s = planned["timeout_ns"] / SECOND_NS
             raise ProcessError(f"{process.name}: did not end in {limit_s:g} s, its time limit{process.tail()}")
         if process.status:
-            raise ProcessError(f"{process.name}: ended with status {process.status}{process.tail()}")
+            raise ProcessError(f"{process.name}: ended with status {spell_status(process.status)}{process.tail()}")
     if run.plan["preparations"]:
         run.next_phase()
 
@@ -548,7 +548,7 @@ def tidy_up(run: AgentRun) -> None:
         _try(run, process.stop)
         _try(run, partial(run.end_of, process))
         if early and process.status and run.result.error is None:
-            reason = f"{process.name}: ended with status {process.status} during the run{process.tail()}"
+            reason = f"{process.name}: ended with status {spell_status(process.status)} during the run{process.tail()}"
             run.result = run.result._replace(error=reason)
     _try(run, partial(blame, run))
     _try(run, run.machine.finish_record)

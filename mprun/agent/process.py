@@ -16,6 +16,7 @@ from typing import Any
 from mprun.agent import limit, run_file
 from mprun.agent.mininet_network import NamespaceNode
 from mprun.agent.namespace import inside
+from mprun.model.agent_report import spell_status
 
 # Socket states as /proc/net/tcp and /proc/net/udp print them.
 LISTEN_STATE, UNCONNECTED_STATE = "0A", "07"
@@ -187,7 +188,9 @@ class RunningProcess:
         deadline = time.monotonic() + READY_TIMEOUT_S
         while not self._is_ready():
             if self.poll():
-                raise ProcessError(f"{self.name}: ended with status {self.status} before it was ready{self.tail()}")
+                raise ProcessError(
+                    f"{self.name}: ended with status {spell_status(self.status)} before it was ready{self.tail()}"
+                )
             if time.monotonic() > deadline:
                 raise ProcessError(f"{self.name}: not ready after {READY_TIMEOUT_S:g} s{self.tail()}")
             time.sleep(READY_POLL_S)

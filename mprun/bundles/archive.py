@@ -79,9 +79,18 @@ def unpack(source: Path, folder: Path) -> None:
                 if not member.is_dir():
                     _write(archive, member, Folder(folder))
     except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError, zlib.error) as error:
-        raise SpecError(f"{source}: no archive that can be read: {error}: name a run, a sweep or a bundle") from None
+        raise SpecError(f"{source}: no archive that can be read: {_tell_damage(source, error)}") from None
     except OSError as error:
         raise SpecError(f"{source}: {error.strerror or error}") from None
+
+
+def _tell_damage(source: Path, error: Exception) -> str:
+    """Return why a file cannot be unpacked, and the remedy. A zip file begins with PK."""
+    with open_regular(source, source, follow=True) as file:
+        begin = file.read(2)
+    if begin == b"PK":
+        return f"it is damaged or cut off ({error}): copy it again from where it came"
+    return f"{error if begin else 'it is empty'}: name a run, a sweep or a bundle"
 
 
 def _check(source: Path, members: list[zipfile.ZipInfo], free: int) -> None:

@@ -16,7 +16,7 @@ from mprun.metrics.path_use import carried, judge_paths, tell_paths
 from mprun.metrics.readings import Readings, join, measured, name_metrics, with_delays
 from mprun.metrics.series import FlowConnections
 from mprun.metrics.subflow import count_reinjected, count_subflows
-from mprun.model.agent_report import Ended
+from mprun.model.agent_report import Ended, spell_status
 from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow
 from mprun.model.metric import OF_TOTAL, TOTAL
@@ -99,7 +99,7 @@ def _find_errors(
         why = processes[failed].why if failed is not None else ""
         said = why or result.error or outputs.log(failed or flow.name, "err").strip()[-500:] or "without a word"
         status = processes[failed].status if failed is not None else 0
-        yield f"{flow.name}: {flow.tool} ended with status {status}: {said}{because}"
+        yield f"{flow.name}: {flow.tool} ended with status {spell_status(status)}: {said}{because}"
 
 
 def _tell_result(flow: AddressedFlow, result: Result) -> Readings:

@@ -7,8 +7,15 @@ because the agent also imports this module: a dataclass takes four times as long
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+
+def spell_status(status: int | None) -> str:
+    """Return an exit status, and the name of the signal if one ended the program, such as `-11 (SIGSEGV)`."""
+    names = {-one.value: one.name for one in signal.Signals}
+    return f"{status} ({names[status]})" if status in names else str(status)
 
 
 class Ended(NamedTuple):

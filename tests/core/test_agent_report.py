@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from mprun.model.agent_report import AgentReport, Arrivals, Captured, Delays, Ended, MachineLoad, write_report
+from mprun.model.agent_report import (
+    AgentReport,
+    Arrivals,
+    Captured,
+    Delays,
+    Ended,
+    MachineLoad,
+    spell_status,
+    write_report,
+)
 from mprun.model.codec import PLAIN, JsonProblem
 
 REPORT = json.loads((Path(__file__).parents[1] / "outputs" / "run" / "agent.json").read_text())
@@ -16,6 +25,11 @@ REPORT = json.loads((Path(__file__).parents[1] / "outputs" / "run" / "agent.json
 
 def read_report(value: object) -> AgentReport:
     return PLAIN.decode(AgentReport, value)
+
+
+@pytest.mark.parametrize(("status", "text"), [(-11, "-11 (SIGSEGV)"), (-63, "-63"), (3, "3"), (None, "None")])
+def test_a_status_names_its_signal(status: int | None, text: str) -> None:
+    assert spell_status(status) == text
 
 
 def test_what_the_agent_writes_is_read_as_the_same_values() -> None:

@@ -244,15 +244,15 @@ def _packed(method: int) -> Callable[[Path], None]:
 # by the fault: the function that writes the archive, and the reason
 OTHERS: Mapping[str, tuple[Callable[[Path], object], str]] = {
     "a name twice": (_twice, "is there twice"),
-    "a damaged member": (_damaged, "no archive that can be read"),
-    "half an archive": (_half, "no archive that can be read"),
+    "a damaged member": (_damaged, r"no archive that can be read: it is damaged or cut off \(.*: copy it again"),
+    "half an archive": (_half, r"no archive that can be read: it is damaged or cut off \(.*: copy it again"),
     "a size that is a lie": (_lying, "no archive that can be read|is larger than it says"),
     "an encrypted member": (_encrypted, "is encrypted"),
     "200,001 members": (_crowded, "200001 members: at most 200000 are unpacked"),
     "another packing": (_packed(zipfile.ZIP_LZMA), "is packed in another way"),
     "an older packing": (_packed(zipfile.ZIP_BZIP2), "is packed in another way"),
     "no archive": (lambda target: target.write_text("no zip"), "no archive that can be read"),
-    "an empty file": (lambda target: target.write_bytes(b""), "no archive that can be read"),
+    "an empty file": (lambda target: target.write_bytes(b""), "no archive that can be read: it is empty: name a run"),
 }
 CASES = (*MEMBERS, *OTHERS, *FORMS)
 # Refused because of the experiment, which is checked after an engine has been found: this needs an experiment kernel.

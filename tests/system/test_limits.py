@@ -47,8 +47,8 @@ def test_a_fork_bomb_is_ended_and_named(mprun: Callable[..., Result], tmp_path: 
     result = run(mprun, tmp_path, "python3", "-c", BOMB)
     assert result.status == 1
     assert result.summary["errors"] == [
-        f"it: exec ended with status -9: had most of the {TASKS} processes and threads that a run may have at one "
-        "time, and wanted more"
+        f"it: exec ended with status -9 (SIGKILL): had most of the {TASKS} processes and threads that a run may have "
+        "at one time, and wanted more"
     ]
 
 
@@ -93,7 +93,7 @@ def test_who_takes_all_memory_is_ended_and_named(mprun: Callable[..., Result], t
     result = run(mprun, tmp_path, "python3", "-c", HOG)
     assert result.status == 1
     (error,) = result.summary["errors"]
-    assert error.startswith("it: exec ended with status -9: needed more than what was left of the 10")
+    assert error.startswith("it: exec ended with status -9 (SIGKILL): needed more than what was left of the 10")
     assert "MB of memory that all programs of a run have together" in error
 
 
@@ -113,7 +113,7 @@ def test_who_writes_too_much_is_ended_and_named(mprun: Callable[..., Result], tm
     assert result.status == 1
     assert (result.run / "logs" / "it.out").read_text() == "well\n"
     (error,) = result.summary["errors"]
-    assert "it: exec ended with status -9: wrote more than what was left of the 17.2 GB" in error
+    assert "it: exec ended with status -9 (SIGKILL): wrote more than what was left of the 17.2 GB" in error
     assert "'snaplen' or 'size'" in error
     (result.run / "big").unlink()
 
@@ -121,7 +121,9 @@ def test_who_writes_too_much_is_ended_and_named(mprun: Callable[..., Result], tm
 def test_who_prints_without_end_is_ended(mprun: Callable[..., Result], tmp_path: Path) -> None:
     result = run(mprun, tmp_path, "yes", "x" * 8000)
     assert result.status == 1
-    assert result.summary["errors"] == ["it: exec ended with status -13: printed more than 4.3 GB, and was ended"]
+    assert result.summary["errors"] == [
+        "it: exec ended with status -13 (SIGPIPE): printed more than 4.3 GB, and was ended"
+    ]
     assert (result.run / "logs" / "it.out").stat().st_size == 16 << 20
 
 

@@ -13,7 +13,7 @@ from statistics import fmean, median
 from typing import Any, Literal
 
 from mprun.metrics.cell_run import CellRun
-from mprun.metrics.statistics import CONFIDENCES, QUANTILES, bootstrap_interval, stdev, t_interval
+from mprun.metrics.statistics import CONFIDENCES, QUANTILES, bootstrap_interval, need, stdev, t_interval
 from mprun.model.metric import SUFFIXES, SYMBOLS, UNITS
 from mprun.model.run_summary import KINDS, Kind, Symbol
 from mprun.model.scalar import spell_scalar
@@ -97,6 +97,7 @@ def sum_up(cells: Sequence[SweepCell], rows: Sequence[CellRun], needed: Sequence
 
 def summarize(values: Sequence[float], unit: Symbol) -> Statistic:
     """Return the statistics of at least one value. Quantiles are computed as numpy does by default."""
+    need(1, values)
     ordered, is_one = sorted(values), len(values) == 1
     more: dict[str, Any] = {f"p{share * 100:.0f}": percentile(ordered, share) for share in QUANTILES}
     for confidence in () if is_one else CONFIDENCES:

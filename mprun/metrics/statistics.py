@@ -45,15 +45,37 @@ class Interval(Frozen):
         return self.low <= value <= self.high
 
 
+def _check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence {confidence} is not between 0 and 1: write 0.95 for 95 %")
+
+
+def need(least: int, *samples: Sequence[float]) -> None:
+    """Raise ValueError if a sample has fewer values than that."""
+    for values in samples:
+        if len(values) < least:
+            count = f"{len(values)} value{'' if len(values) == 1 else 's'}"
+            raise ValueError(f"a sample has {count}: at least {least} {'is' if least == 1 else 'are'} needed")
+
+
+def _need_pairs(first: Sequence[float], second: Sequence[float]) -> None:
+    """Raise ValueError if two samples are not at least two pairs."""
+    if len(first) != len(second):
+        raise ValueError(f"pairs need samples of equal length: these have {len(first)} and {len(second)} values")
+    need(2, first)
+
+
 def t_interval(values: Sequence[float], confidence: float) -> Interval:
     """Return Student's interval of the mean, which is exact for normally distributed values. It needs two values."""
+    need(2, values)
     mean, error = statistics.fmean(values), standard_error(values)
     half = t_quantile(confidence, len(values) - 1) * error
     return Interval(mean - half, mean + half, confidence, "t")
 
 
 def standard_error(values: Sequence[float]) -> float:
-    """Return the standard error of the mean."""
+    """Return the standard error of the mean. It needs two values."""
+    need(2, values)
     return stdev(tuple(values)) / math.sqrt(len(values))
 
 
@@ -69,6 +91,7 @@ def t_quantile(confidence: float, degrees: float) -> float:
     """Return the half width of an interval in standard errors, by Student's distribution."""
     from scipy.special import stdtrit
 
+    _check_confidence(confidence)
     return float(stdtrit(degrees, (1 + confidence) / 2))
 
 
@@ -76,6 +99,8 @@ def bootstrap_interval(values: Sequence[float], confidence: float, resamples: in
     """Return the percentile bootstrap of the mean. The same values give the same interval."""
     import numpy
 
+    need(1, values)
+    _check_confidence(confidence)
     means = _resample(tuple(values), resamples)
     low, high = numpy.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(float(low), float(high), confidence, "bootstrap")
@@ -113,6 +138,7 @@ def is_narrow(values: Sequence[float], confidence: float, within: float) -> bool
 
 def jain(values: Sequence[float]) -> float:
     """Return Jain's fairness index: 1 if all are equal, 1/n if one of n has all (RFC 5166 section 2.3.3)."""
+    need(1, values)
     squares = math.fsum(value * value for value in values)
     return math.fsum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
@@ -139,6 +165,7 @@ def paired_difference(
     first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE
 ) -> MeanDifference:
     """Return the difference of runs that belong together in pairs. At least two pairs are needed."""
+    _need_pairs(first, second)
     differences = [b - a for a, b in zip(first, second, strict=True)]
     spread = statistics.stdev(differences)
     mean = statistics.fmean(differences)
@@ -150,6 +177,7 @@ def difference(first: Sequence[float], second: Sequence[float], confidence: floa
 
     At least two runs of each side are needed.
     """
+    need(2, first, second)
     mean = statistics.fmean(second) - statistics.fmean(first)
     parts = [(statistics.variance(values) / len(values), len(values) - 1) for values in (first, second)]
     half = _welch(parts, confidence)
@@ -173,6 +201,7 @@ def ratio(first: Sequence[float], second: Sequence[float], confidence: float = C
 
     At least two runs of each side are needed. None if a mean is not above zero.
     """
+    need(2, first, second)
     means = [statistics.fmean(values) for values in (first, second)]
     if min(means) <= 0:
         return None
@@ -189,6 +218,7 @@ def paired_ratio(first: Sequence[float], second: Sequence[float], confidence: fl
 
     At least two pairs are needed. None if a mean is not above zero.
     """
+    _need_pairs(first, second)
     means = [statistics.fmean(values) for values in (first, second)]
     if min(means) <= 0:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 
 import numpy
 import pytest
@@ -38,6 +39,30 @@ def test_the_page_shows_functions_that_exist() -> None:
 def test_one_run_has_no_spread() -> None:
     summary = summarize([7.0], "s")
     assert (summary.mean, summary.stdev, summary.t95, summary.bootstrap99) == (7.0, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: statistics.paired_difference([1, 2], [1, 2, 3]), "these have 2 and 3 values"),
+        (lambda: statistics.paired_ratio([1, 2, 3], [1, 2]), "these have 3 and 2 values"),
+        (lambda: statistics.paired_difference([1], [2]), "a sample has 1 value: at least 2 are needed"),
+        (lambda: statistics.paired_ratio([], []), "a sample has 0 values: at least 2 are needed"),
+        (lambda: statistics.difference([1, 2], [1]), "a sample has 1 value: at least 2 are needed"),
+        (lambda: statistics.ratio([1], [1, 2]), "a sample has 1 value: at least 2 are needed"),
+        (lambda: statistics.t_interval([1], 0.95), "a sample has 1 value: at least 2 are needed"),
+        (lambda: statistics.standard_error([1]), "a sample has 1 value: at least 2 are needed"),
+        (lambda: statistics.bootstrap_interval([], 0.95), "a sample has 0 values: at least 1 is needed"),
+        (lambda: statistics.jain([]), "a sample has 0 values: at least 1 is needed"),
+        (lambda: summarize([], "s"), "a sample has 0 values: at least 1 is needed"),
+        (lambda: statistics.t_interval([1, 2], 95), "confidence 95 is not between 0 and 1: write 0.95 for 95 %"),
+        (lambda: statistics.difference([1, 2], [3, 4], 1), "confidence 1 is not between 0 and 1"),
+        (lambda: statistics.bootstrap_interval([1, 2], 95), "confidence 95 is not between 0 and 1"),
+    ],
+)
+def test_wrong_samples_are_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 def test_jain() -> None:

@@ -18,7 +18,7 @@ from mprun.model.problem import name_nearest
 from mprun.runs.run_directory import RunDirectory, read_table, readable
 from mprun.runs.table import writing
 from mprun.safety.folder import Folder
-from mprun.safety.text import name_some, slug, untaken
+from mprun.safety.text import slug, untaken
 
 if TYPE_CHECKING:
     from polars import LazyFrame
@@ -161,8 +161,6 @@ def _write_tables(found: RunDirectory | SweepDirectory, kind: str, folder: Path 
                 raise MprunError(f"{found.path}: table '{title}' does not fit SQLite: {error}: use --csv") from None
     if target is None:
         why = "none of its flows has any" if found.has("summary.json") else "the run did not get so far"
-        if isinstance(found, RunDirectory) and (lost := found.lost_files()):
-            why = f"it has no {name_some(lost, 1)}, from which they are made"
         raise MprunError(f"{found.path}: no tables: {why}")
     if database is not None:
         target.write_bytes("tables.sqlite", database.serialize())
@@ -223,7 +221,7 @@ def _make(folder: Path | None, found: RunDirectory | SweepDirectory, name: str =
 
 
 def _tables_of_run(run: RunDirectory) -> Iterator[tuple[str, LazyFrame]]:
-    options.restore_tables(run)
+    options.restore_tables(run, is_needed=True)
     yield from run.tables()
 
 

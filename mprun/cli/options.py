@@ -545,8 +545,11 @@ def need_run(found: RunDirectory | SweepDirectory, option: str) -> RunDirectory:
     return found
 
 
-def restore_tables(run: RunDirectory) -> None:
-    """Make the tables of a run again if they are missing."""
+def restore_tables(run: RunDirectory, is_needed: bool = False) -> None:
+    """Make the tables of a run again if they are missing.
+
+    is_needed: raise RunError, in place of a warning, if the output from which they are made was removed.
+    """
     if not run.has_tables:
         from mprun.runs import runner
         from mprun.runs.run_directory import readable
@@ -555,6 +558,8 @@ def restore_tables(run: RunDirectory) -> None:
             with readable(run.path):
                 runner.restore_tables(run)
         except (OSError, RunError) as error:
+            if is_needed and isinstance(error, RunError):
+                raise
             click.echo(f"the tables of the run are missing and cannot be made again: {error}", err=True)
         else:
             invoking_user.give(run.path / "tables")

@@ -129,9 +129,8 @@ def _show_counters(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _read_table(run: RunDirectory, name: str) -> list[dict[str, Any]]:
-    """Return the rows of a table; none if the run has no such table."""
-    if run.has("agent.json"):
-        options.restore_tables(run)
+    """Return the rows of a table; none if the run has no such table. The kernel's log is also in the console's."""
+    options.restore_tables(run, is_needed=name != "kernel_log")
     return run.rows(name)
 
 
@@ -141,8 +140,7 @@ def show_trace(found: RunDirectory | SweepDirectory, pattern: str, as_json: bool
     Raises SpecError if the run has no events, or if nothing matches.
     """
     run = options.need_run(found, "--trace")
-    if run.has("agent.json"):
-        options.restore_tables(run)
+    options.restore_tables(run, is_needed=True)
     tables = {event: table for name, table in run.tables() if (event := event_of(name))}
     if not tables:
         raise SpecError(

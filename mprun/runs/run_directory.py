@@ -386,7 +386,7 @@ class RunDirectory(OutputDirectory):
             try:
                 self.folder.open(name).close()
             except FileNotFoundError:
-                raise _tell_missing(self.folder, name, "run") from None
+                raise tell_missing(self.folder, name, "run") from None
         return self.path / names[0], self.path / names[1]
 
     @property
@@ -548,7 +548,7 @@ def read_as(folder: Folder, name: str, kind: str, decode: Callable[[Any], T]) ->
     return _decode(folder, name, kind, lambda: folder.read_json(name), decode)
 
 
-def _tell_missing(folder: Folder, name: str, kind: str) -> MprunError:
+def tell_missing(folder: Folder, name: str, kind: str) -> MprunError:
     """Return the error for a file that does not exist: the run or sweep ended before it, or the file was removed."""
     is_lost = folder.has("summary.json") or (kind == "run" and not folder.has(INCOMPLETE))
     why = "the file is missing" if is_lost else f"the {kind} did not get so far"
@@ -559,7 +559,7 @@ def _decode(folder: Folder, name: str, kind: str, read: Callable[[], Any], decod
     try:
         value = make_printable(read())
     except (FileNotFoundError, NotADirectoryError):
-        raise _tell_missing(folder, name, kind) from None
+        raise tell_missing(folder, name, kind) from None
     except ValueError as error:
         raise damaged(folder.path / name, str(error)) from None
     try:

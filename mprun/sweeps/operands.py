@@ -98,7 +98,9 @@ def _of_runs(one: RunDirectory, other: RunDirectory) -> Operands:
     summaries = [run.summary() for run in (one, other)]
     cells = tuple((_of_run(summary),) for summary in summaries)
     facts = differing_values(*(_facts(run) for run in (one, other)))
-    lines = differing_lines(*(_resolved(run) for run in (one, other)))
+    # a removed file is no difference of the experiments
+    has_both = one.has_resolved_inputs and other.has_resolved_inputs
+    lines = differing_lines(*(_resolved(run) if has_both else {} for run in (one, other)))
     metrics = _define(zip((one, other), summaries, strict=True))
     names = (str(one.path), str(other.path))
     return Operands(names, (cells[0], cells[1]), facts, lines, metrics=metrics, sources=(one, other))
@@ -110,7 +112,8 @@ def _of_run(summary: Summary) -> Side:
 
 def _facts(run: RunDirectory) -> dict[str, Any]:
     environment = run.environment()
-    return {**environment.parameters, **list_makers(environment), "seed": run.summary().seed}
+    inputs = "complete" if run.has_resolved_inputs else "missing"
+    return {"inputs": inputs, **environment.parameters, **list_makers(environment), "seed": run.summary().seed}
 
 
 def _resolved(run: RunDirectory) -> dict[str, str]:

@@ -191,7 +191,7 @@ class SweepDirectory(OutputDirectory):
         try:
             return run_directory.read_table(self.folder, "tables/cells.parquet").collect()
         except FileNotFoundError:
-            raise MprunError(f"{self.path}: no tables/cells.parquet: the sweep did not get so far") from None
+            raise run_directory.tell_missing(self.folder, "tables/cells.parquet", "sweep") from None
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,7 +16,9 @@ from click.testing import CliRunner
 from mprun.cli.runs import command as runs_command
 from mprun.machine.scratch import scratch
 from mprun.runs.run_directory import RunDirectory, make_frame
-from tests.hostile import call, call_verb, copy_run
+from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.sweeps.sweep_summary import write_summary
+from tests.hostile import call, call_verb, copy_run, make_sweep
 
 
 @pytest.mark.parametrize(
@@ -99,6 +102,14 @@ def test_a_file_that_was_removed_is_called_missing(verb: str, name: str, tmp_pat
     assert "did not get so far" not in called.text
 
 
+def test_removed_inputs_are_no_difference_of_two_runs(tmp_path: Path) -> None:
+    runs = [copy_run(tmp_path / name) for name in ("one", "two")]
+    _remove(runs[1] / "inputs")
+    text = call("compare", *map(str, runs)).text
+    assert re.search(r"inputs: complete .*missing", text)
+    assert "scheduler" not in text
+
+
 def test_captures_that_were_removed_are_called_removed(tmp_path: Path) -> None:
     run = copy_run(tmp_path)
     _remove(run / "pcap")
@@ -129,11 +140,20 @@ def test_tables_are_not_made_again_from_a_part_of_the_output(name: str, lost: st
         _remove(run / one)
     exported = call("export", "--csv", str(run))
     assert exported.status == 1
-    assert str(exported.error).endswith(f"no tables: it has no {lost}, from which they are made")
+    assert str(exported.error) == f"{run}: has no {lost}, from which its tables are made"
     assert not (run / "tables").exists()
+    for option in ("--counters", "--trace"):
+        assert str(call("show", str(run), option).error) == str(exported.error)
     shown = call("show", str(run))
     assert shown.status == 0
     assert f"has no {lost}, from which its tables are made" in shown.text
+
+
+def test_a_table_of_a_sweep_that_was_removed_is_called_missing(tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path)
+    write_summary(SweepDirectory(sweep))
+    _remove(sweep / "tables")
+    assert str(call("export", "--csv", str(sweep)).error).endswith("no tables/cells.parquet: the file is missing")
 
 
 def _remove(path: Path) -> None:

@@ -41,5 +41,5 @@ def test_fault(name: str, update_golden: bool, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_case_without_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SpecError, match="-p cc: write -p NAME=VALUE"):
+    with pytest.raises(SpecError, match="-p cc: write -p cc=VALUE"):
         command.main(["-t", "topo", "-p", "cc"], standalone_mode=False)

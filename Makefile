@@ -11,7 +11,7 @@ help:
 	@echo "make test    set up what is missing, run the tests; with LONG=1 also tests of a minute or more: the studies' labs,"
 	@echo "             a kernel of your own, gdb; with LINT=1 make lint beside them; with FRESH=1"
 	@echo "             each run is made, and none taken from earlier calls."
-	@echo "             Ends with the slowest tests and the number of runs. On two idle cores: 23 minutes with an empty store"
+	@echo "             Ends with the slowest tests and the number of runs. On two cores: 22 minutes with an empty store, 17 with a full one"
 	@echo "make check    lint and the fast tests; one minute, for daily work"
 	@echo "make mutations  put three errors into a copy of the tree, and print the tests that find each; WORDS=-x stops at the first"
 	@echo "make selftests  the kernel's own tests of MPTCP inside the experiment kernel; ten minutes of one CPU"

@@ -53,6 +53,12 @@ _ARGUMENTS: Sequence[tuple[str, str]] = (
     (r"`mprun sweep`", "mprun.sweep"),
     (r"give another with -o|(use|add) -o( \S+)?", "give 'parent'"),
 )
+# What to write for an argument that must be a path.
+_PATHS = {
+    **dict.fromkeys(("topology", "experiment"), "write a file, and give its path"),
+    "parent": "write parent='runs'",
+    "path": "write mprun.load('latest')",
+}
 CalledT = TypeVar("CalledT", bound=Callable[..., Any])
 
 
@@ -258,7 +264,7 @@ def sweep(
 
     texts = _check(topology, experiment, parameters, seed, engine, parent)
     consent = _consent(allow_exec=allow_exec, unconfined=unconfined, as_root=as_root)
-    if jobs is not None and (not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 1):
+    if jobs is not None and not _is_whole(jobs, 1):
         raise SpecError(f"jobs: {jobs!r} is no number of runs: write jobs=2, or None for one for each CPU")
     loaded = load_cells(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
     cells, kernels = execution.place_cells(study.make_cells(loaded, engine, kernel), engine, consent)
@@ -276,13 +282,10 @@ def _check(
     topology: object, experiment: object, parameters: object, seed: object, engine: str, parent: object
 ) -> dict[str, str]:
     """Return the parameters as texts. Raises SpecError for arguments that a command line cannot have."""
-    for name, file in (("topology", topology), ("experiment", experiment)):
-        if not isinstance(file, (str, os.PathLike)):
-            raise SpecError(f"{name}: a {type(file).__name__} is no path: write a file, and give its path")
-    _check_parent(parent)
+    _check_paths(topology=topology, experiment=experiment, parent=parent)
     if not isinstance(parameters, Mapping):
         raise SpecError(f"parameters: a {type(parameters).__name__} has no names: write {{'cc': 'reno'}}")
-    if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool) or seed < 0):
+    if seed is not None and not _is_whole(seed, 0):
         raise SpecError(f"seed: {seed!r} is no whole number from 0 on: write seed=1")
     if engine not in ENGINE_CHOICES:
         raise SpecError(tell_unknown("engine", engine, ENGINE_CHOICES))
@@ -295,9 +298,16 @@ def _check(
     return {name: spell_scalar(value) for name, value in parameters.items()}
 
 
-def _check_parent(parent: object) -> None:
-    if not isinstance(parent, (str, os.PathLike)):
-        raise SpecError(f"parent: a {type(parent).__name__} is no path: write parent='runs'")
+def _check_paths(**given: object) -> None:
+    """Raise SpecError if an argument is no path."""
+    for name, path in given.items():
+        if not isinstance(path, (str, os.PathLike)):
+            raise SpecError(f"{name}: a {type(path).__name__} is no path: {_PATHS[name]}")
+
+
+def _is_whole(value: object, least: int) -> bool:
+    """Return whether a value is a whole number from `least` on. True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def _consent(**given: object) -> Consent:
@@ -317,9 +327,7 @@ def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:
 
     Raises SpecError if there is no such run or sweep, and MprunError if a run ended before its results were written.
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise SpecError(f"path: a {type(path).__name__} is no path: write mprun.load('latest')")
-    _check_parent(parent)
+    _check_paths(path=path, parent=parent)
     found = find_either(Path(parent), str(path))
     if isinstance(found, RunDirectory):
         return _run(found)

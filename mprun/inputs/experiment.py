@@ -167,10 +167,8 @@ def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[st
     position: ValuePath = ("expect", n, "holds")
     zipped = [name for one in _lists(matrix.get("zip")) for name in one]
     axes = [name for name in (*matrix, *zipped) if name not in ("zip", "exclude")]
-    named: list[Reference] = []
 
     def unit_of(reference: Reference) -> metric.Unit:
-        named.append(reference)
         cells, *rest = reference.segments
         if cells.name != CELLS or not rest:
             first = f"[{axes[0]}=...]" if axes else ""
@@ -182,12 +180,12 @@ def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[st
         return _unit_of(name, owned)
 
     try:
-        check_statement(parse_statement(text), unit_of)
+        statement = parse_statement(text)
+        check_statement(statement, unit_of)
+        if not statement.references():
+            document.refuse(position, f"'{text}' names no metric, so it says nothing about a run")
     except ExpressionError as error:
         document.refuse(position, str(error))
-    else:
-        if not named:
-            document.refuse(position, f"'{text}' names no metric, so it says nothing about a run")
     return text
 
 

@@ -30,7 +30,6 @@ paths:
   - {rate: 20mbit, delay: 20ms}
   - {rate: 20mbit, delay: 20ms, backup: true}
 """
-EXPERIMENT = SHORT.replace("duration: 3s", "duration: 2s")
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +41,10 @@ def symbols() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a run: two subflows between client and server for two seconds."""
+    """Return a folder with a run: two subflows between client and server for a second."""
     made = tmp_path_factory.mktemp("debug")
     (made / "topo.yaml").write_text(TOPOLOGY)
-    (made / "xp.yaml").write_text(EXPERIMENT)
+    (made / "xp.yaml").write_text(SHORT)
     assert call("-t", "topo", "-x", "xp", cwd=made).status == 0
     return made
 

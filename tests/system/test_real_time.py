@@ -27,7 +27,7 @@ from mprun.metrics.observation import observe
 from mprun.metrics.summary import measure
 from mprun.runs.run_directory import RunDirectory
 from tests.scenes import AS_NOBODY, NOBODY, RATES_ONLY
-from tests.system.conftest import LAB, LOST_CONTROL, SHORT, Result, call, environment
+from tests.system.conftest import LAB, LOST_CONTROL, SHORT, Result, call, environment, measures_real_time
 from tests.system.test_shell import PROMPT, Terminal
 
 pytestmark = pytest.mark.alone
@@ -40,8 +40,11 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.usefixtures("leaves_nothing", "files")
-def test_rates_on_the_hosts_kernel(mprun: Callable[..., Result]) -> None:
+@measures_real_time
+@pytest.mark.usefixtures("leaves_nothing")
+def test_rates_on_the_hosts_kernel(mprun: Callable[..., Result], files: Path) -> None:
+    # a pause of this machine counts less in a longer transfer
+    (files / "xp.yaml").write_text(SHORT.replace("duration: 1s", "duration: 3s"))
     result = mprun("-t", "topo", "-x", "xp", "--engine", "real", "--json")
     assert result.status == 0, result.out + result.err
     assert result.metric("bulk.subflows") == 2
@@ -84,6 +87,7 @@ def test_a_machine_that_cannot_keep_up_is_told(mprun: Callable[..., Result]) -> 
     assert re.search(r"some program waited for a CPU (9\d|100)% of the time", warning)
 
 
+@measures_real_time
 @pytest.mark.usefixtures("leaves_nothing")
 def test_delays_in_an_experiment_kernel_in_real_time(files: Path) -> None:
     spec = load(LAB / "topo", files / "xp.yaml").spec

@@ -2,7 +2,8 @@
 """The kernel of a user's own that tests share, because a build takes some four minutes of two idle CPUs.
 
 It has the solution of lab 07, a scheduler that uses trace_printk(), and counters of executed lines. It stays in
-`build/kernels`, and is built again only if one of these, the recipe or the source of Linux has changed.
+the user's cache, beside the store of runs, for all checkouts. It is built again only if one of these, the recipe or the
+source of Linux has changed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ LAB = ROOT / "labs" / "07_own_scheduler"
 SOLUTION = LAB / "solution" / "own.c"
 NAME = "mine"
 # Its programs for workloads are those of the user.
-CACHE = ROOT / "build" / "kernels"
+CACHE = cache("tests")
 CHOICE = "\treturn mprun_srtt(one) < mprun_srtt(other);\n"
 PRINTING = '\ttrace_printk("srtt %u and %u\\n", mprun_srtt(one), mprun_srtt(other));\n'
 

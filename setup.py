@@ -12,17 +12,17 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
+HERE = Path(__file__).resolve().parent
 SHIPPED = ("labs", "schemas")
 
 
 def _left_by_runs(folder: str, names: list[str]) -> list[str]:
-    """What somebody's runs left in a lab: their directories, and links into them."""
-    paths = [Path(folder) / name for name in names]
-    return [path.name for path in paths if path.name == "runs" or "runs" in _target(path).parts]
+    """What somebody's runs left in a lab: their directories, and links into them or to directories elsewhere."""
+    return [name for name in names if _is_of_run((Path(folder) / name).resolve())]
 
 
-def _target(path: Path) -> Path:
-    return path.readlink() if path.is_symlink() else Path()
+def _is_of_run(path: Path) -> bool:
+    return not path.is_relative_to(HERE) or "runs" in path.relative_to(HERE).parts
 
 
 class Build(build_py):

@@ -4,16 +4,33 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from mprun.safety.folder import free_bytes
 from tests.stored_runs import FRESH
 
 if TYPE_CHECKING:
     from mprun.reports.chart import ChartSize, Image
     from mprun.reports.figure import Chart
+
+# Tests make and remove many small files, which takes less time in memory than on a disk.
+MEMORY, NEEDED_BYTES = Path("/dev/shm"), 4 << 30
+
+
+def holds_files(folder: Path) -> bool:
+    """Return whether a file system in memory has room for the files of the tests, and lets programs start from it."""
+    if not os.access(folder, os.W_OK | os.X_OK) or os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        return False
+    return free_bytes(folder) >= NEEDED_BYTES
+
+
+if "TMPDIR" not in os.environ and holds_files(MEMORY):
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

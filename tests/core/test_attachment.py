@@ -7,6 +7,7 @@ import hashlib
 import io
 import os
 import tarfile
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,8 @@ def test_hidden_files(tmp_path: Path) -> None:
     assert not is_hidden(tmp_path / "none")
     for seen in ("/usr/bin/env", "/bin/sh", "/etc/passwd", "/tmp", "/dev/null", "/"):
         assert not is_hidden(Path(seen))
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as shared:
+        assert is_hidden(Path(shared.name))
 
 
 def load_files(folder: Path, entry: str, command: str = "[sleep, 1s]") -> Any:

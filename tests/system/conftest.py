@@ -132,6 +132,13 @@ def call(
 
 
 @pytest.fixture
+def on_disk() -> Iterator[Path]:
+    """Return a folder that remains where a test mounts another file system at /dev/shm."""
+    with tempfile.TemporaryDirectory(prefix="mprun-tests-", dir="/var/tmp") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
 def mprun(tmp_path: Path) -> Callable[..., Result]:
     """Return a function that calls mprun in an empty directory."""
 

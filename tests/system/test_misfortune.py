@@ -267,14 +267,15 @@ def test_a_cache_that_cannot_be_written_to(files: Path, mprun: Callable[..., Res
 
 
 @needs_root
-def test_no_room_for_the_kernels_memory(files: Path, mprun: Callable[..., Result]) -> None:
-    (files / "small").mkdir()
+def test_no_room_for_the_kernels_memory(files: Path, on_disk: Path) -> None:
+    shutil.copytree(files, on_disk, dirs_exist_ok=True)
+    (on_disk / "small").mkdir()
     shell = 'mount -t tmpfs -o size=30m none small && mount -t tmpfs -o size=1m none /dev/shm && exec "$@"'
     prefix = ["unshare", "--mount", "sh", "-c", shell, "sh"]
-    env = environment(TMPDIR=str(files / "small"))
-    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", prefix=prefix, env=env)
+    env = environment(TMPDIR=str(on_disk / "small"))
+    result = call("-t", "topo", "-x", "xp", "--engine", "virtual", cwd=on_disk, prefix=prefix, env=env)
     assert result.status == 1
-    assert f"its memory is a file in {files}/small, of 10" in result.err
+    assert f"its memory is a file in {on_disk}/small, of 10" in result.err
 
 
 @needs_root

@@ -119,9 +119,12 @@ def storing(run_plan: RunPlan) -> RunPlan:
 def key_of(plan: Plan, kernel: Kernel) -> str:
     """Return a digest of everything that the result of an engine depends on."""
     from mprun.engines import agent_process
+    from mprun.kernel.store import SYMBOLS
 
     parts: list[bytes] = [plan.to_text().encode(), repr(sorted(agent_process.environment(None).items())).encode()]
-    parts += [path.read_bytes() for path in sorted(kernel.directory.iterdir()) if path.suffix != ".json"]
+    # no run reads the symbols, and to read their 100 MB takes longer than many a run
+    files = (path for path in kernel.directory.iterdir() if path.suffix != ".json" and path.name != SYMBOLS)
+    parts += [path.read_bytes() for path in sorted(files)]
     for folder in sorted(agent_process.find_built(plan, as_user=True).values()):
         parts += [path.read_bytes() for path in sorted(Path(folder).rglob("*")) if path.is_file()]
     total = hashlib.sha256(f"{os.geteuid()} {of_machine(agent_process.PROGRAM_PATH)} {of_code()}".encode())

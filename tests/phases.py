@@ -29,7 +29,7 @@ from mprun.errors import MachineError
 from mprun.machine.cache import cache, locked
 from mprun.machine.scratch import scratch
 from tests import longest_first
-from tests.stored_runs import FOLDER, SEED, prune
+from tests.stored_runs import COMMAND, FOLDER, SEED, prune
 
 ROOT = Path(__file__).parents[1]
 # The folder that Python needs on its path to count runs.
@@ -70,7 +70,7 @@ def read_record(record: Path) -> Iterator[tuple[str, str, str]]:
         start, _, more = line.partition("\t")
         what, _, test = start.partition(" ")
         # pytest names the part of the test too: "... (setup)"
-        yield what, test.rpartition(" (")[0], more
+        yield what, test.rpartition(" (")[0].partition(COMMAND)[0], more
 
 
 def read_runs(record: Path) -> dict[str, Counter[str]]:

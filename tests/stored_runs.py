@@ -10,7 +10,8 @@ The store must not hide an error:
 
 - Some runs that are in the store are made again, and every byte is compared. `tests.phases` chooses a share of them
   with a seed, which it prints. A difference fails the tests and empties the store.
-- A test that asks for one plan twice gets at most one copy, so a comparison of two runs compares two runs.
+- A test that asks for one plan twice gets at most one copy, so a comparison of two runs compares two runs. The
+  commands of a page are asked one by one (`command_of`), because no command compares runs of an earlier one.
 - Tests of engines are marked `fresh` and get no copies, nor do the commands that repeat a run.
 
 `tests/counter/sitecustomize.py` installs the store in each process. Where it cannot be written, each run is made.
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 # the choice of runs that are made again, and whether the current test is marked `fresh`.
 FOLDER, RECORD, SEED, FRESH = "MPRUN_TESTS_STORE", "MPRUN_TESTS_RUNS", "MPRUN_TESTS_SEED", "MPRUN_TESTS_FRESH"
 TEST = "PYTEST_CURRENT_TEST"
+# What stands between a test and the number of its command.
+COMMAND = "::command "
 # One of this many copies is made again.
 SHARE = 20
 MOST_BYTES = 4 << 30
@@ -237,6 +240,12 @@ def note(what: str, about: str) -> None:
     line = f"{what} {os.environ.get(TEST, '')}\t{about}\n"
     with contextlib.suppress(OSError), open(os.environ[RECORD], "a") as record:
         record.write(line)
+
+
+def command_of(number: int) -> str:
+    """Return the current test, for the environment of one of its commands, which takes copies as a test of its own."""
+    test, _, phase = os.environ[TEST].rpartition(" (")
+    return f"{test}{COMMAND}{number} ({phase}"
 
 
 def was_used(key: str) -> bool:

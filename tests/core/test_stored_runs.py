@@ -14,7 +14,8 @@ import pytest
 
 from mprun.kernel.store import Kernel
 from tests import stored_runs
-from tests.stored_runs import PACKAGE, is_chosen, key_of, of_code, prune, storing
+from tests.phases import read_runs
+from tests.stored_runs import PACKAGE, command_of, is_chosen, key_of, of_code, prune, storing
 
 Run = Callable[..., Path]
 
@@ -85,6 +86,20 @@ def test_another_test_gets_a_copy_and_the_same_test_a_run(run: Run, engine: Engi
     run("two", text="another plan")
     assert engine.runs == 3
     assert record(tmp_path) == ["made", "taken", "made", "made"]
+
+
+def test_each_command_of_a_page_gets_a_copy(
+    run: Run, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("one")
+    monkeypatch.setenv(stored_runs.TEST, "page (call)")
+    for number in (0, 1, 1):
+        command = command_of(number)
+        assert command.endswith(" (call)")
+        run(command.removesuffix(" (call)"))
+        monkeypatch.setenv(stored_runs.TEST, "page (call)")
+    assert record(tmp_path) == ["made", "taken", "taken", "made"]
+    assert read_runs(tmp_path / "record")["taken"] == {"page": 2}
 
 
 def test_a_shell_a_fresh_test_and_a_repetition_make_their_run(

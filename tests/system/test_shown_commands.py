@@ -25,6 +25,7 @@ from mprun.kernel.store import find_kernel
 from mprun.machine.cache import cache
 from tests.forked import write_program
 from tests.pages import NAMED, PAGES, ROOT, blocks_of, commands_in_blocks, commands_in_sentences
+from tests.stored_runs import TEST, command_of
 from tests.system.conftest import LAB, SHORT, call, environment, needs_tool
 from tests.system.test_findings import ROWS
 from tests.system.test_pages import PAGES as FOLLOWED
@@ -444,7 +445,7 @@ def test_commands_of_the_page_work(name: str, reader: Path, env: dict[str, str],
         for old, new in SHORTER.items():
             text = text.replace(old, new)
         experiment.write_text(text)
-    for shown in ASSIGNED[name]:
+    for number, shown in enumerate(ASSIGNED[name]):
         _name_kernels(Path(env["XDG_CACHE_HOME"]) / "mprun" / "kernels")
         line = _briefly(shown, OF_LABS[name]) if name in OF_LABS else _without_long_runs(shown)
         words = re.sub(r"\b[A-Z]+\b", lambda word: MEANS.get(word[0], word[0]), INSTEAD.get(line, line))
@@ -452,7 +453,7 @@ def test_commands_of_the_page_work(name: str, reader: Path, env: dict[str, str],
             words,
             shell=True,
             cwd=place,
-            env=environment(**env),
+            env=environment(**env, **{TEST: command_of(number)}),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

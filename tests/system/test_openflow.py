@@ -223,7 +223,9 @@ def test_prompt_on_openflow_switches(tmp_path: Path) -> None:
 def test_switches_in_real_time(tmp_path: Path) -> None:
     """The plan is that of a host whose kernel has Open vSwitch. This host's kernel need not have it."""
     (tmp_path / "topo.yaml").write_text(IN_A_ROW.format(openflow="{controller: {delay: 11ms}}"))
-    (tmp_path / "xp.yaml").write_text(PINGS.replace("start: 30s", "start: 5s"))
+    (tmp_path / "xp.yaml").write_text(
+        PINGS.replace("start: 30s, count: 2", "start: 0s, count: 1").replace("interval: 1s", "interval: 300ms")
+    )
     spec = load(tmp_path / "topo", tmp_path / "xp").spec
     plan = compile_plan(spec, allocate(spec))
     run = RunDirectory.create(tmp_path / "runs", "real-time", plan.digest)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import polars
 
+from mprun.engines.trial import refuse_unknown
 from mprun.errors import MprunError, SpecError
 from mprun.inputs.loading import load as read_files
 from mprun.kernel.store import DEFAULT_NAME
@@ -233,6 +234,7 @@ def run(
     consent = _consent(allow_exec=allow_exec, unconfined=unconfined, as_root=as_root)
     loaded = read_files(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
     place = choose_place_of(loaded.values, engine, kernel)
+    refuse_unknown([loaded], place.name, kernel)
     made = _run(run_request(make_request(loaded, place, consent), Path(parent), lambda *_: None)[0])
     for error in made.summary["errors"]:
         warnings.warn(_spell(f"{made.path}: {error}"), stacklevel=3)
@@ -268,6 +270,7 @@ def sweep(
         raise SpecError(f"jobs: {jobs!r} is no number of runs: write jobs=2, or None for one for each CPU")
     loaded = load_cells(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
     cells, kernels = execution.place_cells(study.make_cells(loaded, engine, kernel), engine, consent)
+    refuse_unknown(loaded, engine, kernel)
     slots = execution.slots_for({cell.runs_in for cell in cells}, jobs, len(os.sched_getaffinity(0)))
     inputs = read_inputs(loaded[0].sources)
     with closing(LocalExecutor(slots)) as executor:

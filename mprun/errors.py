@@ -16,6 +16,8 @@ _OF_THE_MACHINE = {
 }
 # The command that shows the limit behind an error.
 _LIMITS = {errno.EFBIG: "ulimit -f", errno.EMFILE: "ulimit -n", errno.EAGAIN: "ulimit -u", errno.ENOMEM: "ulimit -v"}
+# The first line of an error of a compiler, a linker, make(1) or pip.
+_OF_A_BUILD = re.compile(r"\berror(\[\w+\])?:|undefined reference|\*\*\*", re.IGNORECASE)
 
 
 class MprunError(Exception):
@@ -48,6 +50,16 @@ class Interrupted(MprunError):
     """An end of the run by the user."""
 
     exit_code = 130
+
+
+def show_failure(output: str, most: int = 15) -> str:
+    """Return lines of the output of a failed build: from its first error on, as others often follow from it.
+
+    most: the number of lines. Without an error, these are the last lines.
+    """
+    lines = output.strip("\n").splitlines()
+    first = next((number for number, line in enumerate(lines) if _OF_A_BUILD.search(line)), None)
+    return "\n".join(lines[-most:] if first is None else lines[first : first + most])
 
 
 def explain_machine(error: BaseException) -> str | None:

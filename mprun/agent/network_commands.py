@@ -297,7 +297,7 @@ class Builder:
                 raise BuildError(f"{target.name}: this kernel has no sysctl {name}") from None
             choices = sysctl.choices_of(name)
             is_known = choices is None or value in choices
-            why = error.strerror if is_known else f"this kernel has: {', '.join(choices or ())}{_remedy_of(name)}"
+            why = error.strerror if is_known else f"this kernel has: {', '.join(choices or ())}{sysctl.remedy_of(name)}"
             raise BuildError(f"{target.name}: sysctl -w {name}={value}: {why}") from error
         if got.split() != value.split():
             raise BuildError(f"{target.name}: sysctl {name} was set to '{value}' and reads '{got.strip()}'")
@@ -391,12 +391,6 @@ class Builder:
             )
             self._network.add_link(a, b)
         return self._network
-
-
-def _remedy_of(name: str) -> str:
-    """Return how a kernel gets another value of a sysctl; empty if the user cannot add one."""
-    kind = {sysctl.CONGESTION: "congestion", sysctl.SCHEDULER: "scheduler"}.get(name)
-    return f"; to add your own: mprun kernel build --name mine --with-{kind} FILE.c, then --kernel mine" if kind else ""
 
 
 def _allow_files(count: int) -> None:

@@ -255,13 +255,23 @@ class RunningProcess:
         return limit.explain_cpu(self.status, self.plan["compute_s"])
 
     def tail(self, lines: int = 5) -> str:
-        """Return the reason for its end, or else the last lines of its output, to append to a message."""
+        """Return the reason for its end, or else the last lines of its output, to append to a message.
+
+        Of a program that prepares a flow, such as a compiler, these are the lines from its first error on.
+        """
         if self.why:
             return f": {self.why}"
-        text = ""
+        is_preparation = self.plan["role"] == "preparation"
         for path in (self.log_path, *([] if self.plan["output"] else [self.output_path])):
-            text = text or printable(run_file.read(path, 2000).decode(errors="replace")).strip()
-        return ": " + "\n".join(text.splitlines()[-lines:]) if text else " without a word"
+            text = run_file.read(path, None if is_preparation else 2000).decode(errors="replace").strip()
+            if text and is_preparation:
+                # few runs fail so
+                from mprun.errors import show_failure
+
+                return f" (all that it printed: logs/{os.path.basename(path)}):\n{printable(show_failure(text, lines))}"
+            if text:
+                return ": " + "\n".join(printable(text).splitlines()[-lines:])
+        return " without a word"
 
 
 def _confine(confine: Callable[[], None]) -> None:

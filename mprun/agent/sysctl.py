@@ -83,3 +83,9 @@ def assign(name: str, value: str) -> str:
             if (got := read(name)).split() == value.split():
                 return got
         raise
+
+
+def remedy_of(name: str) -> str:
+    """Return how a kernel gets another value of a sysctl; empty if the user cannot add one."""
+    kind = {CONGESTION: "congestion", SCHEDULER: "scheduler"}.get(name)
+    return f"; to add your own: mprun kernel build --name mine --with-{kind} FILE.c, then --kernel mine" if kind else ""

@@ -295,7 +295,9 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except MprunError as error:
-        click.echo(printable(str(error)), err=True)
+        from mprun.cli.prose import complain
+
+        complain(str(error))
         if signal.SIGXCPU in came:
             _end_interrupted(came)
         sys.exit(error.exit_code)

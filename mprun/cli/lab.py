@@ -21,6 +21,7 @@ from mprun.cli.output import emit, emit_csv, show_table
 from mprun.errors import Interrupted, MachineError, SpecError
 from mprun.machine import invoking_user
 from mprun.machine.packaged import find_labs
+from mprun.model.grouping import gather
 from mprun.model.units import format_measured
 
 if TYPE_CHECKING:
@@ -52,7 +53,19 @@ _profile = click.option(
 )
 
 
-@click.group("lab", context_settings={"help_option_names": ["-h", "--help"]})
+class _LabGroup(click.Group):
+    """The commands of labs. The name of a lab in the place of a command is a lab to run."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, labs = args[0], find_labs()
+        if name not in self.commands and name.zfill(2) in {*labs, *(folder.name for folder in labs.values())}:
+            raise click.UsageError(f"no command '{name}': to run the lab, write `mprun lab run {name}`", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group("lab", cls=_LabGroup, context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
     """List, show, copy, run and grade the labs of mprun.
 
@@ -402,11 +415,10 @@ def _show_lab(result: LabRun) -> None:
             rows.append([f"{_SIGNS[_state(done)][0]} {done.step.name}", *(_cell(done, name) for name in names), digest])
         show_table(rows, 1)
         click.echo()
-    for done in result.done:
-        if complaints := list(_say_complaints(done)):
-            click.echo(f"  {_sign(_state(done))} {done.step.name}")
-            for text in complaints:
-                click.echo(options.wrap(text, "      "))
+    for (state, alike), complaints in _group_complaints(result.done).items():
+        click.echo(f"  {_sign(state)} {options.wrap(', '.join(alike), '    ')[4:]}")
+        for text in complaints:
+            click.echo(options.wrap(text, "      ", "        "))
     if result.judgements:
         click.echo()
     _show_judgements(result.judgements)
@@ -475,12 +487,18 @@ def _cell(done: Done, name: str) -> str:
     return format_measured(*metric) if metric is not None else "-"
 
 
+def _group_complaints(over: Sequence[Done]) -> dict[tuple[str, tuple[str, ...]], list[str]]:
+    """Return what is wrong with steps, each fault once: by the state and the names of the steps that have it."""
+    steps = gather(((_state(done), text), done.step.name) for done in over for text in _say_complaints(done))
+    return gather(((state, tuple(names)), text) for (state, text), names in steps.items())
+
+
 def _say_complaints(done: Done) -> Iterator[str]:
     """Yield what is wrong with a step: its error, or the failures and warnings of its run."""
     from mprun.reports.metrics import format_bound
 
     if done.summary is None:
-        yield done.error
+        yield from done.error.splitlines()
         return
     for kind in ("failures", "warnings"):
         for text in done.summary.messages(kind):
@@ -565,6 +583,7 @@ def _lab_to_json(result: LabRun) -> dict[str, Any]:
         "steps": steps,
         "claims": _claims_to_json(result.judgements),
         "figures": figures,
+        "missing": dict(result.missing),
     }
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
-import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
@@ -21,6 +19,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mprun.cli.completion import complete_files, complete_kernels, complete_metrics, complete_parameters
+from mprun.cli.prose import complain
+from mprun.cli.prose import terminal_width as terminal_width
+from mprun.cli.prose import wrap as wrap
 from mprun.errors import MachineError, RunError, SpecError
 from mprun.machine import invoking_user
 from mprun.model.engine_name import ENGINE_CHOICES, EngineChoice, EngineName
@@ -40,11 +41,6 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 DEFAULT_PARENT = Path("runs")
 # A browser that has not ended by then is open.
 BROWSER_S = 2
-# Longer lines of prose are hard to read.
-_MOST_WIDTH = 100
-# The conditions of a name in a statement.
-_IN_BRACKETS = re.compile(r"\w\[[^\[\]]{1,60}\]")
-_BEFORE_UNIT = re.compile(r"(\d) (?=(?:%|[kMGT]?(?:bit/s|B)|[mun]?s)(?![\w/]))")
 
 
 class ResultFolder(click.Path):
@@ -422,7 +418,7 @@ def jobs(noun: str) -> Decorator:
 def warn(warnings: Iterable[str]) -> None:
     """Print warnings, each once."""
     for warning in dict.fromkeys(warnings):
-        click.echo(f"warning: {warning}", err=True)
+        complain(f"warning: {warning}")
 
 
 def note_unconfined() -> None:
@@ -470,11 +466,6 @@ def write_files(files: Mapping[Path, str], advice: str, is_forced: bool = False)
         raise MachineError(f"{error.filename}: cannot be written: {reason}") from None
 
 
-def terminal_width() -> int:
-    """Return the columns of the terminal, or 100 without a terminal."""
-    return shutil.get_terminal_size((100, 24)).columns
-
-
 def spell_path(path: Path) -> str:
     """Return a path as short as a person would type it: relative if it is below the current folder."""
     folder = Path.cwd()
@@ -486,21 +477,6 @@ def spell_kernel(name: str) -> str:
     from mprun.kernel.store import DEFAULT_NAME
 
     return "" if name in ("", DEFAULT_NAME) else f" --kernel {name}"
-
-
-def wrap(text: str, first: str, rest: str | None = None) -> str:
-    """Return text in lines of the terminal's width. first: before the first line; rest: before the others."""
-    import textwrap
-
-    width = min(terminal_width(), _MOST_WIDTH)
-    rest = first if rest is None else rest
-    # a value stays on the line of its unit, and conditions on that of their name; names of files stay whole
-    joined = _BEFORE_UNIT.sub("\\1\u00a0", printable(text))
-    joined = _IN_BRACKETS.sub(lambda found: found[0].replace(" ", "\u00a0"), joined)
-    filled = textwrap.fill(
-        joined, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
-    )
-    return filled.replace("\u00a0", " ")
 
 
 def _read_confidence(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:

@@ -45,6 +45,7 @@ def command(
 ) -> None:
     """Run an experiment on a topology and write all results to runs/latest."""
     from mprun.cli.show_run import show_summary
+    from mprun.engines.trial import refuse_unknown
     from mprun.model.run_files import LABEL
     from mprun.runs import runner
     from mprun.runs.place import choose_place_of
@@ -56,6 +57,7 @@ def command(
         raise click.UsageError("--label has a comma, which separates values in `mprun show label=...`: leave it out")
     loaded = files.load(runs.consent)
     place = choose_place_of(loaded.values, runs.engine, runs.kernel)
+    refuse_unknown([loaded], place.name, runs.kernel)
     if not as_json:
         click.echo(f"engine: {place.name} ({place.reason})", err=True)
         if loaded.spec.experiment.repeat.most > 1:

@@ -112,7 +112,7 @@ def list_(
     shown = {row.entry.damage for row in listing.rows} if as_json else ()
     _name([problem for problem in listing.damage if problem not in shown])
     if found.strange:
-        click.echo(f"note: no name of a run or a sweep: {name_some(found.strange, MOST_NAMED)}", err=True)
+        click.echo(f"note: neither a run nor a sweep: {name_some(found.strange, MOST_NAMED)}", err=True)
 
 
 @command.command()

@@ -13,7 +13,6 @@ from mprun.cli.completion import complete_counters, complete_runs
 from mprun.cli.output import emit
 from mprun.errors import MprunError, SpecError
 from mprun.model.units import format_measured
-from mprun.reports.metrics import order_metrics, paths_of
 from mprun.runs.run_directory import RunDirectory, readable
 
 if TYPE_CHECKING:
@@ -87,13 +86,10 @@ def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_a
             emit({"directory": str(found.path), **summary.to_json()})
             return
         from mprun.cli.show_run import show_summary
-        from mprun.workloads.tool import owned_metrics
 
         options.restore_tables(found)
         _show_figures(found)
-        intent = found.plan().intent
-        ordered = order_metrics(summary.metrics, owned_metrics(intent.traffic), paths_of(intent))
-        show_summary(summary._replace(metrics=ordered), found, show_all)
+        show_summary(summary, found, show_all)
         return
     from mprun.sweeps.sweep_summary import read_summary
 

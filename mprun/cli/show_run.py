@@ -11,12 +11,13 @@ from mprun.cli import options
 from mprun.cli.output import mark
 from mprun.errors import MprunError
 from mprun.model.grouping import gather
-from mprun.model.intent import AddressedFlow
-from mprun.model.metric import SYMBOLS, Metric, find_owned
+from mprun.model.intent import AddressedFlow, Intent
+from mprun.model.metric import SYMBOLS, find_owned
 from mprun.model.run_summary import Kind, Summary
 from mprun.model.units import format_measured
-from mprun.reports.metrics import choose_main, find_repeated, format_bound
+from mprun.reports.metrics import choose_main, find_repeated, format_bound, order_metrics, paths_of
 from mprun.runs.run_directory import RunDirectory
+from mprun.safety.text import printable
 
 MARKS = {
     "passed": ("passed", "green"),
@@ -30,20 +31,26 @@ COLOURS: Mapping[Kind, str] = {"errors": "red", "failures": "red", "warnings": "
 def show_summary(
     summary: Summary, run: RunDirectory, show_all: bool = False, told: Collection[str] = frozenset()
 ) -> None:
-    """Print a summary: what was expected and the main metrics, or all metrics with their meanings.
+    """Print a summary: what was expected and the main metrics, or all metrics with their meanings, in reading order.
 
     Colours are used only if the output is a terminal. told: warnings that were printed before, and are left out.
     """
+    from mprun.workloads.tool import owned_metrics
+
     expected = gather((verdict.metric, verdict) for verdict in summary.expectations)
-    metrics = summary.metrics
+    intent = _read_intent(run)
+    flows = intent.traffic if intent else ()
+    owned = owned_metrics(flows)
+    metrics = order_metrics(summary.metrics, owned, paths_of(intent) if intent else ())
     hidden = _find_hidden(summary)
     out = hidden | find_repeated(metrics)
     known = [name for name in metrics if name not in out or name in expected]
-    names = known if show_all else choose_main(known, expected, _find_own(run))
+    names = known if show_all else choose_main(known, expected, _find_own(flows))
     left_out = len(known) - len(names)
     unmeasured = [name for name in expected if name not in metrics]
     names = [*names, *unmeasured]
-    found = _find_metrics(run, [*(metrics if show_all else ()), *unmeasured])
+    wanted = [*(metrics if show_all else ()), *unmeasured]
+    found = {name: defined[0] for name in wanted if (defined := find_owned(name, owned))}
     width = max((len(name) for name in names), default=0)
     for name in names:
         metric = metrics.get(name)
@@ -63,33 +70,29 @@ def show_summary(
         for text in summary.messages(kind):
             if kind == "warnings" and text in told:
                 continue
-            said = options.wrap(text, f"  {kind[:-1]}: ", "    ").removeprefix(f"  {kind[:-1]}")
+            first, *others = text.splitlines() or [""]
+            said = options.wrap(first, f"  {kind[:-1]}: ", "    ").removeprefix(f"  {kind[:-1]}")
             click.echo(f"  {click.style(kind[:-1], fg=colour)}{said}")
+            # what a program printed, such as a compiler, keeps its lines
+            for line in others:
+                click.echo(f"    {printable(line)}")
     for text in (*summary.notes, *summary.middleboxes):
         click.echo(options.wrap(text, "  ", "    "))
     word, colour = MARKS[summary.status]
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {options.spell_path(run.path)}")
 
 
-def _flows_of(run: RunDirectory) -> Sequence[AddressedFlow]:
-    """Return the flows of a run; none if this mprun cannot read the run's plan."""
+def _read_intent(run: RunDirectory) -> Intent | None:
+    """Return the intent of a run; None if this mprun cannot read the run's plan."""
     try:
-        return run.plan().intent.traffic
+        return run.plan().intent
     except MprunError:
-        return ()
+        return None
 
 
-def _find_own(run: RunDirectory) -> set[str]:
+def _find_own(flows: Sequence[AddressedFlow]) -> set[str]:
     """Return the metrics that the experiment takes from its own programs."""
-    return {f"{flow.name}.{entry['name']}" for flow in _flows_of(run) for entry in flow.options.get("metrics", ())}
-
-
-def _find_metrics(run: RunDirectory, names: Sequence[str]) -> dict[str, Metric]:
-    """Return the definition of each of these metrics of a run by its name, as far as it is known."""
-    from mprun.workloads.tool import owned_metrics
-
-    owned = owned_metrics(_flows_of(run)) if names else {}
-    return {name: metric[0] for name in names if (metric := find_owned(name, owned))}
+    return {f"{flow.name}.{entry['name']}" for flow in flows for entry in flow.options.get("metrics", ())}
 
 
 def _find_hidden(summary: Summary) -> set[str]:

@@ -45,6 +45,7 @@ def command(
     The same command resumes a sweep that was interrupted. -p also fixes an axis of the matrix.
     """
     from mprun.cli.sweep_work import held, run_cells, start_executor
+    from mprun.engines.trial import refuse_unknown
     from mprun.inputs.experiment import refuse_unknown_metrics
     from mprun.inputs.loading import load_cells
     from mprun.runs import runner
@@ -63,6 +64,7 @@ def command(
         begun = None if anew else execution.find_sweep(runs.parent, cells, kernels, is_finished=False)
         _show_cells(cells, runs.slots({cell.runs_in for cell in cells}), runs.parent, begun)
         return
+    refuse_unknown(loaded, runs.engine, runs.kernel)
     inputs = runner.read_inputs(loaded[0].sources)
     # a cluster that cannot be used leaves no directory behind
     with closing(start_executor(cells, runs)) as executor:

@@ -4,7 +4,8 @@
 These are sysctls, congestion controls, schedulers, trace events and filters of captures.
 
 The kernel is booted once, without a network. Filters are compiled inside it too, since they are from files of
-strangers.
+strangers. The other answers are those of the kernel alone. They are kept in the user's cache, by the digest of the
+kernel, so that a run can ask at each start.
 """
 
 from __future__ import annotations
@@ -12,17 +13,22 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import subprocess
+import zlib
 from collections.abc import Iterator, Sequence
 
 from mprun.agent import sysctl, trace_event
 from mprun.engines.agent_process import find_program
 from mprun.engines.guest import Guest, booted
-from mprun.errors import MachineError
+from mprun.errors import MachineError, MprunError
+from mprun.inputs.loading import Loaded
+from mprun.inputs.user_configuration import configured_engine
 from mprun.kernel.store import DEFAULT_NAME, Kernel, find_kernel
+from mprun.machine.cache import cache, locked
 from mprun.machine.scratch import scratch, temporary
 from mprun.model import engine_paths
 from mprun.model.capabilities import DEFAULT_SCHEDULER
-from mprun.model.problem import ValuePath, find_nearest, name_nearest
+from mprun.model.engine_name import DEFAULT_ENGINE, EngineChoice
+from mprun.model.problem import InputError, InputProblem, ValuePath, find_nearest
 from mprun.model.spec import Spec
 from mprun.safety.folder import Folder
 
@@ -60,9 +66,58 @@ _TCPDUMP = "tcpdump: "
 _REFUSED = "Invalid argument"
 # The longest time in which the kernel may answer.
 MOST_S = 60
+# The beginnings of questions whose answers are those of the kernel alone, and the most answers that are kept.
+_CONSTANT = ("sysctl:", "list:")
+MOST_KEPT = 1000
 
 
-def find_refusals(specs: Sequence[Spec], name: str) -> tuple[dict[ValuePath, str], dict[ValuePath, str]]:
+def refuse_unknown(
+    cells: Sequence[Loaded], engine: EngineChoice, name: str, strict: bool = False, for_run: bool = True
+) -> list[str]:
+    """Raise InputError for what a run on an experiment kernel would refuse, and for filters that tcpdump refuses.
+
+    - engine, name: of the cells whose values name no engine and no kernel.
+    - strict: also what the kernel of the machine may have is a problem.
+    - for_run: ask no kernel for runs in the real engine, and nothing for which a kernel must be booted each time, which
+      are the filters.
+
+    Return warnings of what the kernel of a run may lack in the real engine. Raises MachineError for a kernel that does
+    not start.
+    """
+    usual = (configured_engine() or DEFAULT_ENGINE) if engine == "auto" else engine
+    places: dict[tuple[str, bool], list[Loaded]] = {}
+    for cell in cells:
+        values = dict(cell.values)
+        place = (str(values.get("kernel", name)), values.get("engine", usual) == "virtual")
+        places.setdefault(place, []).append(cell)
+    problems: dict[InputProblem, None] = {}
+    warnings: dict[str, None] = {}
+    for (kernel, is_virtual), own in places.items():
+        if for_run and not is_virtual:
+            continue
+        try:
+            refused, lacking = find_refusals([cell.spec for cell in own], kernel, not for_run)
+        except MachineError as error:
+            if kernel == name != DEFAULT_NAME:
+                raise
+            warnings[f"names that only a kernel knows were not checked: {error}"] = None
+            continue
+        found = [(position, text, True) for position, text in refused.items()]
+        found += [(position, text, strict or is_virtual) for position, text in lacking.items()]
+        for position, text, is_certain in found:
+            problem = InputProblem(*own[0].locate(position), position, text)
+            if is_certain:
+                problems[problem] = None
+            else:
+                warnings[str(problem)] = None
+    if problems:
+        raise InputError(list(problems))
+    return list(warnings)
+
+
+def find_refusals(
+    specs: Sequence[Spec], name: str, has_filters: bool
+) -> tuple[dict[ValuePath, str], dict[ValuePath, str]]:
     """Return the reasons why a kernel refuses values of an experiment, each by the value's place in the experiment.
 
     The first mapping has what no kernel accepts (filters), the second what this kernel lacks. Both are empty if no
@@ -75,7 +130,7 @@ def find_refusals(specs: Sequence[Spec], name: str) -> tuple[dict[ValuePath, str
         ("capture", n, "filter"): f"{ALL if one.link is None else ONE}:{one.filter}"
         for spec in specs
         for n, one in enumerate(spec.experiment.captures)
-        if one.filter and find_program("tcpdump")
+        if has_filters and one.filter and find_program("tcpdump")
     }
     # the same place may have another value in another cell
     settings = list(dict.fromkeys(entry for spec in specs for entry in _find_sysctls(spec)))
@@ -115,7 +170,8 @@ def find_refusals(specs: Sequence[Spec], name: str) -> tuple[dict[ValuePath, str
     for position, name, value in chosen:
         if value not in has[name]:
             noun = name.rsplit(".", 1)[1].removeprefix("tcp_").replace("_", " ")
-            hint = name_nearest(value, has[name], "it has")
+            near = find_nearest(value, has[name])
+            hint = f": did you mean '{near}'?" if near else f"; it has: {', '.join(has[name])}{sysctl.remedy_of(name)}"
             lacking[position] = f"kernel '{kernel.name}' has no {noun} '{value}'{hint}"
     said = {position: next(answers).strip().removeprefix(_TCPDUMP) for position in filters}
     refused = {position: f"is no filter for tcpdump: {text}" for position, text in said.items() if text}
@@ -150,7 +206,27 @@ def _find_choices(spec: Spec) -> Iterator[tuple[ValuePath, str, str]]:
 
 
 def _ask(kernel: Kernel, questions: Sequence[str]) -> list[str]:
-    """Return an answer to each question, from a namespace of the kernel as a run's hosts have."""
+    """Return an answer to each question, from a namespace of the kernel as a run's hosts have, or from the cache."""
+    # another script may have other answers
+    name = f"{kernel.digest}-{zlib.crc32(_SCRIPT.encode()):08x}.json"
+    folder = None
+    known: dict[str, str] = {}
+    # without a cache, each question is asked
+    with contextlib.suppress(MprunError, OSError, ValueError, TypeError):
+        folder = cache("trials")
+        known = {str(question): str(answer) for question, answer in dict(Folder(folder).read_json(name)).items()}
+    if asked := [question for question in dict.fromkeys(questions) if question not in known]:
+        known |= zip(asked, _ask_kernel(kernel, asked), strict=True)
+        constant = [question for question in known if question.startswith(_CONSTANT)]
+        kept = {question: known[question] for question in constant[-MOST_KEPT:]}
+        if folder is not None:
+            with contextlib.suppress(OSError), locked(folder):
+                Folder(folder).write_json(name, kept)
+    return [known[question] for question in questions]
+
+
+def _ask_kernel(kernel: Kernel, questions: Sequence[str]) -> list[str]:
+    """Boot a kernel, and return its answer to each question."""
     with scratch("mprun-trial-", temporary()) as path:
         folder = Folder(path)
         folder.write_text("script", _SCRIPT)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path as FilePath
 from pathlib import PurePath
@@ -23,7 +24,8 @@ from mprun.model.spec import Attachment
 # A placeholder for a value with a recorded problem. No model accepts it, and no model needs to report it again.
 UNREADABLE = object()
 
-
+# The name of a parameter in single braces.
+_BRACED = re.compile(r"\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}")
 ReadT = TypeVar("ReadT")
 
 
@@ -239,6 +241,9 @@ class Document:
             return self._scalar(node, path, parameters)
         if isinstance(node, MappingNode):
             values: dict[str, object] = {}
+            if parameters is not None and (name := _find_braced(node)) in parameters.values:
+                self.refuse(path, f"'{{ {name} }}' is a mapping, not the parameter: write '\"{{{{ {name} }}}}\"'")
+                return UNREADABLE
             for key, value in node.value:
                 if not key.value.startswith(PRIVATE):
                     values[key.value] = self._plain(value, (*path, key.value), parameters)
@@ -262,7 +267,21 @@ class Document:
                 return UNREADABLE
             self._filled[path] = parse(text).names
             return value
+        # the words of a command are in a list, and have placeholders in single braces
+        braced = _BRACED.fullmatch(text) if parameters is not None and isinstance(path[-1], str) else None
+        if braced and parameters is not None and braced[1] in parameters.values:
+            self.refuse(path, f"'{text}' is not the parameter '{braced[1]}': write '\"{{{{ {braced[1]} }}}}\"'")
+            return UNREADABLE
         return read_scalar(text) if node.tag == PLAIN else str(text)
+
+
+def _find_braced(node: MappingNode) -> str | None:
+    """Return the name in `{ name }`, which YAML reads as a mapping with one key without a value; else None."""
+    if len(node.value) == 1 and node.flow_style:
+        key, value = node.value[0]
+        if isinstance(value, ScalarNode) and value.tag == PLAIN and not value.value:
+            return str(key.value)
+    return None
 
 
 class Spread:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
@@ -25,7 +26,7 @@ from mprun.inputs.keys.plot import SAMPLES
 from mprun.inputs.search_point import read_search
 from mprun.inputs.traffic import read_traffic
 from mprun.model import metric
-from mprun.model.metric import Metrics
+from mprun.model.metric import Metric, Metrics
 from mprun.model.problem import Notes, ValuePath, name_nearest, tell_unknown
 from mprun.model.spec import Expectation, ExperimentSpec, HostSpec, Mptcp, Plot, Reseed
 from mprun.model.trace_event_name import event_of, is_recorded
@@ -69,13 +70,13 @@ def read_experiment(
     owned = owned_metrics(flows)
     repeat = RepeatEntry.model_validate({}) if file.repeat is None else file.repeat
     if repeat.until is not None:
-        _find_unit(("repeat", "until", "metric"), repeat.until.metric, owned, document)
+        _find(("repeat", "until", "metric"), repeat.until.metric, owned, document)
     for n, name in enumerate(file.show):
-        _find_unit(("show", n), name, owned, document)
+        _find(("show", n), name, owned, document)
     tables = {own["name"]: own for flow in flows for own in flow.options.get("tables", ())}
     for n, plot in enumerate(file.plots):
         if plot.metric is not None and plot.metric != metric.PASSED:
-            _find_unit(("plots", n, "metric"), plot.metric, owned, document)
+            _find(("plots", n, "metric"), plot.metric, owned, document)
         event = event_of(plot.table or "")
         if plot.flow is not None and plot.flow not in owned:
             document.refuse(("plots", n, "flow"), tell_unknown("flow", plot.flow, owned))
@@ -93,6 +94,10 @@ def read_experiment(
         needed = SAMPLES.get(plot.series) if plot.series else None
         if needed is not None and (file.sample is None or needed not in file.sample.intervals()):
             document.refuse(("plots", n, "series"), f"needs samples: write 'sample: {{{needed}: 100ms}}'")
+
+    def find_unit(name: str) -> metric.Unit:
+        return _metric_of(name, owned).unit
+
     experiment = ExperimentSpec(
         name=PurePath(document.name).stem,
         description=file.description,
@@ -125,7 +130,7 @@ def read_experiment(
         faults=tuple(dict.fromkeys(entry.fault() for entry in file.faults)),
         reseed=None if repeat.reseed is None else repeat.reseed.fill(Reseed),
         tracepoints=tuple(dict.fromkeys(file.tracepoints)),
-        search=None if file.search is None else read_search(file.search, lambda name: _unit_of(name, owned), document),
+        search=None if file.search is None else read_search(file.search, find_unit, document),
     )
     return experiment, notes
 
@@ -146,20 +151,31 @@ def _expectation(
     n: int, name: str, entry: ExpectEntry, owned: Mapping[str, Metrics], document: Document
 ) -> Expectation:
     """Return an expectation with its bounds in base units. A bound that cannot be read is left out."""
-    unit = _find_unit(("expect", n, "metric"), name, owned, document)
-    if unit is None:
+    found = _find(("expect", n, "metric"), name, owned, document)
+    if found is None:
         return Expectation(name)
     bounds: dict[str, float] = {}
     for key, value in (("min", entry.min), ("max", entry.max), ("equals", entry.equals)):
         try:
             if value is not None:
-                bounds[key] = metric.parse_bound(unit, value)
+                bounds[key] = metric.parse_bound(found, value)
         except QuantityError as error:
             document.refuse(("expect", n, key), str(error))
     minimum, maximum = bounds.get("min"), bounds.get("max")
     if minimum is not None and maximum is not None and minimum > maximum:
         document.refuse(("expect", n, "min"), f"'{entry.min}' is above max, '{entry.max}': swap them")
-    return Expectation(name, minimum, maximum, bounds.get("equals"))
+    equals = bounds.get("equals")
+    # a run of an earlier version is read as it is
+    if not found.is_free and not document.tree.is_resolved:
+        if found.unit == "count" and equals is not None and not equals.is_integer():
+            both = f"'min: {math.floor(equals)}, max: {math.ceil(equals)}'"
+            document.refuse(("expect", n, "equals"), f"no count is {equals:g}: write a whole number, or {both}")
+        # a parameter may give 0 in some of the runs
+        if minimum == 0 and entry.max is None and not document.is_filled(("expect", n, "min")):
+            document.refuse(
+                ("expect", n, "min"), f"no {name} is below 0, so every measured value passes: write a larger bound"
+            )
+    return Expectation(name, minimum, maximum, equals)
 
 
 def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[str, Metrics], document: Document) -> str:
@@ -177,7 +193,7 @@ def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[st
             if condition.key not in axes:
                 raise UnknownName(f"no axis '{condition.key}'{name_nearest(condition.key, axes, 'axes')}")
         name = ".".join(segment.name for segment in rest)
-        return _unit_of(name, owned)
+        return _metric_of(name, owned).unit
 
     try:
         statement = parse_statement(text)
@@ -193,10 +209,10 @@ def _lists(value: object) -> list[Mapping[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def _find_unit(position: ValuePath, name: str, owned: Mapping[str, Metrics], document: Document) -> metric.Unit | None:
-    """The unit of a metric. None if the metric does not exist; the reason is recorded."""
+def _find(position: ValuePath, name: str, owned: Mapping[str, Metrics], document: Document) -> Metric | None:
+    """Return a metric. None if it does not exist; the reason is recorded."""
     try:
-        return _unit_of(name, owned)
+        return _metric_of(name, owned)
     except UnknownName as error:
         document.refuse(position, str(error))
         return None
@@ -204,7 +220,7 @@ def _find_unit(position: ValuePath, name: str, owned: Mapping[str, Metrics], doc
 
 def unit_of(name: str, experiment: ExperimentSpec) -> metric.Unit:
     """Return the kind of a metric's unit. Raises UnknownName if no flow and no path of an experiment can have it."""
-    return _unit_of(name, owned_metrics(experiment.traffic))
+    return _metric_of(name, owned_metrics(experiment.traffic)).unit
 
 
 def refuse_unknown_metrics(names: Iterable[str], experiments: Sequence[ExperimentSpec]) -> None:
@@ -221,15 +237,13 @@ def refuse_unknown_metrics(names: Iterable[str], experiments: Sequence[Experimen
             raise SpecError(f"--metric {name}: {reasons[0]}")
 
 
-def _unit_of(name: str, owned: Mapping[str, Metrics]) -> metric.Unit:
-    """The unit of a metric. Raises UnknownName if no flow and no path can have the metric. `cross_check` knows the
-    paths.
-    """
+def _metric_of(name: str, owned: Mapping[str, Metrics]) -> Metric:
+    """Return a metric. Raises UnknownName if no flow and no path can have the metric. `cross_check` knows the paths."""
     owner, _, what = name.partition(".")
     metrics = metric.metrics_of(owner, owned)
     found = metric.find_metric(metrics, what)
     if found is not None:
-        return found[0].unit
+        return found[0]
     if not what:
         raise UnknownName(f"no metric '{name}': write the flow or path first, as in 'bulk.goodput'")
     if what in metrics:

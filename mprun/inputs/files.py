@@ -40,6 +40,14 @@ class FileTrees(Frozen):
         """The axes that have one value."""
         return {name: read_scalar(text) for name, text in self.parameters.items() if name in self.matrix.names}
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options of a command that reads these files with all their cells."""
+        options = list(zip(("-t", "-x"), (tree.name for tree in self.trees), strict=False))
+        options += [("-p", f"{name}={text}") for name, text in self.parameters.items() if name not in self.fixed]
+        options += [] if self.seed is None else [("--seed", str(self.seed))]
+        return tuple(word for option in options for word in option)
+
     def cells(self) -> tuple[CellValues, ...]:
         return self.matrix.cells(self.fixed)
 

@@ -19,6 +19,7 @@ from mprun.inputs.document import Document
 from mprun.inputs.event_changes import check_times
 from mprun.inputs.experiment import check_links, read_experiment
 from mprun.inputs.files import FileTrees
+from mprun.inputs.keys.event import PROPERTIES
 from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.matrix_cells import CellValues, check_axes, lay_over
 from mprun.inputs.offered_rate import check_rates
@@ -45,6 +46,7 @@ class Loaded(Frozen):
     `sources`: all files that were read, files of the topology first.
     `values`: the values of the matrix's axes in this run.
     `parameters`: the value of each parameter of the files and of each axis.
+    `words`: the options of a command that reads these files with all their cells.
     `locate`: return the file and the line of a value of the experiment, by its path.
     `reseed`: make the Spec for another seed. Some workloads draw the pairs of hosts from the seed.
     """
@@ -54,6 +56,7 @@ class Loaded(Frozen):
     sources: tuple[Path, ...]
     values: CellValues
     parameters: Mapping[str, Scalar]
+    words: tuple[str, ...]
     locate: Callable[[ValuePath], tuple[str, int | None]] = field(repr=False, compare=False)
     reseed: Callable[[int], Spec] = field(repr=False, compare=False)
 
@@ -165,7 +168,8 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
     first, last = documents[0], documents[-1]
     files.check_seed(found.seed, first)
     parameters = files.fill_in(found, documents, values)
-    network = _read_network(first, parameters, partial(lay_over, {k: v for k, v in values if "." in k}, last, position))
+    own = {name: value for name, value in values if "." in name or name in {*PROPERTIES} - {*parameters.values}}
+    network = _read_network(first, parameters, partial(lay_over, own, last, position))
     if last is first:
         action: ExperimentSpec | None = replace(EMPTY, seed=EMPTY.seed if found.seed is None else found.seed)
     else:
@@ -192,7 +196,8 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
     told = {**parameters.values, **dict(values)}
     sources = dict.fromkeys(Path(file) for document in documents for file in document.files)
     spec = Spec(network.spec, action)
-    return Loaded(spec, tuple(map(str, warnings)), tuple(sources), values, told, partial(_locate, last, spec), reseed)
+    locate = partial(_locate, last, spec)
+    return Loaded(spec, tuple(map(str, warnings)), tuple(sources), values, told, found.words, locate, reseed)
 
 
 def _locate(document: Document, spec: Spec, path: ValuePath) -> tuple[str, int | None]:

@@ -22,7 +22,7 @@ from mprun.inputs.keys.matrix import EXCLUDE, MOST_CELLS, ZIP, RangeEntry
 from mprun.model.axis import read_axis, read_number
 from mprun.model.engine_name import ENGINE_NAMES
 from mprun.model.frozen import Frozen
-from mprun.model.problem import ValuePath, name_nearest, tell_unknown
+from mprun.model.problem import ValuePath, list_names, name_nearest, tell_unknown
 from mprun.model.scalar import Scalar, name_value, spell_scalar
 from mprun.model.spec import LinkSpec, Plot
 from mprun.model.units import tell_rounding
@@ -230,6 +230,8 @@ def _read_axis(
                 document.refuse((*position, *path), text)
     elif isinstance(value, list) and value and all(isinstance(one, str | int | float) for one in value):
         values = tuple(value)
+    elif value == []:
+        document.refuse(position, f"is an empty list, so that no cell is left: write '{name}: [1, 2]', or remove it")
     else:
         document.refuse(position, f"must be a list of values or a range: write '{name}: [1, 2]' or {{from, to, steps}}")
     if any("{{" in str(one) for one in values):
@@ -249,7 +251,7 @@ def check_place(name: str, value: Scalar) -> str | None:
 
 
 def _check_name(name: str, position: ValuePath, parameters: Collection[str], document: Document) -> None:
-    """Check that an axis names something. The topology shows later if its link exists."""
+    """Check that an axis names something. The topology shows later if its link exists, or which links have one."""
     _, dot, prop = name.rpartition(".")
     if dot and prop not in PROPERTIES:
         document.refuse(position, f"a link has no '{prop}'{name_nearest(prop, PROPERTIES, 'it has')}")
@@ -257,7 +259,7 @@ def _check_name(name: str, position: ValuePath, parameters: Collection[str], doc
         document.refuse(
             position, f"is a parameter of the files and where a cell runs: give parameter '{name}' another name"
         )
-    elif not dot and name not in PLACES and name not in parameters:
+    elif not dot and name not in (*PLACES, *PROPERTIES) and name not in parameters:
         hint = name_nearest(name, parameters, "parameters")
         text = f"no parameter '{name}'{hint}"
         if hint.startswith("; there are no"):
@@ -271,7 +273,10 @@ def lay_over(
     """Return links with the properties that a cell sets, by axis. Problems go to the document, below `position`."""
     for axis, value in values.items():
         name, _, prop = axis.rpartition(".")
-        if name not in {link.name for link in links}:
+        if not name:
+            known = list_names([f"{link.name}.{prop}" for link in links], "names")
+            document.refuse((*position, axis), f"is a property of a link: name the link too{known}")
+        elif name not in {link.name for link in links}:
             document.refuse((*position, axis), tell_unknown("link", name, [link.name for link in links]))
         links = tuple(
             _set(link, prop, value, document, (*position, axis)) if link.name == name else link for link in links

@@ -103,7 +103,8 @@ def find(given: Path | str) -> str:
 
 
 def _name_nearest_file(given: Path) -> str:
-    """The end of a message about a missing file: the nearest name of a YAML file in the same folder; empty if none.
+    """The end of a message about a missing file: the nearest name of a YAML file in the same folder, or the file in a
+    folder below or above; empty if none.
 
     The name has a suffix only if the given name has one.
     """
@@ -116,9 +117,11 @@ def _name_nearest_file(given: Path) -> str:
     near = find_nearest(given.name, there if given.suffix in SUFFIXES else [*stems, *there])
     if near:
         return f": did you mean '{given.with_name(near)}'?"
-    parts = (one / f"{given.name}{suffix}" for one in sorted(folder.iterdir()) for suffix in ("", *SUFFIXES))
-    below = [str(one) for one in parts if os.path.isfile(one)]
-    return f": one folder below: {', '.join(below[:4])}" if below else ""
+    for where, others in (("below", sorted(folder.iterdir())), ("above", [folder / ".."])):
+        parts = (os.path.normpath(one / f"{given.name}{suffix}") for one in others for suffix in ("", *SUFFIXES))
+        if found := [one for one in parts if os.path.isfile(one)]:
+            return f": one folder {where}: {', '.join(found[:4])}"
+    return ""
 
 
 def _list_yaml_files(folder: Path) -> list[str]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -12,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from mprun.errors import RunError
+from mprun.errors import RunError, show_failure
 
 # Fixed, so that place, time and user of the build do not enter the kernel. They are in utsname, which is mixed into the
 # kernel's random pool.
@@ -40,7 +39,7 @@ _GRACE_S = 5
 def make(tree: Path, log: Path, output: TextIO, words: Sequence[str], progress: Callable[[float], None] | None) -> None:
     """Run make in a tree for the architecture `um`, and write what it prints to `output`.
 
-    words: targets and variables. log: the path of `output`, for messages. Raises RunError with the last lines.
+    words: targets and variables. log: the path of `output`, for messages. Raises RunError with the first error.
     """
     process = subprocess.Popen(
         ["make", "ARCH=um", *_compiler(), *words],
@@ -54,11 +53,11 @@ def make(tree: Path, log: Path, output: TextIO, words: Sequence[str], progress: 
     )
     assert process.stdout is not None
     steps = 0
-    tail: list[str] = []
+    lines: list[str] = []
     try:
         for line in process.stdout:
             output.write(line)
-            tail = [*tail[-14:], line]
+            lines.append(line)
             if line.startswith("  CC "):
                 steps += 1
                 if progress:
@@ -70,13 +69,7 @@ def make(tree: Path, log: Path, output: TextIO, words: Sequence[str], progress: 
     finally:
         process.wait()
     if process.returncode:
-        raise RunError(f"the kernel does not build (whole log: {log}):\n{''.join(_shown(tail))}")
-
-
-def _shown(tail: Sequence[str]) -> Sequence[str]:
-    """Return the last lines from the first error on. All lines if none of them is an error."""
-    first = next((number for number, line in enumerate(tail) if re.search(r"\berror\b|\*\*\*", line)), 0)
-    return tail[first:]
+        raise RunError(f"the kernel does not build (whole log: {log}):\n{show_failure(''.join(lines))}")
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -185,8 +185,10 @@ def _judge_lab(
     runs |= {name: measured_by_sweep(sweep) for name, sweep in sweeps.items()}
     absent = {**missing, **{one.step.name: one.error for one in done if one.directory is None}}
     walls_s = {one.step.name: one.wall_s for one in done} | {name: sweep.wall_s() for name, sweep in sweeps.items()}
-    judgements = tuple(judge(scope.claims_of(lab), runs, absent))
-    figures = tuple(judge_figure(figure, runs, absent) for figure in scope.figures_of(lab))
+    # the reason is said once, and not for each claim
+    unsaid = dict.fromkeys(absent, "has no result")
+    judgements = tuple(judge(scope.claims_of(lab), runs, unsaid))
+    figures = tuple(judge_figure(figure, runs, unsaid) for figure in scope.figures_of(lab))
     return LabRun(lab, done, judgements, figures, {**found, **sweeps}, walls_s, absent)
 
 

@@ -42,6 +42,7 @@ class Metric(Frozen):
     - `pool`: the value that the tool's `pool` computes.
 
     `better`: the direction of an improvement. None: neither more nor less is better, as for the share of a path.
+    `is_free`: a program of the user's writes it, so that a value may be negative, and a count a fraction.
     """
 
     unit: Unit
@@ -50,6 +51,7 @@ class Metric(Frozen):
     by_path: bool = False
     over: Literal["sum", "least", "delays", "pool"] | None = None
     better: Better | None = None
+    is_free: bool = False
 
     @property
     def symbol(self) -> Symbol:
@@ -200,8 +202,9 @@ def find_owned(name: str, owned: Mapping[str, Metrics]) -> tuple[Metric, str | N
     return find_metric(metrics_of(owner, owned), what)
 
 
-def parse_bound(unit: Unit, value: object) -> float:
+def parse_bound(metric: Metric, value: object) -> float:
     """Parse a bound into the base unit: bit/s, s, 1 or bytes. Raises QuantityError."""
+    unit = metric.unit
     if unit == "ratio":
         return units.parse_ratio(value)
     if unit in _BOUNDS:
@@ -209,7 +212,7 @@ def parse_bound(unit: Unit, value: object) -> float:
         return quantity.parse(value) / factor
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise QuantityError("is a count: write a bare number, as in '2'")
-    if value < 0:
+    if value < 0 and not metric.is_free:
         raise QuantityError("is a count, and no count is below 0")
     return float(value)
 

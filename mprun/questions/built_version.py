@@ -9,16 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from mprun.errors import RunError
+from mprun.errors import RunError, show_failure
 from mprun.kernel.build import build as build_kernel
 from mprun.kernel.store import DEFAULT_NAME, find_kernel, list_kernels, remove
 from mprun.machine.cache import Progress
 
 # The kernel's name, which keeps one tree for all searches.
 KERNEL = "bisect"
-
-# The number of last lines that an error has of a user's build.
-_TAIL = 15
 
 
 class BuildSubject(Protocol):
@@ -91,8 +88,8 @@ class OwnProgram:
             env={name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
         )
         if done.returncode:
-            tail = "\n".join(done.stdout.splitlines()[-_TAIL:])
-            raise RunError(f"`{self.command}` ended with status {done.returncode}\n{tail}")
+            said = show_failure(done.stdout)
+            raise RunError(f"`{self.command}` ended with status {done.returncode}\n{said}")
 
     def keep_only(self, kernels: set[str]) -> None:
         """Do nothing: a program is built in its checkout."""

@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from mprun.errors import MachineError, MprunError, SpecError, explain_machine
 from mprun.machine import invoking_user
 from mprun.model.codec import PLAIN, JsonProblem
+from mprun.model.problem import find_nearest
 from mprun.runs.table import is_of_polars, open_table, pack, writing
 from mprun.safety.folder import Folder, parse_json
 from mprun.safety.text import make_printable, name_some, plain, printable
@@ -73,18 +74,34 @@ KERNEL_LOG = "kernel_log"
 FROM_CAPTURES = ("packets", "connections", "subflows", "one_way_delays")
 
 
+# The beginning of the name of a run or a sweep.
+_SECOND = re.compile(r"\d{8}-\d{6}(?=-)")
+
+
 class OutputDirectory:
     """The directory of a run or a sweep. Only `folder` opens its files: a stranger or a program may have made them.
 
-    NAME: the form of its name, with the title and the beginning of the digest. RECORD: a file that each has.
+    - NAME: the form of the name that it is made with, with the title and the beginning of the digest.
+    - RECORD: a file that each has.
+    - IS_NAMED_FIRST: it gets its name before its record.
     """
 
     NAME: ClassVar[re.Pattern[str]]
     RECORD: ClassVar[str]
+    IS_NAMED_FIRST: ClassVar[bool] = False
 
     def __init__(self, folder: Path | Folder) -> None:
         self.folder = folder if isinstance(folder, Folder) else Folder(folder)
         self.path = self.folder.path
+
+    @classmethod
+    def is_at(cls, path: Path) -> bool:
+        """Return whether a path is listed: a directory with a record, whatever its name, or one that will get it."""
+        name = path.name
+        # a name with other characters cannot be typed, and a terminal may obey it
+        is_foreign = path.is_symlink() or name.startswith(".") or not name.isprintable()
+        is_begun = cls.IS_NAMED_FIRST and cls.NAME.match(name)
+        return not is_foreign and (bool(is_begun) or has_record(cls, path))
 
     @property
     def name(self) -> str:
@@ -147,6 +164,7 @@ class RunDirectory(OutputDirectory):
 
     NAME = re.compile(r"^(?P<time>\d{8}-\d{6})-(?P<title>.*)-(?P<digest>[0-9a-f]{8})(\.\d+)?$")
     RECORD = "plan.json"
+    IS_NAMED_FIRST = True
 
     @classmethod
     def create(cls, parent: Path, title: str, digest: str) -> RunDirectory:
@@ -485,8 +503,9 @@ def find(parent: Path, name: str) -> RunDirectory:
             raise SpecError(f"{name} {what}: name the directory of a run or a sweep")
     if "/" in name or name.endswith(".zip"):
         raise SpecError(f"no run '{name}' here or in {parent}; no file or directory has this path")
-    if list_runs(parent):
-        advice = "`mprun runs list` lists the runs"
+    if runs := list_runs(parent):
+        near = find_nearest(name, [LATEST, *(run.name for run in runs)])
+        advice = f"did you mean '{near}'?" if near else "`mprun runs list` lists the runs"
     elif sweeps := Folder(parent).find("*-sweep/sweep.json"):
         count = f"{len(sweeps)} sweep{'' if len(sweeps) == 1 else 's'}"
         advice = f"{parent} has {count}: {name_some([one.partition('/')[0] for one in sweeps], 4)}"
@@ -628,8 +647,7 @@ def list_runs(parent: Path) -> list[RunDirectory]:
     """Return the runs under `parent`, oldest first."""
     if not parent.is_dir():
         return []
-    paths = [path for path in parent.iterdir() if RunDirectory.NAME.match(path.name) and not path.is_symlink()]
-    return [RunDirectory(path) for path in sorted(paths, key=age)]
+    return [RunDirectory(path) for path in sorted(filter(RunDirectory.is_at, parent.iterdir()), key=age)]
 
 
 def make_frame(columns: Mapping[str, list[Any]]) -> polars.DataFrame:
@@ -658,7 +676,16 @@ def age(path: Path) -> tuple[str, int, str]:
         planned_ns = Folder(path).stat("plan.json").st_mtime_ns
     except OSError:
         planned_ns = 0
-    return path.name.split("-", 2)[0] + path.name.split("-", 2)[1], planned_ns, path.name
+    return second_of(path.name, planned_ns), planned_ns, path.name
+
+
+def second_of(name: str, recorded_ns: int) -> str:
+    """Return the second in which a run or a sweep began. A name that the user gave has none: then it is the record's.
+
+    recorded_ns: the time of the record.
+    """
+    match = _SECOND.match(name)
+    return match[0] if match else time.strftime("%Y%m%d-%H%M%S", time.localtime(recorded_ns / 1e9))
 
 
 def _list_below(parent: Path) -> list[Path]:

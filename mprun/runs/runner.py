@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field, replace
 from pathlib import Path
@@ -87,10 +88,9 @@ def make_request(loaded: Loaded, place: Place, consent: Consent, shell: Shell | 
     """Return the request for a run of files that have been read. Statements about cells are judged by a sweep only."""
     inputs = read_inputs(loaded.sources)
     places = {begin: str(InputProblem(*loaded.locate(path), path, "")) for begin, path in _find_places(loaded.spec)}
-    warnings = [
-        *loaded.warnings,
-        *(f"expect: '{text}' was not judged: use `mprun sweep`" for text in loaded.spec.experiment.across),
-    ]
+    remedy = f"run `{shlex.join(('mprun', 'sweep', *loaded.words))}`"
+    unjudged = (f"expect: '{one}' compares cells and was not judged: {remedy}" for one in loaded.spec.experiment.across)
+    warnings = [*loaded.warnings, *unjudged]
     return RunRequest(loaded.spec, place, warnings, inputs, shell, consent, loaded.parameters, places)
 
 

@@ -100,11 +100,11 @@ def compute(expression: Expression, resolve: Resolve) -> Value:
 
 
 def check(expression: Expression, unit_of: Callable[[Reference], Unit]) -> None:
-    """Check names and dimensions against the quantities that will be measured.
+    """Check names and dimensions against the quantities that will be measured, and that no comparison is idle.
 
     `unit_of`: returns the kind of a name's unit; may raise UnknownName. Raises ExpressionError.
     """
-    evaluate(expression, lambda reference: Value((math.nan,), unit_of(reference)))
+    evaluate(expression.refuse_idle(), lambda reference: Value((math.nan,), unit_of(reference)))
 
 
 class _Number(Frozen):

@@ -13,8 +13,10 @@ import math
 import operator
 import re
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
+from itertools import pairwise
+from typing import TypeVar
 
 from mprun.model import units
 from mprun.model.frozen import Frozen
@@ -123,6 +125,16 @@ class Expression(Frozen):
         """The references of the statement, in order."""
         return tuple(references_of(self.root))
 
+    def refuse_idle(self) -> Expression:
+        """Return the statement. Raises ExpressionError if a comparison has the same text on both sides."""
+        for chain in nodes_of(self.root, ComparisonChain):
+            texts = ["".join(self.text[one.start : one.end].split()) for one in chain.operands]
+            for node, pair in zip(chain.operands[1:], pairwise(texts), strict=True):
+                if len({*pair}) == 1 and references_of(node):
+                    message = "is on both sides, so the statement says nothing: compare it with another value"
+                    raise ExpressionError(self.text, node.start, node.end, message)
+        return self
+
 
 def parse(text: str) -> Expression:
     """Parse a statement. Raises ExpressionError."""
@@ -225,13 +237,22 @@ class Junction(SyntaxNode):
     operands: tuple[SyntaxNode, ...]
 
 
+KindT = TypeVar("KindT", bound=SyntaxNode)
+
+
+def nodes_of(node: SyntaxNode, kind: type[KindT]) -> Iterator[KindT]:
+    """Yield a node and the nodes below it, in order, if they are of a kind."""
+    if isinstance(node, kind):
+        yield node
+    for member in (getattr(node, field.name) for field in fields(node)):
+        for inner in member if isinstance(member, tuple) else (member,):
+            if isinstance(inner, SyntaxNode):
+                yield from nodes_of(inner, kind)
+
+
 def references_of(node: SyntaxNode) -> list[Reference]:
     """Return the references below a node, in order."""
-    if isinstance(node, NameNode):
-        return [node.reference]
-    members = [getattr(node, field.name) for field in fields(node)]
-    inner = [one for member in members for one in (member if isinstance(member, tuple) else (member,))]
-    return [reference for one in inner if isinstance(one, SyntaxNode) for reference in references_of(one)]
+    return [name.reference for name in nodes_of(node, NameNode)]
 
 
 class _Token(Frozen):

@@ -101,6 +101,11 @@ class SweepDirectory(OutputDirectory):
         sweep.become_latest()
         return sweep
 
+    @property
+    def recorded_ns(self) -> int:
+        """The time at which the sweep began."""
+        return self.folder.stat(self.RECORD).st_mtime_ns
+
     def become_latest(self) -> None:
         """Point `latest-sweep` at this sweep."""
         run_directory.point(self.path.parent / LATEST, self.name)
@@ -303,8 +308,8 @@ def list_sweeps(parent: Path) -> list[SweepDirectory]:
     """Return the sweeps under `parent`, oldest first."""
     if not parent.is_dir():
         return []
-    paths = [path for path in parent.iterdir() if SweepDirectory.NAME.match(path.name) and not path.is_symlink()]
-    return [SweepDirectory(path) for path in sorted(paths) if run_directory.has_record(SweepDirectory, path)]
+    found = [SweepDirectory(path) for path in filter(SweepDirectory.is_at, parent.iterdir())]
+    return sorted(found, key=lambda one: (run_directory.second_of(one.name, one.recorded_ns), one.name))
 
 
 def _umask() -> int:

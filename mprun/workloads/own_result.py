@@ -59,7 +59,8 @@ def _describe(entry: ResultEntry) -> Metric:
     take = _SAID.get(entry["take"], entry["take"])
     is_sum = entry["take"] in ("sum", "count") and kind != "rate"
     meaning = f"{take} of {_name_values(entry)} in {_tell_position(entry)}"
-    return Metric(kind, meaning, over="sum" if is_sum else None, better=entry.get("better"))
+    is_free = entry["take"] != "count"
+    return Metric(kind, meaning, over="sum" if is_sum else None, better=entry.get("better"), is_free=is_free)
 
 
 def _name_values(entry: ResultEntry) -> str:

@@ -31,6 +31,7 @@ from mprun.runs import run_directory
 from mprun.runs.index.database import VERSION, Index, ask
 from mprun.runs.index.listed import DirectoryKind, scan
 from mprun.runs.index.selection import Listing, ListRequest, select
+from mprun.sweeps.sweep_directory import list_sweeps
 from tests.hostile import RUN, copy_run, make_sweep
 from tests.hostile.texts import EVIL, OBEYED
 
@@ -496,11 +497,33 @@ def test_damaged_and_foreign_directories_are_named(runs: Path) -> None:
         "where it came\n"
         "warning: 20260101-000001-topo-xp-00000001/environment.json: damaged: X: run it again, or take the directory "
         "from where it came\n"
-        "note: no name of a run or a sweep: 20260101-000000-evil\ufffd[2J-00000000, more, notes\n"
+        "note: neither a run nor a sweep: 20260101-000000-evil\ufffd[2J-00000000, more, notes\n"
     )
     rows = json.loads(call("-o", runs, "--json").stdout)
     assert ["fault" in row for row in rows] == [True, True, False, False]
     assert "20260101-000000" not in numbers(runs, "scheduler=default")
+
+
+def test_a_renamed_run_or_sweep_is_listed_as_it_is_shown(runs: Path) -> None:
+    run, sweep = next(runs.glob("*2")), make_sweep(runs)
+    (run / "plan.json").touch()
+    # the name that the user gave has no time: that of the record counts
+    for path, began in ((run / "plan.json", "20260101-000001"), (sweep / "sweep.json", "20260101-000002")):
+        os.utime(path, (time.mktime(time.strptime(began, "%Y%m%d-%H%M%S")),) * 2)
+    run.rename(runs / "mine")
+    sweep.rename(runs / "all")
+    for odd in (".hidden", "evil\x1b[2J"):
+        (runs / odd).mkdir()
+        (runs / odd / "plan.json").touch()
+    (runs / "link").symlink_to("mine")
+    listed = [(row.entry.name[-5:], row.entry.kind) for row in list_runs(runs).rows]
+    assert listed == [("00000", "run"), ("00001", "run"), ("mine", "run"), ("all", "sweep"), ("00003", "run")]
+    assert [one.name[-5:] for one in run_directory.list_runs(runs)] == ["00000", "00001", "mine", "00003"]
+    assert [one.name for one in list_sweeps(runs)] == ["all"]
+    assert operand.find_either(runs, "mine").path == runs / "mine"
+    for wrong, meant in (("mne", "mine"), ("latset", "latest")):
+        with pytest.raises(SpecError, match=f"no run '{wrong}' .* did you mean '{meant}'"):
+            operand.find_either(runs, wrong)
 
 
 def test_parameters_and_metrics_keep_their_types(tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from mprun.compile import allocate, compile_plan
-from mprun.engines import virtual
+from mprun.engines import trial, virtual
 from mprun.engines.capability import missing_sysctls
 from mprun.engines.machine_mptcp import (
     NO_SCHEDULER,
@@ -185,3 +186,27 @@ def test_a_kernel_without_trace_events_is_refused(tmp_path: Path) -> None:
     assert "`mprun kernel build --source TREE --name mine`" in refused[1]
     (tmp_path / "config").write_text("CONFIG_EVENT_TRACING=y\n")
     assert virtual.lacking_events(plan, kernel) is None
+
+
+def test_a_kernel_is_booted_once_for_what_it_alone_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    booted: list[Sequence[str]] = []
+
+    def answer(kernel: Kernel, questions: Sequence[str]) -> list[str]:
+        booted.append(questions)
+        return [f"{kernel.name} {question}" for question in questions]
+
+    monkeypatch.setattr(trial, "_ask_kernel", answer)
+    mine, other = (Kernel(name, "", "7", name * 64, "", 0, "", 0.0) for name in "ab")
+    questions = ["list:controls", "sysctl:a=1", "EN10MB:tcp port 80"]
+    for kernel in (mine, mine, other):
+        assert trial._ask(kernel, questions) == [f"{kernel.name} {question}" for question in questions]
+    # a filter is asked each time: its answer is tcpdump's
+    assert booted == [questions, questions[2:], questions]
+    assert trial._ask(mine, questions[1::-1]) == ["a sysctl:a=1", "a list:controls"]
+    # a file of the cache that cannot be read is made again
+    (file,) = (tmp_path / "mprun" / "trials").glob(f"{mine.digest}-*.json")
+    for broken in ("[broken", "5", "[1]"):
+        file.write_text(broken)
+        assert trial._ask(mine, questions[:1]) == ["a list:controls"]
+    assert booted[3:] == [questions[:1]] * 3

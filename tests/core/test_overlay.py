@@ -228,6 +228,37 @@ def test_sweeps_have_a_page_without_figures_over_time(tmp_path: Path, monkeypatc
     assert "<h1>fetch: 00:00:00 and 00:00:01</h1>" in Path(both.stdout.strip()).read_text()
 
 
+def test_a_page_of_two_sweeps_marks_the_clear_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = []
+    for n, factor in enumerate((1, 2)):
+        made = make_sweep(tmp_path / "runs")
+        sweep = made.rename(made.with_name(made.name.replace("000000", f"00000{n + 1}")))
+        names.append(sweep.name)
+        record = json.loads((sweep / "sweep.json").read_text())
+        for cell in record["cells"]:
+            cell["repeat"] |= {"least": 4, "most": 4}
+        (sweep / "sweep.json").write_text(json.dumps(record))
+        for first in sweep.glob("runs/*/1"):
+            for number in range(1, 5):
+                run = first.with_name(str(number))
+                if number > 1:
+                    shutil.copytree(first, run)
+                summary = json.loads((run / "summary.json").read_text())
+                # only cc=reno differs between the sweeps, by far more than its four runs do
+                own = factor if "reno" in run.parent.name else 1
+                summary["metrics"]["bulk.goodput"]["value"] = 1e6 * own * (1 + number / 1000)
+                summary["metrics"]["asks.delay.mean"]["value"] = 0.04 / own * (1 + number / 1000)
+                (run / "summary.json").write_text(json.dumps(summary))
+    text = Path(call("compare", *names, "--report").stdout.splitlines()[-1]).read_text()
+    rows = [" ".join(re.sub("<[^>]*>", " ", row).split()) for row in re.findall("<tr.*?</tr>", text, re.DOTALL)]
+    marked = [row for row in rows if "▲" in row or "▼" in row]
+    assert len(marked) == 2
+    assert any(row.startswith("bulk. goodput") and "1.00 Mbit/s 2.00 Mbit/s ▲ +100.00% better" in row for row in marked)
+    assert any(row.startswith("asks. delay") and "▼ -50.00% better" in row for row in marked)
+    assert "▲ and ▼ are changes whose interval of 95 % leaves zero out." in text
+
+
 def test_a_run_and_a_missing_run_are_refused(runs: Path) -> None:
     assert "no run 'nothing'" in str(call("report", FIRST, "nothing").exception)
     assert "--ci is for sweeps" in call("report", FIRST, SECOND, "--ci", "99%").output

@@ -12,6 +12,7 @@ import pytest
 from mprun.errors import SpecError
 from mprun.inputs.keys.own_output import MetricEntry, TableEntry
 from mprun.inputs.loading import load
+from mprun.inputs.reader import RESOLVED
 from mprun.inputs.writer import write_experiment
 from mprun.workloads import exec as tool
 from mprun.workloads.tool import metrics_of
@@ -239,3 +240,21 @@ def test_faults_of_what_an_entry_defines(tmp_path: Path, entry: str, rest: str, 
     with pytest.raises(SpecError) as refused:
         load_entry(tmp_path, entry, rest)
     assert fault in str(refused.value)
+
+
+def test_values_of_an_own_program_have_any_bound(tmp_path: Path) -> None:
+    """Mprun's own counts are whole and never negative. A program of the user may print other numbers."""
+    entry = "metrics: [{name: drift, regex: 'x (.*)'}, {name: lines, regex: x, take: count}]"
+    bounds = "{metric: own.drift, min: -2.5}, {metric: own.drift, equals: 2.5}, {metric: own.drift, min: 0}"
+    free = load_entry(tmp_path, entry, f"expect: [{bounds}]\n").spec.experiment.expectations
+    assert [(one.minimum, one.equals) for one in free] == [(-2.5, None), (None, 2.5), (0, None)]
+    for bound, reason in (
+        ("equals: 2.5", r"equals: no count is 2\.5: write a whole number, or 'min: 2, max: 3'"),
+        ("min: 0", r"min: no own\.lines is below 0, so every measured value passes: write a larger bound"),
+    ):
+        with pytest.raises(SpecError, match=reason):
+            load_entry(tmp_path, entry, f"expect: [{{metric: own.lines, {bound}}}]\n")
+    # the file that a run of an earlier version wrote is read as it is
+    file = tmp_path / "xp.yaml"
+    file.write_text(RESOLVED + file.read_text())
+    assert load(LAB, file).spec.experiment.expectations[0].minimum == 0

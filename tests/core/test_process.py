@@ -13,6 +13,7 @@ import pytest
 
 from mprun.agent import limit, process
 from mprun.agent.process import LimitedLog
+from mprun.errors import show_failure
 
 
 def test_a_descendant_may_print_when_its_program_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,3 +71,30 @@ def test_agent_ends_at_once_if_mprun_has_ended(tmp_path: Path, has_ended: bool) 
     os.close(reading)
     if not has_ended:
         os.close(writing)
+
+
+@pytest.mark.parametrize(
+    ("printed", "first"),
+    [
+        (["a.c: In function 'main':", "a.c:4:9: error: 'x' undeclared", *["more"] * 20], 1),
+        (["  CC lib/error.o", "a.c:1:10: fatal error: no.h: No such file", "1 |"], 1),
+        (["warning: unused", "error[E0425]: cannot find value `x`", "  --> src/main.rs:2:5"], 1),
+        (["a.c:(.text+0x5): undefined reference to `f'", "collect2: error: ld returned 1"], 0),
+        (["ERROR: No matching distribution found", "hint"], 0),
+        # without an error, the last lines
+        (["a", "b", "c"], 2),
+    ],
+)
+def test_the_first_error_of_a_build_is_shown(printed: list[str], first: int) -> None:
+    output = "\n".join(printed) + "\n"
+    assert show_failure(output, 1) == printed[first]
+    assert show_failure(output).splitlines() == printed[first if first < 2 else 0 :][:15]
+
+
+def test_a_build_of_many_errors_shows_the_first(tmp_path: Path) -> None:
+    (tmp_path / "bad.c").write_text("int main(void) { return missing; }\n" + "int f%d(void) { return 1 + ; }\n" * 40)
+    done = subprocess.run(
+        ["gcc", "bad.c"], cwd=tmp_path, capture_output=True, text=True, env={"LC_ALL": "C", "PATH": os.environ["PATH"]}
+    )
+    assert done.stderr.count("error:") > 15
+    assert show_failure(done.stderr, 5).startswith("bad.c:1:25: error: 'missing' undeclared")

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
+import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -243,6 +245,20 @@ def test_the_certificate_of_a_case_exceeds_the_amplification_limit() -> None:
         [preparation] = quic.work(flow(testcase=case), Endpoints(*PAIRS[0], (5201,), PAIRS[:1]), REFERENCE).preparations
         names.append(len(preparation.files[0].text))
     assert names[0] < 1_000 < 3 * 1_200 < names[1]
+
+
+@pytest.mark.parametrize(("case", "least", "most"), [(None, 200, 1_000), ("transfer", 3 * 1_200 + 1, 8_000)])
+def test_the_certificate_that_openssl_makes_has_this_size(
+    case: str | None, least: int, most: int, tmp_path: Path
+) -> None:
+    """A client gets the certificate as DER (RFC 8446 4.4.2), not as the text from which openssl(1) makes it."""
+    [made] = quic.work(flow(testcase=case), Endpoints(*PAIRS[0], (5201,), PAIRS[:1]), REFERENCE).preparations
+    (configuration,) = made.files
+    (tmp_path / Path(configuration.path).name).write_text(configuration.text)
+    folder = str(Path(configuration.path).parent)
+    subprocess.run([word.replace(folder, str(tmp_path)) for word in made.argv], check=True, capture_output=True)
+    der = ssl.PEM_cert_to_DER_cert((tmp_path / "certificate.pem").read_text())
+    assert least <= len(der) <= most
 
 
 @pytest.mark.parametrize(

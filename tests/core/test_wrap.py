@@ -6,6 +6,9 @@ from __future__ import annotations
 import pytest
 
 from mprun.cli import options
+from mprun.cli.show_run import show_summary
+from mprun.runs.run_directory import RunDirectory
+from tests.hostile import RUN
 
 
 @pytest.mark.parametrize("value", ["61.124 ms", "5 Mbit/s", "3 %", "12 kB"])
@@ -19,3 +22,15 @@ def test_a_value_stays_on_the_line_of_its_unit(value: str, monkeypatch: pytest.M
 def test_a_number_and_a_word_may_be_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     assert options.wrap(f"{'x' * 35} 12 sent", "  ").splitlines() == [f"  {'x' * 35} 12", "  sent"]
+
+
+def test_the_order_of_metrics_and_the_lines_of_a_compiler_stay(capsys: pytest.CaptureFixture[str]) -> None:
+    run = RunDirectory(RUN)
+    summary = run.summary()._replace(errors=("bad:\na.c:1: error:\n    4 | x",))
+    backwards = summary._replace(metrics=dict(reversed([*summary.metrics.items()])))
+    show_summary(summary, run, True)
+    shown = capsys.readouterr().out
+    # the end of a run has the metrics as they were measured, and `mprun show` those of the file
+    show_summary(backwards, run, True)
+    assert capsys.readouterr().out == shown
+    assert "  error: bad:\n    a.c:1: error:\n        4 | x\n" in shown

@@ -174,10 +174,8 @@ UNKNOWN_OF_FLOWS = [
 def test_unknown_congestion_control_of_a_host_is_refused(mprun: Callable[..., Result], files: Path) -> None:
     (files / "xp.yaml").write_text(UNKNOWN_OF_A_HOST)
     virtual = mprun("-t", "topo", "-x", "xp", "--engine", "virtual")
-    assert virtual.status == 1
-    assert "a: sysctl -w net.ipv4.tcp_congestion_control=nosuch: this kernel has: reno, " in " ".join(
-        virtual.out.split()
-    )
+    assert virtual.status == 2
+    assert "kernel 'default' has no congestion control 'nosuch'; it has: reno, " in virtual.err
 
 
 @pytest.mark.parametrize("experiment", UNKNOWN_OF_FLOWS, ids=["iperf3", "reqres"])
@@ -186,8 +184,8 @@ def test_unknown_congestion_control_of_a_flow_is_refused(
 ) -> None:
     (files / "xp.yaml").write_text(experiment)
     virtual = mprun("-t", "topo", "-x", "xp", "--engine", "virtual")
-    assert virtual.status == 1
-    assert "it: no congestion control 'nosuch': this kernel has: reno, " in " ".join(virtual.out.split())
+    assert virtual.status == 2
+    assert "traffic[0].congestion: kernel 'default' has no congestion control 'nosuch'; it has: reno, " in virtual.err
 
 
 @pytest.mark.alone

@@ -435,9 +435,13 @@ def test_a_filter_that_tcpdump_refuses_is_named_with_its_line(mprun: Callable[..
 @pytest.mark.parametrize(
     ("hosts", "flow", "place"),
     [
-        ("sysctl: {net.ipv4.tcp_rmem: big}", "", "xp.yaml:3: hosts.client.sysctl.net.ipv4.tcp_rmem: client: sysctl"),
-        ("mptcp: {scheduler: robin}", "", "xp.yaml:3: hosts.client.mptcp.scheduler: client: sysctl -w net.mptcp"),
-        ("", ", congestion: renoo", "xp.yaml:5: traffic[0].congestion: bulk: no congestion control 'renoo'"),
+        (
+            "sysctl: {net.ipv4.tcp_rmem: big}",
+            "",
+            "xp.yaml:3: hosts.client.sysctl.net.ipv4.tcp_rmem: 'big' is no value of",
+        ),
+        ("mptcp: {scheduler: robin}", "", "xp.yaml:3: hosts.client.mptcp.scheduler: kernel 'default' has no scheduler"),
+        ("", ", congestion: renoo", "xp.yaml:5: traffic[0].congestion: kernel 'default' has no congestion control"),
     ],
 )
 def test_values_that_the_kernel_refuses_are_named_with_their_lines(
@@ -446,7 +450,10 @@ def test_values_that_the_kernel_refuses_are_named_with_their_lines(
     (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", "0%"))
     entry = f"  - {{name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, duration: 1s{flow}}}\n"
     (tmp_path / "xp.yaml").write_text(f"version: 1\nhosts:\n  client: {{{hosts}}}\ntraffic:\n{entry}")
-    result = mprun("-t", "topo", "-x", "xp", "--json")
-    assert result.status == 1
-    (error,) = result.summary["errors"]
+    refused = [mprun(*words, "-t", "topo", "-x", "xp") for words in (("run",), ("sweep",), ("validate",))]
+    # a run and a sweep warn of the files before
+    (error,) = {one.err.splitlines()[-1] for one in refused}
+    assert {(one.status, one.out) for one in refused} == {(2, "")}
+    # nothing was booted for a run
+    assert not (tmp_path / "runs").exists()
     assert error.startswith(place), error

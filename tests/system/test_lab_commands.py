@@ -75,13 +75,34 @@ def test_a_fault_of_a_parameter_is_named_once(tmp_path: Path) -> None:
     assert all(line.endswith("(given by -p rate=5)") for line in lines)
 
 
-def test_files_in_a_folder_below_are_named(tmp_path: Path) -> None:
+def test_a_fault_of_a_file_is_said_once(tmp_path: Path) -> None:
+    assert call("lab", "start", "01", "mine", cwd=tmp_path).status == 0
+    for name, old, new in (("topo", "delay: 20ms", "delay: 20mss"), ("xp_mptcp", "iperf3", "ipref3")):
+        file = tmp_path / "mine" / f"{name}.yaml"
+        file.write_text(file.read_text().replace(old, new))
+    broken = call("lab", "run", cwd=tmp_path / "mine")
+    assert broken.status == 1
+    said = " ".join(broken.out.split())
+    assert [said.count(fault) for fault in ("paths[0].delay", "paths[1].delay", "traffic[0].tool")] == [1, 1, 1]
+    assert "✗ xp_tcp, xp_mptcp /" in said
+    assert "✗ xp_mptcp /" in said
+    (made,) = json.loads(call("lab", "run", "--json", cwd=tmp_path / "mine").out)
+    assert {"xp_tcp", "xp_mptcp"} == set(made["missing"])
+    assert "xp_tcp: has no result" in {claim["reason"] for claim in made["claims"]}
+
+
+def test_files_in_a_folder_below_or_above_are_named(tmp_path: Path) -> None:
     assert call("lab", "start", "02", "mine", cwd=tmp_path).status == 0
     refused = call("validate", "-t", "topo", "-x", "reqres_rtt", cwd=tmp_path / "mine")
     assert refused.status == 2
     topology, experiment = refused.err.splitlines()
     assert topology.startswith("topo: no such file: tried topo, topo.yaml, topo.yml: one folder below: http/topo.yaml,")
     assert experiment.endswith(" reqres/reqres_rtt.yaml")
+    refused = call("validate", "-t", "http/topo", "-x", "http/lab", cwd=tmp_path / "mine")
+    assert (
+        refused.err
+        == "http/lab: no such file: tried http/lab, http/lab.yaml, http/lab.yml: one folder above: lab.yaml\n"
+    )
 
 
 def test_a_copy_of_another_lab_is_not_graded(tmp_path: Path) -> None:

@@ -291,8 +291,13 @@ def test_a_single_run_names_the_statements_that_it_does_not_judge(xp: Path, mpru
     options = ("-t", LAB / "topo", "-x", xp, "-p", "cc=reno")
     alone = mprun(*options, "--json")
     assert (alone.status, alone.summary["status"]) == (0, "passed")
-    assert alone.summary["warnings"] == [f"expect: '{statement}' was not judged: use `mprun sweep`"]
-    assert mprun("sweep", *options, "--json").summary["status"] == "failed"
+    command = f"mprun sweep -t {LAB / 'topo.yaml'} -x {xp}"
+    told = f"expect: '{statement}' compares cells and was not judged: run `{command}`"
+    assert alone.summary["warnings"] == [told]
+    # cc is an axis: the command runs all of its values
+    assert mprun(*command.split()[1:], "--json").summary["status"] == "failed"
+    seeded = mprun(*options, "--seed", "7", "--json")
+    assert seeded.summary["warnings"] == [told.replace(command, f"{command} --seed 7")]
     run = mprun(*options, "--strict")
     assert (run.status, run.out.count("was not judged")) == (1, 1)
 

@@ -24,13 +24,14 @@ FIRST_LINE = re.compile(r"Rate of bulk by path, 0 to 9\.999 s")
 
 
 def call_in_terminal(columns: int, folder: Path, *words: object) -> tuple[int, list[str]]:
-    """Run mprun in a pseudo-terminal. Return the status and the lines that it shows."""
+    """Run mprun in a pseudo-terminal. Return the status and the lines that it shows, also of errors of `validate`."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     argv = [sys.executable, "-m", "mprun", *map(str, words)]
     env = environment(TERM="xterm")
     env.pop("COLUMNS", None)
-    process = subprocess.Popen(argv, cwd=folder, env=env, stdin=follower, stdout=follower, stderr=subprocess.DEVNULL)
+    errors = follower if words[0] == "validate" else subprocess.DEVNULL
+    process = subprocess.Popen(argv, cwd=folder, env=env, stdin=follower, stdout=follower, stderr=errors)
     os.close(follower)
     shown = b""
     while True:
@@ -78,6 +79,27 @@ def test_no_line_is_broken_by_the_terminal(columns: int, words: tuple[str, ...],
     status, lines = call_in_terminal(columns, folder, *words)
     assert status == 0
     assert [line for line in lines if len(line) > columns] == []
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_problems_of_files_fit(columns: int, tmp_path: Path) -> None:
+    flow = "{name: own, tool: exec, from: client0, to: server, command: [echo, '{dest}']}"
+    files = {
+        "topo": "version: 1\ntopology: star\nclients: 1\naccess: {rate: {forward: 5mbit}, delay: 5ms}\n",
+        "xp": f"version: 1\ntraffic: [{flow}]\nexpect: [{{metric: own.goodput, min: 1mbit}}]\n",
+    }
+    for name, text in files.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    status, lines = call_in_terminal(columns, tmp_path, "validate", "-t", "topo", "-x", "xp")
+    assert status == 2
+    # a problem begins its line, with the file that an editor opens
+    assert lines[0].startswith("xp.yaml:3: expect[0].metric: flow 'own' has no metric 'goodput'; it has: time,")
+    assert lines[1].startswith("  ")
+    (tmp_path / "xp.yaml").write_text(files["xp"].partition("expect")[0])
+    status, warned = call_in_terminal(columns, tmp_path, "validate", "-t", "topo", "-x", "xp")
+    assert status == 0
+    assert sum(line.startswith("warning: ") for line in warned) == 3
+    assert max(map(len, lines + warned)) <= columns
 
 
 @pytest.mark.parametrize("columns", [80, 120])

@@ -126,13 +126,12 @@ def test_events_are_shown_exported_and_drawn(mprun: Callable[..., Result], tmp_p
     assert (result.run / "figures" / "trace-tcp-tcp_probe-snd_cwnd.csv").exists()
 
 
-def test_an_unknown_event_ends_the_run_before_its_traffic(mprun: Callable[..., Result], tmp_path: Path) -> None:
+def test_an_unknown_event_is_refused_before_a_run(mprun: Callable[..., Result], tmp_path: Path) -> None:
     result = run(mprun, tmp_path, "tracepoints: ['tcp:tcp_prob']\n")
-    assert result.status == 1
-    (error,) = result.summary["errors"]
-    assert "tracepoints: this kernel has no event 'tcp:tcp_prob': did you mean tcp:tcp_probe" in error
-    assert not (result.run / "logs" / "bulk.out").exists()
-    assert "did you mean mptcp:*" in run(mprun, tmp_path, "tracepoints: ['mtcp:*']\n").summary["errors"][0]
+    assert result.status == 2
+    assert "tracepoints[0]: kernel 'default' has no event 'tcp:tcp_prob': did you mean tcp:tcp_probe" in result.err
+    assert not (tmp_path / "runs").exists()
+    assert "did you mean mptcp:*" in run(mprun, tmp_path, "tracepoints: ['mtcp:*']\n").err
 
 
 def test_overwritten_events_are_a_warning(mprun: Callable[..., Result], tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_names_far_from_all_others(mprun: Callable[..., Result], tmp_path: Path)
     result = validate(mprun, tmp_path, SCHEDULER="own")
     assert result.status == 2
     assert "kernel 'default' has no scheduler 'own'; it has: default, " in result.err
-    assert "; for a run on another kernel add --kernel NAME" in result.err
+    assert "; to add your own: mprun kernel build --name mine --with-scheduler FILE.c, then --kernel mine" in result.err
     assert validate(mprun, tmp_path, "--kernel", "none").status == 3
 
 

@@ -863,3 +863,17 @@ def test_requests_and_files_in_real_time(run: Callable[..., Result]) -> None:
     # a late request does not make later requests late: on a busy machine too, half of them are within an interval
     late_ns = sorted(row["start_ns"] - pings[0]["start_ns"] - n * 2_000_000 for n, row in enumerate(pings))
     assert late_ns[len(late_ns) // 2] < 2_000_000
+
+
+def test_the_first_error_of_a_build_is_shown(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "bad.c").write_text("int main(void) { return missing; }\n" + "int f(void) { return 1 + ; }\n" * 20)
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    entry = "{tool: exec, name: own, from: client, to: server, files: [bad.c], command: [./bad], build: [gcc, bad.c]}"
+    (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n  - {entry}\n")
+    failed = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "--allow-exec")
+    assert failed.status == 1
+    (error,) = failed.summary["errors"]
+    head, *lines = error.splitlines()
+    assert head == "own.build: ended with status 1 (all that it printed: logs/own.build.err):"
+    assert lines[0].startswith("bad.c:1:25: error: ")
+    assert (failed.run / "logs" / "own.build.err").read_text().count(": error: expected") == 20

@@ -31,7 +31,7 @@ def _quoted(parse_text: Callable[[str], Expression], what: str) -> tuple[PlainVa
 
 
 _STATEMENT = "statement in quotes: write one as in 'xp_mptcp.bulk.goodput >= 36mbit'"
-Statement = Annotated[Expression, *_quoted(parse, _STATEMENT)]
+Statement = Annotated[Expression, *_quoted(lambda text: parse(text).refuse_idle(), _STATEMENT)]
 MeasuredValue = Annotated[Expression, *_quoted(parse_value, "value in quotes: write one as in 'xp_mptcp.bulk.goodput'")]
 
 

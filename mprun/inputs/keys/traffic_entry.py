@@ -84,8 +84,12 @@ def _at(time_ns: int) -> StartEntry:
 
 def whole_seconds(program: str) -> tuple[PlainValidator, WithJsonSchema]:
     """The metadata of a time in ns, for a program that counts whole seconds."""
-    problem = f"{program} counts whole seconds from 1s on, not {{}}: write '10s'"
-    return checked(TIME.parse, TIME_SCHEMA, lambda ns: ns > 0 and ns % units.NS_PER_S == 0, problem, TIME.render)
+
+    def more(ns: int) -> str:
+        return TIME.render((ns // units.NS_PER_S + 1) * units.NS_PER_S)
+
+    problem = f"{program} counts whole seconds from 1s on, not {{given}}: write '{{}}'"
+    return checked(TIME.parse, TIME_SCHEMA, lambda ns: ns > 0 and ns % units.NS_PER_S == 0, problem, more)
 
 
 def message_size(example: str) -> tuple[PlainValidator, WithJsonSchema]:

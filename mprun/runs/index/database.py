@@ -25,11 +25,12 @@ from mprun.machine.cache import Progress, cache, locked
 from mprun.model.run_summary import MetricValue
 from mprun.model.scalar import Scalar
 from mprun.runs.index.listed import DirectoryKind, FoundDirectory, ListedEntry, Scan, read
+from mprun.runs.run_directory import second_of
 
 T = TypeVar("T")
 
 # To be raised with each change of the tables or of what `read` returns.
-VERSION = 1
+VERSION = 2
 FILE = "runs.sqlite"
 # The path of the folder of runs, beside the index.
 OF = "folder"
@@ -97,10 +98,11 @@ def _age(entry: ListedEntry) -> tuple[str, bool, int, str, str, int]:
     A sweep follows the runs of its second. Its own runs follow it by cell and number.
     """
     top, _, inner = entry.name.partition("/")
+    second = second_of(top, entry.planned_ns)
     if entry.kind == "run":
-        return top[:15], False, entry.planned_ns, top, "", 0
+        return second, False, entry.planned_ns, top, "", 0
     cell, _, number = inner.rpartition("/")
-    return top[:15], True, 0, top, cell, int(number or 0)
+    return second, True, 0, top, cell, int(number or 0)
 
 
 def ask(

@@ -51,7 +51,8 @@ class ListedEntry(Frozen):
     """A run or a sweep, as far as a list shows it.
 
     - seed: None for a sweep, and for a run without a summary.
-    - planned_ns: the time of `plan.json`, which orders runs of the same second; 0 if it does not exist.
+    - planned_ns: the time of `plan.json`, which orders runs of the same second, or of `sweep.json`; 0 if it does not
+      exist.
     - has_report: whether `report.html` exists.
     - damage: why a file could not be read; empty if all could be.
     """
@@ -83,7 +84,7 @@ def scan(parent: Path, is_deep: bool = False) -> Scan:
         if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=False):
             continue
         folder = Folder(parent / entry.name)
-        kind = _kind_of(entry.name, folder)
+        kind = _kind_of(folder)
         if kind is None:
             if not entry.name.startswith((PAGE_PREFIX, COMPARISON_PREFIX)):
                 strange.append(plain(entry.name))
@@ -94,13 +95,10 @@ def scan(parent: Path, is_deep: bool = False) -> Scan:
     return Scan(tuple(found), tuple(sorted(strange)))
 
 
-def _kind_of(name: str, folder: Folder) -> DirectoryKind | None:
-    # a name with other characters cannot be typed, and a terminal may obey it
-    if not name.isprintable():
-        return None
-    if RunDirectory.NAME.match(name):
+def _kind_of(folder: Folder) -> DirectoryKind | None:
+    if RunDirectory.is_at(folder.path):
         return "run"
-    return "sweep" if SweepDirectory.NAME.match(name) and folder.has(SweepDirectory.RECORD) else None
+    return "sweep" if SweepDirectory.is_at(folder.path) else None
 
 
 def _runs_of(sweep: str, folder: Folder) -> list[FoundDirectory]:
@@ -137,7 +135,8 @@ def read(parent: Path, found: FoundDirectory) -> ListedEntry:
 
 def _read_sweep(found: FoundDirectory, sweep: SweepDirectory) -> ListedEntry:
     status, _, problem = _read_status(sweep.has("summary.json"), sweep.summary)
-    return ListedEntry(found.name, "sweep", status, "sweep", has_report=sweep.has("report.html"), damage=problem)
+    has_report, recorded_ns = sweep.has("report.html"), sweep.recorded_ns
+    return ListedEntry(found.name, "sweep", status, "sweep", None, recorded_ns, has_report, problem)
 
 
 def _read_run(found: FoundDirectory, run: RunDirectory) -> ListedEntry:

@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from mprun.errors import MachineError, RunError
+from mprun.errors import MachineError, RunError, show_failure
 from mprun.machine.cache import Progress, find_home
 from mprun.machine.version import version_in
 from mprun.workloads.built.source import Recipe
@@ -123,8 +123,8 @@ def _environment(source: Path) -> dict[str, str]:
 
 
 def _failure(argv: list[str], log: Path) -> str:
-    tail = "\n".join(log.read_text(errors="replace").strip().splitlines()[-15:])
-    return f"{Path(argv[0]).name} {argv[1]} failed (whole log: {log}):\n{tail}"
+    said = show_failure(log.read_text(errors="replace"))
+    return f"{Path(argv[0]).name} {argv[1]} failed (whole log: {log}):\n{said}"
 
 
 def _version(cargo: str) -> str:

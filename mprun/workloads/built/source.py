@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from mprun.errors import RunError
+from mprun.errors import RunError, show_failure
 from mprun.model.frozen import Frozen
 from mprun.safety.unchanged_program import digest_files
 
@@ -21,10 +21,10 @@ FACTS = "tool.json"
 
 
 def run(argv: list[str]) -> str:
-    """Run a command and return its output. Raises RunError with the end of its messages."""
+    """Run a command and return its output. Raises RunError with its first error."""
     done = subprocess.run(argv, capture_output=True, text=True)
     if done.returncode:
-        raise RunError(f"{' '.join(argv)}: status {done.returncode}:\n{done.stderr.strip()[-2000:]}")
+        raise RunError(f"{' '.join(argv)}: status {done.returncode}:\n{show_failure(done.stderr)}")
     return done.stdout
 
 

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines of prose in the terminal: its width, and texts that fit into it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+
+import click
+
+from mprun.safety.text import printable
+
+# Longer lines of prose are hard to read.
+_MOST_WIDTH = 100
+# The conditions of a name in a statement.
+_IN_BRACKETS = re.compile(r"\w\[[^\[\]]{1,60}\]")
+_BEFORE_UNIT = re.compile(r"(\d) (?=(?:%|[kMGT]?(?:bit/s|B)|[mun]?s)(?![\w/]))")
+
+
+def terminal_width() -> int:
+    """Return the columns of the terminal, or 100 without a terminal."""
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def wrap(text: str, first: str, rest: str | None = None) -> str:
+    """Return text in lines of the terminal's width. first: before the first line; rest: before the others."""
+    import textwrap
+
+    width = min(terminal_width(), _MOST_WIDTH)
+    rest = first if rest is None else rest
+    # a value stays on the line of its unit, and conditions on that of their name; names of files stay whole
+    joined = _BEFORE_UNIT.sub("\\1\u00a0", printable(text))
+    joined = _IN_BRACKETS.sub(lambda found: found[0].replace(" ", "\u00a0"), joined)
+    filled = textwrap.fill(
+        joined, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
+    )
+    return filled.replace("\u00a0", " ")
+
+
+def complain(text: str) -> None:
+    """Print lines to standard error, and break long lines at words if it is a terminal."""
+    for line in text.split("\n"):
+        is_long = sys.stderr.isatty() and len(line) > terminal_width()
+        click.echo(wrap(line, "", "  ") if is_long else printable(line), err=True)

@@ -32,23 +32,20 @@ from mprun.model.problem import InputError, InputProblem, ValuePath, find_neares
 from mprun.model.spec import Spec
 from mprun.safety.folder import Folder
 
-# Answer each question with a line: the error of setting a sysctl, or the names beside one that does not exist; the
-# allowed values of a sysctl; the trace events; the error of a filter.
+# Answer each question with a line: the names beside a sysctl that does not exist; the allowed values of a sysctl, or
+# the trace events; the error of setting a sysctl; the error of a filter. `new` goes on in another network namespace.
 _SCRIPT = """\
+[ "$1" ] || exec < questions
 while IFS= read -r question; do
     kind=${question%%:*} what=${question#*:}
     case $kind in
-        sysctl)
-            file=${what%%=*}
-            if [ -e "$file" ]; then
-                printf %s "${what#*=}" | tee "$file" 2>&1 >/dev/null | tr '\\n' ' '; echo
-            else
-                echo no $(ls "${file%/*}")
-            fi ;;
+        name) [ -e "$what" ] || printf 'no %s' "$(ls "${what%/*}" | tr '\\n' ' ')"; echo ;;
         list) [ -e "$what" ] && tr '\\n' ' ' < "$what"; echo ;;
+        new) echo; exec /usr/bin/unshare --net /bin/sh script more ;;
+        sysctl) printf %s "${what#*=}" | tee "${what%%=*}" 2>&1 >/dev/null | tr '\\n' ' '; echo ;;
         *) tcpdump -y "$kind" -d -- "$what" 2>&1 >/dev/null | grep '^tcpdump: ' | tail -n 1 | tr '\\n' ' '; echo ;;
     esac
-done < questions
+done
 """
 # Only the first program inside may read the trace events, and not its children.
 _EVENTS = "events"
@@ -66,9 +63,8 @@ _TCPDUMP = "tcpdump: "
 _REFUSED = "Invalid argument"
 # The longest time in which the kernel may answer.
 MOST_S = 60
-# The beginnings of questions whose answers are those of the kernel alone, and the most answers that are kept.
-_CONSTANT = ("sysctl:", "list:")
-MOST_KEPT = 1000
+# The most answers that are kept, and the most hosts with other sysctls whose values are tried.
+MOST_KEPT, MOST_HOSTS = 1000, 100
 
 
 def refuse_unknown(
@@ -78,8 +74,8 @@ def refuse_unknown(
 
     - engine, name: of the cells whose values name no engine and no kernel.
     - strict: also what the kernel of the machine may have is a problem.
-    - for_run: ask no kernel for runs in the real engine, and nothing for which a kernel must be booted each time, which
-      are the filters.
+    - for_run: ask no kernel for runs in the real engine, and only what a kernel has. Whether it takes a value of a
+      sysctl depends on the other values, and a filter on tcpdump, so a kernel must be booted each time for them.
 
     Return warnings of what the kernel of a run may lack in the real engine. Raises MachineError for a kernel that does
     not start.
@@ -96,7 +92,7 @@ def refuse_unknown(
         if for_run and not is_virtual:
             continue
         try:
-            refused, lacking = find_refusals([cell.spec for cell in own], kernel, not for_run)
+            refused, lacking = find_refusals([cell.spec for cell in own], kernel, for_run)
         except MachineError as error:
             if kernel == name != DEFAULT_NAME:
                 raise
@@ -115,28 +111,26 @@ def refuse_unknown(
     return list(warnings)
 
 
-def find_refusals(
-    specs: Sequence[Spec], name: str, has_filters: bool
-) -> tuple[dict[ValuePath, str], dict[ValuePath, str]]:
+def find_refusals(specs: Sequence[Spec], name: str, for_run: bool) -> tuple[dict[ValuePath, str], dict[ValuePath, str]]:
     """Return the reasons why a kernel refuses values of an experiment, each by the value's place in the experiment.
 
     The first mapping has what no kernel accepts (filters), the second what this kernel lacks. Both are empty if no
     default kernel is built: then only a run can tell.
 
-    specs: the cells of one experiment. name: of the kernel. Raises MachineError if the kernel does not start, or if no
-    other kernel has this name.
+    specs: the cells of one experiment. name: of the kernel. for_run: see `refuse_unknown`. Raises MachineError if the
+    kernel does not start, or if no other kernel has this name.
     """
     filters: dict[ValuePath, str] = {
         ("capture", n, "filter"): f"{ALL if one.link is None else ONE}:{one.filter}"
         for spec in specs
         for n, one in enumerate(spec.experiment.captures)
-        if has_filters and one.filter and find_program("tcpdump")
+        if not for_run and one.filter and find_program("tcpdump")
     }
     # the same place may have another value in another cell
-    settings = list(dict.fromkeys(entry for spec in specs for entry in _find_sysctls(spec)))
+    hosts = list(dict.fromkeys(entry for spec in specs for entry in _find_sysctls(spec)))
     chosen = [entry for spec in specs for entry in _find_choices(spec)]
     traced = {one: ("tracepoints", n) for spec in specs for n, one in enumerate(spec.experiment.tracepoints)}
-    if not (filters or settings or chosen or traced):
+    if not (filters or hosts or chosen or traced):
         return {}, {}
     try:
         kernel = find_kernel(name)
@@ -145,9 +139,16 @@ def find_refusals(
             return {}, {}
         raise
     lists = [f"list:{sysctl.path_of(sysctl.CHOICES[name])}" for name in (sysctl.CONGESTION, sysctl.SCHEDULER)]
-    tried = [f"sysctl:{sysctl.path_of(name)}={value}" for _, name, value in settings]
-    lists += [f"list:{_EVENTS}"] * bool(traced)
-    answers = iter(_ask(kernel, [*lists, *tried, *filters.values()]))
+    names = list(dict.fromkeys(name for _, settings in hosts for name, _ in settings))
+    # hosts with equal settings need one namespace
+    tried = [] if for_run else list(dict.fromkeys(settings for _, settings in hosts))[:MOST_HOSTS]
+    values = [[f"sysctl:{sysctl.path_of(name)}={value}" for name, value in settings] for settings in tried]
+    constant, others = _ask(
+        kernel,
+        [*lists, *([f"list:{_EVENTS}"] * bool(traced)), *(f"name:{sysctl.path_of(name)}" for name in names)],
+        [*(question for one in values for question in ("new:", *one)), *filters.values()],
+    )
+    answers = iter(constant)
     has = {name: next(answers).split() for name in (sysctl.CONGESTION, sysctl.SCHEDULER)}
     lacking: dict[ValuePath, str] = {}
     # a kernel without any event is refused before a run
@@ -158,36 +159,45 @@ def find_refusals(
             for one, position in traced.items()
             if not fnmatch.filter(events, one)
         }
-    for position, name, value in settings:
-        answer = next(answers).strip()
-        folder, _, word = name.rpartition(".")
-        if answer.split()[:1] == ["no"]:
-            near = find_nearest(word, answer.split()[1:])
-            hint = f": did you mean '{folder}.{near}'?" if near else ""
-            lacking[position] = f"kernel '{kernel.name}' has no sysctl {name}{hint}"
-        elif answer.endswith(_REFUSED) and name not in sysctl.CHOICES:
-            lacking[position] = f"'{value}' is no value of this sysctl for kernel '{kernel.name}'"
+    missing = {name: words[1:] for name in names if (words := next(answers).split())[:1] == ["no"]}
+    answers = iter(others)
+    # the first answer is that of the new namespace
+    said = {one: [next(answers).strip() for _ in ("new", *one)][1:] for one in tried}
+    for host, settings in hosts:
+        for (name, value), error in zip(settings, said.get(settings, [""] * len(settings)), strict=True):
+            position = ("hosts", host, "sysctl", name)
+            folder, _, word = name.rpartition(".")
+            if name in missing:
+                near = find_nearest(word, missing[name])
+                hint = f": did you mean '{folder}.{near}'?" if near else ""
+                lacking[position] = f"kernel '{kernel.name}' has no sysctl {name}{hint}"
+            elif error.endswith(_REFUSED) and name not in sysctl.CHOICES:
+                lacking[position] = f"'{value}' is no value of this sysctl for kernel '{kernel.name}'"
     for position, name, value in chosen:
         if value not in has[name]:
             noun = name.rsplit(".", 1)[1].removeprefix("tcp_").replace("_", " ")
             near = find_nearest(value, has[name])
             hint = f": did you mean '{near}'?" if near else f"; it has: {', '.join(has[name])}{sysctl.remedy_of(name)}"
             lacking[position] = f"kernel '{kernel.name}' has no {noun} '{value}'{hint}"
-    said = {position: next(answers).strip().removeprefix(_TCPDUMP) for position in filters}
-    refused = {position: f"is no filter for tcpdump: {text}" for position, text in said.items() if text}
+    errors = {position: next(answers).strip().removeprefix(_TCPDUMP) for position in filters}
+    refused = {position: f"is no filter for tcpdump: {text}" for position, text in errors.items() if text}
     return refused, lacking
 
 
-def _find_sysctls(spec: Spec) -> Iterator[tuple[ValuePath, str, str]]:
-    """Yield place, name and value of the sysctls of hosts in an experiment.
+def _find_sysctls(spec: Spec) -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
+    """Yield the hosts of an experiment that have sysctls, each with their names and values in order.
 
     Sysctls of interfaces are left out: they exist only in a run.
     """
     for host, settings in spec.experiment.hosts.items():
-        for name, value in settings.sysctl:
-            words = name.split(".")
-            if not {"conf", "neigh"} & {*words} or {"all", "default"} & {*words}:
-                yield ("hosts", host, "sysctl", name), name, value
+        own = [(name, value) for name, value in settings.sysctl if not _is_of_interface(name)]
+        if own:
+            yield host, tuple(own)
+
+
+def _is_of_interface(name: str) -> bool:
+    words = {*name.split(".")}
+    return bool({"conf", "neigh"} & words) and not {"all", "default"} & words
 
 
 def _find_choices(spec: Spec) -> Iterator[tuple[ValuePath, str, str]]:
@@ -205,8 +215,11 @@ def _find_choices(spec: Spec) -> Iterator[tuple[ValuePath, str, str]]:
             yield ("hosts", host, "mptcp", "scheduler"), sysctl.SCHEDULER, settings.mptcp.scheduler
 
 
-def _ask(kernel: Kernel, questions: Sequence[str]) -> list[str]:
-    """Return an answer to each question, from a namespace of the kernel as a run's hosts have, or from the cache."""
+def _ask(kernel: Kernel, constant: Sequence[str], others: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return an answer to each question, from a namespace of the kernel as a run's hosts have.
+
+    constant: questions whose answers are those of the kernel alone. They may come from the cache. others: in order.
+    """
     # another script may have other answers
     name = f"{kernel.digest}-{zlib.crc32(_SCRIPT.encode()):08x}.json"
     folder = None
@@ -215,14 +228,13 @@ def _ask(kernel: Kernel, questions: Sequence[str]) -> list[str]:
     with contextlib.suppress(MprunError, OSError, ValueError, TypeError):
         folder = cache("trials")
         known = {str(question): str(answer) for question, answer in dict(Folder(folder).read_json(name)).items()}
-    if asked := [question for question in dict.fromkeys(questions) if question not in known]:
-        known |= zip(asked, _ask_kernel(kernel, asked), strict=True)
-        constant = [question for question in known if question.startswith(_CONSTANT)]
-        kept = {question: known[question] for question in constant[-MOST_KEPT:]}
-        if folder is not None:
-            with contextlib.suppress(OSError), locked(folder):
-                Folder(folder).write_json(name, kept)
-    return [known[question] for question in questions]
+    asked = [question for question in dict.fromkeys(constant) if question not in known]
+    answers = _ask_kernel(kernel, [*asked, *others]) if asked or others else []
+    known |= zip(asked, answers, strict=False)
+    if asked and folder is not None:
+        with contextlib.suppress(MprunError, OSError), locked(folder):
+            Folder(folder).write_json(name, dict([*known.items()][-MOST_KEPT:]))
+    return [known[question] for question in constant], answers[len(asked) :]
 
 
 def _ask_kernel(kernel: Kernel, questions: Sequence[str]) -> list[str]:

@@ -198,15 +198,16 @@ def test_a_kernel_is_booted_once_for_what_it_alone_decides(tmp_path: Path, monke
 
     monkeypatch.setattr(trial, "_ask_kernel", answer)
     mine, other = (Kernel(name, "", "7", name * 64, "", 0, "", 0.0) for name in "ab")
-    questions = ["list:controls", "sysctl:a=1", "EN10MB:tcp port 80"]
+    constant, others = ["list:controls", "name:a"], ["sysctl:a=1", "EN10MB:tcp port 80"]
     for kernel in (mine, mine, other):
-        assert trial._ask(kernel, questions) == [f"{kernel.name} {question}" for question in questions]
-    # a filter is asked each time: its answer is tcpdump's
-    assert booted == [questions, questions[2:], questions]
-    assert trial._ask(mine, questions[1::-1]) == ["a sysctl:a=1", "a list:controls"]
+        told = [[f"{kernel.name} {question}" for question in questions] for questions in (constant, others)]
+        assert trial._ask(kernel, constant, others) == (*told,)
+    # these answers depend on other values and on tcpdump
+    assert booted == [constant + others, others, constant + others]
+    assert trial._ask(mine, constant[::-1], []) == (["a name:a", "a list:controls"], [])
     # a file of the cache that cannot be read is made again
     (file,) = (tmp_path / "mprun" / "trials").glob(f"{mine.digest}-*.json")
     for broken in ("[broken", "5", "[1]"):
         file.write_text(broken)
-        assert trial._ask(mine, questions[:1]) == ["a list:controls"]
-    assert booted[3:] == [questions[:1]] * 3
+        assert trial._ask(mine, constant[:1], []) == (["a list:controls"], [])
+    assert booted[3:] == [constant[:1]] * 3

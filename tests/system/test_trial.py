@@ -85,6 +85,23 @@ def test_a_value_that_a_sysctl_refuses(mprun: Callable[..., Result], tmp_path: P
     assert (right.status, right.err) == (0, "")
 
 
+def test_a_value_is_judged_after_the_other_values_of_its_host_alone(
+    mprun: Callable[..., Result], tmp_path: Path
+) -> None:
+    """A kernel takes the first of these ports only after it has taken the range of the same host."""
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    (tmp_path / "xp.yaml").write_text("""\
+version: 1
+hosts:
+  client: {sysctl: {net.ipv4.ip_local_port_range: 50000 60000, net.ipv4.ip_unprivileged_port_start: 40000}}
+  server: {sysctl: {net.ipv4.ip_local_port_range: 30000 60000}}
+traffic: [{tool: ping, from: client, to: server, count: 1}]
+""")
+    for command in ("validate", "run"):
+        result = mprun(command, "-t", "topo", "-x", "xp")
+        assert (result.status, "warning" in result.err) == (0, False), result.err
+
+
 def test_a_filter_that_tcpdump_refuses(mprun: Callable[..., Result], tmp_path: Path) -> None:
     result = validate(mprun, tmp_path, FILTER="prot")
     assert result.status == 2

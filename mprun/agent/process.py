@@ -24,6 +24,8 @@ READY_POLL_S = 0.002
 READY_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
 BLOCK = 1 << 16
+# As much of the output of a failed build is searched for its first error.
+MOST_BUILD_BYTES = 1 << 20
 # A program may print this many times the size of its log: 4 GiB if the log keeps 16 MiB. Printing takes no simulated
 # time, so nothing else would end a program that prints without end.
 MOST_TIMES = 256
@@ -263,7 +265,7 @@ class RunningProcess:
             return f": {self.why}"
         is_preparation = self.plan["role"] == "preparation"
         for path in (self.log_path, *([] if self.plan["output"] else [self.output_path])):
-            text = run_file.read(path, None if is_preparation else 2000).decode(errors="replace").strip()
+            text = run_file.read(path, MOST_BUILD_BYTES if is_preparation else 2000).decode(errors="replace").strip()
             if text and is_preparation:
                 # few runs fail so
                 from mprun.errors import show_failure

@@ -59,9 +59,11 @@ class _LabGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, labs = args[0], find_labs()
-        if name not in self.commands and name.zfill(2) in {*labs, *(folder.name for folder in labs.values())}:
-            raise click.UsageError(f"no command '{name}': to run the lab, write `mprun lab run {name}`", ctx)
+        name = args[0]
+        if name not in self.commands and not ctx.resilient_parsing:
+            labs = find_labs()
+            if name.zfill(2) in {*labs, *(folder.name for folder in labs.values())}:
+                raise click.UsageError(f"no command '{name}': to run the lab, write `mprun lab run {name}`", ctx)
         return super().resolve_command(ctx, args)
 
 

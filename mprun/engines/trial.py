@@ -165,14 +165,14 @@ def find_refusals(specs: Sequence[Spec], name: str, for_run: bool) -> tuple[dict
     said = {one: [next(answers).strip() for _ in ("new", *one)][1:] for one in tried}
     for host, settings in hosts:
         for (name, value), error in zip(settings, said.get(settings, [""] * len(settings)), strict=True):
-            position = ("hosts", host, "sysctl", name)
+            place = ("hosts", host, "sysctl", name)
             folder, _, word = name.rpartition(".")
             if name in missing:
                 near = find_nearest(word, missing[name])
                 hint = f": did you mean '{folder}.{near}'?" if near else ""
-                lacking[position] = f"kernel '{kernel.name}' has no sysctl {name}{hint}"
+                lacking[place] = f"kernel '{kernel.name}' has no sysctl {name}{hint}"
             elif error.endswith(_REFUSED) and name not in sysctl.CHOICES:
-                lacking[position] = f"'{value}' is no value of this sysctl for kernel '{kernel.name}'"
+                lacking[place] = f"'{value}' is no value of this sysctl for kernel '{kernel.name}'"
     for position, name, value in chosen:
         if value not in has[name]:
             noun = name.rsplit(".", 1)[1].removeprefix("tcp_").replace("_", " ")

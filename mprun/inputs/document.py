@@ -267,8 +267,9 @@ class Document:
                 return UNREADABLE
             self._filled[path] = parse(text).names
             return value
-        # the words of a command are in a list, and have placeholders in single braces
-        braced = _BRACED.fullmatch(text) if parameters is not None and isinstance(path[-1], str) else None
+        # the words of a command are in a list, and have placeholders in single braces; other texts mean themselves
+        may_mean = isinstance(path[-1], str) and not {"environment", "title", "description"} & {*path}
+        braced = _BRACED.fullmatch(text) if parameters is not None and may_mean else None
         if braced and parameters is not None and braced[1] in parameters.values:
             self.refuse(path, f"'{text}' is not the parameter '{braced[1]}': write '\"{{{{ {braced[1]} }}}}\"'")
             return UNREADABLE

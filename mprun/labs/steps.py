@@ -276,7 +276,7 @@ def find_by_digest(parent: Path, digest: str) -> Iterator[RunDirectory]:
     """Yield the complete runs of a plan, newest first. Damaged runs are left out."""
     for run in reversed(list_runs(parent)):
         # the name has the beginning of the digest, so that few runs are opened
-        if run.short_digest == digest[:8]:
+        if run.short_digest in ("", digest[:8]):
             with contextlib.suppress(MprunError):
                 if run.is_complete and run.digest == digest:
                     yield run

@@ -504,7 +504,8 @@ def find(parent: Path, name: str) -> RunDirectory:
     if "/" in name or name.endswith(".zip"):
         raise SpecError(f"no run '{name}' here or in {parent}; no file or directory has this path")
     if runs := list_runs(parent):
-        near = find_nearest(name, [LATEST, *(run.name for run in runs)])
+        links = [LATEST] if (parent / LATEST).exists() else []
+        near = find_nearest(name, [*links, *(run.name for run in runs)])
         advice = f"did you mean '{near}'?" if near else "`mprun runs list` lists the runs"
     elif sweeps := Folder(parent).find("*-sweep/sweep.json"):
         count = f"{len(sweeps)} sweep{'' if len(sweeps) == 1 else 's'}"

@@ -28,6 +28,7 @@ from mprun.inputs.keys.experiment import name_link
 from mprun.inputs.loading import Loaded, load
 from mprun.inputs.reader import read_text
 from mprun.inputs.writer import write_experiment, write_topology
+from mprun.kernel.store import DEFAULT_NAME
 from mprun.machine.scratch import scratch
 from mprun.machine.version import code_digest
 from mprun.metrics.calibration import Calibration, judge
@@ -88,7 +89,8 @@ def make_request(loaded: Loaded, place: Place, consent: Consent, shell: Shell | 
     """Return the request for a run of files that have been read. Statements about cells are judged by a sweep only."""
     inputs = read_inputs(loaded.sources)
     places = {begin: str(InputProblem(*loaded.locate(path), path, "")) for begin, path in _find_places(loaded.spec)}
-    remedy = f"run `{shlex.join(('mprun', 'sweep', *loaded.words))}`"
+    kernel = ["--kernel", place.kernel.name] if place.kernel and place.kernel.name != DEFAULT_NAME else []
+    remedy = f"run `{shlex.join(('mprun', 'sweep', *loaded.words, *kernel))}`"
     unjudged = (f"expect: '{one}' compares cells and was not judged: {remedy}" for one in loaded.spec.experiment.across)
     warnings = [*loaded.warnings, *unjudged]
     return RunRequest(loaded.spec, place, warnings, inputs, shell, consent, loaded.parameters, places)

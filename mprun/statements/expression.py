@@ -38,6 +38,8 @@ _ALONE = re.compile(r"\s*(?P<key>[A-Za-z_][A-Za-z0-9_.-]*)\s*(?P<sign>!=|==?)(?P
 _WORDS = ("and", "or", "not")
 _NUMBER_BEFORE = re.compile(r"(?<![\w.])([0-9.]+) +\Z")
 _COMPARE = "write '==' to compare"
+# A text in quotes, or space outside it, which has no meaning.
+_OUTSIDE = re.compile(r"('[^']*')|\s+")
 # Signs of other languages, and what stands for them here.
 _OTHER_SIGNS = {"&": "and", "|": "or", "!": "not", "≥": ">=", "≤": "<=", "≠": "!=", "×": "*"}
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
@@ -128,7 +130,7 @@ class Expression(Frozen):
     def refuse_idle(self) -> Expression:
         """Return the statement. Raises ExpressionError if a comparison has the same text on both sides."""
         for chain in nodes_of(self.root, ComparisonChain):
-            texts = ["".join(self.text[one.start : one.end].split()) for one in chain.operands]
+            texts = [_OUTSIDE.sub(r"\1", self.text[one.start : one.end]) for one in chain.operands]
             for node, pair in zip(chain.operands[1:], pairwise(texts), strict=True):
                 if len({*pair}) == 1 and references_of(node):
                     message = "is on both sides, so the statement says nothing: compare it with another value"

@@ -521,6 +521,7 @@ def test_a_renamed_run_or_sweep_is_listed_as_it_is_shown(runs: Path) -> None:
     assert [one.name[-5:] for one in run_directory.list_runs(runs)] == ["00000", "00001", "mine", "00003"]
     assert [one.name for one in list_sweeps(runs)] == ["all"]
     assert operand.find_either(runs, "mine").path == runs / "mine"
+    (runs / "latest").symlink_to("mine")
     for wrong, meant in (("mne", "mine"), ("latset", "latest")):
         with pytest.raises(SpecError, match=f"no run '{wrong}' .* did you mean '{meant}'"):
             operand.find_either(runs, wrong)

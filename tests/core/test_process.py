@@ -81,6 +81,9 @@ def test_agent_ends_at_once_if_mprun_has_ended(tmp_path: Path, has_ended: bool) 
         (["warning: unused", "error[E0425]: cannot find value `x`", "  --> src/main.rs:2:5"], 1),
         (["a.c:(.text+0x5): undefined reference to `f'", "collect2: error: ld returned 1"], 0),
         (["ERROR: No matching distribution found", "hint"], 0),
+        (["make[1]: *** [all] Error 1"], 0),
+        # no errors, though they look like some
+        (["*** Building ***", "checking error: none", "ValueError: wrong"], 2),
         # without an error, the last lines
         (["a", "b", "c"], 2),
     ],

@@ -194,7 +194,8 @@ class RunningProcess:
                     f"{self.name}: ended with status {spell_status(self.status)} before it was ready{self.tail()}"
                 )
             if time.monotonic() > deadline:
-                raise ProcessError(f"{self.name}: not ready after {READY_TIMEOUT_S:g} s{self.tail()}")
+                lacking = _LACKING[self.plan["ready"]["kind"]].format(self.plan["ready"]["value"])
+                raise ProcessError(f"{self.name}: not ready: {lacking} after {READY_TIMEOUT_S:g} s{self.tail()}")
             time.sleep(READY_POLL_S)
 
     def _is_ready(self) -> bool:
@@ -274,6 +275,15 @@ class RunningProcess:
             if text:
                 return ": " + "\n".join(printable(text).splitlines()[-lines:])
         return " without a word"
+
+
+# The reasons why a process is not ready, by the kind of the condition (`mprun.model.plan.Ready`).
+_LACKING = {
+    "port": "nothing listens on its TCP port {}",
+    "udp": "nothing listens on its UDP port {}",
+    "socket": "it did not make {}",
+    "output": "it did not print '{}'",
+}
 
 
 def _confine(confine: Callable[[], None]) -> None:

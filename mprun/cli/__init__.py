@@ -146,13 +146,24 @@ class LateGroup(click.Group):
                 raise click.UsageError(f"name both files: {words}", error.ctx) from None
             raise
         except click.NoSuchOption as error:
+            import difflib
+
             if (option := error.option_name).isupper() and error.ctx and _has_option(error.ctx, option.lower()):
                 raise click.UsageError(f"no option '{option}': did you mean '{option.lower()}'?", error.ctx) from None
             if advice := REMOVED_OPTIONS.get(error.option_name):
                 raise click.UsageError(
                     f"'{error.option_name}' is no longer an option here: {advice}", error.ctx
                 ) from None
-            raise
+            word = option.lstrip("-")
+            if word in COMMANDS:
+                raise click.UsageError(f"no option '{option}': `mprun {word}` is a command", error.ctx) from None
+            # click counts the dashes, so that it names options that share few letters with the word
+            near = [
+                one
+                for one in error.possibilities or ()
+                if difflib.SequenceMatcher(None, word, one.lstrip("-")).ratio() > 0.6
+            ]
+            raise click.NoSuchOption(option, possibilities=near, ctx=error.ctx) from None
         except BrokenPipeError:
             # discard the rest of the output
             _stand_in((1, 2))

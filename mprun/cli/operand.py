@@ -90,7 +90,17 @@ def _find(parent: Path, name: str, look: Callable[[Path, str], FoundT]) -> tuple
 
         if step := find_step_run(parent, name):
             return step
+        if _has_label(parent, name):
+            raise SpecError(f"no run '{name}', but a run with this label: write 'label={name}'") from None
         raise
+
+
+def _has_label(parent: Path, name: str) -> bool:
+    """Return whether a run has this label."""
+    with contextlib.suppress(SpecError):
+        _find_newest(parent, f"label={name}", "run")
+        return True
+    return False
 
 
 def _find_with(parent: Path, text: str) -> RunDirectory:

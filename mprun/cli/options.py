@@ -235,7 +235,9 @@ class FileOptions(Frozen):
         for text in self.params:
             name, _, value = text.partition("=")
             if not name or not value:
-                raise SpecError(f"-p {text}: write -p {name or 'NAME'}=VALUE")
+                other, colon, said = name.partition(":")
+                meant = f"{other}={said.strip()}" if colon and said.strip() else f"{name or 'NAME'}=VALUE"
+                raise SpecError(f"-p {text}: write -p {meant}")
             if name in found:
                 several = f"for a run with each, write 'matrix: {{{name}: [{found[name]}, {value}]}}' in the experiment"
                 raise SpecError(f"-p {name} is given twice: keep one; {several}")

@@ -148,6 +148,10 @@ def _add(archive: tarfile.TarFile, root: Path, relative: str, name: str) -> int:
         with Folder(root).open(relative) if relative else open_regular(root, root) as file:
             member.size = os.fstat(file.fileno()).st_size
             member.mode = 0o755 if status.st_mode & 0o111 else 0o644
+            first = b"" if relative or member.mode == 0o644 else file.readline(_BLOCK)
+            if first.startswith(b"#!") and first.endswith(b"\r\n"):
+                raise SpecError("has lines that end in CR LF, and Linux finds no program whose name ends in CR: use LF")
+            file.seek(0)
             archive.addfile(member, file)
         return member.size
     else:

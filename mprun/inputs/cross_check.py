@@ -57,7 +57,8 @@ def check_links(values: Mapping[str, object], nodes: Mapping[str, NodeKind], doc
                 document.refuse(("links", n, "name"), message)
             names.setdefault(name, n)
         ends = link.get("between")
-        if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
+        # a problem of the nodes is reported alone
+        if not nodes or not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
             continue
         unknown = [m for m, end in enumerate(ends) if end not in nodes]
         for m in unknown:
@@ -118,6 +119,8 @@ def check_references(
     values: Mapping[str, object], nodes: Mapping[str, NodeKind], topology: str, document: Document
 ) -> None:
     """Record problems of an experiment that names hosts which the topology does not have."""
+    if not nodes:
+        return
     known = [name for name, kind in nodes.items() if kind == "host"]
 
     def host(name: object, path: ValuePath) -> None:
@@ -227,6 +230,8 @@ def check_metrics(known_paths: FlowPaths, notes: Notes) -> None:
                 noun = what.removesuffix(f".{path}")
                 hint = f": write 'protocol: {asked.protocols[0]}'" if len(asked.protocols) == 1 else ""
                 notes.refuse(where, f"flow '{name}' is {flow.protocol} and has no {noun}{hint}")
+            elif what.endswith(".back") and not flow.options.get("bidirectional"):
+                notes.refuse(where, f"flow '{name}' sends in one direction: write 'bidirectional: true' in it")
             elif path is not None and path not in by_flow[name] and is_sound:
                 hint = name_nearest(path, by_flow[name], "paths")
                 notes.refuse(where, f"flow '{name}' has no path '{path}'{hint}")
@@ -264,6 +269,13 @@ def check_hosts(topology: TopologySpec, experiment: ExperimentSpec, notes: Notes
     for host, settings in experiment.hosts.items():
         for n, endpoint in enumerate(settings.mptcp.endpoints):
             _check_link(topology, host, endpoint.link, ("hosts", host, "mptcp", "endpoints", n, "link"), notes)
+        announcing = [one for one in settings.mptcp.endpoints if "signal" in one.flags and "subflow" not in one.flags]
+        ends = {
+            (host == flow.source, host == flow.destination) for flow in experiment.traffic if flow.protocol == "mptcp"
+        }
+        if announcing and ends == {(True, False)}:
+            message = f"'{host}' opens the connections, and announcing '{announcing[0].link}' gives no subflow: write"
+            notes.warn(("hosts", host, "mptcp", "endpoints"), f"{message} 'flags: [subflow]'")
         for link, _ in settings.congestion:
             _check_link(topology, host, link, ("hosts", host, "congestion", link), notes)
         flows = [(n, flow) for n, flow in enumerate(experiment.traffic) if host in (flow.source, flow.destination)]

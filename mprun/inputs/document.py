@@ -236,7 +236,8 @@ class Document:
         if len(path) > MOST_LEVELS:
             raise _TooLarge(path, f"aliases nest more than {MOST_LEVELS} levels deep: does one contain itself?")
         if isinstance(node, ScalarNode):
-            if node.tag == PLAIN and not node.value and isinstance(path[-1], str) and parameters is not None:
+            is_empty = node.tag == PLAIN and read_scalar(node.value) is None
+            if is_empty and isinstance(path[-1], str) and parameters is not None:
                 self._empty.append(path)
             return self._scalar(node, path, parameters)
         if isinstance(node, MappingNode):

@@ -288,9 +288,13 @@ class Timeline:
     def _change_address(
         self, link: str, host: str, by_time: Mapping[int, Mapping[Track, PropertyMoment]]
     ) -> Iterator[tuple[Mapping[Track, PropertyMoment], Change]]:
-        for at_ns, at_once in by_time.items():
+        is_there = True
+        for at_ns, at_once in sorted(by_time.items()):
             (moment,) = at_once.values()
-            yield at_once, AddressChange(at_ns, host, link, moment.value)
+            # the kernel refuses to add an address that exists
+            if moment.value != is_there:
+                yield at_once, AddressChange(at_ns, host, link, moment.value)
+            is_there = moment.value
 
     def _change_link(
         self, name: str, _host: str, by_time: Mapping[int, Mapping[Track, PropertyMoment]]

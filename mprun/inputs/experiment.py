@@ -22,7 +22,7 @@ from mprun.inputs.keys.experiment import (
 from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.keys.file_model import check
 from mprun.inputs.keys.pairing import find_hosts, is_pattern
-from mprun.inputs.keys.plot import SAMPLES
+from mprun.inputs.keys.plot import METRICS_OF, SAMPLES
 from mprun.inputs.search_point import read_search
 from mprun.inputs.traffic import read_traffic
 from mprun.model import metric
@@ -91,6 +91,10 @@ def read_experiment(
             document.refuse(("plots", n, "table"), f"no entry has a table '{plot.table}'{hint}")
         elif plot.table is not None and "time" not in tables[plot.table]:
             document.refuse(("plots", n, "table"), f"'{plot.table}' has no times: write 'time' in the entry's table")
+        of_flows = METRICS_OF.get(plot.series or "rate", ())
+        if of_flows and not any(not {*of_flows}.isdisjoint(metrics) for metrics in owned.values()):
+            names = " or ".join(f"'{name}'" for name in of_flows)
+            document.warn(("plots", n, "series"), f"has nothing to show: no flow has the metric {names}; remove it")
         needed = SAMPLES.get(plot.series) if plot.series else None
         if needed is not None and (file.sample is None or needed not in file.sample.intervals()):
             document.refuse(("plots", n, "series"), f"needs samples: write 'sample: {{{needed}: 100ms}}'")

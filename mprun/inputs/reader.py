@@ -121,7 +121,7 @@ def _name_nearest_file(given: Path) -> str:
         parts = (os.path.normpath(one / f"{given.name}{suffix}") for one in others for suffix in ("", *SUFFIXES))
         if found := [one for one in parts if os.path.isfile(one)]:
             return f": one folder {where}: {', '.join(found[:4])}"
-    return ""
+    return f"; YAML files here: {', '.join(there[:8])}" if there else ""
 
 
 def _list_yaml_files(folder: Path) -> list[str]:
@@ -376,6 +376,12 @@ def _line(text: str, number: int | None) -> str:
 _ODD_INDENT = re.compile(r"^ *([^\S\n\r\t ])", re.MULTILINE)
 
 
+# A dash of a PDF or an editor in place of the dash of a list.
+_PRINTED_DASH = re.compile("^ *([\u2010-\u2015\u2212]) ", re.MULTILINE)
+# A key and its value without a colon.
+_NO_COLON = re.compile(r"([a-z_]+) +([^:#\s]+)")
+
+
 def parse(text: str, name: str) -> Node:
     """Return the node tree of one document. Raises InputError."""
     try:
@@ -389,8 +395,15 @@ def parse(text: str, name: str) -> Node:
         if odd := _ODD_INDENT.search(text):
             message = f"the indentation holds U+{ord(odd[1]):04X}, which is no plain space: replace it by one"
             raise _refusal(name, message, text.count("\n", 0, odd.start(1)) + 1) from None
-        line_number = _problem_line(error)
+        if printed := _PRINTED_DASH.search(text):
+            message = f"U+{ord(printed[1]):04X} is a dash of printed text: write '- '"
+            raise _refusal(name, message, text.count("\n", 0, printed.start(1)) + 1) from None
+        line_number = min(_problem_line(error) or 1, len(text.rstrip().splitlines()))
         problem = _problem(error)
+        before = _NO_COLON.fullmatch(_line(text, line_number - 1))
+        if before and "mapping values are not allowed" in problem:
+            message = f"is not YAML: '{before[0]}' has no colon: write '{before[1]}: {before[2]}'"
+            raise _refusal(name, message, line_number - 1) from None
         if _UNQUOTED.search(_line(text, line_number)):
             problem = 'a value with {{ }} is not in quotes: write it as in "{{ rate }}mbit"'
         elif found := _NO_DASH.search(_line(text, line_number)):

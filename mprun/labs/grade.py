@@ -114,6 +114,8 @@ def _say_missing(step: Step, others: Mapping[str, RunDirectory]) -> str:
     wanted = read_inputs(step.load().sources)
     changed = [name for name, text in wanted.items() if _values_of(text) != _values_of(had.get(name, ""))]
     if not changed:
+        if (seed := run.summary().seed) != step.load().spec.experiment.seed:
+            return f"was run with seed {seed}: run it again without --seed"
         return "was run with other parameters"
     names = " and ".join(changed)
     return f"was run with a changed {names}: undo the changes first, or copy the lab again with `mprun lab start`"

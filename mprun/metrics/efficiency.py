@@ -7,12 +7,13 @@ sample before the end of a second counts for it.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from mprun.metrics.capacity import find_capacity
+from mprun.metrics.capacity import cross, find_capacity
 from mprun.metrics.connection import addresses_at, goes_forward
 from mprun.metrics.diagnosis import is_left_alone
 from mprun.metrics.evidence import Evidence
@@ -24,6 +25,7 @@ from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
 from mprun.model.metric import OF_CONNECTIONS
 from mprun.model.run_summary import MetricValue
+from mprun.model.spec import HEADER_BYTES
 from mprun.model.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 # A sample is taken a little after the end of its second. On a busy machine in real time, it is later.
 LATE_NS = 20_000_000
+# The first window of TCP (RFC 6928), and the headers of a frame with IPv4, TCP with timestamps, and MPTCP.
+FIRST_WINDOW_BYTES, HEADERS_BYTES = 14_600, 86
 
 
 class Carried(Frozen):
@@ -145,10 +149,37 @@ def explain_efficiency(
     told = f"{flow.name}: {efficiency.value:.1%} of its best path's rate".replace("%", " %")
     if is_known:
         return Readings(warnings=(f"{told}: {text}",))
+    path = next(path for path in flow.paths if path.name in capacity.best_paths)
+    mtu = min(crossing.link.mtu for crossing in cross(evidence.intent, flow, path, is_forward))
+    began_ns, ended_ns = _find_span(one)
+    usual = find_usual(mtu, capacity.best * path.rtt_ns / 8e9, path.rtt_ns / max(1, ended_ns - began_ns))
+    if efficiency.value >= GOOD * usual:
+        return Readings()
+    text += tell_headers(mtu)
     # a group may have hundreds of members, so they get no notes, and a short flow none of which nothing is expected
     if flow.group is not None or (len(samples) < LEAST_SAMPLES and not evidence.expects(flow.name)):
         return Readings()
     return Readings(notes=(f"{told}: {text}",))
+
+
+def find_usual(mtu: int, bdp_bytes: float, round_trip: float) -> float:
+    """Return the efficiency that headers, the handshake and slow start leave.
+
+    round_trip: the round-trip time as a share of the flow's time.
+    """
+    rounds = 1 + math.log2(max(1.0, bdp_bytes / FIRST_WINDOW_BYTES))
+    return (1 - _share_of_headers(mtu)) * max(0.0, 1 - rounds * round_trip)
+
+
+def tell_headers(mtu: int) -> str:
+    """Return the end of a sentence that names the headers, if they take much of a small MTU; else nothing."""
+    headers = _share_of_headers(mtu)
+    told = f"; headers take {headers:.0%} of each frame, as the MTU is {mtu} bytes".replace("%", " %")
+    return told if headers > 1 - GOOD else ""
+
+
+def _share_of_headers(mtu: int) -> float:
+    return min(1.0, HEADERS_BYTES / (mtu + HEADER_BYTES))
 
 
 def _find_span(one: FlowConnections) -> tuple[int, int]:

@@ -19,8 +19,10 @@ from mprun.metrics.subflow import count_reinjected, count_subflows
 from mprun.model.agent_report import Ended, spell_status
 from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow
+from mprun.model.intent.failure import find_failures
 from mprun.model.metric import OF_TOTAL, TOTAL
 from mprun.model.run_summary import MetricValue
+from mprun.model.spec import Change
 from mprun.model.units import TIME
 from mprun.workloads.tool import Result, Tool, metrics_of, steady_span, time_limit_of, tool_of
 
@@ -94,12 +96,28 @@ def _find_errors(
             if flow.timeout_ns
             else f"the time limit of {flow.tool} for this work: 'timeout' sets another"
         )
+        began_ns = min(ended.started_ns for ended in processes.values()) - outputs.zero_ns
+        if dead := tell_dead(flow, outputs.evidence.intent.changes, began_ns):
+            limit, because = limit.removesuffix(": 'timeout' sets another"), dead
         yield f"{flow.name}: did not end in time and was stopped {limit}{because}"
     elif failed is not None or result.error:
         why = processes[failed].why if failed is not None else ""
         said = why or result.error or outputs.log(failed or flow.name, "err").strip()[-500:] or "without a word"
         status = processes[failed].status if failed is not None else 0
         yield f"{flow.name}: {flow.tool} ended with status {spell_status(status)}: {said}{because}"
+
+
+def tell_dead(flow: AddressedFlow, changes: Sequence[Change], began_ns: int) -> str:
+    """Return the failures of paths because of which a flow cannot end, as the end of a message; empty if none.
+
+    changes: of the intent. began_ns: the flow's begin, from time zero.
+    """
+    since = {one.path: one.begin_ns for one in find_failures(flow, changes) if one.end_ns is None}
+    if flow.paths and all(path.name in since for path in flow.paths):
+        return f"; none of its paths carries packets since {TIME.render(max(since.values()), 'tc')}"
+    if flow.paths and since.get(first := flow.paths[0].name, began_ns + 1) <= began_ns:
+        return f"; '{first}', over which it connects, carries no packets when it begins"
+    return ""
 
 
 def _tell_result(flow: AddressedFlow, result: Result) -> Readings:

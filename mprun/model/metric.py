@@ -206,7 +206,7 @@ def parse_bound(metric: Metric, value: object) -> float:
     """Parse a bound into the base unit: bit/s, s, 1 or bytes. Raises QuantityError."""
     unit = metric.unit
     if unit == "ratio":
-        return units.parse_ratio(value)
+        return units.parse_share(value)
     if unit in _BOUNDS:
         quantity, factor = _BOUNDS[unit]
         return quantity.parse(value) / factor

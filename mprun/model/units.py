@@ -152,7 +152,7 @@ def _bare(kind: Quantity, number: str) -> str:
         # too large in Mbit/s, so it is in bit/s, as in 3e7
         return f"a bare number has no unit: write '{kind.render(int(number))}'"
     offers = [number + unit for unit in kind.bare] if float(number) or not kind.minimum else [kind.example]
-    if kind.units == {"%": 1} and 0 < float(number) < 1:
+    if kind.units == {"%": 1} and 0 < float(number) < (kind.maximum or 200) / 100:
         offers.append(f"{float(number) * 100:g}%")
     return f"a bare number has no unit: write {' or '.join(map(repr, offers))}"
 
@@ -284,7 +284,9 @@ def convert(number: Decimal, unit: str, to: str) -> Decimal | None:
 
 # netem draws a 32-bit number for each packet (tc-netem(8)): a smaller loss never happens.
 _LEAST_LOSS = 2**-32
-_PERCENT = Quantity("percentage", {"%": 1}, "1%", ("%",))
+_PERCENT = Quantity("percentage", {"%": 1}, "1%", ("%",), maximum=100)
+# A share such as goodput divided by a rate, which may be above 100 %.
+_SHARE = replace(_PERCENT, maximum=None)
 
 _QUEUE = Quantity(
     noun="queue",
@@ -330,11 +332,16 @@ _QUEUES: Mapping[QueueUnit, Quantity] = {
 
 def parse_ratio(value: object) -> float:
     """Parse a percentage into a fraction 0..1, correctly rounded. Raises QuantityError."""
-    numerator, denominator, _ = _split(_PERCENT, value)
-    ratio = numerator / (denominator * 100)
+    ratio = parse_share(value, _PERCENT)
     if ratio > 1:
         raise QuantityError(f"'{value}' is above 100%: a probability is at most 100%")
     return ratio
+
+
+def parse_share(value: object, kind: Quantity = _SHARE) -> float:
+    """Parse a percentage, which may be above 100 %, into a fraction. Raises QuantityError."""
+    numerator, denominator, _ = _split(kind, value)
+    return numerator / (denominator * 100)
 
 
 def parse_loss(value: object) -> float:
@@ -355,7 +362,7 @@ def render_ratio(ratio: float, style: Style = "file") -> str:
     if style == "people":
         return f"{ratio * 100:.4g} %"
     texts = (format(ratio * 100, f".{digits}f") + "%" for digits in range(18))
-    return next((text for text in texts if parse_ratio(text) == ratio), f"{Decimal(repr(ratio)) * 100:f}%")
+    return next((text for text in texts if parse_share(text) == ratio), f"{Decimal(repr(ratio)) * 100:f}%")
 
 
 def parse_queue(value: object) -> Queue:

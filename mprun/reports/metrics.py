@@ -113,7 +113,8 @@ def choose_main(metrics: Sequence[str], expected: Collection[str], own: Collecti
 
     def rank(name: str) -> int:
         what = name.partition(".")[2]
-        known = (n for n, main in enumerate(MAIN) if f"{what}.".startswith(f"{main}.") and not is_secondary(name))
+        is_main = not is_secondary(name) and what.rpartition(".")[2] not in STATISTICS
+        known = (n for n, main in enumerate(MAIN) if f"{what}.".startswith(f"{main}.") and is_main)
         return -1 if name in own else next(known, len(MAIN))
 
     chosen: list[str] = []

@@ -205,6 +205,10 @@ def _draw_goodput(evidence: RunData, flow: str | None, form: ChartForm) -> Chart
             label += f", stream {number[0]}"
         values = part["goodput_bit_per_s"].to_list()
         moments = [*part["start_s"].to_list(), part["end_s"][-1]]
+        if len(values) > 1 and (last := moments[-1] - moments[-2]) < (before := moments[-2] - moments[-3]) / 2:
+            # the rest of a program's time: the end of a burst would show as a rate
+            values[-2:] = [(values[-2] * before + values[-1] * last) / (before + last)]
+            del moments[-2]
         back = direction not in (None, "forth")
         series.append(Series(label, evidence.tones[str(name)], moments, [*values, values[-1]], dash=int(back)))
     who = _join([each.label for each in series[:MOST_LINES]])

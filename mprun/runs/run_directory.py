@@ -183,6 +183,7 @@ class RunDirectory(OutputDirectory):
         stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{title}-{digest[:8]}"
         try:
             invoking_user.make_folder(parent)
+            refuse_taken(parent / LATEST)
             path = take_name(parent, stem, "", lambda path: path.mkdir())
         except (FileExistsError, FileNotFoundError) as error:
             raise MachineError(f"no directory '{parent}' can be made there: give another with -o") from error
@@ -436,7 +437,7 @@ class RunDirectory(OutputDirectory):
         """Return the captures. Raises MprunError if there are none."""
         found = self.captures()
         if not found:
-            lost = "its captures were removed: `mprun runs rerun` makes them again"
+            lost = f"its captures were removed: `mprun verify --keep {self.name}` makes them again"
             why = lost if self.plan().intent.captures else "write `capture: [{host: client}]` in the experiment"
             raise MprunError(f"{self.path}: no captures: {why}")
         return found
@@ -713,8 +714,16 @@ def take_name(parent: Path, stem: str, suffix: str, take: Callable[[Path], objec
             return path
 
 
+def refuse_taken(link: Path) -> None:
+    """Raise MachineError if a folder or a file, such as a copy of a link's target, has the name of a link."""
+    if link.exists() and not link.is_symlink():
+        what = "folder" if link.is_dir() else "file"
+        raise MachineError(f"{link}: is a {what}, and mprun makes a link of this name: rename or remove it")
+
+
 def point(link: Path, target: str) -> None:
     """Point a symbolic link at another target in one step, so that a reader always finds a target."""
+    refuse_taken(link)
     temporary = link.with_name(f".{link.name}-{os.urandom(8).hex()}")
     temporary.symlink_to(target)
     try:

@@ -85,6 +85,7 @@ class SweepDirectory(OutputDirectory):
     def create(cls, parent: Path, record: SweepRecord, inputs: Mapping[str, str]) -> SweepDirectory:
         """Create a sweep under `parent`. It appears complete or not at all."""
         invoking_user.make_folder(parent)
+        run_directory.refuse_taken(parent / LATEST)
         for stale in parent.glob(".sweep-*"):
             if time.time() - stale.stat().st_mtime > STALE_S:
                 shutil.rmtree(stale, ignore_errors=True)

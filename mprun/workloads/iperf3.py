@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import accumulate
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Whole, checked
+from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, VOLUME_SCHEMA, Whole, checked
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, OmitEntry, ServedEntry, Size, whole_seconds
 from mprun.model.capabilities import Capabilities
@@ -23,7 +24,7 @@ from mprun.model.frozen import Frozen
 from mprun.model.metric import OF_CONNECTIONS, Metric
 from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow, Protocol
-from mprun.model.units import NS_PER_S, SIZE, TIME, format_measured
+from mprun.model.units import NS_PER_S, SIZE, TIME, VOLUME, format_measured
 from mprun.workloads import tool
 from mprun.workloads.account import tell_iperf3
 from mprun.workloads.tool import LENGTH, Endpoints, Outputs, Portion, Program, Result, TimeLimit, Work
@@ -68,6 +69,8 @@ _NO_SECONDS = "iperf3 reports whole seconds, not {}: write '5s'"
 _NO_BLOCK = f"{{}} bytes at a time are not between 1 and {MOST_BLOCK_BYTES}: write '128kb'"
 WholeSeconds = Annotated[int, *whole_seconds("iperf3")]
 Omitted = Annotated[int, *checked(TIME.parse, TIME_SCHEMA, lambda ns: ns % NS_PER_S == 0, _NO_SECONDS, TIME.render)]
+_WINDOW = replace(VOLUME, noun="window", maximum=512 << 20, too_large="iperf3 takes no more", canonical=("byte", "mb"))
+Window = Annotated[int, *checked(_WINDOW.parse, VOLUME_SCHEMA, bool, "is zero: write '1byte' or more")]
 Block = Annotated[int, *checked(SIZE.parse, SIZE_SCHEMA, lambda size: 0 < size <= MOST_BLOCK_BYTES, _NO_BLOCK)]
 
 
@@ -99,7 +102,7 @@ class Entry(ServedEntry):
     length_bytes: Block | None = Field(None, alias="length")
     """The payload of a UDP packet, of an SCTP message, or of a TCP write. Default: for UDP the largest payload for the
     path's MTU, for SCTP 1452bytes, for TCP 128kb."""
-    window_bytes: Size | None = Field(None, alias="window")
+    window_bytes: Window | None = Field(None, alias="window")
     """The socket buffers of both ends. Default: the kernel tunes the buffers."""
     congestion: CongestionName | None = None
     """The congestion control of both ends. Default: the hosts'."""
@@ -214,7 +217,12 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     except ValueError:
         return Result(error="its output is not whole: " + (output.strip()[-200:] or "it printed nothing"))
     if "error" in report:
-        return Result(error=str(report["error"]))
+        error = str(report["error"])
+        if "socket buffer size not set correctly" in error:
+            size = flow.options["window_bytes"]
+            remedy = f"net.core.rmem_max: {size}, net.core.wmem_max: {size}"
+            error += f": a host has a lower limit than 'window': give both hosts 'sysctl: {{{remedy}}}'"
+        return Result(error=error)
     try:
         ways = list(_ways(flow, report, outputs))
         values = {f"{name}{way.suffix}": value for way in ways for name, value in _values(flow, report, way).items()}

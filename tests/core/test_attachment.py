@@ -143,6 +143,15 @@ def test_a_compressed_archive_is_not_unpacked(tmp_path: Path) -> None:
         unpack.unpack(str(tmp_path / "copy"), [str(tmp_path / "bad.tar")])
 
 
+def test_a_script_of_another_system_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.sh"
+    path.write_bytes(b"#!/bin/sh\r\necho done\r\n")
+    examine(path)
+    path.chmod(0o755)
+    with pytest.raises(SpecError, match="lines that end in CR LF"):
+        examine(path)
+
+
 def test_what_cannot_go_into_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fault(path: Path) -> str:
         with pytest.raises(SpecError) as refused:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mprun.metrics.diagnosis import explain_handover
+from mprun.metrics.flow import tell_dead
 from mprun.metrics.handover import Handover, find_handover, find_handover_of
 from mprun.metrics.observation import DataProgress
 from mprun.model.intent.failure import PathFailure, find_failures, find_watches
@@ -53,6 +54,24 @@ def test_failures_of_paths(changes: list[Change], failures: list[tuple[str, floa
     assert found == tuple(
         PathFailure(p, int(b * SECOND), None if e is None else int(e * SECOND)) for p, b, e in failures
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        (
+            [link(1, "path0", is_up=False), link(2, "path1", is_up=False)],
+            "; none of its paths carries packets since 2s",
+        ),
+        ([link(0, "server0", ALL)], "; none of its paths carries packets since 0s"),
+        ([link(0, "path0", ALL)], "; 'path0', over which it connects, carries no packets when it begins"),
+        ([link(1, "path0", ALL)], ""),
+        ([link(0, "path1", ALL)], ""),
+        ([link(0, "path0", ALL), link(5, "path0")], ""),
+    ],
+)
+def test_paths_without_which_a_flow_cannot_end(changes: list[Change], text: str) -> None:
+    assert tell_dead(FLOW, changes, 0) == text
 
 
 def test_watches_last_ten_seconds_at_most_and_do_not_overlap() -> None:

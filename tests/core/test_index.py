@@ -445,6 +445,7 @@ def test_a_run_is_named_by_its_values(runs: Path) -> None:
             "schedule=default",
             "schedule=default: no run has a parameter or metric 'schedule': did you mean 'scheduler'?",
         ),
+        ("first", "no run 'first', but a run with this label: write 'label=first'"),
         ("scheduler=default,rate=20mbit", f"no run in {runs} has scheduler=default,rate=20mbit"),
     ):
         with pytest.raises(SpecError) as error:

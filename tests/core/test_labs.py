@@ -17,9 +17,12 @@ from click.testing import CliRunner
 from mprun.cli.graph import command as graph
 from mprun.cli.lab import _group_steps
 from mprun.inputs.loading import load_cells
-from mprun.labs.catalog import ORIGIN, copy_lab, find_original
+from mprun.labs.catalog import ORIGIN, copy_lab, find_original, open_lab
 from mprun.labs.definition import read_lab
 from mprun.labs.grade import grade
+from mprun.model.run_summary import Summary
+from mprun.runs.run_directory import RunDirectory
+from mprun.runs.runner import read_inputs
 from tests.hostile import RUN
 from tests.labs import FOLDERS
 
@@ -182,3 +185,15 @@ def test_steps_with_other_flows_have_a_table_of_their_own() -> None:
     assert tables == [(["msg.delay"], ["broken", "a", "b"]), (["http.delay", "http.share"], ["c", "d"])]
     nothing: Any = SimpleNamespace(lab=SimpleNamespace(show=shown), done=[step("broken")])
     assert [names for names, _ in _group_steps(nothing)] == [shown]
+
+
+def test_a_step_that_was_run_with_another_seed_is_named(tmp_path: Path) -> None:
+    lab = open_lab("01")
+    step = lab.steps_of("quick")[0]
+    run = RunDirectory(tmp_path / "runs" / f"20260101-000000-{step.topology.name}-{step.experiment.name}-00000000")
+    run.path.mkdir(parents=True)
+    run.folder.make("inputs")
+    run.keep_inputs(read_inputs(step.load().sources))
+    run.write_summary(Summary("passed", True, 2, {}, (), (), (), ()))
+    graded = grade(lab, "quick", {}, tmp_path)
+    assert graded.left[0] == (step, "was run with seed 2: run it again without --seed")

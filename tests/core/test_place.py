@@ -89,7 +89,7 @@ def test_the_configuration_is_what_auto_means(configure: Write) -> None:
         ("engine: real\n", "1: version"),
         ("version: 1\nengine: auto\n", "2: engine: 'auto' is not known here"),
         ("version: 1\nengine: [real]\n", "2: engine: "),
-        ("engine: {{\n", ":2: is not YAML"),
+        ("engine: {{\n", ":1: is not YAML"),
         ("", "is empty"),
     ],
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from mprun.metrics.efficiency import Carried, carry, find_flapping, share_deviations
+from mprun.metrics.efficiency import Carried, carry, find_flapping, find_usual, share_deviations, tell_headers
 
 S = 10**9
 A, B = (0, "path0", ("a",)), (0, "path1", ("b",))
@@ -78,3 +78,12 @@ def test_deviation_of_shares() -> None:
     found = share_deviations(carried([6, 4, 0], [4, 6, 0]), ["path0", "path1", "path2"])
     assert found == {"path0": pytest.approx(0.02**0.5), "path1": pytest.approx(0.02**0.5), "path2": 0}
     assert share_deviations(carried([6, 0], [4, 0]), ["path0"]) == {}
+
+
+def test_headers_and_slow_start_are_usual() -> None:
+    """20 Mbit/s and 40 ms for 2 s: a packet has 1428 bytes of payload, and four round trips pass before the rate."""
+    assert find_usual(1500, 100_000, 0.02) == pytest.approx(1428 / 1514 * (1 - 0.0756), abs=1e-3)
+    assert find_usual(1500, 1_000, 0.0) == pytest.approx(1428 / 1514)
+    assert find_usual(1500, 100_000, 1.0) == 0
+    assert tell_headers(1500) == ""
+    assert tell_headers(100) == "; headers take 75 % of each frame, as the MTU is 100 bytes"

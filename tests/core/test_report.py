@@ -461,6 +461,17 @@ def test_goodputs_of_streams_are_lines_of_their_own() -> None:
     assert [series.label for series in chart.panels[0].series] == ["bulk", "web, back"]
 
 
+def test_the_rest_of_a_flows_time_is_no_interval_of_its_own() -> None:
+    """35 ms with the end of a burst, after intervals of a second, would show as a rate that no link has."""
+    table = {"flow": ["bulk"] * 3, "direction": ["forth"] * 3, "start_s": [0.0, 1.0, 2.0], "end_s": [1.0, 2.0, 2.1]}
+    rates = {"goodput_bit_per_s": [10e6, 10e6, 21e6]}
+    shown = RunData({"goodput": pl.LazyFrame({**table, **rates})}, ["bulk"], {})
+    (chart,) = draw_run(shown, [Plot(series="goodput")])
+    (line,) = chart.panels[0].series
+    assert list(line.x) == [0, 1, 2.1]
+    assert list(line.y) == pytest.approx([10e6, 11e6, 11e6])
+
+
 def test_all_figures_over_time_have_one_range() -> None:
     """A flow that starts late is drawn late.
 
@@ -675,6 +686,9 @@ def test_main_metrics_of_a_run() -> None:
     assert choose_main(["a.odd", "b.odd"], []) == ["a.odd", "b.odd"]
     four = ["bulk.goodput", "bulk.subflows", *(f"bulk.share.path{n}" for n in range(4)), "path0.rtt"]
     assert choose_main(four, []) == four[:6]
+    # the statistics of one value do not push it out
+    pings = ["path0.rtt", "path1.rtt", "p.loss", "p.rtt", "p.rtt.min", "p.rtt.max", "p.rtt.mdev"]
+    assert choose_main(pings, []) == pings[:4]
 
 
 def test_a_single_request_has_one_delay() -> None:

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli.runs import command as runs_command
+from mprun.errors import MachineError
 from mprun.machine.scratch import scratch
 from mprun.runs.run_directory import RunDirectory, make_frame
 from mprun.sweeps.sweep_directory import SweepDirectory
@@ -83,6 +84,24 @@ def test_a_damaged_run_keeps_no_other_from_being_listed(tmp_path: Path, summary:
     assert [row["status"] for row in json.loads(done.output)] == ["failed", "failed", status, status]
 
 
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_no_run_begins_where_a_link_cannot_be_made(tmp_path: Path, is_folder: bool) -> None:
+    """A copy without links, as of a USB stick, has a folder in place of a link."""
+    record = SweepDirectory(make_sweep(tmp_path)).record
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    for path in (runs / "latest", runs / "latest-sweep"):
+        if is_folder:
+            path.mkdir()
+        else:
+            path.write_text("kept")
+    with pytest.raises(MachineError, match=r"/latest: is a .*: rename or remove it"):
+        RunDirectory.create(runs, "a-b", "0" * 64)
+    with pytest.raises(MachineError, match=r"/latest-sweep: is a .*: rename or remove it"):
+        SweepDirectory.create(runs, record, {})
+    assert sorted(path.name for path in runs.iterdir()) == ["latest", "latest-sweep"]
+
+
 def test_what_killed_processes_left_goes_with_the_next_of_its_kind(tmp_path: Path) -> None:
     for name in ("mprun-job-left", "mprun-other-left"):
         (tmp_path / name).mkdir()
@@ -113,7 +132,7 @@ def test_removed_inputs_are_no_difference_of_two_runs(tmp_path: Path) -> None:
 def test_captures_that_were_removed_are_called_removed(tmp_path: Path) -> None:
     run = copy_run(tmp_path)
     _remove(run / "pcap")
-    assert "no captures: its captures were removed: `mprun runs rerun`" in str(call_verb("packets", run).error)
+    assert "no captures: its captures were removed: `mprun verify --keep" in str(call_verb("packets", run).error)
 
 
 def test_a_run_without_its_inputs_is_shown_but_has_no_report(tmp_path: Path) -> None:

@@ -95,6 +95,12 @@ def test_iperf3_failures(name: str, error: str) -> None:
     assert result.error.startswith(error)
 
 
+def test_iperf3_names_the_limits_of_a_window() -> None:
+    report = '{"error": "socket buffer size not set correctly"}'
+    error = iperf3.parse(flow("iperf3", window_bytes=8388608), Left({"bulk": report})).error or ""
+    assert "'sysctl: {net.core.rmem_max: 8388608, net.core.wmem_max: 8388608}'" in error
+
+
 def test_iperf3_said_nothing() -> None:
     assert iperf3.parse(flow("iperf3"), Left({"bulk": ""})).error == "its output is not whole: it printed nothing"
 

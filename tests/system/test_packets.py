@@ -343,7 +343,7 @@ def test_a_cut_capture_is_read_up_to_the_cut(both: tuple[Result, dict[str, Any]]
     capture.unlink()
     nothing = call("packets", cut, cwd=tmp_path)
     assert nothing.status == 1
-    assert "no captures: its captures were removed: `mprun runs rerun` makes them again" in nothing.err
+    assert "no captures: its captures were removed: `mprun verify --keep" in nothing.err
 
 
 @needs_root

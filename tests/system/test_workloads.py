@@ -771,7 +771,9 @@ def test_a_server_that_never_listens(mprun: Callable[..., Result], tmp_path: Pat
     (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n  - {flow.replace('[true]', '[sleep, 1s]')}\n")
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "--allow-exec")
     assert result.status == 1
-    assert result.summary["errors"] == ["exec.server: not ready after 10 s without a word"]
+    assert result.summary["errors"] == [
+        "exec.server: not ready: nothing listens on its TCP port 80 after 10 s without a word"
+    ]
 
 
 # in the order of a file

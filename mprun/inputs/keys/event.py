@@ -27,6 +27,7 @@ class EventEntry(FileModel):
     ELSEWHERE: ClassVar[Mapping[str, str]] = {
         "off": "is no key: write 'state: down'",
         "node": "is no key: write 'link', or 'host' and 'address'",
+        **dict.fromkeys(PROPERTIES, "is a property of the link: write it in 'set', as in 'set: {loss: 100%}'"),
     }
     at: Time = Field(0, examples=["5s"])
     """The time of the change, counted from time zero. `set` and `state` need it. With `schedule` or `trace`: the time
@@ -109,6 +110,16 @@ class EventEntry(FileModel):
             yield "every", "is missing: write the time between repetitions, as in 'every: 10s'"
         if self.until is not None and self.until <= self.at:
             yield "until", "is not after 'at': nothing would happen"
+        if self.over == 0:
+            yield "over", "is zero: remove it, or write a longer time"
+        if self.trace is None:
+            for name in sorted({"direction", "format", "interval"} & self.model_fields_set):
+                way = self.direction if name == "direction" and self.direction != "both" else None
+                remedy = f"write the value as in 'set: {{rate: {{{way}: 1mbit}}}}'" if way else "remove it"
+                yield name, f"has no effect without 'trace': {remedy}"
+        if self.state is None:
+            for name in sorted({"host", "address"} & self.model_fields_set):
+                yield name, "is for 'state: removed' and 'state: added': remove it"
         if self.over is not None and self.set is None:
             yield "over", "needs 'set': write the values to reach"
         if self.over is not None and self.step and self.over % self.step:

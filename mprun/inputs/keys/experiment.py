@@ -27,6 +27,7 @@ from mprun.inputs.keys.pairing import HostKey
 from mprun.inputs.keys.plot import PlotEntry
 from mprun.inputs.keys.search import SearchEntry
 from mprun.inputs.keys.traffic_entry import CongestionName
+from mprun.model.scalar import spell_scalar
 from mprun.model.spec import (
     VARIATIONS,
     Capture,
@@ -41,7 +42,7 @@ from mprun.model.spec import (
     Until,
     Variation,
 )
-from mprun.model.units import INTERVAL, PERCENT_PATTERN, parse_ratio
+from mprun.model.units import INTERVAL, PERCENT_PATTERN, VOLUME, parse_ratio
 
 DEFAULT_PROBE_PINGS = 3
 # The number of runs of a cell with `until`.
@@ -52,6 +53,8 @@ NDIFFPORTS = 2
 # The last packets are kept in a ring of at least two files. tcpdump counts their sizes in millions of bytes.
 SMALLEST_RING_BYTES = 3 << 20
 
+# A size in the value of a sysctl.
+_SIZED = re.compile(r"(?<!\S)[0-9]{1,12}[kmg]b(?!\S)")
 _SYSCTL = re.compile(r"[a-z][a-z0-9_]*([./][A-Za-z0-9_-]+)+")
 # Only sysctls of the network: files are shared between strangers, and other sysctls apply to the whole machine.
 _SYSCTL_PREFIXES = ("net.ipv4.", "net.ipv6.", "net.mptcp.", "net.sctp.", "net.core.")
@@ -72,10 +75,18 @@ def _parse_sysctl(value: object) -> str:
 
 
 def _parse_sysctl_value(value: object) -> str:
+    if isinstance(value, list) and value and all(isinstance(one, str | int) for one in value):
+        raise ValueError(f"is a list: write the values as one text, as in '\"{' '.join(map(spell_scalar, value))}\"'")
+    if isinstance(value, float):
+        raise ValueError(f"{value:g} is no whole number: write one, or a text in quotes")
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise ValueError("must be text or a whole number, as sysctl(8) takes it: write 1 for on and 0 for off")
     if "\n" in str(value):
         raise ValueError("must be one line: a sysctl takes one")
+    if value in ("on", "off", "yes", "no"):
+        raise ValueError(f"'{value}' is no value of a sysctl: write 1 for on and 0 for off")
+    for word in _SIZED.findall(str(value)):
+        raise ValueError(f"'{word}' has a unit, and sysctls count bytes: write {VOLUME.parse(word)}")
     return str(value)
 
 
@@ -150,6 +161,10 @@ class EndpointEntry(FileModel):
     """The flags of the endpoint. `subflow`: the host opens a subflow from this address. `signal`: the host announces
     the address. `fullmesh`: the host opens a subflow to each address of the peer. `backup`: the subflow is used only if
     no other works."""
+
+    def find_conflicts(self) -> Iterator[KeyProblem]:
+        if {"signal", "fullmesh"} <= {*self.flags}:
+            yield "flags", "Linux takes no endpoint with both 'signal' and 'fullmesh': remove one of the two"
 
 
 class MptcpEntry(FileModel):
@@ -411,6 +426,10 @@ class ExperimentFile(FileModel):
         ("topology", "nodes", "paths", "events", "middleboxes", "addressing", "ecmp"),
         "is a key of topologies: write it there, or in a topology file of its own that begins with 'extends: FILE'",
     ) | {
+        **dict.fromkeys(
+            ("duration", "start", "tool", "protocol", "from", "to", "size"),
+            "is a key of an entry of 'traffic': write it there, as in '- {tool: iperf3, duration: 10s, ...}'",
+        ),
         "seed": "is a key of 'repeat': write 'repeat: {seed: 5}', or give --seed",
         "runs": "is a key of 'repeat': write 'repeat: {runs: 5}'",
         "kernel": "is no key: give --kernel NAME, or vary it with 'matrix: {kernel: [...]}'",

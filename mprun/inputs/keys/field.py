@@ -22,6 +22,7 @@ from mprun.model.scalar import PRIVATE, name_value
 NAME_PATTERN = "^[a-zA-Z][a-zA-Z0-9_-]{0,31}$"
 MOST_NAME = 32
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]*")
+_ADDRESS = re.compile(r"[0-9]+(\.[0-9]+){3}")
 
 
 JsonSchema = dict[str, Any]
@@ -100,13 +101,13 @@ def text_that(
 
 def parse_name(value: object) -> str:
     """The name of a node, link or flow."""
-    if not isinstance(value, str):
-        if isinstance(value, list):
-            raise ValueError("is a list: write one name, and an entry for each other")
-        raise ValueError("must be a name: write letters, digits, '-' and '_'")
-    if not _NAME.fullmatch(value):
+    if isinstance(value, list):
+        raise ValueError("is a list: write one name, and an entry for each other")
+    if isinstance(value, str) and _ADDRESS.fullmatch(value):
+        raise ValueError(f"'{value}' is an address: write the name of its host")
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise ValueError(
-            f"'{value}' cannot be a name, as names stand in commands and file names:"
+            f"{name_value(value)} cannot be a name, as names stand in commands and file names:"
             " begin with a letter, continue with letters, digits, '-' and '_'"
         )
     if len(value) > MOST_NAME:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import math
 import re
@@ -281,11 +282,12 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -
         return f"{name_value(value)} is not known here{name_nearest(value, known, 'write one of')}"
     if kind in _WANTED:
         what, advice = _WANTED[kind]
-        if kind == "int_type" and isinstance(value, str) and (digits := _DIGITS.match(value)):
+        if kind == "int_type" and isinstance(value, str):
             if _MANY_DIGITS.fullmatch(value):
                 largest = _find_largest(owner, _key_of(path))
                 return f"{value} is too large: write {'a smaller number' if largest is None else f'{largest} or less'}"
-            advice = f"write {digits[0]}"
+            number = _find_whole(value)
+            advice = advice if number is None else f"write {number}"
         if _WANTED[kind] is _MAPPING and (state := _SWITCHED.get(str(value), value)) in ("up", "down"):
             return f"{name_value(value)} is a state: write 'state: {state}' in place of '{_key_of(path)}'"
         if _WANTED[kind] is _MAPPING and (whole := _write_out(value, path, owner)):
@@ -299,7 +301,7 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -
 # The key of a mapping for which people write its value alone, by the key of the mapping.
 _SHORT: Mapping[str, str] = {
     **{"capture": "host", "mptcp": "path_manager", "limits": "subflows", "omit": "start", "probe": "pings"},
-    "repeat": "runs",
+    **{"repeat": "runs", "plots": "series", "sample": "sockets"},
 }
 
 
@@ -312,7 +314,9 @@ def _write_out(value: object, path: ValuePath, owner: type[FileModel] | None) ->
     key = _key_of(path)
     is_of_flow = key == "repeat" and owner is not None and "tool" in owner.model_fields
     short = "interval: 10s, times" if is_of_flow else _SHORT.get(key)
-    if short is None or isinstance(value, list | bool):
+    if key == "probe" and value is False:
+        value = 0
+    if short is None or isinstance(value, list | bool) or (key == "plots" and "." in str(value)):
         return None
     return f"{{{short}: {5 if short in _COUNTS and not isinstance(value, int) else value}}}"
 
@@ -329,11 +333,11 @@ _SWITCHED: Mapping[str, str] = dict.fromkeys(("off", "no", "false"), "down") | d
 
 # Words for which files have another key, or none that is spelled in a similar way.
 _SYNONYMS: Mapping[str, Sequence[str]] = {
-    "bandwidth": ("rate",), "bw": ("rate",), "latency": ("delay",), "buffer": ("queue",), "time": ("duration",),
+    "bandwidth": ("rate",), "bw": ("rate",), "latency": ("delay",), "buffer": ("queue",), "time": ("duration", "at"),
     "source": ("from",), "src": ("from",), "destination": ("to",), "dst": ("to",), "cc": ("congestion",),
     "after": ("start",), "parameters": ("params",), "flows": ("traffic",), "links": ("paths",), "vars": ("params",),
     "client": ("from",), "server": ("to",), "bytes": ("size",), "length": ("duration",), "type": ("tool", "kind"),
-    "count": (), "args": (), "streams": ("parallel",),
+    "count": (), "args": (), "streams": ("parallel",), "path": ("link",),
 }  # fmt: skip
 
 
@@ -355,7 +359,8 @@ def _say_unknown(key: str, owner: type[FileModel] | None) -> str:
     return f"unknown key '{key}'" + (f": did you mean '{meant}'?" if meant else list_names(known, "keys here"))
 
 
-_DIGITS = re.compile("[0-9]+")
+# A whole number with a unit.
+_COUNTED = re.compile("([0-9]+) *[A-Za-z%]+")
 # A number of so many digits is read as text.
 _MANY_DIGITS = re.compile("[1-9][0-9]{19,}")
 _MAPPING = ("a mapping", "write 'key: value' pairs")
@@ -377,6 +382,15 @@ def _example(owner: type[FileModel] | None, key: str) -> str:
             if (field.alias or name) == key and field.examples:
                 return f"{key}: {_flow(field.examples[0])}"
     return f"{key}: ..."
+
+
+def _find_whole(text: str) -> int | None:
+    """Return the whole number that a text means, as 010, 1_0, 0x5 and 5s do; None if it means none."""
+    for base in (0, 10):
+        with contextlib.suppress(ValueError):
+            return int(text, base)
+    match = _COUNTED.fullmatch(text)
+    return int(match[1]) if match else None
 
 
 def _find_largest(owner: type[FileModel] | None, key: str) -> int | None:

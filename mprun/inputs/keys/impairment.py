@@ -188,6 +188,8 @@ def parse_queue(value: object) -> Queue:
 
     Without a limit the queue is one BDP.
     """
+    if isinstance(value, str) and value in DISCIPLINES:
+        raise ValueError(f"'{value}' is a discipline: write '{{discipline: {value}}}'")
     if not isinstance(value, dict):
         return units.parse_queue(value)
     options = read_fields(QueueEntry, value)

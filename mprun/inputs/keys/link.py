@@ -63,6 +63,10 @@ class DirectionProperties(FileModel):
     frame. A change of the rate leaves the packets that it holds: 50ms at 10mbit are 250ms at 2mbit. Default: one BDP of
     the path, at least 20 packets."""
 
+    def find_conflicts(self) -> Iterator[KeyProblem]:
+        if self.rtt is not None and self.delay is not None:
+            yield "rtt", "conflicts with 'delay': remove one of the two"
+
     def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the values of this entry by field of Direction: forward, reverse. A zero chance or jitter is None."""
         values = {one.name: getattr(self, _KEYS.get(one.name, one.name)) for one in fields(Direction)}
@@ -93,9 +97,16 @@ def _is_nothing(value: object) -> bool:
 def find_disagreements(forward: Direction, reverse: Direction) -> dict[ValuePath, str]:
     """Problems of properties that need another property, by the key of the problem."""
     problems: dict[ValuePath, str] = {}
-    for direction in (forward, reverse):
+    for direction, lacks, other, has in (
+        (forward, "forward", reverse, "reverse"),
+        (reverse, "reverse", forward, "forward"),
+    ):
         if direction.queue is not None and direction.rate_bit_per_s is None:
-            problems[("queue",)] = "has no effect without a rate: give the link a 'rate' or remove 'queue'"
+            problems[("queue",)] = (
+                "has no effect without a rate: give the link a 'rate' or remove 'queue'"
+                if other.rate_bit_per_s is None
+                else f"has no effect in {lacks}, which has no rate: write one, or a queue as in '{{{has}: 100packets}}'"
+            )
         if message := _explain_cut_jitter(direction):
             problems[("jitter",)] = message
         if direction.reorder is not None and not direction.delay_ns:
@@ -154,8 +165,7 @@ class LinkProperties(DirectionProperties):
     def find_conflicts(self) -> Iterator[KeyProblem]:
         ways = self.directions()
         problems = self.find_problems(*ways)
-        if self.rtt is not None and self.delay is not None:
-            problems[("rtt",)] = "conflicts with 'delay': remove one of the two"
+        yield from super().find_conflicts()
         for direction in ways:
             if message := _explain_queue(direction, self.mtu + HEADER_BYTES):
                 problems.setdefault(("queue",), message)

@@ -33,6 +33,13 @@ FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
 }
 # The samples that a series needs. Sockets are always sampled.
 SAMPLES: Mapping[SeriesName, SampleKind] = {"queue": "queues", "interfaces": "interfaces"}
+# The metrics of which flows with such a figure have one.
+METRICS_OF: Mapping[SeriesName, tuple[str, ...]] = {
+    "delay": ("delay.mean", "rtt"),
+    "completion": ("completion.mean",),
+    "buffer": ("chunks",),
+    "quality": ("chunks",),
+}
 # The forms of a metric over cells. By default numbers make lines, and names make bars.
 METRIC_FORMS: tuple[PlotForm, ...] = ("line", "bar", "box", "heat")
 _OF_METRICS = ("over", "by", "facet", "log")

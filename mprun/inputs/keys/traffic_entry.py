@@ -72,7 +72,12 @@ def _parse_start(value: object) -> StartEntry:
     if not isinstance(value, dict):
         if found := _AFTER.fullmatch(str(value)):
             raise ValueError(f"'{value}' is not a time: write '{{after: {found[1]}}}'")
-        return _at(TIME.parse(value))
+        try:
+            return _at(TIME.parse(value))
+        except units.QuantityError as error:
+            if isinstance(value, str) and value[:1].isalpha():
+                raise ValueError(f"{error}, or after another flow as in '{{after: {value}}}'") from None
+            raise
     if "after" not in value:
         raise refuse({("after",): "is missing: name a flow, as in 'start: {after: bulk}', or write 'start: 5s'"}, value)
     return StartEntry.model_validate(value)

@@ -20,7 +20,8 @@ __all__ = ("load", "run", "sweep")
 def __getattr__(name: str) -> object:
     """Import a function on its first use. The agent also imports this package, and imports take time there."""
     if name not in __all__:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        known = ", ".join(__all__)
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}': it has {known}, and a shell all commands")
     from mprun import api
 
     return getattr(api, name)

@@ -91,7 +91,7 @@ class Figure(Frozen):
 
     title: str
     caption: str
-    svg: str
+    svg: str = field(repr=False)
     data: polars.DataFrame
 
     def _repr_svg_(self) -> str:
@@ -195,7 +195,8 @@ class Sweep(Frozen):
             if name in run.tables
         ]
         if not parts:
-            raise SpecError(f"{self.path}: no run has a table '{name}'")
+            known = dict.fromkeys(name for run in self.runs() for name in run.tables)
+            raise SpecError(f"{self.path}: no run has a table '{name}'{name_nearest(name, known, 'tables')}")
         return polars.concat(parts, how="diagonal_relaxed")
 
     def figures(self) -> list[Figure]:

@@ -65,7 +65,7 @@ def show_failure(output: str, most: int = 15) -> str:
 def explain_machine(error: BaseException) -> str | None:
     """Return a message of one line if the machine caused the failure; else None.
 
-    Such causes are a full disk, a limit or a missing right.
+    Such causes are a full disk, a limit, a missing right or a removed current folder.
     """
     if isinstance(error, MemoryError):
         return "not enough memory: see `ulimit -v`, and what else runs on this machine"
@@ -75,9 +75,19 @@ def explain_machine(error: BaseException) -> str | None:
         # the message contains a failed system call of Rust code
         found = re.search(r"(?:os error |Os \{ code: )([0-9]+)", str(error))
         error = OSError(int(found[1]), os.strerror(int(found[1]))) if found else error
+    if isinstance(error, FileNotFoundError) and not _has_current_folder():
+        return "the current folder was removed: change to another one, as in `cd ..`"
     if not isinstance(error, OSError) or error.errno not in _OF_THE_MACHINE:
         return None
     if error.errno in _LIMITS:
         what = f"{error.filename}: " if error.filename else ""
         return f"{what}{error.strerror}: a limit of this machine: see `{_LIMITS[error.errno]}`"
     return f"{error.filename or 'what is printed cannot be written'}: {error.strerror}"
+
+
+def _has_current_folder() -> bool:
+    """Return False if the current folder was removed. Its `.` still exists then."""
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False

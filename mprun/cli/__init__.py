@@ -88,6 +88,9 @@ REMOVED_OPTIONS: Mapping[str, str] = {
     "--legacy-queue": "convert the older files first: `mprun convert --legacy-queue TOPOLOGY EXPERIMENT`"
 }
 
+# Options that `mprun` and `mprun sweep` do not have, and the way to the same.
+_IN_THE_FILE = dict.fromkeys(("--repeat", "--runs"), "write 'repeat: {runs: 3}' in the experiment, for `mprun sweep`")
+
 # Words that other tools have for a command.
 _MEANT = {"list": "runs list", "ls": "runs list", "rm": "runs rm", "init": "new", "check": "validate"}
 
@@ -150,6 +153,9 @@ class LateGroup(click.Group):
 
             if (option := error.option_name).isupper() and error.ctx and _has_option(error.ctx, option.lower()):
                 raise click.UsageError(f"no option '{option}': did you mean '{option.lower()}'?", error.ctx) from None
+            if error.ctx and error.ctx.info_name in ("run", "sweep") and error.option_name in _IN_THE_FILE:
+                message = f"no option '{error.option_name}': {_IN_THE_FILE[error.option_name]}"
+                raise click.UsageError(message, error.ctx) from None
             if advice := REMOVED_OPTIONS.get(error.option_name):
                 raise click.UsageError(
                     f"'{error.option_name}' is no longer an option here: {advice}", error.ctx

@@ -45,7 +45,10 @@ def command(name: str, parent: Path, target: Path | None, licence: str | None, w
     else:
         options.restore_tables(found)
     write_report(found)
+    is_replaced = target is not None and target.exists()
     with readable(found.path), Bar() as bar:
         bar.show("packing", 1.0)
         path = pack(found, target, url, with_pcaps)
+    if is_replaced:
+        click.echo(f"note: {path} existed and was replaced", err=True)
     click.echo(path)

@@ -103,8 +103,8 @@ def command(
     level = confidence or CONFIDENCE
     with open_operands(parent, [first] if second is None else [first, second]) as named:
         sides = [one.source for one in named]
-        if axis is None and sides[0].path == sides[1].path:
-            click.echo(f"note: A and B are the same: {options.spell_path(sides[0].path)}", err=True)
+        if axis is None:
+            note_same(sides, "A and B")
         operands = read_operands(*sides) if axis is None else read_halves(sides[0], axis)
         operands = name_operands(operands, named)
         _refuse_unknown(metrics, operands)
@@ -157,6 +157,12 @@ def write_comparison(
             options.restore_tables(one.source)
     with Bar() as bar:
         return make_comparison(parent, pairs, names, reasons, bar.show)
+
+
+def note_same(sides: Sequence[RunDirectory | SweepDirectory], who: str) -> None:
+    """Print a note if a run or a sweep is compared with itself. who: the sides, in words."""
+    if same := next((one for n, one in enumerate(sides) if one.path in [other.path for other in sides[:n]]), None):
+        click.echo(f"note: {who} are the same: {options.spell_path(same.path)}", err=True)
 
 
 def name_operands(operands: Operands, named: Sequence[Operand]) -> Operands:
@@ -283,7 +289,7 @@ def _show(
     if brief:
         click.echo()
     for name, (one, other) in operands.facts.items():
-        click.echo(f"  {plain(name)}: {plain(one)} -> {plain(other)}")
+        click.echo(f"  {plain(name)}: {plain(effect.say_fact(one))} -> {plain(effect.say_fact(other))}")
     for values, which in operands.unmatched:
         click.echo(f"  only in {'AB'[which - 1]}: {effect.label_of(values)}")
     shared = [one for one in compared if None not in (one.first, one.second)]
@@ -296,8 +302,8 @@ def _show(
             click.echo(f"\n {label}")
         last = label
         colour = {"higher": "cyan", "lower": "magenta"}.get(one.tendency)
-        line = f"  {MARKS[one.tendency]} {plain(one.metric):{width}}  {effect.say_change(one, operands.metrics)}"
-        click.echo(click.style(line, fg=colour))
+        line = f"{MARKS[one.tendency]} {plain(one.metric):{width}}  {effect.say_change(one, operands.metrics)}"
+        click.echo(click.style(options.wrap(line, "  ", "      "), fg=colour))
     dull = 0 if show_all else len(shared) - len(shown)
     if dull:
         click.echo(f"\n  {dull} metric{'s do' if dull > 1 else ' does'} not clearly differ (--all shows them)")
@@ -305,10 +311,11 @@ def _show(
         click.echo(options.wrap(text, "  ", "    "))
     intervals = [one for one in compared if one.difference is not None and one.tendency != "same"]
     if intervals:
-        click.echo(
-            f"\n  ▲ ▼ the interval of {confidence * 100:.0f} % leaves zero out, ~ it does not; of {len(intervals)} "
+        text = (
+            f"▲ ▼ the interval of {confidence * 100:.0f} % leaves zero out, ~ it does not; of {len(intervals)} "
             f"such comparisons {len(intervals) * (1 - confidence):.1f} come out ▲ or ▼ by chance alone"
         )
+        click.echo("\n" + options.wrap(text, "  "))
     elif any(one.tendency == "unknown" and None not in (one.first, one.second) for one in compared):
         text = "one run on each side: the effect of another seed is not known; `repeat: {runs: 5}` measures it"
         click.echo("\n" + options.wrap(text, "  "))
@@ -371,6 +378,8 @@ def _reasons(pair: SidePair, outside: list[ComparedMetric], worse: list[Expected
     units, metrics = _units(pair.compared), pair.operands.metrics
     texts = [
         f"{effect.label_of(one.values)}: {one.metric} is not within {within}: {effect.say_change(one, metrics)}"
+        # shares are shown in points, and judged as all metrics
+        + (f" ({one.change:+.1%} of A)".replace("%", " %") if one.symbol == "share" and one.change is not None else "")
         for one in outside
     ]
     return texts + [f"{effect.say_expected(one, units)}: {effect.say_held(one)}" for one in worse]

@@ -89,6 +89,8 @@ def command(
         raise click.UsageError("write one of --csv, --sqlite, --markdown, --latex, --qlog and --upstream")
     if (other is not None or attached) and "upstream" not in kinds:
         raise click.UsageError("--control and --attach are for --upstream")
+    if metrics and _PAPERS.keys().isdisjoint(kinds):
+        raise click.UsageError("--metric is for --markdown and --latex: --csv and --sqlite write all columns")
     if target is None and len(_PAPERS.keys() & set(kinds)) > 1:
         raise click.UsageError("--markdown and --latex are both printed: write one of them, or give --to DIRECTORY")
     found = find_either(parent, name)

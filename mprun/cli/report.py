@@ -67,10 +67,11 @@ def write_report(found: RunDirectory | SweepDirectory, confidence: float = CONFI
 
 
 def _report_several(parent: Path, names: Sequence[str], confidence: float | None) -> Path:
-    from mprun.cli.compare import name_operands, write_comparison
+    from mprun.cli.compare import name_operands, note_same, write_comparison
     from mprun.sweeps.operands import measure_operands, read_operands
 
     with open_operands(parent, names) as named:
+        note_same([one.source for one in named], "two of the names")
         first, *others = named
         if isinstance(first.source, RunDirectory):
             options.refuse_confidence(confidence)

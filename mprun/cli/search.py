@@ -115,7 +115,10 @@ def _show(
     from mprun.questions.search import spell_edges
 
     runs = sum(1 for _ in sweep.runs())
-    parts = [f"{found.count('holds')} hold", f"{found.count('violated')} violated"]
+    violated = f"{found.count('violated')} violated"
+    if broken := sum(one.kind == "violated" and bool(one.reason) for one in found.tested):
+        violated += f" ({broken} by a run without values)"
+    parts = [f"{found.count('holds')} hold", violated]
     if unsure := found.count("control"):
         parts.append(f"{unsure} where a control fails too")
     if low := found.count("floor"):
@@ -140,7 +143,7 @@ def _spell_figures(one: SearchedPoint) -> str:
     from mprun.model.units import format_measured
 
     if one.reason:
-        return plain(one.reason)
+        return f"its run ended without values: {plain(one.reason)}"
     figures = (f"{name} {format_measured(value.amount, SYMBOLS[value.unit])}" for name, value in one.figures.items())
     return ", ".join(figures)
 

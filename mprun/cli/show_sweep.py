@@ -55,6 +55,9 @@ def show_sweep(
     _show_told(sweep, cells)
     for text in summary.warnings:
         click.echo(_say(click.style("warning", fg="yellow"), text))
+    if summary.status != INCOMPLETE and len(sweep.folder.find("runs/*/*/summary.json")) < sum(summary.runs):
+        # runs were removed after the summary was written
+        options.tell_incomplete(sweep)
     word, colour = MARKS[summary.status]
     words = {"passed": "passed", "failed": "failed", "error": "in error"}
     counts = ", ".join(f"{count} {words[status]}" for status, count in summary.runs._asdict().items() if count)

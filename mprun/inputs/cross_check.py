@@ -16,8 +16,10 @@ from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern
 from mprun.inputs.subnet import check_addresses
 from mprun.model import metric
 from mprun.model.grouping import gather
-from mprun.model.path import FlowPaths, are_side_by_side, count_subflows, find_areas, pairs_of
+from mprun.model.path import FlowPaths, are_side_by_side, count_subflows, find_areas, find_flow_paths, pairs_of
 from mprun.model.problem import Notes, ValuePath, list_names, name_nearest, tell_unknown
+from mprun.model.scalar import Scalar, spell_scalar
+from mprun.model.span import find_end
 from mprun.model.spec import (
     FAMILIES,
     HEADER_BYTES,
@@ -327,7 +329,10 @@ def check_captures(topology: TopologySpec, experiment: ExperimentSpec, document:
 
 
 def check_faults(topology: TopologySpec, experiment: ExperimentSpec, document: Document) -> None:
-    """Record faults of packets at nodes that do not exist or do not count packets, and on links elsewhere."""
+    """Record faults of packets at nodes that do not exist or do not count packets, and on links elsewhere.
+
+    Warn of faults of a packet that is dropped.
+    """
     for n, fault in enumerate(experiment.faults):
         known = [name for name, kind in topology.nodes.items() if kind in ("host", "router")]
         if fault.node not in known:
@@ -335,6 +340,38 @@ def check_faults(topology: TopologySpec, experiment: ExperimentSpec, document: D
             document.refuse(("faults", n, "node"), message)
         else:
             _check_link(topology, fault.node, fault.link, ("faults", n, "link"), document)
+        packet = (fault.node, fault.link, fault.packet)
+        for m, one in enumerate(experiment.faults[:n]):
+            if (one.node, one.link, one.packet) == packet and "drop" in (one.action, fault.action):
+                message = f"is for the packet of faults[{m}] too, and a dropped packet has no other fault: remove one"
+                document.warn(("faults", n), message)
+
+
+def check_reseed(experiment: ExperimentSpec, document: Document) -> None:
+    """Record a change of random numbers after the end of the run, if the end is known."""
+    # a resolved file may have a time that `mprun why` chose
+    end_ns = None if document.tree.is_resolved else find_end(experiment.traffic)
+    if end_ns is not None and experiment.reseed is not None and experiment.reseed.at_ns >= end_ns:
+        message = f"is not before the end of the experiment, {TIME.render(end_ns)}: it would have no effect"
+        document.refuse(("repeat", "reseed", "at"), message)
+
+
+def check_shown_names(
+    topology: TopologySpec, experiment: ExperimentSpec, axes: Mapping[str, Sequence[Scalar]], document: Document
+) -> None:
+    """Warn of names in figures that no path, flow, node, link, axis or value has. Tables have names of their own."""
+    if not any(plot.names for plot in experiment.plots):
+        return
+    paths = find_flow_paths(topology, experiment)
+    known = {path.name for found in paths.named.values() for path in found} | {*topology.nodes, *axes, metric.TOTAL}
+    known |= {link.name for link in topology.links} | {*owned_metrics(experiment.traffic)}
+    known |= {spell_scalar(value) for values in axes.values() for value in values}
+    for n, plot in enumerate(experiment.plots):
+        for name, _ in plot.names if plot.table is None else ():
+            # the name of a metric follows its owner
+            if name not in known and name.partition(".")[0] not in known:
+                message = f"no path, flow, metric, axis or value has this name{name_nearest(name, known, 'names')}"
+                document.warn(("plots", n, "names", name), message)
 
 
 def check_mptcp(known_paths: FlowPaths, notes: Notes) -> None:

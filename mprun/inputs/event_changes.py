@@ -25,9 +25,9 @@ from mprun.inputs.reader import read_text
 from mprun.inputs.traces import TRACES
 from mprun.model.frozen import Frozen
 from mprun.model.problem import InputProblem, ValuePath, name_nearest, tell_unknown
-from mprun.model.span import find_spans
+from mprun.model.span import find_end
 from mprun.model.spec import HEADER_BYTES, AddressChange, Change, Direction, Flow, LinkChange, LinkSpec, NodeKind, Queue
-from mprun.model.units import TIME, hold_rate, tell_rounding
+from mprun.model.units import LEAST_LINK_RATE, TIME, hold_rate, tell_rounding
 
 MOST_CHANGES = 100_000
 _SIDES = {"forward": (0,), "reverse": (1,), "both": (0, 1)}
@@ -392,7 +392,9 @@ def _keep_distribution(before: Direction, after: Direction) -> Direction:
     return replace(after, jitter=replace(after.jitter, distribution=before.jitter.distribution))
 
 
-def check_times(events: Sequence[ReadEvent], traffic: Sequence[Flow], document: Document) -> None:
+def check_times(
+    events: Sequence[ReadEvent], traffic: Sequence[Flow], changes: Sequence[Change], document: Document
+) -> None:
     """Record problems of events that begin after the end of the run, and warn of events that end later.
 
     Events are checked only if the end of the run is known. A trace may be longer than the run, and so may a
@@ -400,11 +402,9 @@ def check_times(events: Sequence[ReadEvent], traffic: Sequence[Flow], document: 
     """
     if document.tree.is_resolved:
         return
-    ends = [span.end_ns for span in find_spans(traffic).values()]
-    known = [end for end in ends if end is not None]
-    if not known or len(known) < len(ends):
+    end_ns = find_end(traffic)
+    if end_ns is None:
         return
-    end_ns = max(known)
     when = f"the end of the experiment, {TIME.render(end_ns)}"
     for n, event in enumerate(events):
         entry = event.entry
@@ -415,6 +415,12 @@ def check_times(events: Sequence[ReadEvent], traffic: Sequence[Flow], document: 
             document.warn(("events", n, "over"), f"its values are reached only at {reached}, after {when}")
         elif event.schedule is not None and entry.trace is None:
             _check_rows(event.schedule, end_ns - entry.at, when, document)
+        elif entry.trace is not None and entry.format == "mahimahi":
+            way = "reverse" if entry.direction == "reverse" else "forward"
+            played = [one for one in changes if isinstance(one, LinkChange) and one.link == entry.link]
+            rates = [getattr(one, way).rate_bit_per_s for one in played if entry.at <= one.at_ns < end_ns]
+            if {*rates} == {LEAST_LINK_RATE}:
+                document.refuse(("events", n, "trace"), f"lets no packet pass before {when}: its times are in ms")
 
 
 def _check_rows(schedule: Schedule, left_ns: int, when: str, document: Document) -> None:

@@ -98,6 +98,14 @@ def read_experiment(
         needed = SAMPLES.get(plot.series) if plot.series else None
         if needed is not None and (file.sample is None or needed not in file.sample.intervals()):
             document.refuse(("plots", n, "series"), f"needs samples: write 'sample: {{{needed}: 100ms}}'")
+    expectations = {
+        n: _expectation(n, entry.metric, entry, owned, document)
+        for n, entry in enumerate(file.expect)
+        if entry.metric is not None
+    }
+    # a run of an earlier version is read as it is
+    if not document.tree.is_resolved:
+        _refuse_contradictions(expectations, document)
 
     def find_unit(name: str) -> metric.Unit:
         return _metric_of(name, owned).unit
@@ -111,11 +119,7 @@ def read_experiment(
         },
         traffic=flows,
         captures=tuple(entry.capture() for entry in file.capture),
-        expectations=tuple(
-            _expectation(n, entry.metric, entry, owned, document)
-            for n, entry in enumerate(file.expect)
-            if entry.metric is not None
-        ),
+        expectations=tuple(expectations.values()),
         probe_pings=DEFAULT_PROBE_PINGS if file.probe is None else file.probe.pings,
         seed=seed,
         calibrate=file.calibrate,
@@ -179,6 +183,16 @@ def _expectation(
             message = f"no {name} is below 0, so the bound asks only that a value is measured: write a larger one"
             document.warn(("expect", n, "min"), message)
     return Expectation(name, minimum, maximum, equals)
+
+
+def _refuse_contradictions(expectations: Mapping[int, Expectation], document: Document) -> None:
+    """Record an expectation that cannot hold together with an earlier one. expectations: by their places."""
+    for n, one in expectations.items():
+        for m, other in expectations.items():
+            low, high = other.minimum, one.maximum
+            if one.metric == other.metric and n != m and low is not None and high is not None and low > high:
+                message = f"of '{one.metric}' is below the 'min' of expect[{m}]: both cannot hold, so remove one"
+                document.refuse(("expect", n, "max"), message)
 
 
 def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[str, Metrics], document: Document) -> str:
@@ -253,4 +267,6 @@ def _metric_of(name: str, owned: Mapping[str, Metrics]) -> Metric:
         raise UnknownName(f"no metric '{name}': name one path, as in '{name}.path0'")
     if owner in owned or owner == metric.TOTAL:
         raise UnknownName(f"flow '{owner}' has no metric '{what}'{name_nearest(what, metrics, 'it has')}")
+    if f"{owner}-1" in owned:
+        raise UnknownName(f"flow '{owner}' is repeated: write '{owner}-1.{what}', or give the flow a 'group'")
     raise UnknownName(f"{tell_unknown('flow', owner, owned)}; a path has: {', '.join(metric.OF_PATH)}")

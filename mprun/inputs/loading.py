@@ -175,8 +175,12 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
     else:
         action = _read_action(last, parameters, network, PurePath(first.name).stem, found.seed)
     if action is not None:
-        check_times(network.events, action.traffic, first)
-        check_axes(action.plots, found.matrix.values(found.fixed), last)
+        check_times(network.events, action.traffic, network.spec.changes if network.spec else (), first)
+        cross_check.check_reseed(action, last)
+        axes = found.matrix.values(found.fixed)
+        check_axes(action.plots, axes, last)
+        if network.spec is not None:
+            cross_check.check_shown_names(network.spec, action, axes, last)
         if action.search is not None:
             links = None if network.spec is None else [link.name for link in network.spec.links]
             check_names(action.search, parameters.values, links, last)
@@ -187,7 +191,12 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
     )
     if values and problems:
         where = spell_values(dict(values), ", ")
-        problems = [replace(problem, message=f"{problem.message} (in cell {where})") for problem in problems]
+        # these parts are equal in all cells unless they hold a template
+        alike = [key for key in ("repeat", "plots", "show") if "{{" not in str(last.part(key))]
+        problems = [
+            one if one.path[:1] and one.path[0] in alike else replace(one, message=f"{one.message} (in cell {where})")
+            for one in problems
+        ]
     if last is not first and not problems:
         files.warn_unused(parameters, documents)
     warnings = files.sort(documents, [warning for document in documents for warning in document.warnings])

@@ -219,6 +219,10 @@ def _read_axis(
     name: str, value: object, position: ValuePath, parameters: Collection[str], document: Document
 ) -> Axis | None:
     before = len(document.problems)
+    if isinstance(value, dict) and {*value} & {*PROPERTIES}:
+        lines = " and ".join(f"'{name}.{prop}: ...'" for prop in value)
+        document.refuse(position, f"has properties of a link below it: write {lines}")
+        return None
     _check_name(name, position, parameters, document)
     values: tuple[Scalar, ...] = ()
     if isinstance(value, dict):
@@ -252,8 +256,15 @@ def check_place(name: str, value: Scalar) -> str | None:
 
 def _check_name(name: str, position: ValuePath, parameters: Collection[str], document: Document) -> None:
     """Check that an axis names something. The topology shows later if its link exists, or which links have one."""
-    _, dot, prop = name.rpartition(".")
-    if dot and prop not in PROPERTIES:
+    owner, dot, prop = name.rpartition(".")
+    traffic = document.part("traffic")
+    flows = [one.get("name") for one in traffic if isinstance(one, dict)] if isinstance(traffic, list) else []
+    if dot and owner in flows:
+        how = f"'params: {{{prop}: ...}}', '{prop}: \"{{{{ {prop} }}}}\"' in the flow, and '{prop}: [...]' here"
+        document.refuse(
+            position, f"'{owner}' is a flow, and an axis is a parameter or a property of a link: write {how}"
+        )
+    elif dot and prop not in PROPERTIES:
         document.refuse(position, f"a link has no '{prop}'{name_nearest(prop, PROPERTIES, 'it has')}")
     elif name in PLACES and name in parameters:
         document.refuse(

@@ -363,6 +363,8 @@ _UNQUOTED_MESSAGE = "is not in quotes: write '\"{}\"'"
 _UNQUOTED = re.compile(r"[:,\[]\s*\{\{|^\s*-\s*\{\{")
 
 
+# A key and its value without a colon and a space between them.
+_NO_COLON = re.compile(r"\s*(?:- )?(\w+)(?::| *= *| +)([^:\s].*)")
 # An entry of a list without a space after its dash.
 _NO_DASH = re.compile(r"^\s*(-[{\w][^\s:,]*)")
 
@@ -378,8 +380,6 @@ _ODD_INDENT = re.compile(r"^ *([^\S\n\r\t ])", re.MULTILINE)
 
 # A dash of a PDF or an editor in place of the dash of a list.
 _PRINTED_DASH = re.compile("^ *([\u2010-\u2015\u2212]) ", re.MULTILINE)
-# A key and its value without a colon.
-_NO_COLON = re.compile(r"([a-z_]+) +([^:#\s]+)")
 
 
 def parse(text: str, name: str) -> Node:
@@ -400,10 +400,13 @@ def parse(text: str, name: str) -> Node:
             raise _refusal(name, message, text.count("\n", 0, printed.start(1)) + 1) from None
         line_number = min(_problem_line(error) or 1, len(text.rstrip().splitlines()))
         problem = _problem(error)
-        before = _NO_COLON.fullmatch(_line(text, line_number - 1))
-        if before and "mapping values are not allowed" in problem:
-            message = f"is not YAML: '{before[0]}' has no colon: write '{before[1]}: {before[2]}'"
-            raise _refusal(name, message, line_number - 1) from None
+        begin = getattr(error, "context_mark", None)
+        number = begin.line + 1 if begin and "':'" in problem else 0
+        if "mapping values are not allowed" in problem:
+            number = line_number - 1
+        if number and (pair := _NO_COLON.fullmatch(_line(text, number))):
+            message = f"'{pair[0].strip()}' has no colon with a space: write '{pair[1]}: {pair[2].strip()}'"
+            raise _refusal(name, message, number) from None
         if _UNQUOTED.search(_line(text, line_number)):
             problem = 'a value with {{ }} is not in quotes: write it as in "{{ rate }}mbit"'
         elif found := _NO_DASH.search(_line(text, line_number)):

@@ -88,10 +88,10 @@ def _read_files(entry: FlowEntry, position: ValuePath, document: Document) -> Fl
         return None
     for path, word in entry.named_words().items():
         # few files have commands of their own
-        from mprun.workloads.own_program import tell_placeholder
+        from mprun.workloads.own_program import doubt_word
 
         document.warn_of_hidden((*position, *path), word, [one.name for one in attached])
-        if warning := tell_placeholder(word, bool(attached)):
+        if warning := doubt_word(word, bool(attached)):
             document.warn((*position, *path), warning)
     entry = entry.with_attachments(attached) if attached else entry
     for field, name in entry.companions().items():

@@ -50,6 +50,8 @@ def _judge_capture(
     if lost is None or passed is None:
         warnings.append(f"{where}: tcpdump did not report how many packets it lost")
         return Readings(warnings=warnings)
+    if wanted.filter and not passed:
+        warnings.append(f"{where}: no packet passed its filter '{wanted.filter}': see pcap-filter(7)")
     if lost:
         missing = "1 packet that passed is" if lost == 1 else f"{lost} packets that passed are"
         warnings.append(f"{where}: {missing} not in it")

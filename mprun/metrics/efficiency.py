@@ -143,6 +143,7 @@ def explain_efficiency(
         evidence.intent.mptcp_of(sender).scheduler,
         sum(counted.get("TcpExtTCPMemoryPressures", 0) for counted in counters),
         is_left_alone(*counters),
+        next((key for key in ("window", "send_buffer", "receive_buffer") if f"{key}_bytes" in flow.options), ""),
     )
     samples = list(_find_samples(one, sockets, evidence.observation))
     text, is_known = explain_rate(efficiency.value, samples, capacity.best_paths, limits)

@@ -9,6 +9,7 @@ from mprun.metrics.diagnosis import explain_settings
 from mprun.metrics.lateness import Allowance
 from mprun.metrics.readings import SummaryMetrics
 from mprun.model.intent import Intent
+from mprun.model.metric import OF_HANDOVER
 from mprun.model.run_summary import ExpectationVerdict
 from mprun.model.spec import Expectation
 
@@ -16,12 +17,15 @@ from mprun.model.spec import Expectation
 def judge(
     expectation: Expectation, metrics: SummaryMetrics, allowance: Allowance | None
 ) -> tuple[ExpectationVerdict, str | None]:
-    """Return the verdict on an expectation, and a warning if late timers explain a value above its bound.
+    """Return the verdict on an expectation, and a warning: of late timers that explain a value above its bound, or of a
+    hand-over that did not happen.
 
     allowance: the time by which late timers may lengthen this metric.
     """
     value = metrics[expectation.metric].value if expectation.metric in metrics else None
     held, warning = value is not None, None
+    if value is None and expectation.metric.partition(".")[2] in OF_HANDOVER:
+        warning = f"{expectation.metric}: is not measured: no path failed while the flow's data was on its way"
     if value is not None:
         if expectation.minimum is not None:
             held &= value >= expectation.minimum
@@ -37,7 +41,7 @@ def judge(
 def judge_all(
     expectations: Sequence[Expectation], metrics: SummaryMetrics, allowances: Mapping[str, Allowance]
 ) -> tuple[tuple[ExpectationVerdict, ...], list[str]]:
-    """Return the verdict on each expectation, and warnings about late timers that explain values above bounds."""
+    """Return the verdict on each expectation, and the warnings."""
     judged = [judge(one, metrics, allowances.get(one.metric)) for one in expectations]
     return tuple(verdict for verdict, _ in judged), [warning for _, warning in judged if warning is not None]
 

@@ -90,6 +90,7 @@ class LimitedFlow(Frozen):
 
     - pressures: the number of times that TCP came under memory pressure.
     - is_left_alone: the receiver has fallen back to TCP, and the sender still uses MPTCP.
+    - own_key: the key of the flow that fixes its buffers, so that the hosts' sysctls have no effect; empty without one.
     """
 
     sender: str
@@ -97,6 +98,7 @@ class LimitedFlow(Frozen):
     scheduler: str
     pressures: int
     is_left_alone: bool = False
+    own_key: str = ""
 
 
 def find_cause(sample: Sample, best: Collection[str]) -> Cause | None:
@@ -156,16 +158,18 @@ def explain_rate(
 
     seen = f"in {counts[cause]} of {total} samples"
     room = f"{seen} {paths} had room in its congestion window"
+    own = f"Remedy: raise or remove '{limits.own_key}' of the flow"
     if cause == "buffer":
+        hosts = f"Remedy: raise net.ipv4.tcp_wmem of {limits.sender}, its middle value too (docs/mptcp.md, send buffer)"
         return (
             f"its send buffer: {room}, all data written had been sent, and {limits.sender}'s buffer was full "
-            f"({mean('held_bytes')} held, of {mean('buffer_bytes')}). Remedy: raise net.ipv4.tcp_wmem of "
-            f"{limits.sender}, its middle value too (docs/mptcp.md, send buffer)"
+            f"({mean('held_bytes')} held, of {mean('buffer_bytes')}). {own if limits.own_key else hosts}"
         ), True
     if cause == "window":
+        hosts = f"Remedy: raise net.ipv4.tcp_rmem of {limits.receiver} (docs/mptcp.md, receive window)"
         return (
             f"its receive window: {seen} {mean('unsent_bytes')} waited, and {mean('flying_bytes')} under way filled "
-            f"the window. Remedy: raise net.ipv4.tcp_rmem of {limits.receiver} (docs/mptcp.md, receive window)"
+            f"the window. {own if limits.own_key else hosts}"
         ), True
     return (
         f"scheduler {limits.scheduler}: {room}, {mean('unsent_bytes')} waited, and neither a buffer nor the receive "

@@ -12,22 +12,53 @@ from mprun.metrics.readings import Readings, measured, name_metrics
 from mprun.model.agent_report import Ended
 from mprun.model.intent import AddressedFlow, Intent
 from mprun.model.metric import OF_PATHS, Metrics
+from mprun.safety.text import name_some
 from mprun.workloads import probe
 from mprun.workloads.tool import PathUse
 
+# Probes that share a link are reported if a ping keeps it busy for more than this share of the round trip.
+MOST_BUSY_SHARE = 0.01
+MOST_NAMES = 4
 # Uses of paths by the addresses at their ends.
 Uses = Mapping[tuple[str, str], PathUse]
 
 
-def read_probes(processes: Mapping[str, Ended], logs: Logs) -> Readings:
-    """Return the idle round-trip time of each path, as its probe measured it."""
-    metrics = {}
+def read_probes(processes: Mapping[str, Ended], logs: Logs, intent: Intent) -> Readings:
+    """Return the idle round-trip time of each path, as its probe measured it. Warn of links where probes wait."""
+    metrics: dict[str, float] = {}
     for name, ended in processes.items():
         if ended.role == "probe":
             values = probe.read_statistics(logs(name, "out"))
             if "rtt" in values:
-                metrics[f"{name.removeprefix('probe.')}.rtt"] = measured(values["rtt"], "time")
-    return Readings(metrics)
+                metrics[name.removeprefix("probe.")] = values["rtt"]
+    readings = {f"{name}.rtt": measured(rtt_s, "time") for name, rtt_s in metrics.items()}
+    return Readings(readings, warnings=tuple(_doubt_probes(metrics, intent)))
+
+
+def _doubt_probes(rtts_s: Mapping[str, float], intent: Intent) -> Iterator[str]:
+    """Yield a warning if probes of several paths wait for each other noticeably on a shaped link: the worst one.
+
+    rtts_s: the round trip by the name of the path. All probes send at the same times.
+    """
+    paths = {path.name: path for flow in intent.traffic for path in flow.paths if path.name in rtts_s}
+    found = []
+    for link in intent.links:
+        sharing = [path for path in paths.values() if link.name in path.links]
+        rates = [way.rate_bit_per_s for way in (link.forward, link.reverse) if way.rate_bit_per_s]
+        names = [f"{path.name}.rtt" for path in sharing]
+        for path in sharing if len(sharing) > 1 and rates else ():
+            bits = 8 * probe.FRAME_BYTES["ipv6" if ":" in path.source else "ipv4"]
+            busy_s = sum(bits / rate for rate in rates)
+            found.append((busy_s / max(rtts_s[path.name], 1e-9), link.name, busy_s, names))
+    share, worst, busy_s, alike = max(found, default=(0.0, "", 0.0, []))
+    if share > MOST_BUSY_SHARE:
+        others = len({name for part, name, *_ in found if part > MOST_BUSY_SHARE}) - 1
+        more = f" (as on {others} other link{'s' if others > 1 else ''})" if others else ""
+        yield (
+            f"link '{worst}': the probes of several paths meet on it, and the frames of one ping keep it busy for "
+            f"{busy_s * 1e3:.3g} ms{more}: {name_some(alike, MOST_NAMES)} hold for pings that meet; "
+            "a flow with 'tool: ping' measures a path alone"
+        )
 
 
 def carried(flow: AddressedFlow, connections: Sequence[Connection], began_ns: int) -> Uses:

@@ -51,11 +51,13 @@ def _check_confidence(confidence: float) -> None:
 
 
 def need(least: int, *samples: Sequence[float]) -> None:
-    """Raise ValueError if a sample has fewer values than that."""
+    """Raise ValueError if a sample has fewer values than that, or a value that is not finite."""
     for values in samples:
         if len(values) < least:
             count = f"{len(values)} value{'' if len(values) == 1 else 's'}"
             raise ValueError(f"a sample has {count}: at least {least} {'is' if least == 1 else 'are'} needed")
+        if not all(map(math.isfinite, values)):
+            raise ValueError("a value of a sample is not finite (NaN or infinity): leave it out")
 
 
 def _need_pairs(first: Sequence[float], second: Sequence[float]) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from mprun.metrics.connection import Connection, find_brief, find_refused
 from mprun.metrics.diagnosis import count_fallbacks, explain_missing_subflows, explain_plain_tcp, has_fallen_back
@@ -22,7 +23,16 @@ def count_subflows(flow: AddressedFlow, connections: Sequence[Connection], evide
         return Readings()
     client, server = (evidence.agent.counters_of(host) for host in (flow.source, flow.destination))
     has_fallen = count_fallbacks(client, server) > 0
-    whole = [one for one in connections if one.is_known or not has_fallen]
+    # no later than its program, whether the kernel reported its end or not
+    end_ns = max((one.ended_ns for one in evidence.agent.ended("flow", flow.name).values()), default=0)
+    end_ns -= evidence.agent.zero_ns or 0
+    whole = [
+        one
+        if one.lived_ns is not None or end_ns <= 0
+        else replace(one, lived_ns=end_ns - one.subflows[0].established_ns)
+        for one in connections
+        if one.is_known or not has_fallen
+    ]
     brief = frozenset(find_brief(whole, max((path.rtt_ns for path in flow.paths), default=0), flow.subflows))
     lasting = [one for one in whole if one not in brief]
     return join(

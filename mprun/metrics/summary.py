@@ -54,7 +54,9 @@ def measure(evidence: Evidence) -> Measured:
     connections = [one.connections for one in readings.values() if one.connections is not None]
     sampled = tabulate(agent, evidence.observation, connections)
     before = Readings(errors=(agent.error,) if agent.error else (), warnings=evidence.warnings)
-    found = join((before, read_probes(agent.processes, evidence.logs), *(one.readings for one in readings.values())))
+    found = join(
+        (before, read_probes(agent.processes, evidence.logs, intent), *(one.readings for one in readings.values()))
+    )
     captures, of_captures = read_captures(evidence)
     kernel_log = join_log(evidence.observation.kernel_log, evidence.logs("console", "log"))
     found = join(

@@ -68,6 +68,13 @@ def find_nearest(wrong: str, known: Sequence[str]) -> str | None:
     """Return the known name that is most like a wrong one; None if none is like it."""
     import difflib
 
+    owner, _, rest = wrong.partition(".")
+    # with an owner that exists, the rest has to be alike, unless it is too short for that
+    own = [name for name in known if name.startswith(f"{owner}.")]
+    if len(rest) > 2 and own:
+        start = len(owner) + 1
+        last = find_nearest(rest, [name[start:] for name in own])
+        return last and f"{owner}.{last}"
     near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.6)
     same = [name for name in known if name.lower() == wrong.lower()]
     return next(iter(same or near), None)

@@ -20,6 +20,13 @@ class Span(Frozen):
 UNKNOWN = Span(None, None)
 
 
+def find_end(flows: Iterable[Flow]) -> int | None:
+    """The end of the last flow in ns from time zero. None if it depends on the run, or without flows."""
+    ends = [span.end_ns for span in find_spans(flows).values()]
+    known = [end for end in ends if end is not None]
+    return max(known) if known and len(known) == len(ends) else None
+
+
 def find_spans(flows: Iterable[Flow]) -> dict[str, Span]:
     """The span of each flow by its name. No flow waits for itself (`traffic` checks this)."""
     listed = tuple(flows)

@@ -226,7 +226,10 @@ def _verdicts(pairs: Sequence[SidePair], names: Sequence[str]) -> Iterator[Expec
 def _inputs(pairs: Sequence[SidePair], names: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield the different versions and lines of the inputs of each side against the first."""
     for name, pair in zip(names[1:], pairs, strict=True):
-        facts = [f"{key}: {one} -> {other}" for key, (one, other) in pair.operands.facts.items()]
+        facts = [
+            f"{key}: {effect.say_fact(one)} -> {effect.say_fact(other)}"
+            for key, (one, other) in pair.operands.facts.items()
+        ]
         alone = [
             f"only in {names[0] if which == 1 else name}: {effect.label_of(v)}" for v, which in pair.operands.unmatched
         ]

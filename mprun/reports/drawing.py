@@ -296,17 +296,21 @@ def _notes(topology: TopologySpec, traffic: Sequence[Flow]) -> Iterator[str]:
 
 
 def _say(flow: Flow) -> str:
-    """Return a text such as `bulk: iperf3 over MPTCP, client → server, from 0 s for 10 s`.
+    """Return a text such as `bulk: iperf3 over MPTCP, client → server, from 0 s for 10 s`, or `2 s after web`.
 
     The protocol is left out if the tool has only one. The arrow is the direction of the data.
     """
     says_protocol = flow.tool in ("ping", flow.protocol)
     tool = flow.tool if says_protocol else f"{flow.tool} over {flow.protocol.upper()}"
-    start = TIME.render(flow.start_ns, "people") if flow.start_ns else "0 s"
+    start = TIME.render(flow.start_ns, "people") if flow.start_ns else ""
+    when = f"from {start or '0 s'}"
+    if flow.after is not None:
+        moment = "the start of " if flow.after.of == "start" else ""
+        when = f"{start} after {moment}{flow.after.flow}".lstrip()
     length = "" if flow.duration_ns is None else f" for {TIME.render(flow.duration_ns, 'people')}"
     family = "" if flow.family is None else f" over {FAMILIES[flow.family]}"
     arrow = "←" if flow.options.get("reverse") else "↔" if flow.options.get("bidirectional") else "→"
-    return f"{flow.name}: {tool}, {flow.source} {arrow} {flow.destination}{family}, from {start}{length}"
+    return f"{flow.name}: {tool}, {flow.source} {arrow} {flow.destination}{family}, {when}{length}"
 
 
 MOST_INSIDE = 3

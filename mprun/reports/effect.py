@@ -128,6 +128,11 @@ def _find_changes(own: Sequence[ComparedMetric]) -> list[ComparedMetric]:
     return [one for one in own if not is_dull(one) and effect_of(one) is not None]
 
 
+def say_fact(value: object) -> str:
+    """Return a fact of a side, such as a parameter; a dash for a fact that the side does not have."""
+    return "-" if value is None else str(value)
+
+
 def say_change(one: ComparedMetric, metrics: Mapping[str, Metric]) -> str:
     """Return `18.89 Mbit/s -> 36.93 Mbit/s  +95.48%  better`, with the interval if there is one."""
     first, second = ("-" if v is None else format_measured(v, one.symbol) for v in (one.first, one.second))

@@ -9,8 +9,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from mprun.model.grouping import gather
-from mprun.model.metric import TOTAL, Metrics, metrics_of
+from mprun.model.metric import OF_FLOWS, OF_PATH, TOTAL, Metrics, find_metric, metrics_of
 from mprun.model.units import factor_of, format_measured
+from mprun.workloads import TOOLS
+from mprun.workloads.tool import load
 
 if TYPE_CHECKING:
     from mprun.model.intent import Intent
@@ -32,8 +34,17 @@ def list_expectations(cells: Sequence[CellSummary]) -> Iterator[tuple[str, str, 
     """Yield each expectation of a sweep: its metric, its bound as text, and its outcome in each cell."""
     found = gather((tuple(one.bounds.values()), (cell, one)) for cell in cells for one in cell.expectations)
     for (metric, *_), held in found.items():
-        unit = next((cell.metrics[metric].unit for cell, _ in held if metric in cell.metrics), "1")
+        known = (cell.metrics[metric].unit for cell, _ in held if metric in cell.metrics)
+        unit = next(known, None) or _find_symbol(metric)
         yield metric, format_bound(held[0][1].bounds, unit), held
+
+
+def _find_symbol(metric: str) -> str:
+    """Return the unit of a metric that no run measured, from the tools that have a metric of this name."""
+    for tool in filter(None, map(load, TOOLS)):
+        if found := find_metric({**OF_PATH, **OF_FLOWS, **tool.METRICS}, metric.partition(".")[2]):
+            return found[0].symbol
+    return "1"
 
 
 def interval_of(metric: Statistic, confidence: float) -> tuple[float, float] | None:

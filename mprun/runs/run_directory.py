@@ -494,7 +494,7 @@ def find(parent: Path, name: str) -> RunDirectory:
 
     parent: the folder of runs. Raises SpecError if no run or several runs match.
     """
-    if found := find_named(RunDirectory, parent, name, list_runs):
+    if found := find_named((RunDirectory,), parent, name, list_runs):
         return found
     for candidate in (Path(name), parent / name):
         if (candidate / "sweep.json").is_file():
@@ -521,19 +521,21 @@ def find(parent: Path, name: str) -> RunDirectory:
 
 
 def find_named(
-    kind: type[OutputT], parent: Path, name: str, list_known: Callable[[Path], Sequence[OutputT]]
+    kinds: Sequence[type[OutputT]], parent: Path, name: str, list_known: Callable[[Path], Sequence[OutputT]]
 ) -> OutputT | None:
     """Return a run or a sweep by its path, its name, the beginning of its name, or its digest; None if none matches.
 
     list_known: lists those in `parent`. Raises SpecError if several match.
     """
     for candidate in (Path(name), parent / name):
-        if has_record(kind, candidate):
-            return kind(candidate.resolve())
+        for kind in kinds:
+            if has_record(kind, candidate):
+                return kind(candidate.resolve())
     matches = [one for one in list_known(parent) if one.name.startswith(name) or one.short_digest == name]
     if len(matches) > 1:
-        what = kind.__name__.removesuffix("Directory").lower()
-        raise SpecError(f"'{name}' means several {what}s: {', '.join(one.name for one in matches[:5])}")
+        what = " or ".join(dict.fromkeys(type(one).__name__.removesuffix("Directory").lower() for one in matches))
+        listed = name_some([one.name for one in matches], 5)
+        raise SpecError(f"'{name}' means more than one {what}: write one of {listed}")
     return matches[0] if matches else None
 
 

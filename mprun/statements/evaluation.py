@@ -9,6 +9,7 @@ table). If one value is needed, it is their mean.
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Callable
 from itertools import pairwise
@@ -48,6 +49,8 @@ _DIMENSIONS: dict[Unit, _Dimension] = {
 _NOUNS: dict[_Dimension, str] = {(1, -1): "a rate", (0, 1): "a time", (1, 0): "a size", (0, 0): "a number"}
 _EXAMPLES: dict[_Dimension, str] = {(1, -1): "36mbit", (0, 1): "20ms", (1, 0): "10kb"}
 _BITS_PER_BYTE = 8
+# A minus that is read as a part of a name.
+_MINUS = re.compile(r"-\d")
 # The margin of a comparison that fails by equality.
 LEAST_MARGIN = 1e-12
 
@@ -182,7 +185,8 @@ class _Evaluation:
         try:
             value = self._resolve(node.reference)
         except (UnknownName, ExpressionError) as error:
-            raise self._error(node, str(error)) from None
+            spaces = " (a minus needs spaces around it)" if _MINUS.search(node.reference.text) else ""
+            raise self._error(node, f"{error}{spaces}") from None
         if not value.amounts:
             raise self._error(node, "has no value")
         self.measured[node.reference.text] = value

@@ -431,6 +431,8 @@ class _Parser:
                 raise ExpressionError(self._text, opening.start, self._at + 1, message)
             self._at = match.end()
             conditions.append(_condition(match))
+            if any(one.key == match["key"] for one in conditions[:-1]):
+                raise ExpressionError(self._text, *match.span("key"), "is named twice: keep one value for it")
             if match["end"] == "]":
                 break
         return tuple(conditions)

@@ -200,7 +200,7 @@ def _take_apart(sweep: SweepDirectory, words: str) -> Operands:
         raise SpecError(f"{sweep.name} has no axis '{axis}'{name_nearest(axis, known, 'axes')}")
     values = list(dict.fromkeys(spell_scalar(side.values[axis]) for side in cells))
     halves = chosen.split(",") if chosen else values
-    if len(halves) != 2 or not set(halves) <= set(values):
+    if len({*halves}) != 2 or len(halves) != 2 or not set(halves) <= set(values):
         example = f"--by {axis}={','.join(values[:2])}"
         raise SpecError(f"--by {words}: name two of its values, as in {example}; it has: {', '.join(values)}")
     first, second = (

@@ -279,7 +279,7 @@ def find(parent: Path, name: str) -> SweepDirectory:
 
     Raises SpecError.
     """
-    if found := run_directory.find_named(SweepDirectory, parent, name, list_sweeps):
+    if found := run_directory.find_named((SweepDirectory,), parent, name, list_sweeps):
         return found
     raise SpecError(f"no sweep '{name}' here or in {parent}")
 
@@ -293,10 +293,12 @@ def find_either(parent: Path, name: str) -> RunDirectory | SweepDirectory:
                 newest.append(look(parent, word))
     if newest:
         return max(newest, key=_find_age)
-    try:
-        return find(parent, name)
-    except SpecError:
-        return run_directory.find(parent, name)
+    kinds: Sequence[type[RunDirectory | SweepDirectory]] = (SweepDirectory, RunDirectory)
+    return run_directory.find_named(kinds, parent, name, _list_all) or run_directory.find(parent, name)
+
+
+def _list_all(parent: Path) -> list[RunDirectory | SweepDirectory]:
+    return [*run_directory.list_runs(parent), *list_sweeps(parent)]
 
 
 def _find_age(found: RunDirectory | SweepDirectory) -> int:

@@ -18,6 +18,7 @@ from mprun.model.problem import ValuePath
 from mprun.model.spec import Attachment, Flow, path_of_attachment
 from mprun.workloads.tool import PYTHON, Endpoints, kept
 
+_SHELL_SIGNS = ("|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1")
 PLACEHOLDERS = ("source", "destination", "port", "files", "inputs")
 # `${name}` and `%{name}` are the syntax of a shell and of other programs.
 _PLACEHOLDER = re.compile(r"(?<![$%{])\{([a-z_]+)\}")
@@ -150,13 +151,15 @@ def fill(words: Sequence[str], known: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(filled)
 
 
-def tell_placeholder(word: str, has_files: bool) -> str | None:
-    """Return the warning about a placeholder in a word of a command that no value replaces; None without one.
+def doubt_word(word: str, has_files: bool) -> str | None:
+    """Return the warning about a word of a command: a sign of a shell, or a placeholder that no value replaces.
 
     A word with blanks is a program of its own, in which braces have other meanings.
     """
     if any(letter.isspace() for letter in word):
         return None
+    if word in _SHELL_SIGNS:
+        return f"'{word}' is a sign of a shell, and none runs this command: write it as in [sh, -c, 'ls | wc -l']"
     for name in _PLACEHOLDER.findall(word):
         if name == "inputs" and not has_files:
             return "'{inputs}' is the folder of 'files', and there are none: write 'files: [...]'"

@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from mprun.model.plan import Process
+from mprun.model.spec import Family
 from mprun.workloads.tool import Program
 
 PROGRAMS = {"ping": Program("iputils-ping", "-V")}
 
 INTERVAL_NS = 200_000_000
 SIZE_BYTES = 56
+# The frame of a ping without its checksum: the headers of Ethernet, IP and ICMP, and the data.
+FRAME_BYTES: Mapping[Family, int] = {"ipv4": 14 + 20 + 8 + SIZE_BYTES, "ipv6": 14 + 40 + 8 + SIZE_BYTES}
 
 _COUNTS = re.compile(r"(\d+) packets transmitted, (\d+) received")
 _TIMES = re.compile(r"rtt min/avg/max/mdev = ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms")

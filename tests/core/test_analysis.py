@@ -21,8 +21,10 @@ from mprun.metrics.diagnosis import (
     has_fallen_back,
 )
 from mprun.metrics.evidence import Evidence
+from mprun.metrics.expectation import judge_all
 from mprun.metrics.interference import Interference, on_paths
 from mprun.metrics.observation import NAMES, Host, Observation, PathManagerEvent, SocketState
+from mprun.metrics.path_use import read_probes
 from mprun.metrics.summary import measure
 from mprun.model import agent_report
 from mprun.model.agent_report import AgentReport, Ended, MachineLoad
@@ -330,6 +332,49 @@ def test_a_capture_says_what_its_file_lacks(
     where, text = said
     assert text in summary.messages(where)[0]
     assert sum(len(summary.messages(kind)) for kind in KINDS) == 1
+
+
+@pytest.mark.parametrize(
+    ("rate", "shared", "named"),
+    [
+        # a frame of 98 bytes takes 7.84 ms each way
+        (100_000, ("own", "slow"), "15.7 ms: path0.rtt, path1.rtt hold for pings that meet"),
+        # 0.825 ms is above 1 % of 55 ms, and 0.392 ms is below
+        (1_900_000, ("own", "slow"), "0.825 ms: path0.rtt"),
+        (4_000_000, ("own", "slow"), ""),
+        (100_000, ("own",), ""),
+    ],
+)
+def test_probes_that_meet_on_a_slow_link_are_a_warning(rate: int, shared: tuple[str, ...], named: str) -> None:
+    way = Direction(rate_bit_per_s=rate)
+    links = [link("slow", ("a", "b"), way, way), link("own", ("b", "c"), Direction(), Direction())]
+    paths = [path("path0", ["slow"], "10.0.0.1"), path("path1", shared, "10.0.1.1")]
+    ended = {f"probe.path{n}": Ended(0, False, "probe") for n in range(2)}
+    log = "3 packets transmitted, 3 received, 0% packet loss\nrtt min/avg/max/mdev = 55.0/55.0/55.0/0.0 ms\n"
+    wanted = intent(links=tuple(links), traffic=(flow(paths),))
+    readings = read_probes(ended, lambda *_: log, wanted)
+    assert [readings.metrics[f"path{n}.rtt"].value for n in range(2)] == [0.055, 0.055]
+    assert len(readings.warnings) == bool(named)
+    still = log.replace("55.0/55.0/55.0", "0.000/0.000/0.000")
+    assert len(read_probes(ended, lambda *_: still, wanted).warnings) == ("slow" in shared)
+    assert all(one.startswith("link 'slow': ") and named in one for one in readings.warnings)
+
+
+def test_an_expected_handover_without_a_failure_has_its_reason() -> None:
+    wanted = [Expectation("bulk.handover.gap", maximum=1.0), Expectation("bulk.goodput", minimum=1e6)]
+    verdicts, warnings = judge_all(wanted, {}, {})
+    assert [one.held for one in verdicts] == [False, False]
+    assert warnings == ["bulk.handover.gap: is not measured: no path failed while the flow's data was on its way"]
+
+
+def test_a_filter_that_no_packet_passed_is_a_warning() -> None:
+    wanted = replace(INTENT, captures=(Capture("client", filter="udp"), Capture("server")))
+    live = {f"capture.{one.node}": agent_report.Captured(2_000_000_000) for one in wanted.captures}
+    captured = dict.fromkeys(("client", "server"), CaptureContent(packets=0, is_whole=True, first_ns=None))
+    log = "0 packets captured\n0 packets received by filter\n0 packets dropped by kernel\n"
+    record = agent(captures=live, zero_ns=4_000_000_000)
+    summary = measure(Evidence(wanted, record, Observation(), lambda *_: log, captured=captured)).summary
+    assert summary.warnings == ("capture of client: no packet passed its filter 'udp': see pcap-filter(7)",)
 
 
 def test_a_subflow_behind_a_nat_is_known_by_the_address_that_its_server_sees() -> None:

@@ -153,3 +153,8 @@ def test_a_bound_of_a_metric_without_a_value_has_its_unit(tmp_path: Path) -> Non
     (folder / "summary.json").write_text(json.dumps({**summary, "expectations": [verdict]}))
     shown = CliRunner().invoke(group, ["show", str(folder)], catch_exceptions=False).stdout
     assert re.search(r"bulk\.goodput +not measured +✗ ≥ 30\.00 Mbit/s\n", shown)
+
+
+def test_a_command_that_is_no_function_is_told_apart() -> None:
+    with pytest.raises(AttributeError, match="it has load, run, sweep, and a shell all commands"):
+        mprun.compare  # noqa: B018

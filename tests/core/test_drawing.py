@@ -231,6 +231,23 @@ def test_the_arrow_of_a_flow_is_the_direction_of_its_data(tmp_path: Path) -> Non
         assert any(text.startswith(f"{key}: iperf3 over TCP, client {arrow} server") for text in shown)
 
 
+def test_the_start_of_a_flow_after_another_names_the_other(tmp_path: Path) -> None:
+    starts = {
+        "{after: get}": "after get",
+        "{after: get, offset: 2s}": "2 s after get",
+        "{after: get, of: start, offset: 1s}": "1 s after the start of get",
+    }
+    traffic = "".join(
+        f"  - {{name: f{n}, tool: ping, from: client, to: server, count: 1, start: {start}}}\n"
+        for n, start in enumerate(starts)
+    )
+    first = "  - {name: get, tool: ping, from: client, to: server, count: 1}\n"
+    (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n{first}{traffic}")
+    shown = dict(texts(ElementTree.fromstring(run("-t", LAB / "topo", "-x", tmp_path / "xp").stdout)))
+    for n, text in enumerate(starts.values()):
+        assert f"f{n}: ping, client → server, {text}" in shown
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
 def test_svg_has_a_line_for_each_link(case: Path) -> None:
     svg = ElementTree.fromstring(run("-t", case / "topo").stdout)

@@ -475,6 +475,14 @@ def test_a_range_that_ends_before_it_begins_is_refused(runs: Path) -> None:
         list_runs(runs, ListRequest(where=("bulk.goodput=10mbit..5mbit",)))
 
 
+@pytest.mark.parametrize(("part", "bound"), [("5mbit..", ">= 5mbit"), ("..5mbit", "< 5mbit")])
+def test_a_range_without_an_end_is_refused(runs: Path, part: str, bound: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        list_runs(runs, ListRequest(where=(f"bulk.goodput={part}",)))
+    told = f"--where bulk.goodput={part}: the range lacks an end: write it, or compare, as in 'bulk.goodput {bound}'"
+    assert str(caught.value) == told
+
+
 def test_a_sweep_is_no_run(tmp_path: Path) -> None:
     sweep = make_sweep(tmp_path)
     (tmp_path / "latest-sweep").symlink_to(sweep.name)

@@ -80,6 +80,10 @@ def test_every_cause_is_named_with_its_figures() -> None:
     window, _ = explain_rate(0.5, [BEYOND] * 10, BEST, LIMITS)
     assert "its receive window: in 10 of 10 samples 400 kB waited, and 299 kB under way filled the window" in window
     assert "tcp_rmem of server" in window
+    fixed = LimitedFlow("client", "server", "default", 0, own_key="window")
+    for samples in ([FULL] * 10, [BEYOND] * 10):
+        own, _ = explain_rate(0.5, samples, BEST, fixed)
+        assert own.endswith("Remedy: raise or remove 'window' of the flow")
     left, _ = explain_rate(0.5, [LEFT] * 10, BEST, LIMITS)
     assert left.startswith("scheduler default: in 10 of 10 samples fast had room")
     alone, is_known = explain_rate(0.5, [LEFT] * 10, BEST, LimitedFlow("server", "client", "default", 0, True))

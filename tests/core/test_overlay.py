@@ -17,7 +17,9 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
+from mprun.api import load
 from mprun.cli import group
+from mprun.errors import SpecError
 from mprun.labs.catalog import open_lab
 from mprun.labs.grade import digest_of_step
 from mprun.metrics.comparison import ComparedMetric
@@ -30,6 +32,8 @@ from mprun.reports.overlay import OverlaidRun, average_steps, overlay, sum_steps
 from mprun.reports.run_data import RunData
 from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps.operands import read_operands
+from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.sweeps.sweep_summary import write_summary
 from tests.hostile import make_sweep
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("painted_once")]
@@ -198,6 +202,120 @@ def test_report_and_compare_write_one_page(runs: Path) -> None:
     assert [row["name"] for row in json.loads(call("runs", "list", "--json").stdout)] == [FIRST, SECOND]
 
 
+def test_a_page_of_a_run_and_itself_has_a_note(runs: Path) -> None:
+    made = call("report", FIRST, SECOND, FIRST)
+    assert made.stderr.startswith(f"note: two of the names are the same: runs/{FIRST}\n")
+
+
+def test_the_beginning_of_several_names_is_refused(runs: Path) -> None:
+    """Runs and sweeps have one namespace."""
+    sweep = make_sweep(runs)
+    for word, what, names in (
+        (FIRST[:11], "run or sweep", [FIRST, SECOND, sweep.name]),
+        (FIRST[:15], "run or sweep", [FIRST, sweep.name]),
+        (FIRST[:20], "run or sweep", [FIRST, sweep.name]),
+    ):
+        made = call("show", word)
+        assert str(made.exception) == f"'{word}' means more than one {what}: write one of {', '.join(names)}"
+    for name in (FIRST, sweep.name, SECOND[:15]):
+        assert call("show", name).exit_code == 0
+
+
+def test_options_without_effect_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sweep = make_sweep(tmp_path / "runs")
+    halves = call("compare", sweep.name, "--by", "cc=cubic,cubic")
+    assert "--by cc=cubic,cubic: name two of its values, as in --by cc=cubic,reno" in str(halves.exception)
+    for kind in ("--csv", "--sqlite"):
+        table = call("export", sweep.name, kind, "--metric", "bulk.goodput")
+        assert table.exit_code == 2
+        assert "--metric is for --markdown and --latex" in table.stderr
+
+
+def test_shares_outside_of_a_bound_are_told_as_they_are_judged(runs: Path) -> None:
+    for name, share in ((FIRST, 0.1), (SECOND, 0.14)):
+        path = runs / name / "summary.json"
+        summary = json.loads(path.read_text())
+        summary["metrics"] = {"bulk.share.path0": {"value": share, "unit": "share"}}
+        path.write_text(json.dumps(summary))
+    made = call("compare", FIRST, SECOND, "--within", "20%")
+    assert "bulk.share.path0 is not within 20%: 10.0 % -> 14.0 %  +4.0 points (+40.0 % of A)" in made.stdout
+    unknown = call("compare", FIRST, SECOND, "--metric", "bulk.shr")
+    assert str(unknown.exception) == "neither has metric 'bulk.shr'; metrics: bulk.share.path0"
+    near = call("compare", FIRST, SECOND, "--metric", "bulk.share.path")
+    assert str(near.exception) == "neither has metric 'bulk.share.path': did you mean 'bulk.share.path0'?"
+
+
+def test_a_comparison_fits_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    sweep = make_sweep(tmp_path / "runs")
+    for n, first in enumerate(sorted(sweep.glob("runs/*/1"))):
+        shutil.copytree(first, first.parent / "2")
+        for number in (1, 2):
+            path = first.parent / str(number) / "summary.json"
+            summary = json.loads(path.read_text())
+            summary["metrics"]["bulk.goodput"]["value"] = 1e7 * (1 + n) + number * 1e5
+            path.write_text(json.dumps(summary))
+    lines = call("compare", sweep.name, "--by", "cc").stdout.splitlines()
+    assert any("bulk.goodput" in one for one in lines)
+    assert any("▲ ▼ the interval of 95 %" in one for one in lines)
+    assert [one for one in lines if len(one) > 80 and not one.startswith(("A  ", "B  "))] == []
+
+
+def test_a_parameter_of_one_side_alone_has_a_dash(runs: Path) -> None:
+    path = runs / SECOND / "environment.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "parameters": {"label": "slow"}}))
+    assert "  label: - -> slow\n" in call("compare", FIRST, SECOND).stdout
+    assert "label: - -&gt; slow" in Path(call("report", FIRST, SECOND).stdout.strip()).read_text()
+
+
+def test_removed_runs_of_a_sweep_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sweep = make_sweep(tmp_path / "runs")
+    write_summary(SweepDirectory(sweep))
+    assert "incomplete" not in call("show", sweep.name).stderr
+    shutil.rmtree(sweep / "runs" / "cc=reno")
+    assert "is incomplete: 1 of 2 runs" in call("show", sweep.name).stderr
+
+
+def test_a_bundle_that_takes_the_place_of_another_has_a_note(runs: Path) -> None:
+    for note in ("", "note: it.zip existed and was replaced\n"):
+        made = call("bundle", FIRST, "--to", "it.zip")
+        assert made.exit_code == 0, made.output
+        assert ("note:" in made.stderr) == bool(note)
+        assert note in made.stderr
+
+
+def test_figures_are_printed_without_their_pictures(runs: Path) -> None:
+    figures = load(FIRST, runs).figures()
+    assert figures[0].svg.startswith("<")
+    assert "<svg" not in repr(figures)
+
+
+def test_a_page_of_runs_without_common_metrics_says_so(runs: Path) -> None:
+    for name in (FIRST, SECOND):
+        path = runs / name / "summary.json"
+        summary = json.loads(path.read_text())
+        summary["metrics"] = {f"f{name[14]}.loss": {"value": 0.1, "unit": "share"}}
+        path.write_text(json.dumps(summary))
+        shutil.rmtree(runs / name / "tables", ignore_errors=True)
+    text = Path(call("report", FIRST, SECOND).stdout.strip()).read_text()
+    assert "No metric is measured on both sides." in text
+    assert "No metric clearly differs." not in text
+
+
+def test_an_expectation_that_no_run_measured_has_its_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sweep = make_sweep(tmp_path / "runs")
+    for path in sweep.glob("runs/*/1/summary.json"):
+        summary = json.loads(path.read_text())
+        bounds = {"metric": "bulk.goodput", "minimum": 2e6, "maximum": None, "equals": None}
+        expectations = [{**bounds, "value": None, "held": False}]
+        path.write_text(json.dumps({**summary, "status": "error", "metrics": {}, "expectations": expectations}))
+    assert "bulk.goodput ≥ 2.00 Mbit/s: held in 0 of 2 runs" in call("show", sweep.name).stdout
+
+
 def test_a_page_of_three_runs_compares_each_with_the_first(runs: Path) -> None:
     third = "20260101-000002-two-fetch-05497f2a"
     shutil.copytree(runs / SECOND, runs / third)
@@ -324,3 +442,10 @@ def test_a_comparison_of_marks_keeps_its_end() -> None:
     charts = list(overlay([OverlaidRun("a", late), subject("b", "path0")]))
     assert {chart.until for chart in charts} == {0.5}
     assert all(chart.marks == () for chart in charts)
+
+
+def test_an_unknown_table_of_a_sweep_names_the_known_ones(tmp_path: Path) -> None:
+    sweep = load(make_sweep(tmp_path))
+    known = sorted(sweep.tables)
+    with pytest.raises(SpecError, match=f"no run has a table '{known[0]}x': did you mean '{known[0]}'"):
+        sweep.table(f"{known[0]}x")

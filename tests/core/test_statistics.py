@@ -55,6 +55,8 @@ def test_one_run_has_no_spread() -> None:
         (lambda: statistics.bootstrap_interval([], 0.95), "a sample has 0 values: at least 1 is needed"),
         (lambda: statistics.jain([]), "a sample has 0 values: at least 1 is needed"),
         (lambda: summarize([], "s"), "a sample has 0 values: at least 1 is needed"),
+        (lambda: summarize([float("nan"), 1.0], "s"), "a value of a sample is not finite .* leave it out"),
+        (lambda: statistics.jain([1.0, float("inf")]), "a value of a sample is not finite"),
         (lambda: statistics.t_interval([1, 2], 95), "confidence 95 is not between 0 and 1: write 0.95 for 95 %"),
         (lambda: statistics.difference([1, 2], [3, 4], 1), "confidence 1 is not between 0 and 1"),
         (lambda: statistics.bootstrap_interval([1, 2], 95), "confidence 95 is not between 0 and 1"),

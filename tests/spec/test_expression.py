@@ -128,6 +128,7 @@ def test_amount() -> None:
         ("a >= 3mbps", "'3mbps' (character 6)", "'mbps' is megabytes per second to tc: write '3mbit' for *"),
         ("a >= 3parsec", "'3parsec' (character 6)", "no unit 'parsec'; units: bit, kbit, *"),
         ("a[b] >= 3", "'[b' (character 2)", "write conditions as in '[scheduler=roundrobin]' or *"),
+        ("a[b=1, c=2, b=3] >= 3", "'b' (character 13)", "is named twice: keep one value for it"),
         ("open(a) >= 3", "'open' (character 1)", "no function of this name; functions: min, max, sum, *"),
         ("a. >= 3", "'>=' (character 4)", "a name belongs after the dot"),
         ("a >= ;", "';' (character 6)", "is unexpected here: remove it"),

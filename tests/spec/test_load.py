@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -34,6 +35,7 @@ from mprun.model.spec import (
     LinkSpec,
     Mptcp,
     Queue,
+    Reseed,
 )
 from tests.labs import PAIRS
 
@@ -623,6 +625,17 @@ def test_faults_of_a_change_for_a_time(tmp_path: Path, event: str, fault: str) -
     with pytest.raises(SpecError) as refused:
         load(tmp_path / "topo.yaml", None)
     assert fault in str(refused.value)
+
+
+def test_a_resolved_experiment_may_change_the_seed_after_its_end(tmp_path: Path) -> None:
+    """`mprun why` changes it at times until the failure, which may be after the known end."""
+    (tmp_path / "topo.yaml").write_text("version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 20ms}]\n")
+    traffic = "traffic: [{tool: iperf3, from: client, to: server, duration: 1s}]\n"
+    (tmp_path / "xp.yaml").write_text(f"version: 1\n{traffic}")
+    made = load(tmp_path / "topo", tmp_path / "xp").spec.experiment
+    late = replace(made, reseed=Reseed(5_000_000_000, 2))
+    (tmp_path / "resolved-experiment.yaml").write_text(write_experiment(late))
+    assert load(tmp_path / "topo", tmp_path / "resolved-experiment").spec.experiment.reseed == late.reseed
 
 
 def test_metrics_to_show_are_known_and_resolved(tmp_path: Path) -> None:

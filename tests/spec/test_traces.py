@@ -182,6 +182,7 @@ def test_hostile_csv_is_refused(tmp_path: Path, content: str, message: str) -> N
         ("rates", "10mbit\n\n\n5mbit\n", "x.rates:2: is empty: write the rate of this interval"),
         ("rates", "# of a drive\n\n10mbit\n# slower\n \n5mbit\n", "x.rates:5: is empty: write the rate"),
         ("schedule", "at,rate\n0s,5mbit\n0s,6mbit\n", "x.schedule:3: 0s is the time of the row before too: keep one"),
+        ("schedule", "at\trate\n1s\t5mbit\n", "x.schedule:1: separates its cells by tabs: write commas"),
         ("schedule", "at;rate\n1s;5mbit\n", "x.schedule:1: separates its cells by ';': write commas"),
         ("schedule", "at,rate\n1s,5mbit\n0s,6mbit\n", "x.schedule:3: 0s is before the time of the row before: sort"),
     ],

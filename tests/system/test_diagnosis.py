@@ -386,6 +386,17 @@ def test_what_holds_a_connection_over_unlike_paths_back_is_told(
     assert not told or f"best path's rate: {cause}in " in told[0]
 
 
+def test_a_flow_that_ends_before_its_joins_lacks_no_subflow(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    topology = TOPOLOGY.replace("LOSS", "0%")
+    (tmp_path / "topo.yaml").write_text(topology.replace("5ms", "20ms", 1).replace("5ms", "30ms"))
+    text = EXPERIMENT.replace("CLIENT", FULLMESH).replace("SERVER", FULLMESH)
+    (tmp_path / "xp.yaml").write_text(text.replace("duration: 2s", "size: 5kb"))
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.summary["failures"] == []
+    assert "ended" in result.summary["warnings"][0]
+    assert "before all 2 subflows were established" in result.summary["warnings"][0]
+
+
 def test_a_program_that_wants_little_is_no_warning(mprun: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", "0%"))
     text = EXPERIMENT.replace("CLIENT", FULLMESH).replace("SERVER", FULLMESH)
@@ -415,7 +426,7 @@ def test_a_path_that_loses_all_packets_is_named(mprun: Callable[..., Result], tm
     result = mprun("-t", "topo", "-x", "xp", "--json")
     assert result.status == 1
     (error,) = result.summary["errors"]
-    said = "probe.path1: no answer over this path before any traffic: none of its pings was answered. Look at the loss"
+    said = "probe.path1: no answer over this path before any traffic: none of its pings was answered. Look at the rate"
     assert error.startswith(said)
     assert "PING" not in error
 

@@ -206,6 +206,14 @@ def test_output_that_goes_nowhere(tmp_path: Path, streams: str, expected: tuple[
     assert (done.returncode, done.stderr) == expected
 
 
+@pytest.mark.parametrize("words", ["show", "runs list", f"-t {LAB}/topo -x {LAB}/xp_tcp"])
+def test_the_current_folder_was_removed(tmp_path: Path, words: str) -> None:
+    command = f"mkdir gone; cd gone; rmdir ../gone; {shlex.join(COMMAND)} {words}"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True)
+    told = "the current folder was removed: change to another one, as in `cd ..`\n"
+    assert (done.returncode, done.stderr) == (1, told)
+
+
 @pytest.mark.parametrize("name", ["file", "file/below", "a\tb", "a\nb", "bad\udcff", "/proc/none"])
 def test_results_that_have_no_place(files: Path, mprun: Callable[..., Result], name: str) -> None:
     (files / "file").touch()

@@ -78,3 +78,15 @@ def test_a_violation_counts_only_if_the_control_passes(mprun: Callable[..., Resu
     assert "0 violated" in found.out
     assert "where a control fails too" in found.out
     assert not (tmp_path / "worst").exists()
+
+
+def test_a_run_without_values_is_told_apart(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """No ping of 98 bytes passes 8 bit/s in time."""
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    control = "control: {fast: {path0.rate: 10mbit}}\n"
+    text = EXPERIMENT[: EXPERIMENT.index("search:")].replace("2s", "1s")
+    vary = "search:\n  vary: {path0.rate: 8bit..20bit}\n  violate: bulk.goodput >= 1mbit\n"
+    (tmp_path / "xp.yaml").write_text(f"{text}{vary}  {control}")
+    found = mprun("search", "-t", "topo", "-x", "xp", "--budget", "4")
+    assert "0 hold, 4 violated (4 by a run without values)" in found.out, found.out + found.err
+    assert "its run ended without values: probe.path0: no answer over this path" in " ".join(found.out.split())

@@ -87,6 +87,8 @@ class EventEntry(FileModel):
         is_address = self.state in ("removed", "added")
         if is_address and (self.host is None or self.address is None):
             yield "state", f"an address is {self.state} of a host: write 'host: client, address: path0'"
+        elif self.host is not None and self.state is not None and not is_address:
+            yield "state", f"is of a link: write 'state: {'removed' if self.state == 'down' else 'added'}'"
         elif not is_address and self.link is None:
             yield "link", "is missing: write 'link: path0'"
         for name in ("every", "step", "interval"):

@@ -90,11 +90,18 @@ def _parse_sysctl_value(value: object) -> str:
     return str(value)
 
 
+# Fields of Wireshark have a dot, and no keyword of pcap-filter(7) does.
+_DISPLAY_FILTER = re.compile(r"\b(?:ip|ipv6|tcp|udp|mptcp|sctp|eth|quic|frame)\.[a-z_.]+")
+
+
 def _parse_filter(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("must be text: write a filter as in 'tcp port 5201', see pcap-filter(7)")
     if value.startswith("-"):
         raise ValueError("begins with '-', which tcpdump reads as an option: put it in parentheses")
+    if found := _DISPLAY_FILTER.search(value):
+        how = "write one of pcap-filter(7), as in 'tcp port 5201 and host 10.0.0.1'"
+        raise ValueError(f"'{found[0]}' is of Wireshark's display filters, and this is a capture filter: {how}")
     return value
 
 
@@ -432,6 +439,7 @@ class ExperimentFile(FileModel):
         ),
         "seed": "is a key of 'repeat': write 'repeat: {seed: 5}', or give --seed",
         "runs": "is a key of 'repeat': write 'repeat: {runs: 5}'",
+        **dict.fromkeys(("param", "parameters", "vars"), "is no key: write it as 'params: {cc: cubic}'"),
         "kernel": "is no key: give --kernel NAME, or vary it with 'matrix: {kernel: [...]}'",
         "engine": "is no key: give --engine NAME, or vary it with 'matrix: {engine: [...]}'",
     }

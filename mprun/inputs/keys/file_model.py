@@ -346,7 +346,9 @@ def _say_unknown(key: str, owner: type[FileModel] | None) -> str:
     known = known_keys(owner) if owner is not None else []
     if owner is not None and (where := owner.ELSEWHERE.get(key)):
         return f"'{key}' {where}"
-    name, colon, value = key.partition(":")
+    # a no-break space of a web page is no space of YAML
+    name, colon, value = key.replace("\u00a0", " ").partition(":")
+    value = value.strip()
     if colon and name in known:
         return f"'{key}' has no space after its colon: write '{name}: {value}'"
     if key[:1].isdigit():

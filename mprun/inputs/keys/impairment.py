@@ -24,7 +24,7 @@ from mprun.inputs.keys.field import (
 )
 from mprun.inputs.keys.file_model import FileModel, read_fields, refuse
 from mprun.model import units
-from mprun.model.discipline import DISCIPLINES, LOSS_MODELS, OPTIONS, DisciplineName, Option, OptionKind
+from mprun.model.discipline import DISCIPLINES, LOSS_MODELS, OPTIONS, Discipline, DisciplineName, Option, OptionKind
 from mprun.model.problem import ValuePath, name_nearest
 from mprun.model.scalar import name_value
 from mprun.model.spec import ONE_BDP, Chance, Distribution, FourState, GilbertElliott, Jitter, Loss, Queue, Reorder
@@ -183,6 +183,14 @@ _FIELDS: dict[str, Any] = {name: _option_field(option) for name, option in OPTIO
 QueueEntry = create_model("QueueEntry", __base__=_AnyQueueEntry, **_FIELDS)
 
 
+def _advise_option(key: str, known: Discipline) -> str:
+    """Return the remedy for an option that a queue does not have. known: its discipline."""
+    owners = [name for name, one in DISCIPLINES.items() if key in one.options]
+    if owners and not known.options:
+        return f": write 'discipline: {owners[0]}' too"
+    return name_nearest(key, known.options, "its options")
+
+
 def parse_queue(value: object) -> Queue:
     """Parse `80packets` or `{limit: 80packets, discipline: codel, target: 5ms, ecn: true}`.
 
@@ -196,7 +204,7 @@ def parse_queue(value: object) -> Queue:
     limit, name = options.pop("limit", ONE_BDP), options.pop("discipline", "fifo")
     known = DISCIPLINES[name]
     problems: dict[ValuePath, str] = {
-        (key,): f"is no option of {name}{name_nearest(key, known.options, 'its options')}"
+        (key,): f"is no option of {name}{_advise_option(key, known)}"
         for key in value
         if key in options and key not in known.options
     }

@@ -52,7 +52,7 @@ def read_mahimahi(text: str, interval_ns: int, frame_bytes: int) -> RateTrace:
     moments: list[int] = []
     for number, line in number_lines(text):
         if not line.isascii() or not line.isdigit() or len(line) > 18:
-            raise TraceError(number, f"'{line[:40]}' is not a whole number of ms")
+            raise TraceError(number, f"'{line[:40]}' is not a whole number of ms: for rates write 'format: rates'")
         moment = int(line)
         if moments and moment < moments[-1]:
             raise TraceError(number, f"{moment} ms comes after {moments[-1]} ms: sort the trace")
@@ -96,6 +96,8 @@ def read_schedule(text: str, properties: tuple[str, ...]) -> list[ReadRow]:
     line, header = next(rows, (1, [""]))
     if ";" in header[0]:
         raise TraceError(line, "separates its cells by ';': write commas, as in 'at,rate,delay'")
+    if "\t" in header[0]:
+        raise TraceError(line, "separates its cells by tabs: write commas, as in 'at,rate,delay'")
     if header[:1] != ["at"] or len(header) < 2:
         raise TraceError(1, "has no header: write 'at' and names of properties, as in 'at,rate,delay'")
     for name in header[1:]:

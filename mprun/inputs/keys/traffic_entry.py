@@ -10,7 +10,7 @@ name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema
@@ -147,6 +147,7 @@ class FlowEntry(FileModel):
 
     # Fields that are left out of the options if they are empty or false. Digests of files without them stay the same.
     UNSAID: ClassVar[tuple[str, ...]] = ()
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {"mptcp": "is no key of a flow: write 'protocol: mptcp'"}
     name: Name | None = None
     """The name of the flow, used in its metrics. Default: the tool's name, for further flows with -2, -3 and so on."""
     tool: str

@@ -201,6 +201,9 @@ def _is_of_texts(values: ColumnValues) -> bool:
 def _spell(condition: Condition, is_wanted: bool) -> str:
     """Return a condition on numbers as a statement."""
     key, value, until = condition.key, condition.value, condition.until
+    if "" in (value, until):
+        bound = f"{key} >= {value}" if value else f"{key} < {until}"
+        raise UnknownName(f"the range lacks an end: write it, or compare, as in '{bound}'")
     with contextlib.suppress(ExpressionError):
         if until is not None and parse_amount(value).amount > parse_amount(until).amount:
             raise UnknownName(f"the range ends before it begins: write {key}={until}..{value}")

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 from mprun.agent import sysctl, trace_event
+from mprun.compile.planner import KERNEL_WIDE
 from mprun.engines.agent_process import find_program
 from mprun.engines.guest import Guest, booted
 from mprun.errors import MachineError, MprunError
@@ -187,10 +188,11 @@ def find_refusals(specs: Sequence[Spec], name: str, for_run: bool) -> tuple[dict
 def _find_sysctls(spec: Spec) -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
     """Yield the hosts of an experiment that have sysctls, each with their names and values in order.
 
-    Sysctls of interfaces are left out: they exist only in a run.
+    Sysctls of interfaces are left out, as they exist only in a run, and those of the whole kernel, which no other
+    network namespace has.
     """
     for host, settings in spec.experiment.hosts.items():
-        own = [(name, value) for name, value in settings.sysctl if not _is_of_interface(name)]
+        own = [one for one in settings.sysctl if not _is_of_interface(one[0]) and one[0] not in KERNEL_WIDE]
         if own:
             yield host, tuple(own)
 

@@ -114,9 +114,9 @@ def tell_dead(flow: AddressedFlow, changes: Sequence[Change], began_ns: int) -> 
     """
     since = {one.path: one.begin_ns for one in find_failures(flow, changes) if one.end_ns is None}
     if flow.paths and all(path.name in since for path in flow.paths):
-        return f"; none of its paths carries packets since {TIME.render(max(since.values()), 'tc')}"
+        return f"; none of its paths has carried packets since {TIME.render(max(since.values()), 'tc')}"
     if flow.paths and since.get(first := flow.paths[0].name, began_ns + 1) <= began_ns:
-        return f"; '{first}', over which it connects, carries no packets when it begins"
+        return f"; '{first}', over which it connects, carried no packets when it began"
     return ""
 
 

@@ -61,10 +61,10 @@ def test_failures_of_paths(changes: list[Change], failures: list[tuple[str, floa
     [
         (
             [link(1, "path0", is_up=False), link(2, "path1", is_up=False)],
-            "; none of its paths carries packets since 2s",
+            "; none of its paths has carried packets since 2s",
         ),
-        ([link(0, "server0", ALL)], "; none of its paths carries packets since 0s"),
-        ([link(0, "path0", ALL)], "; 'path0', over which it connects, carries no packets when it begins"),
+        ([link(0, "server0", ALL)], "; none of its paths has carried packets since 0s"),
+        ([link(0, "path0", ALL)], "; 'path0', over which it connects, carried no packets when it began"),
         ([link(1, "path0", ALL)], ""),
         ([link(0, "path1", ALL)], ""),
         ([link(0, "path0", ALL), link(5, "path0")], ""),

@@ -38,7 +38,6 @@ COMMANDS: Mapping[str, str] = {
     "export": "export --csv room/RUN",
 }
 DISK = "No space left on device|the disk was nearly full|check the free space"
-SHM = "mount -t tmpfs -o size={} none /dev/shm; export TMPDIR=/dev/shm"
 
 
 @dataclass(frozen=True)

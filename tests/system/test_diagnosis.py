@@ -447,15 +447,15 @@ def test_a_filter_that_tcpdump_refuses_is_named_with_its_line(mprun: Callable[..
     ("hosts", "flow", "place"),
     [
         (
-            "sysctl: {net.ipv4.tcp_rmem: big}",
+            "sysctl: {net.ipv4.tcp_rmen: 1}",
             "",
-            "xp.yaml:3: hosts.client.sysctl.net.ipv4.tcp_rmem: 'big' is no value of",
+            "xp.yaml:3: hosts.client.sysctl.net.ipv4.tcp_rmen: kernel 'default' has no sysctl net.ipv4.tcp_rmen",
         ),
         ("mptcp: {scheduler: robin}", "", "xp.yaml:3: hosts.client.mptcp.scheduler: kernel 'default' has no scheduler"),
         ("", ", congestion: renoo", "xp.yaml:5: traffic[0].congestion: kernel 'default' has no congestion control"),
     ],
 )
-def test_values_that_the_kernel_refuses_are_named_with_their_lines(
+def test_names_that_the_kernel_does_not_have_are_refused_before_a_run(
     hosts: str, flow: str, place: str, mprun: Callable[..., Result], tmp_path: Path
 ) -> None:
     (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", "0%"))
@@ -468,3 +468,15 @@ def test_values_that_the_kernel_refuses_are_named_with_their_lines(
     # nothing was booted for a run
     assert not (tmp_path / "runs").exists()
     assert error.startswith(place), error
+
+
+def test_a_value_that_the_kernel_refuses_is_named_with_its_line(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", "0%"))
+    entry = "  - {name: bulk, tool: iperf3, from: client, to: server, duration: 1s}\n"
+    sysctl = "sysctl: {net.ipv4.tcp_rmem: big}"
+    (tmp_path / "xp.yaml").write_text(f"version: 1\nhosts:\n  client: {{{sysctl}}}\ntraffic:\n{entry}")
+    run = mprun("run", "-t", "topo", "-x", "xp")
+    said = " ".join(run.out.split())
+    assert run.status == 1
+    assert "xp.yaml:3: hosts.client.sysctl.net.ipv4.tcp_rmem" in said
+    assert "client: sysctl -w net.ipv4.tcp_rmem=big: Invalid argument" in said

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from mprun.machine.scratch import scratch
 from tests.hostile import limits
 from tests.scenes import copy_kernel
 from tests.system.conftest import COMMAND, environment
@@ -29,15 +31,18 @@ CORE = [
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return copy_kernel(tmp_path_factory.mktemp("cache"))
+def cache() -> Iterator[Path]:
+    with scratch("mprun-tests-cache-", Path("/var/tmp")) as folder:
+        folder.chmod(0o755)
+        yield copy_kernel(folder)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts and another user need root")
 @pytest.mark.parametrize(("limit", "command"), CORE)
-def test_a_limit_is_named(limit: str, command: str, tmp_path: Path, cache: Path) -> None:
+def test_a_limit_is_named(limit: str, command: str, on_disk: Path, cache: Path) -> None:
     """Before, most of these commands ended with a traceback, or did not name the cause."""
-    found = limits.attempt(limit, command, tmp_path, cache)
+    on_disk.chmod(0o755)
+    found = limits.attempt(limit, command, on_disk, cache)
     assert found.harm == "", found.gets
     assert found.gets
 

@@ -236,7 +236,7 @@ def run(
     loaded = read_files(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
     place = choose_place_of(loaded.values, engine, kernel)
     refuse_unknown([loaded], place.name, kernel)
-    made = _run(run_request(make_request(loaded, place, consent), Path(parent), lambda *_: None)[0])
+    made = _run(run_request(make_request(loaded, place, consent), Path(parent).absolute(), lambda *_: None)[0])
     for error in made.summary["errors"]:
         warnings.warn(_spell(f"{made.path}: {error}"), stacklevel=3)
     return made
@@ -275,7 +275,7 @@ def sweep(
     slots = execution.slots_for({cell.runs_in for cell in cells}, jobs, len(os.sched_getaffinity(0)))
     inputs = read_inputs(loaded[0].sources)
     with closing(LocalExecutor(slots)) as executor:
-        made, _ = execution.find_or_create(Path(parent), cells, kernels, inputs, False)
+        made, _ = execution.find_or_create(Path(parent).absolute(), cells, kernels, inputs, False)
         with made.held():
             execution.Execution(made, cells, consent=consent).run(executor, lambda _: None, lambda _: None)
     invoking_user.give(made.path)

@@ -282,7 +282,7 @@ _LACKING = {
     "port": "nothing listens on its TCP port {}",
     "udp": "nothing listens on its UDP port {}",
     "socket": "it did not make {}",
-    "output": "it did not print '{}'",
+    "output": "it did not print '{}' on its standard output",
 }
 
 

@@ -254,6 +254,18 @@ def check_place(name: str, value: Scalar) -> str | None:
     return None
 
 
+def _names_in(document: Document) -> set[str]:
+    """Return the names of all axes of a document's matrix."""
+    matrix = document.part("matrix")
+    if not isinstance(matrix, dict):
+        return set()
+    zipped = matrix.get("zip")
+    return {
+        *matrix,
+        *(name for one in (zipped if isinstance(zipped, list) else []) if isinstance(one, dict) for name in one),
+    }
+
+
 def _check_name(name: str, position: ValuePath, parameters: Collection[str], document: Document) -> None:
     """Check that an axis names something. The topology shows later if its link exists, or which links have one."""
     owner, dot, prop = name.rpartition(".")
@@ -264,6 +276,8 @@ def _check_name(name: str, position: ValuePath, parameters: Collection[str], doc
         document.refuse(
             position, f"'{owner}' is a flow, and an axis is a parameter or a property of a link: write {how}"
         )
+    elif prop == "rtt" and name not in parameters and (other := f"{owner}{dot}delay") in _names_in(document):
+        document.refuse(position, f"conflicts with '{other}': remove one of the two")
     elif dot and prop not in PROPERTIES:
         document.refuse(position, f"a link has no '{prop}'{name_nearest(prop, PROPERTIES, 'it has')}")
     elif name in PLACES and name in parameters:

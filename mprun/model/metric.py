@@ -43,6 +43,7 @@ class Metric(Frozen):
 
     `better`: the direction of an improvement. None: neither more nor less is better, as for the share of a path.
     `is_free`: a program of the user's writes it, so that a value may be negative, and a count a fraction.
+    `may_exceed`: a share of something else than the whole, so that a value may be above 100 %.
     """
 
     unit: Unit
@@ -52,6 +53,7 @@ class Metric(Frozen):
     over: Literal["sum", "least", "delays", "pool"] | None = None
     better: Better | None = None
     is_free: bool = False
+    may_exceed: bool = False
 
     @property
     def symbol(self) -> Symbol:
@@ -86,8 +88,12 @@ OF_PATHS: Metrics = {
     "resent.bytes": Metric(
         "size", "bytes that were sent again on a path until the flow ended", by_path=True, better="lower"
     ),
-    "efficiency.sum": Metric("ratio", "goodput divided by the sum of the paths' rates", better="higher"),
-    "efficiency.best": Metric("ratio", "goodput divided by the rate of the best path", better="higher"),
+    "efficiency.sum": Metric(
+        "ratio", "goodput divided by the sum of the paths' rates", better="higher", may_exceed=True
+    ),
+    "efficiency.best": Metric(
+        "ratio", "goodput divided by the rate of the best path", better="higher", may_exceed=True
+    ),
 }
 # Metrics of flows whose data is observed after the failure of a path, with the same names for every transport.
 OF_HANDOVER: Metrics = {
@@ -206,7 +212,7 @@ def parse_bound(metric: Metric, value: object) -> float:
     """Parse a bound into the base unit: bit/s, s, 1 or bytes. Raises QuantityError."""
     unit = metric.unit
     if unit == "ratio":
-        return units.parse_share(value)
+        return units.parse_share(value) if metric.may_exceed or metric.is_free else units.parse_ratio(value)
     if unit in _BOUNDS:
         quantity, factor = _BOUNDS[unit]
         return quantity.parse(value) / factor

@@ -499,6 +499,8 @@ def find(parent: Path, name: str) -> RunDirectory:
     for candidate in (Path(name), parent / name):
         if (candidate / "sweep.json").is_file():
             raise SpecError(f"{name} is a sweep: name one of its runs, as in {candidate}/runs/CELL/1")
+        if (candidate / "inputs").is_dir():
+            raise damaged(candidate / "plan.json", "the file is missing")
         if candidate.exists():
             what = "has no plan.json" if candidate.is_dir() else "is a file"
             raise SpecError(f"{name} {what}: name the directory of a run or a sweep")

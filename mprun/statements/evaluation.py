@@ -53,6 +53,8 @@ _BITS_PER_BYTE = 8
 _MINUS = re.compile(r"-\d")
 # The margin of a comparison that fails by equality.
 LEAST_MARGIN = 1e-12
+# A bare number from this on is no share: 50 next to a share would be 5000 %.
+LEAST_ODD = 10
 
 
 class Comparison(Frozen):
@@ -150,6 +152,14 @@ class _Evaluation:
     ) -> tuple[bool, float]:
         (left_node, one), (right_node, other) = left, right
         self._agree(right_node, one, other, "compared with")
+        for (node, bare), (_, share) in ((left, right), (right, left)):
+            if (
+                isinstance(node, Literal)
+                and bare.unit == "count"
+                and share.unit == "ratio"
+                and bare.amount >= LEAST_ODD
+            ):
+                raise self._error(node, f"would be {bare.amount * 100:g} %: write '{bare.amount:g}%'")
         amounts = one.amount, other.amount
         is_true = COMPARISONS[word](*amounts)
         unit = _shared_unit(one, other)

@@ -65,7 +65,7 @@ MOST_UDP_BYTES = 65_507
 MOST_BLOCK_BYTES = 1 << 20
 
 
-_NO_SECONDS = "iperf3 reports whole seconds, not {}: write '5s'"
+_NO_SECONDS = "iperf3 reports whole seconds, not {}: write '1s'"
 _NO_BLOCK = f"{{}} bytes at a time are not between 1 and {MOST_BLOCK_BYTES}: write '128kb'"
 WholeSeconds = Annotated[int, *whole_seconds("iperf3")]
 Omitted = Annotated[int, *checked(TIME.parse, TIME_SCHEMA, lambda ns: ns % NS_PER_S == 0, _NO_SECONDS, TIME.render)]

@@ -104,7 +104,7 @@ def parse_name(value: object) -> str:
     if isinstance(value, list):
         raise ValueError("is a list: write one name, and an entry for each other")
     if isinstance(value, str) and _ADDRESS.fullmatch(value):
-        raise ValueError(f"'{value}' is an address: write the name of its host")
+        raise ValueError(f"'{value}' is an address: write the name of its host or link")
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise ValueError(
             f"{name_value(value)} cannot be a name, as names stand in commands and file names:"

@@ -271,13 +271,14 @@ def check_hosts(topology: TopologySpec, experiment: ExperimentSpec, notes: Notes
     for host, settings in experiment.hosts.items():
         for n, endpoint in enumerate(settings.mptcp.endpoints):
             _check_link(topology, host, endpoint.link, ("hosts", host, "mptcp", "endpoints", n, "link"), notes)
-        announcing = [one for one in settings.mptcp.endpoints if "signal" in one.flags and "subflow" not in one.flags]
+        idle = [one for one in settings.mptcp.endpoints if {"subflow", "fullmesh"}.isdisjoint(one.flags)]
         ends = {
             (host == flow.source, host == flow.destination) for flow in experiment.traffic if flow.protocol == "mptcp"
         }
-        if announcing and ends == {(True, False)}:
-            message = f"'{host}' opens the connections, and announcing '{announcing[0].link}' gives no subflow: write"
-            notes.warn(("hosts", host, "mptcp", "endpoints"), f"{message} 'flags: [subflow]'")
+        if idle and ends == {(True, False)}:
+            message = f"'{host}' opens the connections, and its endpoint '{idle[0].link}' opens no subflow"
+            flags = ", ".join(["subflow", *(one for one in idle[0].flags if one == "backup")])
+            notes.warn(("hosts", host, "mptcp", "endpoints"), f"{message}: write 'flags: [{flags}]'")
         for link, _ in settings.congestion:
             _check_link(topology, host, link, ("hosts", host, "congestion", link), notes)
         flows = [(n, flow) for n, flow in enumerate(experiment.traffic) if host in (flow.source, flow.destination)]

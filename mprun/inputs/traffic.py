@@ -75,7 +75,11 @@ def _read_entry(value: Mapping[str, object], n: int, document: Document) -> Flow
         document.refuse((*position, "tool"), tell_unknown("tool", name, COLLECTION.list_names()))
         return None
     entry = check(tool.Entry, value, document, position)
-    return None if entry is None else _read_files(entry, position, document)
+    if entry is None:
+        return None
+    if entry.timeout is not None and entry.timeout <= (getattr(entry, "duration", None) or 0):
+        document.refuse((*position, "timeout"), "is not longer than 'duration': write a longer one")
+    return _read_files(entry, position, document)
 
 
 def _read_files(entry: FlowEntry, position: ValuePath, document: Document) -> FlowEntry | None:

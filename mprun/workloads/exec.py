@@ -114,8 +114,6 @@ class Entry(own_program.AttachedEntry):
             yield "until", message
         if self.until is not None and not (self.until and self.until.isprintable()):
             yield "until", "is no text of one line: write a part of a line that the command prints"
-        if self.duration is not None and self.timeout is not None and self.timeout <= self.duration:
-            yield "timeout", "is not longer than 'duration': write a longer one"
 
     def attachments(self) -> dict[ValuePath, tuple[str, str | None]]:
         return own_program.attachments(self.files)

@@ -137,7 +137,9 @@ def check_distribution(sizes: Sequence[int], shares: Sequence[float]) -> None:
         raise ValueError("is no distribution: write two sizes or more, and the share of flows up to each")
     rise = all(before < after for values in (sizes, shares) for before, after in pairwise(values))
     if not rise or shares[0] != 0 or shares[-1] != 1:
-        raise ValueError("is no distribution: sizes and shares rise from row to row, shares from 0% to 100%")
+        raise ValueError(
+            "is no distribution: sizes and shares rise from row to row, and shares from 0% for the first size to 100%"
+        )
 
 
 def _key(description: str, **schema: Any) -> dict[str, Any]:

@@ -334,6 +334,7 @@ _SWITCHED: Mapping[str, str] = dict.fromkeys(("off", "no", "false"), "down") | d
 # Words for which files have another key, or none that is spelled in a similar way.
 _SYNONYMS: Mapping[str, Sequence[str]] = {
     "bandwidth": ("rate",), "bw": ("rate",), "latency": ("delay",), "buffer": ("queue",), "time": ("duration", "at"),
+    "at": ("start",),
     "source": ("from",), "src": ("from",), "destination": ("to",), "dst": ("to",), "cc": ("congestion",),
     "after": ("start",), "parameters": ("params",), "flows": ("traffic",), "links": ("paths",), "vars": ("params",),
     "client": ("from",), "server": ("to",), "bytes": ("size",), "length": ("duration",), "type": ("tool", "kind"),

@@ -17,7 +17,7 @@ SHIPPED = ("labs", "schemas")
 
 
 def _left_by_runs(folder: str, names: list[str]) -> list[str]:
-    """What somebody's runs left in a lab: their directories, and links into them or to directories elsewhere."""
+    """Return what somebody's runs left in a lab: their directories, and links into them or to directories elsewhere."""
     return [name for name in names if _is_of_run((Path(folder) / name).resolve())]
 
 

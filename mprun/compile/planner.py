@@ -16,7 +16,7 @@ from mprun.compile.sharing import share_processes
 from mprun.compile.variation import is_wire_varied, vary_starts
 from mprun.compile.wire import WIRES, link_commands, shaping_commands, start_commands
 from mprun.errors import MachineError, SpecError
-from mprun.model.capabilities import REFERENCE, Capabilities
+from mprun.model.capabilities import KERNEL_WIDE, REFERENCE, Capabilities
 from mprun.model.intent import AddressedFlow, FlowEnds, FlowPath, Intent
 from mprun.model.intent.failure import WATCH_EVERY_NS, find_watches
 from mprun.model.intent.intent_file import CODEC
@@ -38,14 +38,6 @@ SAMPLES: Mapping[SampleKind, int] = {"sockets": 500_000_000}
 OF_REAL_TIME: SampleKind = "cpu"
 # With more routers, a packet with the default time to live (64) might not arrive.
 MANY_ROUTERS = 60
-# Sysctls of the whole kernel and not of a namespace: one value holds for all hosts.
-KERNEL_WIDE = tuple(
-    f"net.core.{name}"
-    for name in (
-        *("rmem_max", "wmem_max", "rmem_default", "wmem_default"),
-        *("netdev_max_backlog", "netdev_budget", "netdev_budget_usecs", "dev_weight", "default_qdisc"),
-    )
-)
 
 
 def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFERENCE) -> Plan:

@@ -14,14 +14,13 @@ from functools import cache
 from pathlib import Path
 
 from mprun.agent import mptcp_event, rtnetlink, sysctl
-from mprun.compile.planner import KERNEL_WIDE
 from mprun.compile.wire import spell_discipline
 from mprun.engines import machine_mptcp
 from mprun.engines.agent_process import ENVIRONMENT, find_program, unshare_command
 from mprun.errors import MachineError
 from mprun.machine import invoking_user
 from mprun.machine.version import version_in
-from mprun.model.capabilities import SIMULATED_SLACK_NS, Capabilities, SchedulerChoice
+from mprun.model.capabilities import KERNEL_WIDE, SIMULATED_SLACK_NS, Capabilities, SchedulerChoice
 from mprun.model.discipline import DISCIPLINES
 from mprun.model.grouping import gather
 from mprun.model.plan import Plan

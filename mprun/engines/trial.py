@@ -17,7 +17,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 from mprun.agent import sysctl, trace_event
-from mprun.compile.planner import KERNEL_WIDE
 from mprun.engines.agent_process import find_program
 from mprun.engines.guest import Guest, booted
 from mprun.errors import MachineError, MprunError
@@ -27,8 +26,9 @@ from mprun.kernel.store import DEFAULT_NAME, Kernel, find_kernel
 from mprun.machine.cache import cache, locked
 from mprun.machine.scratch import scratch, temporary
 from mprun.model import engine_paths
-from mprun.model.capabilities import DEFAULT_SCHEDULER
+from mprun.model.capabilities import DEFAULT_SCHEDULER, KERNEL_WIDE
 from mprun.model.engine_name import DEFAULT_ENGINE, EngineChoice
+from mprun.model.grouping import gather
 from mprun.model.problem import InputError, InputProblem, ValuePath, find_nearest
 from mprun.model.spec import Spec
 from mprun.safety.folder import Folder
@@ -82,11 +82,12 @@ def refuse_unknown(
     not start.
     """
     usual = (configured_engine() or DEFAULT_ENGINE) if engine == "auto" else engine
-    places: dict[tuple[str, bool], list[Loaded]] = {}
-    for cell in cells:
+
+    def place_of(cell: Loaded) -> tuple[str, bool]:
         values = dict(cell.values)
-        place = (str(values.get("kernel", name)), values.get("engine", usual) == "virtual")
-        places.setdefault(place, []).append(cell)
+        return str(values.get("kernel", name)), values.get("engine", usual) == "virtual"
+
+    places = gather((place_of(cell), cell) for cell in cells)
     problems: dict[InputProblem, None] = {}
     warnings: dict[str, None] = {}
     for (kernel, is_virtual), own in places.items():

@@ -23,6 +23,7 @@ from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.keys.file_model import check
 from mprun.inputs.keys.pairing import find_hosts, is_pattern
 from mprun.inputs.keys.plot import METRICS_OF, SAMPLES
+from mprun.inputs.matrix_cells import list_axes
 from mprun.inputs.search_point import read_search
 from mprun.inputs.traffic import read_traffic
 from mprun.model import metric
@@ -198,8 +199,7 @@ def _refuse_contradictions(expectations: Mapping[int, Expectation], document: Do
 def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[str, Metrics], document: Document) -> str:
     """Check a statement about cells, and return it. Its problems go to the document."""
     position: ValuePath = ("expect", n, "holds")
-    zipped = [name for one in _lists(matrix.get("zip")) for name in one]
-    axes = [name for name in (*matrix, *zipped) if name not in ("zip", "exclude")]
+    axes = list_axes(matrix)
 
     def unit_of(reference: Reference) -> metric.Unit:
         cells, *rest = reference.segments
@@ -220,10 +220,6 @@ def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[st
     except ExpressionError as error:
         document.refuse(position, str(error))
     return text
-
-
-def _lists(value: object) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _find(position: ValuePath, name: str, owned: Mapping[str, Metrics], document: Document) -> Metric | None:

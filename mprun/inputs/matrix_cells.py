@@ -121,6 +121,15 @@ def _rows(group: tuple[Axis, ...], fixed: Mapping[str, Scalar]) -> list[CellValu
     return [row for row in rows if all(str(dict(row)[name]) == str(value) for name, value in given.items())]
 
 
+def list_axes(matrix: object) -> list[str]:
+    """Return the names of the axes of a matrix that was not checked: its own, and those of its zips."""
+    if not isinstance(matrix, dict):
+        return []
+    zips = matrix.get(ZIP)
+    zipped = (name for one in zips if isinstance(one, dict) for name in one) if isinstance(zips, list) else ()
+    return [name for name in (*matrix, *zipped) if name not in (ZIP, EXCLUDE)]
+
+
 def read_matrix(value: object, parameters: Collection[str], document: Document) -> Matrix:
     """Return the matrix from plain values. Problems go to the document, and axes with a problem are left out.
 
@@ -254,18 +263,6 @@ def check_place(name: str, value: Scalar) -> str | None:
     return None
 
 
-def _names_in(document: Document) -> set[str]:
-    """Return the names of all axes of a document's matrix."""
-    matrix = document.part("matrix")
-    if not isinstance(matrix, dict):
-        return set()
-    zipped = matrix.get("zip")
-    return {
-        *matrix,
-        *(name for one in (zipped if isinstance(zipped, list) else []) if isinstance(one, dict) for name in one),
-    }
-
-
 def _check_name(name: str, position: ValuePath, parameters: Collection[str], document: Document) -> None:
     """Check that an axis names something. The topology shows later if its link exists, or which links have one."""
     owner, dot, prop = name.rpartition(".")
@@ -276,7 +273,11 @@ def _check_name(name: str, position: ValuePath, parameters: Collection[str], doc
         document.refuse(
             position, f"'{owner}' is a flow, and an axis is a parameter or a property of a link: write {how}"
         )
-    elif prop == "rtt" and name not in parameters and (other := f"{owner}{dot}delay") in _names_in(document):
+    elif (
+        prop == "rtt"
+        and name not in parameters
+        and (other := f"{owner}{dot}delay") in list_axes(document.part("matrix"))
+    ):
         document.refuse(position, f"conflicts with '{other}': remove one of the two")
     elif dot and prop not in PROPERTIES:
         document.refuse(position, f"a link has no '{prop}'{name_nearest(prop, PROPERTIES, 'it has')}")

@@ -14,6 +14,14 @@ from mprun.model.frozen import Frozen
 
 # The scheduler of a new namespace, and the only one in mainline Linux.
 DEFAULT_SCHEDULER = "default"
+# Sysctls of the whole kernel and not of a namespace: one value holds for all hosts.
+KERNEL_WIDE = tuple(
+    f"net.core.{name}"
+    for name in (
+        *("rmem_max", "wmem_max", "rmem_default", "wmem_default"),
+        *("netdev_max_backlog", "netdev_budget", "netdev_budget_usecs", "dev_weight", "default_qdisc"),
+    )
+)
 # A bucket of exactly one frame makes the experiment kernel's tbf send bit by bit (kernel/src/mprun_line.c).
 SIMULATED_SLACK_NS = 0
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mprun.cli.completion import complete_files, complete_kernels, complete_metrics, complete_parameters
+from mprun.cli.progress import passing
 from mprun.cli.prose import complain
 from mprun.cli.prose import terminal_width as terminal_width
 from mprun.cli.prose import wrap as wrap
@@ -250,12 +251,25 @@ class FileOptions(Frozen):
 
     def load(self, consent: Consent = NO_COMMANDS) -> Loaded:
         """Read and check the files, and print their warnings. Raises InputError, or SpecError for a parameter."""
-        from mprun.inputs.loading import load
+        with self._reading():
+            from mprun.inputs.loading import load
 
-        files = (self.topology, self.experiment or None)
-        loaded = load(*files, self.parameters, self.seed, self.strict, self.permissions(consent))
+            files = (self.topology, self.experiment or None)
+            loaded = load(*files, self.parameters, self.seed, self.strict, self.permissions(consent))
         warn(loaded.warnings)
         return loaded
+
+    def load_cells(self, consent: Consent = NO_COMMANDS) -> tuple[Loaded, ...]:
+        """Read and check the files for each cell of the matrix. Raises InputError, or SpecError for a parameter."""
+        with self._reading():
+            from mprun.inputs.loading import load_cells
+
+            files = (self.topology, self.experiment or None)
+            return load_cells(*files, self.parameters, self.seed, self.strict, self.permissions(consent))
+
+    def _reading(self) -> contextlib.AbstractContextManager[None]:
+        # commands import the rest afterwards, so that this line is there at once
+        return passing(f"reading {' and '.join(filter(None, (self.topology, self.experiment)))}")
 
 
 class RunOptions(Frozen):

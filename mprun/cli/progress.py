@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Self
+
+from mprun.cli.prose import terminal_width
+from mprun.safety.text import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -94,6 +98,18 @@ class Bar(Live):
             then_s, before = self._began
             left = [f"about {say_time((1 - done) * (now_s - then_s) / (done - before))} left"] if done > before else []
             print(f"{text}: {', '.join([note or f'{done:.0%}', *left])}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def passing(text: str) -> Iterator[None]:
+    """Show a line on the terminal, if there is one, inside the `with` block. It needs no import, so it is early."""
+    line = f"{printable(text)} ..."[: terminal_width() - 1] if sys.stderr.isatty() else ""
+    print(line, end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        if line:
+            print(f"\r{' ' * len(line)}\r", end="", file=sys.stderr, flush=True)
 
 
 def say_time(seconds: float) -> str:

@@ -44,6 +44,12 @@ def command(
     as_json: bool,
 ) -> None:
     """Run an experiment on a topology and write all results to runs/latest."""
+    if label is not None and not label.strip():
+        raise click.UsageError("--label is empty: give a text, or leave it out")
+    if label is not None and "," in label:
+        raise click.UsageError("--label has a comma, which separates values in `mprun show label=...`: leave it out")
+    loaded = files.load(runs.consent)
+    # after the line that says that the files are read
     from mprun.cli.show_run import show_summary
     from mprun.engines.trial import refuse_unknown
     from mprun.model.run_files import LABEL
@@ -51,11 +57,6 @@ def command(
     from mprun.runs.place import choose_place_of
     from mprun.runs.run_directory import RunDirectory
 
-    if label is not None and not label.strip():
-        raise click.UsageError("--label is empty: give a text, or leave it out")
-    if label is not None and "," in label:
-        raise click.UsageError("--label has a comma, which separates values in `mprun show label=...`: leave it out")
-    loaded = files.load(runs.consent)
     place = choose_place_of(loaded.values, runs.engine, runs.kernel)
     refuse_unknown([loaded], place.name, runs.kernel)
     if not as_json:

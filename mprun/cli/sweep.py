@@ -44,15 +44,14 @@ def command(
 
     The same command resumes a sweep that was interrupted. -p also fixes an axis of the matrix.
     """
+    loaded = files.load_cells(runs.consent)
+    # after the line that says that the files are read
     from mprun.cli.sweep_work import held, run_cells, start_executor
     from mprun.engines.trial import refuse_unknown
     from mprun.inputs.experiment import refuse_unknown_metrics
-    from mprun.inputs.loading import load_cells
     from mprun.runs import runner
     from mprun.sweeps import execution, study
 
-    allowed = files.permissions(runs.consent)
-    loaded = load_cells(files.topology, files.experiment, files.parameters, files.seed, files.strict, allowed)
     refuse_unknown_metrics(metrics, [one.spec.experiment for one in loaded])
     options.warn(warning for one in loaded for warning in one.warnings)
     made = study.make_cells(loaded, runs.engine, runs.kernel)

@@ -29,12 +29,11 @@ def command(files: options.FileOptions, runs: options.RunOptions, as_json: bool)
     If the experiment kernel of a run is built, it is asked for the sysctls, congestion controls, schedulers and trace
     events that the experiment names, and tcpdump for its filters.
     """
-    from mprun.engines.trial import refuse_unknown
-    from mprun.inputs.loading import load_cells
-
     try:
-        experiment = files.experiment or None
-        cells = load_cells(files.topology, experiment, files.parameters, None, files.strict, files.permissions())
+        cells = files.load_cells()
+        # after the line that says that the files are read
+        from mprun.engines.trial import refuse_unknown
+
         asked = refuse_unknown(cells, runs.engine, runs.kernel, files.strict, for_run=False)
     except InputError as error:
         if as_json:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.progress import Progress
 
-from mprun.cli.progress import Bar
+from mprun.cli.progress import Bar, passing
 from mprun.engines.agent_process import _show
 
 
@@ -52,6 +52,19 @@ def test_work_that_takes_less_than_a_second_has_no_bar(
         now_s = 1.1
         bar.show("running", 0.6)
     assert "running" in capsys.readouterr().err
+
+
+def test_a_passing_line_is_on_a_terminal_only_and_leaves_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with passing("reading topo"):
+        assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with passing("reading \x1btopo"):
+        # a name of a file cannot control the terminal
+        line = capsys.readouterr().err
+        assert line.isprintable()
+    assert capsys.readouterr().err == f"\r{' ' * len(line)}\r"
 
 
 def test_the_progress_of_a_run_never_falls() -> None:

@@ -66,6 +66,25 @@ def test_a_command_imports_no_other_heavy_module(made: Path, words: tuple[str, .
     assert set(json.loads(done.stdout.splitlines()[-1])) <= allowed
 
 
+@pytest.mark.parametrize("words", [("run",), ("sweep", "--dry-run"), ("validate",), ("plan",)], ids=lambda w: w[0])
+def test_a_terminal_shows_the_files_before_a_heavy_module(made: Path, words: tuple[str, ...]) -> None:
+    """The first line is there before anything heavy is imported."""
+    program = (
+        "import json, sys\n"
+        "import mprun.cli.progress as progress\n"
+        "sys.stderr.isatty = lambda: True\n"
+        "def look(text):\n"
+        f"    print(json.dumps([text, [name for name in {(*HEAVY, 'yaml')!r} if name in sys.modules]]))\n"
+        "    sys.exit()\n"
+        "progress.printable = look\n"
+        "from mprun.cli import main\n"
+        "main()\n"
+    )
+    argv = [sys.executable, "-c", program, *words, *FILES]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=made, env=environment())
+    assert json.loads(done.stdout) == [f"reading {LAB / 'topo'} and xp", []], done.stderr
+
+
 def test_the_end_does_not_take_modules_apart() -> None:
     """Python does so at its end by default, and finalizers of what modules have are called."""
     kept = "class Kept:\n  def __del__(self):\n    print('taken apart')\nkept = Kept()\n"

@@ -43,7 +43,8 @@ def call_in_terminal(columns: int, folder: Path, *words: object) -> tuple[int, l
             break
         shown += data
     os.close(leader)
-    lines = CONTROL.sub("", shown.decode()).replace("\r\n", "\n").splitlines()
+    # a carriage return alone begins the same line again
+    lines = CONTROL.sub("", shown.decode()).replace("\r\n", "\n").rstrip("\n").split("\n")
     return process.wait(), [line.rpartition("\r")[2] for line in lines]
 
 

@@ -211,8 +211,9 @@ def read_fields(model: type[FileModel], value: Mapping[Any, object]) -> dict[str
 
 
 def known_keys(model: type[BaseModel]) -> list[str]:
-    """The keys of a model as a file has them."""
-    return [field.alias or name for name, field in model.model_fields.items()]
+    """The keys of a model as a file has them. Its own come before those that other models have too."""
+    names = dict.fromkeys(name for part in model.__mro__ for name in vars(part).get("__annotations__", ()))
+    return [model.model_fields[name].alias or name for name in names if name in model.model_fields]
 
 
 def _locate(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[ValuePath, type[FileModel] | None]:
@@ -338,7 +339,7 @@ _SYNONYMS: Mapping[str, Sequence[str]] = {
     "source": ("from",), "src": ("from",), "destination": ("to",), "dst": ("to",), "cc": ("congestion",),
     "after": ("start",), "parameters": ("params",), "flows": ("traffic",), "links": ("paths",), "vars": ("params",),
     "client": ("from",), "server": ("to",), "bytes": ("size",), "length": ("duration",), "type": ("tool", "kind"),
-    "count": (), "args": (), "streams": ("parallel",), "path": ("link",),
+    "count": (), "args": (), "streams": ("parallel",), "path": ("link",), "from": ("between",), "to": ("between",),
 }  # fmt: skip
 
 

@@ -314,7 +314,7 @@ def _write_out(value: object, path: ValuePath, owner: type[FileModel] | None) ->
     """Return the mapping for which people write this value alone; None if they do not."""
     key = _key_of(path)
     is_of_flow = key == "repeat" and owner is not None and "tool" in owner.model_fields
-    short = "interval: 10s, times" if is_of_flow else _SHORT.get(key)
+    short = "interval: 10s, times" if is_of_flow else "kind" if path[:-1] == ("nodes",) else _SHORT.get(key)
     if key == "probe" and value is False:
         value = 0
     if short is None or isinstance(value, list | bool) or (key == "plots" and "." in str(value)):

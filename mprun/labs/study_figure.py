@@ -334,7 +334,7 @@ class _Judging:
         if truths - {outcome.is_true}:
             text = f"Within the intervals of {CONFIDENCE:.0%} over {seeds} seeds, the statement may be true or false."
             if seeds == 1 and check.spread is not None:
-                text = f"One seed was run. With values up to {check.spread:.0%} lower or higher, it may be true or false."
+                text = f"One seed was run, and a change of its values by {check.spread:.0%} makes it true or false."
             text = f"{text} {self.quote(check.differs)}".strip()
             return Finding(check.says, measured, "undecided", text, seeds=seeds)
         if outcome.is_true:

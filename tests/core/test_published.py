@@ -164,7 +164,7 @@ def test_a_single_seed_does_not_decide_within_the_spread(tmp_path: Path, tcp: fl
     assert (finding.verdict, finding.seeds) == (verdict, 1)
     if verdict == "undecided":
         assert (
-            finding.reason == "One seed was run. With values up to 4% lower or higher, it may be true or false. Other links."
+            finding.reason == "One seed was run, and a change of its values by 4% makes it true or false. Other links."
         )
 
 

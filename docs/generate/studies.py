@@ -118,7 +118,9 @@ def collect(lab: Lab, folder: Path) -> tuple[dict[str, MeasuredPart], dict[str, 
     """Return the values of the runs and sweeps of a folder, and their directories, by name."""
     graded = grade(lab, "published", digests_of(lab, "published"), folder)
     settings = LabSettings(choose_place("virtual", "default"), folder)
-    sweeps = {sweep.name: found for sweep in lab.sweeps if (found := _find_sweep(sweep, settings)) is not None}
+    kept = _kept(lab)
+    found = {sweep.name: _find_sweep(sweep, settings, sweep.name in kept) for sweep in lab.sweeps}
+    sweeps = {name: sweep for name, sweep in found.items() if sweep is not None}
     if settings.place.kernel is None:
         raise MprunError("the virtual engine has no kernel: mprun kernel build")
     results: dict[str, ResultDirectory] = {**graded.runs, **sweeps}
@@ -141,11 +143,14 @@ def collect(lab: Lab, folder: Path) -> tuple[dict[str, MeasuredPart], dict[str, 
     return parts, results
 
 
-def _find_sweep(sweep: LabSweep, settings: LabSettings) -> SweepDirectory | None:
-    """Return the finished sweep of the lab's files in a folder, or else an unfinished one; None if there is none."""
+def _find_sweep(sweep: LabSweep, settings: LabSettings, is_recorded: bool) -> SweepDirectory | None:
+    """Return the finished sweep of the lab's files in a folder, or else an unfinished one; None if there is none.
+
+    is_recorded: its values are recorded, and an unfinished sweep must not replace them.
+    """
     place, folder = settings.place, settings.parent
     finished = find_sweep(sweep, settings)
-    if finished is not None:
+    if finished is not None or is_recorded:
         return finished
     loaded: tuple[Loaded, ...] = sweep.load()
     cells = study.make_cells(loaded, place.name, "default")

@@ -272,7 +272,7 @@ def sweep(
     loaded = load_cells(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
     cells, kernels = execution.place_cells(study.make_cells(loaded, engine, kernel), engine, consent)
     refuse_unknown(loaded, engine, kernel)
-    slots = execution.slots_for({cell.runs_in for cell in cells}, jobs, len(os.sched_getaffinity(0)))
+    slots = execution.slots_for({cell.runs_in for cell in cells}, jobs)
     inputs = read_inputs(loaded[0].sources)
     with closing(LocalExecutor(slots)) as executor:
         made, _ = execution.find_or_create(Path(parent).absolute(), cells, kernels, inputs, False)

@@ -34,18 +34,17 @@ from docs.generate.study_values import (
     write_parts,
 )
 from mprun.errors import MprunError
-from mprun.inputs.loading import Loaded
 from mprun.labs.catalog import open_lab
 from mprun.labs.definition import Lab, LabSweep
 from mprun.labs.grade import digests_of, grade
-from mprun.labs.steps import LabSettings, find_sweep, measured_by, measured_by_sweep
+from mprun.labs.steps import LabSettings, measured_by, measured_by_sweep
 from mprun.labs.study_figure import JudgedFigure, judge_figure
-from mprun.labs.study_page import ResultDirectory, draw_pages, name_folder, table, write_text
+from mprun.labs.study_page import draw_pages, name_folder, table, write_text
 from mprun.metrics.claim_check import find_value
 from mprun.runs.place import choose_place
 from mprun.statements.expression import UnknownName, Value
 from mprun.sweeps import execution, study
-from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.sweeps.sweep_directory import ResultDirectory, SweepDirectory
 
 ROOT = Path(__file__).parents[2]
 RUNS = ROOT / "build" / "studies"
@@ -149,12 +148,10 @@ def _find_sweep(sweep: LabSweep, settings: LabSettings, is_recorded: bool) -> Sw
     is_recorded: its values are recorded, and an unfinished sweep must not replace them.
     """
     place, folder = settings.place, settings.parent
-    finished = find_sweep(sweep, settings)
+    placed = execution.place_cells(study.make_cells(sweep.load(), place.name, "default"), place.name, settings.consent)
+    finished = execution.find_sweep(folder, *placed, is_finished=True)
     if finished is not None or is_recorded:
         return finished
-    loaded: tuple[Loaded, ...] = sweep.load()
-    cells = study.make_cells(loaded, place.name, "default")
-    placed = execution.place_cells(cells, place.name, settings.consent)
     return next(execution.find_by_digest(folder, execution.identify_placed(*placed)), None)
 
 

@@ -25,7 +25,7 @@ from mprun.runs import table
 from mprun.runs.run_directory import FROM_CAPTURES, RunDirectory
 from mprun.runs.runner import refuse_changes, restore_tables
 from mprun.safety.folder import Folder
-from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.sweeps.sweep_directory import ResultDirectory, SweepDirectory
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
 
 ARTIFACTS = "artifacts.json"
@@ -49,7 +49,7 @@ class Artifacts(NamedTuple):
     runs: Mapping[str, Mapping[str, str]]
 
 
-def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: str, with_pcaps: bool) -> Path:
+def pack(source: ResultDirectory, target: Path | None, licence: str, with_pcaps: bool) -> Path:
     """Write the bundle of a run or a sweep and return its path.
 
     - target: the path of the bundle. None: a file in the current folder that is named after the directory.
@@ -101,7 +101,7 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
     return path
 
 
-def _runs(source: RunDirectory | SweepDirectory) -> Iterator[tuple[str, RunDirectory]]:
+def _runs(source: ResultDirectory) -> Iterator[tuple[str, RunDirectory]]:
     if isinstance(source, RunDirectory):
         yield ALONE, source
         return

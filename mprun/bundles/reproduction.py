@@ -10,7 +10,6 @@ that neither check proves are listed.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -45,7 +44,7 @@ from mprun.sweeps.executor import run_all
 from mprun.sweeps.local import LocalExecutor
 from mprun.sweeps.operands import read_operands
 from mprun.sweeps.study import name_folder
-from mprun.sweeps.sweep_directory import Kept, SweepDirectory
+from mprun.sweeps.sweep_directory import Kept, ResultDirectory, SweepDirectory
 from mprun.sweeps.sweep_summary import find_missing, write_summary
 from mprun.sweeps.worker import Job, settle
 
@@ -91,7 +90,7 @@ class Original(Frozen):
     - missing: what an incomplete sweep lacks.
     """
 
-    source: RunDirectory | SweepDirectory
+    source: ResultDirectory
     artifacts: Mapping[str, Mapping[str, str]] | None = None
     missing: str | None = None
 
@@ -141,7 +140,7 @@ class Original(Frozen):
         return tuple(name for name in bundle.find("**/*") if name not in proven)
 
 
-def open_original(source: RunDirectory | SweepDirectory) -> Original:
+def open_original(source: ResultDirectory) -> Original:
     """Return the runs of a directory. Raises SpecError for a sweep without a run to repeat."""
     if isinstance(source, RunDirectory):
         return Original(source)
@@ -301,7 +300,7 @@ def _choose_main(compared: Sequence[ComparedMetric], specs: Iterable[Spec]) -> l
 
 def _reproduce_sweep(original: Original, source: SweepDirectory, how: Reproduction) -> ReproducedRun:
     tasks = dict(_read_tasks(source, how))
-    executor = LocalExecutor(slots_for({how.engine}, how.jobs, len(os.sched_getaffinity(0))))
+    executor = LocalExecutor(slots_for({how.engine}, how.jobs))
     again = SweepDirectory.create(how.parent, _record(source, tasks), source.inputs())
     failures: list[str] = []
     differences: dict[str, str] = {}

@@ -143,8 +143,7 @@ def find_delays(
 
     sent, received = read(pair.sender, "out"), read(pair.receiver, "in")
     found = match(sent, received)
-    rest = sent.join(found.select("sent_number"), left_on="number", right_on="sent_number", how="anti")
-    states, warnings = _judge(rest, sent, received, found, pair)
+    states, warnings = _judge(sent, received, found, pair)
     rows = pl.concat([found, states.filter(pl.col("state").is_not_null())], how="diagonal")
     # beyond a NAT, a packet has the addresses of its path on one side only
     path = pl.coalesce(_name(("source", "destination"), paths), _name(("source_right", "destination_right"), paths))
@@ -276,11 +275,7 @@ def match_equal(departures: Times, arrivals: Times) -> Matches:
 
 
 def _judge(
-    rest: polars.DataFrame,
-    sent: polars.DataFrame,
-    received: polars.DataFrame,
-    found: polars.DataFrame,
-    pair: CapturePair,
+    sent: polars.DataFrame, received: polars.DataFrame, found: polars.DataFrame, pair: CapturePair
 ) -> tuple[polars.DataFrame, list[str]]:
     """Return the state of each packet without a match, and warnings.
 
@@ -288,7 +283,8 @@ def _judge(
     """
     import polars as pl
 
-    matched = sent.join(found.select("sent_number"), left_on="number", right_on="sent_number", how="semi")
+    numbers = found.select(number="sent_number")
+    matched, rest = sent.join(numbers, on="number", how="semi"), sent.join(numbers, on="number", how="anti")
     flows = matched.select(_FLOW).unique().with_columns(is_matched=True)
     parts = ("source", "destination", "ip_id")
     fragments = received.filter("fragment").select(parts).unique().with_columns(is_split=True)

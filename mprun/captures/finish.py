@@ -21,7 +21,6 @@ from mprun.captures.pcapng import (
 from mprun.captures.quic_observation import QuicObserver
 from mprun.captures.quic_packet import read_datagram
 from mprun.errors import MprunError
-from mprun.model import agent_report
 from mprun.model.agent_report import AgentReport
 from mprun.model.intent import Intent
 from mprun.model.network import Link, Network
@@ -41,21 +40,16 @@ def finish_captures(run: RunDirectory, plan: Plan, network: Network, agent: Agen
     for wanted in plan.intent.captures:
         seen = agent.captures.get(f"{tcpdump.PREFIX}{wanted.name}")
         if seen is not None:
-            found[wanted.name] = _finish(run, wanted, plan, network, agent, seen)
+            found[wanted.name] = _finish(run, wanted, plan, agent, _interfaces(wanted, network, seen.interfaces))
     return found
 
 
 def _finish(
-    run: RunDirectory,
-    wanted: Capture,
-    plan: Plan,
-    network: Network,
-    agent: AgentReport,
-    seen: agent_report.Captured,
+    run: RunDirectory, wanted: Capture, plan: Plan, agent: AgentReport, interfaces: Mapping[int, InterfaceDescription]
 ) -> CaptureContent:
     target = f"pcap/{wanted.name}.pcap"
     parts = _parts(run, target, wanted)
-    conversion = PcapngConversion(_comment(wanted, plan, agent), _interfaces(wanted, network, seen.interfaces))
+    conversion = PcapngConversion(_comment(wanted, plan, agent), interfaces)
     problem = ""
     observers = find_observers(wanted, plan.intent)
     try:
@@ -75,7 +69,6 @@ def _finish(
     first_ns = conversion.first_ns
     return CaptureContent(
         packets=conversion.packets,
-        is_whole=conversion.is_whole,
         first_ns=None if first_ns is None or boot_ns is None else first_ns - boot_ns - zero_ns,
         problem=problem,
         quic={} if problem else {name: observer.tell() for name, observer in observers.items()},

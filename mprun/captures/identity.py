@@ -12,13 +12,11 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mprun.captures.pcapng import COOKED, ETHERNET, frames
+from mprun.captures.pcapng import COOKED, ETHERNET, LINK_HEADERS, frames
 
 if TYPE_CHECKING:
     import polars
 
-# The bytes of the link header, and the place of the EtherType in it.
-LINK_HEADERS = {ETHERNET: (14, 12), COOKED: (20, 0)}
 _IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
 _IPV6_HEADER_BYTES = 40
 # After an IP header, the parts of each protocol that hops may change: ports (or ICMP's identifier) and checksum.

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mprun.captures.sctp_association import spell_chunks, user_bytes
@@ -58,15 +58,15 @@ def read_packets(text: bytes, point: ObservationPoint, zero_epoch_ns: int) -> po
     # if a packet contains another packet, the outer one counts
     table = table.with_columns(pl.col(name).str.split(",").list.first() for name in several)
     numbers = [name for name in FIELDS if name not in _TEXTS]
-    outer = pl.coalesce("ipv4_protocol", "ipv6_protocol").replace_strict(
-        PROTOCOLS, default=None, return_dtype=pl.String
-    )
+    outer = name_values(pl.coalesce("ipv4_protocol", "ipv6_protocol"), PROTOCOLS)
     lengths = table.select("chunks", "chunk_lengths").unique().drop_nulls()
     known = {f"{chunks}|{sizes}": user_bytes(chunks, sizes) for chunks, sizes in lengths.iter_rows()}
     carried = pl.concat_str("chunks", "chunk_lengths", separator="|").replace_strict(
         known, default=None, return_dtype=pl.Int64
     )
-    own = pl.col("interface").replace_strict(point.macs, default=None, return_dtype=pl.String)
+    is_out = pl.coalesce(
+        pl.col("packet_type") == _OUTGOING, pl.col("mac") == name_values(pl.col("interface"), point.macs)
+    )
     return (
         table.with_columns(
             *(pl.col(name).cast(pl.UInt64 if name in _KEYS else pl.Int64, strict=False) for name in numbers),
@@ -77,15 +77,8 @@ def read_packets(text: bytes, point: ObservationPoint, zero_epoch_ns: int) -> po
         )
         .filter(pl.col("time").is_not_null())
         .with_columns(
-            pl.col("interface").replace_strict(point.links, default=None, return_dtype=pl.String).alias("link"),
-            direction=pl.when(pl.col("packet_type") == _OUTGOING)
-            .then(pl.lit("out"))
-            .when(pl.col("packet_type").is_not_null())
-            .then(pl.lit("in"))
-            .when(pl.col("mac") == own)
-            .then(pl.lit("out"))
-            .when(pl.col("mac") != own)
-            .then(pl.lit("in")),
+            link=name_values(pl.col("interface"), point.links),
+            direction=pl.when(is_out).then(pl.lit("out")).when(~is_out).then(pl.lit("in")),
             # SCTP in UDP counts as SCTP (RFC 6951), but a packet quoted in an ICMP error does not
             protocol=pl.when(outer.is_in(["sctp", "udp"]) & pl.col("tag").is_not_null())
             .then(pl.lit("sctp"))
@@ -101,6 +94,13 @@ def read_packets(text: bytes, point: ObservationPoint, zero_epoch_ns: int) -> po
         )
         .rename({"time": "time_ns"})
     )
+
+
+def name_values(column: polars.Expr, names: Mapping[Any, str]) -> polars.Expr:
+    """Return the name of each value; null for a value without a name."""
+    import polars as pl
+
+    return column.replace_strict(names, default=None, return_dtype=pl.String)
 
 
 def name_quic(packets: polars.DataFrame, kinds: Sequence[str | None] | None) -> polars.DataFrame:
@@ -125,21 +125,15 @@ def shape_packets(packets: polars.DataFrame, capture: str, first: int) -> polars
     """
     import polars as pl
 
-    flags = {value: spell_flags(value) for value in packets["flags"].unique().drop_nulls()}
-    chunks = {value: spell_chunks(value) for value in packets["chunks"].unique().drop_nulls()}
-    options = {value: spell_options(value) for value in packets["subtype"].unique().drop_nulls()}
+    def spelled(column: str, spell: Callable[[Any], str]) -> polars.Expr:
+        return name_values(pl.col(column), {value: spell(value) for value in packets[column].unique().drop_nulls()})
+
+    data_fin = pl.when("data_fin").then(pl.lit(",DATA_FIN")).otherwise(pl.lit(""))
     return packets.with_columns(
         capture=pl.lit(capture),
         number=pl.int_range(first, first + pl.len(), dtype=pl.Int64),
-        flags=pl.coalesce(
-            pl.col("flags").replace_strict(flags, default=None, return_dtype=pl.String),
-            pl.col("chunks").replace_strict(chunks, default=None, return_dtype=pl.String),
-            "quic",
-        ),
-        options=pl.concat_str(
-            pl.col("subtype").replace_strict(options, default=None, return_dtype=pl.String),
-            pl.when("data_fin").then(pl.lit(",DATA_FIN")).otherwise(pl.lit("")),
-        ),
+        flags=pl.coalesce(spelled("flags", spell_flags), spelled("chunks", spell_chunks), "quic"),
+        options=pl.concat_str(spelled("subtype", spell_options), data_fin),
     ).select(COLUMNS)
 
 

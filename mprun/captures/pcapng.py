@@ -19,8 +19,8 @@ NANOSECOND_MAGIC, MICROSECOND_MAGIC = 0xA1B23C4D, 0xA1B2C3D4
 HEADER_BYTES, RECORD_BYTES = 24, 16
 # Link types: Ethernet, and LINUX_SLL2, which libpcap uses for captures of all interfaces.
 ETHERNET, COOKED = 1, 276
-# The sizes of their headers.
-ETHERNET_BYTES, COOKED_BYTES = 14, 20
+# The bytes of the link header, and the place of the EtherType in it.
+LINK_HEADERS = {ETHERNET: (14, 12), COOKED: (20, 0)}
 # The number of packets that are read at once on the way to one of them.
 _PORTION = 10_000
 SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
@@ -46,14 +46,12 @@ _PacketForm = tuple[Callable[..., bytes], int, int]
 class CaptureContent(Frozen):
     """The content of a capture's file.
 
-    - is_whole: the last packet is complete.
     - first_ns: time of the first packet, counted from time zero; None without packets.
     - problem: empty if the conversion succeeded.
     - quic: the facts of each flow of QUIC whose server was captured (`QuicObserver.tell`), by the flow's name.
     """
 
     packets: int
-    is_whole: bool
     first_ns: int | None
     problem: str = ""
     quic: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -73,14 +71,13 @@ class PcapngConversion:
     Call `begin` once, then `convert` for each file of the capture in order.
     - interfaces: by the kernel's number. A capture of one interface has only one entry, with any number.
     - packets: the number of packets converted so far.
-    - first_ns, last_ns: the times of the first and the last packet so far, in the clock of the capture.
+    - first_ns: the time of the first packet, in the clock of the capture.
     - is_whole: all packets were complete.
     """
 
     def __init__(self, comment: str, interfaces: Mapping[int, InterfaceDescription]) -> None:
         self.packets = 0
         self.first_ns: int | None = None
-        self.last_ns: int | None = None
         self.is_whole = True
         self._comment = comment
         self._interfaces = dict(sorted(interfaces.items()))
@@ -125,7 +122,6 @@ class PcapngConversion:
         needed = RECORD_BYTES + (8 if is_cooked else 0)
         end = len(data)
         key = 0
-        at_ns = None
         while offset + needed <= end:
             if is_cooked:
                 seconds, rest_ns, captured, original, key = read(data, offset)
@@ -150,8 +146,6 @@ class PcapngConversion:
             self.packets += 1
             if self.first_ns is None:
                 self.first_ns = at_ns
-        if at_ns is not None:
-            self.last_ns = at_ns
         return blocks, offset
 
     def _add(self, key: int, interface: InterfaceDescription) -> bytes:
@@ -255,7 +249,8 @@ class CapturedFrame(Frozen):
     @property
     def network_bytes(self) -> bytes:
         """The content from the header of the network layer on."""
-        return self.content[COOKED_BYTES if self.link_type == COOKED else ETHERNET_BYTES :]
+        head, _ = LINK_HEADERS.get(self.link_type, LINK_HEADERS[ETHERNET])
+        return self.content[head:]
 
 
 def _read_blocks(chunks: Iterable[bytes]) -> Iterator[tuple[int, int, bytes]]:

@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterator
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from mprun.captures.identity import LINK_HEADERS
-from mprun.captures.pcapng import frames
+from mprun.captures.pcapng import LINK_HEADERS, frames
 
 INITIAL, EARLY, HANDSHAKE, RETRY = "Initial", "0-RTT", "Handshake", "Retry"
 NEGOTIATION, SHORT = "Version Negotiation", "1-RTT"

@@ -22,6 +22,7 @@ from mprun.captures.stream import (
     Stream,
     Way,
     signed,
+    turned,
 )
 
 # Chunk types (registered with IANA; RFC 9260 3.2, RFC 8260 for I-DATA).
@@ -181,10 +182,7 @@ class Associations:
         whole_before = stream.whole_bytes
         for tsn, size in zip(_numbers(packet.tsns), _sizes(packet.chunks, packet.chunk_lengths), strict=False):
             at, taken, again = stream.take(tsn, size, path, at_ns)
-            way.payload_bytes += size
-            way.new_bytes += taken
-            way.retransmissions += again == RETRANSMISSION
-            way.reinjections += again == REINJECTION
+            way.count(size, taken, again)
             begin = at if begin is None else begin
             new += taken
             repeat = repeat or again
@@ -212,14 +210,14 @@ class Associations:
             association, index, kind = owner[0], 1 - owner[1] if is_opening else owner[1], "additional"
         else:
             connection = self._found.open(addresses, at_ns, "sctp")
-            both = (Chunks(connection.streams[0]), Chunks(connection.streams[1]))
-            association = Association(connection, initiate_tag if is_opening else None, both)
+            one, other = map(Chunks, connection.streams)
+            association = Association(connection, initiate_tag if is_opening else None, (one, other))
             index, kind = 0, "initial" if is_opening else "under way"
-        turned = (destination, destination_port, source, source_port)
         path = len(association.connection.subflows)
-        ways = self._found.join(association.connection, turned if index else addresses, kind, at_ns).ways
+        opening = turned(addresses) if index else addresses
+        ways = self._found.join(association.connection, opening, kind, at_ns).ways
         self._ways[addresses] = association, ways[index], path
-        self._ways[turned] = association, ways[1 - index], path
+        self._ways[turned(addresses)] = association, ways[1 - index], path
         return self._ways[addresses]
 
 

@@ -22,12 +22,11 @@ Addresses = tuple[str, int, str, int]
 class Stream:
     """The data of a connection in one direction.
 
-    - key: the MPTCP key of the sender.
+    - token: of the MPTCP key of the sender; None until the key is known.
     - base: the data sequence number of the first byte.
     - seen: the bytes seen; for an SCTP association, the TSNs seen.
     """
 
-    key: int | None = None
     token: int | None = None
     base: int | None = None
     seen: Seen = field(default_factory=Seen)
@@ -40,10 +39,11 @@ class Stream:
     gap_ns: int = 0
     gap_began_ns: int | None = None
 
-    def set_key(self, key: int) -> None:
-        """Set the sender's key, and the first data sequence number that follows from it (RFC 8684 3.2)."""
-        self.key = key
+    def set_key(self, key: int) -> int:
+        """Set what follows from the sender's key: the first data sequence number, and the token. Return the token."""
+        self.token = token_of(key)
         self.base = (_hash(key) + 1) % DATA_SPACE
+        return self.token
 
     def take(self, begin: int, end: int, at_ns: int) -> tuple[int, int | None]:
         """Add bytes of the data. Return the number of new bytes, and the new end of the complete data.
@@ -105,6 +105,13 @@ class Way:
     retransmissions: int = 0
     reinjections: int = 0
 
+    def count(self, payload_bytes: int, new_bytes: int, repeat: str | None) -> None:
+        """Count the payload of a packet or a chunk. repeat: the kind of repetition; None for data sent first."""
+        self.payload_bytes += payload_bytes
+        self.new_bytes += new_bytes
+        self.retransmissions += repeat == RETRANSMISSION
+        self.reinjections += repeat == REINJECTION
+
 
 @dataclass
 class CapturedSubflow:
@@ -160,6 +167,11 @@ def token_of(key: int) -> int:
 def _hash(key: int) -> int:
     """Return the initial data sequence number of a key: the last 64 bits of its SHA-256 (RFC 8684 3.2)."""
     return int.from_bytes(hashlib.sha256(key.to_bytes(8, "big")).digest()[-8:], "big")
+
+
+def turned(addresses: Addresses) -> Addresses:
+    """Return the addresses as packets in the other direction have them."""
+    return *addresses[2:], *addresses[:2]
 
 
 def signed(difference: int, modulus: int) -> int:

@@ -24,7 +24,7 @@ from mprun.captures.stream import (
     Stream,
     Way,
     signed,
-    token_of,
+    turned,
 )
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class CaptureConnections:
         flags, token, at_ns = packet.flags, packet.token, packet.time_ns
         is_answer = bool(flags & SYN and flags & ACK)
         if is_answer:
-            addresses = (addresses[2], addresses[3], addresses[0], addresses[1])
+            addresses = turned(addresses)
         is_join = 1 in kinds and token is not None
         if is_join and token in self._tokens:
             joined, index = self._tokens[token]
@@ -196,21 +196,17 @@ class CaptureConnections:
             subflow.address_id = 0
         one, other = subflow.ways
         self._ways[addresses] = one
-        self._ways[addresses[2], addresses[3], addresses[0], addresses[1]] = other
+        self._ways[turned(addresses)] = other
         return other if is_answer else one
 
     def _options(self, way: Way, packet: TcpPacket, kinds: tuple[int, ...]) -> None:
         connection = way.subflow.connection
         if 0 in kinds:
-            other = connection.streams[1 - way.index]
-            for stream, key in ((way.stream, packet.sender_key), (other, packet.receiver_key)):
-                if key is not None and stream.key is None:
-                    stream.set_key(key)
-            for index, stream in enumerate(connection.streams):
-                if stream.key is not None and stream.token is None:
+            for index, key in ((way.index, packet.sender_key), (1 - way.index, packet.receiver_key)):
+                stream = connection.streams[index]
+                if key is not None and stream.token is None:
                     # an MP_JOIN has the token of the end that receives it
-                    stream.token = token_of(stream.key)
-                    self._tokens[stream.token] = connection, 1 - index
+                    self._tokens[stream.set_key(key)] = connection, 1 - index
             connection.token = connection.token or connection.streams[1].token
         if 1 in kinds and packet.flags & SYN and packet.flags & ACK and packet.backup:
             way.subflow.backup = True
@@ -251,7 +247,6 @@ class CaptureConnections:
         # a sequence number of 32 bits stands for the nearest offset to the last one
         offset = way.last + signed(seq - way.start - way.last, _TCP)
         way.last = max(way.last, offset)
-        way.payload_bytes += payload
         here = way.seen.add(offset, offset + payload)
         if connection.is_mptcp and connection.fallback is None:
             if dsn is not None and ssn is not None and mapped:
@@ -270,18 +265,12 @@ class CaptureConnections:
         if connection.is_mptcp and connection.fallback is None:
             if way.mapping is None or stream.base is None or (packet.cut and dsn is None):
                 repeat = None if here else RETRANSMISSION
-                way.retransmissions += repeat is not None
+                way.count(payload, 0, repeat)
                 return connection.number, subflow.number, WAYS[way.index], offset, None, None, None, acked, repeat
             begin += signed(way.mapping[0] - stream.base, DATA_SPACE) - way.mapping[1]
         new, whole = stream.take(begin, begin + payload, packet.time_ns)
-        repeat = None
-        if not here:
-            repeat = RETRANSMISSION
-            way.retransmissions += 1
-        elif not new:
-            repeat = REINJECTION
-            way.reinjections += 1
-        way.new_bytes += new
+        repeat = RETRANSMISSION if not here else None if new else REINJECTION
+        way.count(payload, new, repeat)
         return connection.number, subflow.number, WAYS[way.index], offset, begin, new, whole, acked, repeat
 
     def tell_connections(self) -> list[dict[str, Any]]:

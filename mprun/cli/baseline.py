@@ -15,7 +15,6 @@ from mprun.cli.output import emit, show_table
 from mprun.errors import SpecError
 from mprun.machine import invoking_user
 from mprun.questions import baseline
-from mprun.safety.folder import open_regular
 from mprun.safety.text import plain
 
 # The lines of a baseline with the names of its files.
@@ -47,25 +46,16 @@ def write(files: options.FileOptions, runs: options.RunOptions, metrics: tuple[s
 @command.command("check")
 @click.argument("places", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[FILE]...")
 @options.runs("kernel parent consent")
-@click.option(
-    "--markdown",
-    type=options.Target(),
-    metavar="FILE",
-    help="Add a table of base, now and change to FILE.",
-)
+@options.text("--markdown", "FILE", "Add a table of base, now and change to FILE.", type=options.Target())
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
 def check(places: tuple[Path, ...], runs: options.RunOptions, markdown: Path | None, as_json: bool) -> None:
     """Run the experiment of each baseline again, and show every difference.
 
     FILE is a baseline or a folder. Default: all baselines below this folder. The exit status is 1 if a value differs.
     """
-    paths = _find(places or (Path(),))
-    if not paths:
-        raise SpecError("no baseline here: write one with `mprun baseline write -t TOPOLOGY -x EXPERIMENT`")
     checked: dict[str, list[baseline.BaselineDifference]] = {}
-    for path in paths:
-        with open_regular(path, path) as opened:
-            base = baseline.parse(opened.read(baseline.MOST_BYTES).decode(errors="replace"), str(path))
+    for path in baseline.find(places or (Path(),)):
+        base = baseline.read(path)
         given = tuple(
             f"{name.removeprefix(baseline.PARAMETER)}={value}"
             for name, value in base.items()
@@ -88,14 +78,6 @@ def check(places: tuple[Path, ...], runs: options.RunOptions, markdown: Path | N
     if as_json:
         emit({path: {"because": baseline.explain(found), "differences": found} for path, found in checked.items()})
     sys.exit(int(any(one.kind == "value" for found in checked.values() for one in found)))
-
-
-def _find(files: Sequence[Path]) -> list[Path]:
-    """Return baselines, and those below folders, sorted."""
-    found: list[Path] = []
-    for path in files:
-        found += sorted(path.rglob(f"*{baseline.SUFFIX}")) if path.is_dir() else [path]
-    return list(dict.fromkeys(found))
 
 
 def _measure(

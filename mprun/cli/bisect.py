@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from functools import partial
@@ -43,11 +42,10 @@ ABORT = 128
 @options.fail_if(
     help="Treat a revision as bad if this is true: 'bulk.goodput < 36.9mbit'. Default: bad if the run fails."
 )
-@click.option(
-    "--build",
-    "command_line",
-    metavar="COMMAND",
-    help="Build each version of your program with COMMAND. The parameter `tree` is the program's folder.",
+@options.text(
+    "--build command_line",
+    "COMMAND",
+    "Build each version of your program with COMMAND. The parameter `tree` is the program's folder.",
 )
 @options.jobs("compilers")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -59,7 +57,7 @@ def command(
     bad: str | None,
     fail_if: str | None,
     command_line: str | None,
-    jobs: int | None,
+    jobs: int,
     as_json: bool,
 ) -> None:
     """Find the commit that changed a result, by one build and one run for each tested commit.
@@ -82,9 +80,7 @@ def command(
     if command_line is None and runs.engine not in ("auto", "virtual"):
         raise click.UsageError(f"--engine {runs.engine} does not boot the kernels of the tree: use the virtual engine")
     statement = question.read_statement(fail_if)
-    subject: BuildSubject = (
-        OwnProgram(command_line) if command_line else KernelTree(jobs or len(os.sched_getaffinity(0)))
-    )
+    subject: BuildSubject = OwnProgram(command_line) if command_line else KernelTree(jobs)
     read = partial(load, files.topology, files.experiment, seed=files.seed, allowed=files.permissions(runs.consent))
     own = files.parameters
     asked = Experiment(lambda more: read({**own, **more}), runs.engine, runs.parent, runs.consent)

@@ -21,11 +21,8 @@ from mprun.sweeps.sweep_directory import SweepDirectory
 @options.to(
     "Write the bundle to FILE. Default: NAME.mprun.zip in the current directory.", type=options.Target(has_folder=True)
 )
-@click.option(
-    "--license",
-    "licence",
-    metavar="SPDX|URL",
-    help="Set the licence of the bundle: an SPDX identifier, such as CC-BY-4.0, or a URL.",
+@options.text(
+    "--license licence", "SPDX|URL", "Set the licence of the bundle: an SPDX identifier, such as CC-BY-4.0, or a URL."
 )
 @click.option("--pcaps", "with_pcaps", is_flag=True, help="Include the captures.")
 def command(name: str, parent: Path, target: Path | None, licence: str | None, with_pcaps: bool) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, prose
 from mprun.cli.completion import complete_axes, complete_runs
 from mprun.cli.operand import Operand, open_operands
 from mprun.cli.output import emit, mark
@@ -30,7 +30,7 @@ from mprun.safety.text import plain
 if TYPE_CHECKING:
     from mprun.questions.divergence import Divergence
     from mprun.sweeps.operands import Operands, SidePair
-    from mprun.sweeps.sweep_directory import SweepDirectory
+    from mprun.sweeps.sweep_directory import ResultDirectory
 
 MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown": " "}
 # The lines that differ in a file, without --all.
@@ -41,21 +41,16 @@ MOST_LINES = 12
 @click.argument("first", metavar="[A]", required=False, shell_complete=complete_runs)
 @click.argument("second", metavar="[B]", required=False, shell_complete=complete_runs)
 @options.parent
-@click.option(
-    "--by",
-    "axis",
-    metavar="AXIS",
-    shell_complete=complete_axes,
-    help="Compare two parts of sweep A: AXIS or AXIS=one,other.",
+@options.text(
+    "--by axis", "AXIS", "Compare two parts of sweep A: AXIS or AXIS=one,other.", shell_complete=complete_axes
 )
 @options.metrics(help="Compare only this metric. Can be repeated.")
 @click.option("--all", "show_all", is_flag=True, help="Also show metrics that do not differ.")
-@click.option(
+@options.choice(
     "--sort",
-    type=click.Choice(["metric", "effect"]),
-    default="metric",
-    show_default=True,
-    help="Choose the order of the metrics of a cell. `effect`: the largest change first.",
+    ("metric", "effect"),
+    "Choose the order of the metrics of a cell. `effect`: the largest change first.",
+    "metric",
 )
 @click.option("--within", metavar="SHARE", help="Fail if a metric clearly differs by more than SHARE, such as 2%.")
 @options.confidence
@@ -120,11 +115,11 @@ def command(
     if as_json:
         found = _to_json(pair, status)
         if divergence is not None:
-            found["divergence"] = divergence.to_json()
+            found["divergence"] = divergence
         emit(found if page is None else {**found, "report": str(page)})
     else:
         compared = effect.order_by_effect(pair.compared) if sort == "effect" else pair.compared
-        _show(operands, compared, pair.expected, show_all, level)
+        _show(replace(pair, compared=compared), show_all, level)
         if divergence is not None:
             show_divergence(divergence, options.spell_path(sides[0].path), pair.compared)
         for text in reasons:
@@ -159,7 +154,7 @@ def write_comparison(
         return make_comparison(parent, pairs, names, reasons, bar.show)
 
 
-def note_same(sides: Sequence[RunDirectory | SweepDirectory], who: str) -> None:
+def note_same(sides: Sequence[ResultDirectory], who: str) -> None:
     """Print a note if a run or a sweep is compared with itself. who: the sides, in words."""
     if same := next((one for n, one in enumerate(sides) if one.path in [other.path for other in sides[:n]]), None):
         click.echo(f"note: {who} are the same: {options.spell_path(same.path)}", err=True)
@@ -186,10 +181,10 @@ def _find_last(parent: Path) -> tuple[str, str]:
 def show_divergence(divergence: Divergence, run: str, compared: Sequence[ComparedMetric]) -> None:
     """Print where two runs diverge. run: the name of the first one."""
     for line in divergence.tell(run, compared):
-        click.echo(options.wrap(line, "  ", "    "))
+        click.echo(prose.wrap(line, "  ", "    "))
 
 
-def _find_divergence(sides: Sequence[RunDirectory | SweepDirectory]) -> Divergence | None:
+def _find_divergence(sides: Sequence[ResultDirectory]) -> Divergence | None:
     """Return where two runs of equal inputs diverge; None for other sides, and for equal runs."""
     from mprun.questions.divergence import are_equal_inputs
     from mprun.runs.repetition import first_difference
@@ -236,16 +231,10 @@ def _checks(pair: SidePair, bound: float | None) -> list[Any]:
         if one.first is not None and one.second is not None
     ]
     if bound is not None:
-        metrics = pair.operands.metrics
-        checks += [
-            CheckedExpectation(
-                effect.label_of(one.values),
-                f"{one.metric} within {bound:g}",
-                not _is_outside(one, bound),
-                effect.say_change(one, metrics),
-            )
-            for one in pair.compared
-        ]
+        for one in pair.compared:
+            label, text = effect.label_of(one.values), f"{one.metric} within {bound:g}"
+            told = effect.say_change(one, pair.operands.metrics)
+            checks.append(CheckedExpectation(label, text, not _is_outside(one, bound), told))
     incomplete = _say_incomplete(pair.operands)
     return checks + [CheckedExpectation("sweeps", "all runs exist", False, text, is_error=True) for text in incomplete]
 
@@ -257,33 +246,22 @@ def _to_json(pair: SidePair, status: str) -> dict[str, Any]:
         "second": operands.names[1],
         "status": status,
         "inputs": operands.lines,
-        "facts": {name: list(pair) for name, pair in operands.facts.items()},
-        "incomplete": list(operands.incomplete),
-        "unmatched": [{"values": dict(values), "only_in": which} for values, which in operands.unmatched],
+        "facts": operands.facts,
+        "incomplete": operands.incomplete,
+        "unmatched": [{"values": values, "only_in": which} for values, which in operands.unmatched],
         "metrics": [one.to_json() for one in pair.compared],
         "expectations": [
-            {
-                "values": dict(one.values),
-                **one.expectation,
-                "first": one.first and list(one.first),
-                "second": one.second and list(one.second),
-                "worse": one.is_worse,
-            }
+            {"values": one.values, **one.expectation, "first": one.first, "second": one.second, "worse": one.is_worse}
             for one in pair.expected
         ],
     }
 
 
-def _show(
-    operands: Operands,
-    compared: Sequence[ComparedMetric],
-    expected: Sequence[Expected],
-    show_all: bool,
-    confidence: float,
-) -> None:
+def _show(pair: SidePair, show_all: bool, confidence: float) -> None:
+    operands, compared = pair.operands, pair.compared
     for letter, name in zip("AB", operands.names, strict=True):
         click.echo(f"{letter}  {options.spell_path(Path(name))}")
-    brief = list(effect.say_briefly(compared, expected))
+    brief = list(effect.say_briefly(compared, pair.expected))
     for line in brief:
         click.echo(click.style(f"  {line}", bold=True))
     if brief:
@@ -303,24 +281,24 @@ def _show(
         last = label
         colour = {"higher": "cyan", "lower": "magenta"}.get(one.tendency)
         line = f"{MARKS[one.tendency]} {plain(one.metric):{width}}  {effect.say_change(one, operands.metrics)}"
-        click.echo(click.style(options.wrap(line, "  ", "      "), fg=colour))
+        click.echo(click.style(prose.wrap(line, "  ", "      "), fg=colour))
     dull = 0 if show_all else len(shared) - len(shown)
     if dull:
         click.echo(f"\n  {dull} metric{'s do' if dull > 1 else ' does'} not clearly differ (--all shows them)")
     for text in () if show_all else _find_alone(compared):
-        click.echo(options.wrap(text, "  ", "    "))
+        click.echo(prose.wrap(text, "  ", "    "))
     intervals = [one for one in compared if one.difference is not None and one.tendency != "same"]
     if intervals:
         text = (
             f"▲ ▼ the interval of {confidence * 100:.0f} % leaves zero out, ~ it does not; of {len(intervals)} "
             f"such comparisons {len(intervals) * (1 - confidence):.1f} come out ▲ or ▼ by chance alone"
         )
-        click.echo("\n" + options.wrap(text, "  "))
+        click.echo("\n" + prose.wrap(text, "  "))
     elif any(one.tendency == "unknown" and None not in (one.first, one.second) for one in compared):
         text = "one run on each side: the effect of another seed is not known; `repeat: {runs: 5}` measures it"
-        click.echo("\n" + options.wrap(text, "  "))
+        click.echo("\n" + prose.wrap(text, "  "))
     units = _units(compared)
-    for one in expected:
+    for one in pair.expected:
         if effect.is_news(one):
             click.echo(f"  {mark(one.is_held)} {effect.say_expected(one, units)}: {effect.say_held(one)}")
     _show_lines(operands.lines, show_all)
@@ -333,7 +311,7 @@ def _show_lines(lines: Sequence[str], show_all: bool) -> None:
         click.echo(f"\n  {plain(file)}")
         for change in changes if show_all or len(changes) <= MOST_LINES else changes[: MOST_LINES - 1]:
             colour = "green" if change.startswith("+") else "red"
-            click.echo(click.style(options.wrap(change, "    ", "      "), fg=colour))
+            click.echo(click.style(prose.wrap(change, "    ", "      "), fg=colour))
         if not show_all and len(changes) > MOST_LINES:
             click.echo(f"    {len(changes) - MOST_LINES + 1} more lines differ (--all shows them)")
 

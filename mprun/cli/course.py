@@ -28,7 +28,7 @@ def export(target: Path, names: tuple[str, ...]) -> None:
     from mprun.kernel.store import find_kernel
     from mprun.labs.catalog import open_lab
     from mprun.labs.course.contents import export_course
-    from mprun.labs.course.first_page import GRADE
+    from mprun.labs.course.pages import GRADE
     from mprun.machine import invoking_user
 
     wanted = names or [str(folder) for folder in find_labs().values()]

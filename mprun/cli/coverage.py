@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, prose
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit, show_table
 from mprun.errors import SpecError
@@ -27,13 +27,11 @@ CoverageLine = Mapping[str, Any]
 @click.command("coverage")
 @click.argument("first", metavar="[A]", default="latest", shell_complete=complete_runs)
 @click.argument("second", metavar="[B]", required=False, shell_complete=complete_runs)
-@click.option(
-    "--file",
-    "pattern",
+@options.text(
+    "--file pattern",
+    "PATTERN",
+    "Show only these files, such as 'net/mptcp/*'. '*' also shows the headers.",
     default="net/*",
-    show_default=True,
-    metavar="PATTERN",
-    help="Show only these files, such as 'net/mptcp/*'. '*' also shows the headers.",
 )
 @click.option("--missed", is_flag=True, help="List the lines that run A did not execute.")
 @click.option("--text", "with_text", is_flag=True, help="Print the text of each listed line.")
@@ -125,7 +123,7 @@ def _show_lines(lines: Iterable[CoverageLine], text: Mapping[str, Sequence[str]]
         for function, of_function in groupby(of_file, lambda line: line["function"]):
             numbers = [line["line"] for line in of_function]
             if text is None:
-                click.echo(options.wrap(f"{function or '-'}: {', '.join(_join(numbers))}", "  "))
+                click.echo(prose.wrap(f"{function or '-'}: {', '.join(_join(numbers))}", "  "))
                 continue
             click.echo(f"  {function or '-'}")
             own = text.get(file, ())

@@ -8,7 +8,7 @@ import textwrap
 
 import click
 
-from mprun.cli import options
+from mprun.cli import prose
 from mprun.cli.output import emit, mark
 
 
@@ -34,7 +34,7 @@ def command(as_json: bool) -> None:
         width = max(len(check.name) for check in checks)
         for check in checks:
             # curl names all its libraries; --json has them
-            room = max(20, options.terminal_width() - width - 4)
+            room = max(20, prose.terminal_width() - width - 4)
             says = check.says if len(check.says) <= room else f"{check.says[: room - 4].rstrip()} ..."
             click.echo(f"{mark(check.ok)} {check.name:{width}}  {says}")
             if not check.ok and check.mend:

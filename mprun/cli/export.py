@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from polars import LazyFrame
 
     from mprun.reports.paper import PaperFormat
-    from mprun.sweeps.sweep_directory import SweepDirectory
+    from mprun.sweeps.sweep_directory import ResultDirectory, SweepDirectory
 
 
 _PAPERS = {"markdown": "metrics.md", "latex": "metrics.tex"}
@@ -43,20 +43,18 @@ _PAPERS = {"markdown": "metrics.md", "latex": "metrics.tex"}
 @click.option(
     "--upstream", "kinds", flag_value="upstream", multiple=True, help="Write a report for the maintainers of a kernel."
 )
-@click.option(
-    "--control",
-    "other",
-    metavar="RUN",
+@options.text(
+    "--control other",
+    "RUN",
+    "Compare the report of --upstream with this run, which does not show the effect.",
     shell_complete=complete_runs,
-    help="Compare the report of --upstream with this run, which does not show the effect.",
 )
-@click.option(
-    "--attach",
-    "attached",
+@options.text(
+    "--attach attached",
+    "FILE",
+    "Add this file to the report of --upstream, such as a patch or a packetdrill script. Can be repeated.",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     multiple=True,
-    metavar="FILE",
-    help="Add this file to the report of --upstream, such as a patch or a packetdrill script. Can be repeated.",
 )
 @options.metrics(help="Write only this metric, with --markdown or --latex. Can be repeated.")
 @options.to_folder("Write the files to DIRECTORY. Default: `tables` or `upstream` in the run or sweep.")
@@ -113,9 +111,7 @@ def command(
                 click.echo(path)
 
 
-def _write_paper(
-    found: RunDirectory | SweepDirectory, form: PaperFormat, metrics: Sequence[str], confidence: float | None
-) -> str:
+def _write_paper(found: ResultDirectory, form: PaperFormat, metrics: Sequence[str], confidence: float | None) -> str:
     """Return the metrics of a run or a sweep as a table. Raises SpecError for a metric that it does not have."""
     from mprun.metrics.statistics import CONFIDENCE
     from mprun.reports import paper
@@ -140,7 +136,7 @@ def _check(metrics: Sequence[str], known: Sequence[str]) -> list[str]:
     return list(metrics)
 
 
-def _write_tables(found: RunDirectory | SweepDirectory, kind: str, folder: Path | None) -> Iterator[Path]:
+def _write_tables(found: ResultDirectory, kind: str, folder: Path | None) -> Iterator[Path]:
     """Write all tables, and yield the files. Raises MprunError if there are none."""
     from mprun.safety.cell import insert, write_csv
 
@@ -169,7 +165,7 @@ def _write_tables(found: RunDirectory | SweepDirectory, kind: str, folder: Path 
         yield target.path / "tables.sqlite"
 
 
-def _write_qlogs(found: RunDirectory | SweepDirectory, folder: Path | None) -> Iterator[Path]:
+def _write_qlogs(found: ResultDirectory, folder: Path | None) -> Iterator[Path]:
     """Write the qlog of each end for viewers, and yield the files. Raises MprunError if there is none."""
     from mprun.workloads.qlog import QlogError, read
     from mprun.workloads.qlog_export import render
@@ -195,8 +191,8 @@ def _write_qlogs(found: RunDirectory | SweepDirectory, folder: Path | None) -> I
 
 
 def _write_upstream(
-    found: RunDirectory | SweepDirectory,
-    other: RunDirectory | SweepDirectory | None,
+    found: ResultDirectory,
+    other: ResultDirectory | None,
     folder: Path | None,
     attached: Sequence[Path],
 ) -> Iterator[Path]:
@@ -214,7 +210,7 @@ def _write_upstream(
         yield target.path / name
 
 
-def _make(folder: Path | None, found: RunDirectory | SweepDirectory, name: str = "tables") -> Folder:
+def _make(folder: Path | None, found: ResultDirectory, name: str = "tables") -> Folder:
     """Return the folder for the files: the user's folder, or a folder of this name in the run or sweep."""
     if folder is None:
         return found.folder.make(name)

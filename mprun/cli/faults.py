@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, prose
 from mprun.cli.output import emit, show_table
 from mprun.cli.progress import Bar, say_time
 from mprun.errors import SpecError
@@ -40,18 +40,10 @@ MOST_LISTED = 3
     "--first", 1, 100_000, f"Use only the first N packets. Default: {DEFAULT_FIRST}; with --budget all packets."
 )
 @options.number("--budget", 1, 100_000, "Use at most N packets: a sample of each direction, path and kind.")
-@click.option(
-    "--action",
-    type=click.Choice(["drop", "delay", "duplicate", "strip"]),
-    default="drop",
-    show_default=True,
-    help="Lose the packet, delay it, duplicate it, or replace its MPTCP options by NOPs.",
+@options.choice(
+    "--action", _DONE, "Lose the packet, delay it, duplicate it, or replace its MPTCP options by NOPs.", "drop"
 )
-@click.option(
-    "--by",
-    metavar="TIME",
-    help=f"Delay by TIME, or let the duplicate arrive after TIME. Default: {DEFAULT_BY}.",
-)
+@options.text("--by", "TIME", f"Delay by TIME, or let the duplicate arrive after TIME. Default: {DEFAULT_BY}.")
 @click.option(
     "--pairs", is_flag=True, help="Give the fault to two packets at a time, of those that open connections and paths."
 )
@@ -223,7 +215,7 @@ def _show_groups(sweep: SweepDirectory, groups: Sequence[Group], controls: Mappi
     for one in groups:
         click.echo()
         number = len(one.outcomes)
-        click.echo(options.wrap(f"{number} packet{'s' * (number > 1)}: {plain(one.cause)}", "", "  "))
+        click.echo(prose.wrap(f"{number} packet{'s' * (number > 1)}: {plain(one.cause)}", "", "  "))
         for each in one.outcomes[:MOST_LISTED]:
             packet = each.packet
             said = f"{packet.label}: {packet.kind}, {packet.path} {packet.way}, at {packet.at_ns / 1e9:.3f} s"

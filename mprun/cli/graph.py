@@ -19,11 +19,10 @@ SUFFIXES = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot"}
 
 @click.command("graph")
 @options.files("topology experiment.optional params python outside")
-@click.option(
-    "--format",
-    "language",
-    type=click.Choice(list(dict.fromkeys(SUFFIXES.values()))),
-    help="Choose the format. Default: the suffix of --to, or svg without --to.",
+@options.choice(
+    "--format language",
+    dict.fromkeys(SUFFIXES.values()),
+    "Choose the format. Default: the suffix of --to, or svg without --to.",
 )
 @options.to(
     "Write the picture to FILE, or to standard output if it is `-`.", earlier=True, type=options.Target(takes_dash=True)

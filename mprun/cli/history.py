@@ -16,7 +16,7 @@ from mprun.machine import invoking_user
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
-    from mprun.questions.history import Past
+    from mprun.questions.history import Past, PastBaseline
     from mprun.reports.history_page import HistoryLine
     from mprun.reports.page import HistoryRow
 
@@ -36,15 +36,7 @@ def command(folder: Path, target: Path, as_json: bool) -> None:
 
     found = read_past(folder)
     if as_json:
-        emit(
-            {
-                past.name: [
-                    {"commit": one.name, "date": one.date, "subject": one.subject, "lines": dict(one.lines)}
-                    for one in past.versions
-                ]
-                for past in found
-            }
-        )
+        emit({past.name: list(map(_to_json, past.versions)) for past in found})
         return
     lines = [line for past in found for line in _lines(past)]
     rows = [row for past in found for row in _rows(past)]
@@ -57,6 +49,10 @@ def command(folder: Path, target: Path, as_json: bool) -> None:
     changed = sum(not line.is_constant for line in lines)
     what = f"{len(found)} baseline{'s' if len(found) > 1 else ''}, {commits} commits"
     click.echo(f"{what}, {changed} of {len(lines)} values changed: {target}")
+
+
+def _to_json(one: PastBaseline) -> dict[str, object]:
+    return {"commit": one.name, "date": one.date, "subject": one.subject, "lines": one.lines}
 
 
 def _lines(past: Past) -> Iterator[HistoryLine]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -52,7 +51,7 @@ def command() -> None:
 def build(
     source: Path | None,
     name: str,
-    jobs: int | None,
+    jobs: int,
     config: Path | None,
     profile: str | None,
     schedulers: tuple[Path, ...],
@@ -80,8 +79,7 @@ def build(
     def make() -> None:
         added = addition.read_additions(config, schedulers, congestions, profile)
         with Bar() as bar:
-            jobs_now = jobs or len(os.sched_getaffinity(0))
-            kernel, fresh = build.build(source, name, jobs_now, bar.show, added, with_symbols)
+            kernel, fresh = build.build(source, name, jobs, bar.show, added, with_symbols)
         tell_built(kernel, fresh, as_json)
         _tell_pruned(store.prune(store.MOST_UNNAMED))
         if with_symbols and not as_json:
@@ -138,9 +136,7 @@ def list_(as_json: bool) -> None:
 
 @command.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option(
-    "--name", default="default", show_default=True, shell_complete=complete_kernels, help="Export the kernel NAME."
-)
+@options.text("--name", "TEXT", "Export the kernel NAME.", default="default", shell_complete=complete_kernels)
 def export(file: Path, name: str) -> None:
     """Write a kernel and the built traffic tools to one archive, for machines without a compiler.
 
@@ -252,7 +248,7 @@ def test(
     only: str | None,
     scheduler: str | None,
     files: options.FileOptions,
-    jobs: int | None,
+    jobs: int,
     target: Path,
     program: Path | None,
     suite: Path | None,
@@ -275,16 +271,9 @@ def test(
 
     if as_tap and as_json:
         raise click.UsageError("use --tap or --json, not both")
-    order = selftests.TestsToRun(
-        only.split(",") if only else None,
-        scheduler,
-        1 if files.seed is None else files.seed,
-        jobs or len(os.sched_getaffinity(0)),
-        target,
-        program,
-        suite,
-        read_known(known) if known else (),
-        is_silent=as_json or as_tap,
-    )
+    names = only.split(",") if only else None
+    seed = 1 if files.seed is None else files.seed
+    own = read_known(known) if known else ()
+    order = selftests.TestsToRun(names, scheduler, seed, jobs, target, program, suite, own, as_json or as_tap)
     chosen = {kernel.name: kernel for kernel in map(store.find_kernel, kernels)}
     sys.exit(0 if selftests.run(list(chosen.values()), order, as_json, as_tap, junit) else 1)

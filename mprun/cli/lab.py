@@ -8,14 +8,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, prose
 from mprun.cli.completion import complete_labs
 from mprun.cli.output import emit, emit_csv, show_table
 from mprun.errors import Interrupted, MachineError, SpecError
@@ -43,13 +42,12 @@ _SIGNS = {
     "undecided": ("~", "yellow"),
 }
 
-_profile = click.option(
+_profile = options.choice(
     "--profile",
-    type=click.Choice(["quick", "published"]),
-    default="quick",
-    show_default=True,
-    help="Choose the size of the runs. `quick` shows every effect in short runs. `published` uses the durations and "
+    ("quick", "published"),
+    "Choose the size of the runs. `quick` shows every effect in short runs. `published` uses the durations and "
     "parameter values of the publication.",
+    "quick",
 )
 
 
@@ -89,7 +87,7 @@ def list_(as_json: bool) -> None:
     for lab in labs:
         line = f"{lab.name:26} {lab.title}"
         # a program that reads the list expects a lab on each line
-        click.echo(options.wrap(lab.title, f"{lab.name:26} ", " " * 27) if sys.stdout.isatty() else line)
+        click.echo(prose.wrap(lab.title, f"{lab.name:26} ", " " * 27) if sys.stdout.isatty() else line)
 
 
 @command.command()
@@ -103,7 +101,7 @@ def show(name: str | None, profile: LabProfile) -> None:
     from mprun.labs.catalog import open_here, open_lab
 
     lab = open_here() if name is None else open_lab(name)
-    click.echo(f"{click.style(lab.title, bold=True)}  ({lab.folder})\n\n{options.wrap(lab.aim, '  ')}\n")
+    click.echo(f"{click.style(lab.title, bold=True)}  ({lab.folder})\n\n{prose.wrap(lab.aim, '  ')}\n")
     click.echo("in its folder, or in a copy that `mprun lab start` makes:")
     if lab.kernel is not None:
         click.echo(f"  {lab.kernel.build}")
@@ -111,14 +109,14 @@ def show(name: str | None, profile: LabProfile) -> None:
         click.echo(f"  {step.command(lab.folder)}")
     click.echo("\nwhat should be seen:")
     for claim in lab.claims_of(profile):
-        click.echo(options.wrap(claim.says, "  - ", "    "))
-        click.echo(click.style(options.wrap(claim.holds.text, "    "), dim=True))
-        click.echo(options.wrap(" ".join((claim.why, claim.tolerance)).strip(), "    "))
+        click.echo(prose.wrap(claim.says, "  - ", "    "))
+        click.echo(click.style(prose.wrap(claim.holds.text, "    "), dim=True))
+        click.echo(prose.wrap(" ".join((claim.why, claim.tolerance)).strip(), "    "))
     click.echo("\nquestions:")
     for question in lab.questions:
-        click.echo(options.wrap(question.ask.strip(), "  - ", "    "))
+        click.echo(prose.wrap(question.ask.strip(), "  - ", "    "))
         if question.hint:
-            click.echo(options.wrap(f"hint: {question.hint.strip()}", "    "))
+            click.echo(prose.wrap(f"hint: {question.hint.strip()}", "    "))
 
 
 @command.command()
@@ -137,10 +135,10 @@ def start(name: str, directory: Path | None) -> None:
         said = f"'{text}' is the number of a lab, and would be the name of the copy: copy each lab by its own command"
         raise SpecError(f"{said}, or name another directory")
     made = copy_lab(lab, directory or Path(lab.name))
-    click.echo(options.wrap(f"created {made.folder}, a copy of lab {lab.name}: {lab.title}", "", "  "))
+    click.echo(prose.wrap(f"created {made.folder}, a copy of lab {lab.name}: {lab.title}", "", "  "))
     kinds = (("text", made.pages), ("topologies", made.topologies), ("experiments", made.experiments))
     for kind, files in kinds:
-        click.echo(options.wrap(", ".join(files), f"  {kind:11}  ", " " * 15))
+        click.echo(prose.wrap(", ".join(files), f"  {kind:11}  ", " " * 15))
     click.echo("next:")
     click.echo(f"  cd {shlex.quote(str(made.folder))}")
     click.echo("  read README.md and type its commands")
@@ -151,12 +149,11 @@ def start(name: str, directory: Path | None) -> None:
 @click.argument("names", metavar="LAB...", nargs=-1, shell_complete=complete_labs)
 @click.option("--all", "all_", is_flag=True, help="Run all labs.")
 @_profile
-@click.option(
-    "--figure",
-    "figures",
+@options.text(
+    "--figure figures",
+    "NAME",
+    "Run only what this published figure of the lab needs. Needs --profile published. Can be repeated.",
     multiple=True,
-    metavar="NAME",
-    help="Run only what this published figure of the lab needs. Needs --profile published. Can be repeated.",
 )
 @click.option("--new", "anew", is_flag=True, help="Run all steps again, also steps with earlier runs.")
 @options.files("params seed")
@@ -256,14 +253,14 @@ def _show_work(labs: Sequence[Lab], scope: Scope, as_json: bool) -> None:
 
     work = {lab.name: work_of(lab, scope) for lab in labs}
     if as_json:
-        emit([{"lab": name, "steps": [asdict(one) for one in parts]} for name, parts in work.items()])
+        emit([{"lab": name, "steps": parts} for name, parts in work.items()])
         return
     for lab, parts in work.items():
         click.echo(lab)
         width = max((len(part.name) for part in parts), default=0)
         for part in parts:
             first = f"  {part.name:{width}}  {_say_runs(part.runs):>8}  "
-            click.echo(options.wrap(part.command, first, " " * len(first)))
+            click.echo(prose.wrap(part.command, first, " " * len(first)))
         click.echo(f"  {_say_runs(sum(part.runs for part in parts))} in all")
 
 
@@ -345,32 +342,11 @@ def check(name: str | None, folders: tuple[Path, ...], profile: LabProfile, as_j
     digests = digests_of(lab, profile)
     grades = [grade(lab, profile, digests, folder) for folder in folders or (Path(),)]
     if as_json:
-        emit(
-            [
-                {
-                    "directory": str(one.folder),
-                    "lab": lab.name,
-                    "held": one.held,
-                    "of": len(one.judgements),
-                    "runs": {step: str(run.path) for step, run in one.runs.items()},
-                    "left": [
-                        {"step": step.name, "reason": reason, "command": step.command(lab.folder)}
-                        for step, reason in one.left
-                    ],
-                    "claims": _claims_to_json(one.judgements),
-                }
-                for one in grades
-            ]
-        )
+        emit([_tell_held(lab, one) | _tell_details(lab, one) for one in grades])
     elif as_csv:
         says = [claim.says for claim in lab.claims_of(profile)]
-        emit_csv(
-            [
-                {"directory": one.folder, "lab": lab.name, "held": one.held, "of": len(one.judgements)}
-                | {text: judgement.verdict for text, judgement in zip(says, one.judgements, strict=True)}
-                for one in grades
-            ]
-        )
+        verdicts = [[judgement.verdict for judgement in one.judgements] for one in grades]
+        emit_csv([_tell_held(lab, grades[n]) | dict(zip(says, row, strict=True)) for n, row in enumerate(verdicts)])
     else:
         for one in grades:
             click.echo(f"\n{click.style(lab.name, bold=True)} in {one.folder.resolve()}")
@@ -378,6 +354,16 @@ def check(name: str | None, folders: tuple[Path, ...], profile: LabProfile, as_j
             click.echo(f"\n  {one.held} of {len(one.judgements)} claims hold")
             _show_left(lab, one)
     sys.exit(0 if all(one.held == len(one.judgements) for one in grades) else 1)
+
+
+def _tell_held(lab: Lab, one: Grade) -> dict[str, Any]:
+    return {"directory": str(one.folder), "lab": lab.name, "held": one.held, "of": len(one.judgements)}
+
+
+def _tell_details(lab: Lab, one: Grade) -> dict[str, Any]:
+    runs = {step: str(run.path) for step, run in one.runs.items()}
+    left = [{"step": step.name, "reason": reason, "command": step.command(lab.folder)} for step, reason in one.left]
+    return {"runs": runs, "left": left, "claims": _claims_to_json(one.judgements)}
 
 
 def _show_left(lab: Lab, grade: Grade) -> None:
@@ -392,7 +378,7 @@ def _show_left(lab: Lab, grade: Grade) -> None:
     for step, reason in grade.left:
         click.echo(f"    {step.command(lab.folder)}")
         if reason != NOT_RUN:
-            click.echo(options.wrap(f"{step.name} {reason}", "      "))
+            click.echo(prose.wrap(f"{step.name} {reason}", "      "))
 
 
 def _show_lab(result: LabRun) -> None:
@@ -404,10 +390,10 @@ def _show_lab(result: LabRun) -> None:
     earlier = sum(done.is_earlier for done in result.done)
     if earlier:
         said = f"{earlier} of {len(result.done)} runs existed already; to run all steps again: add --new"
-        click.echo(options.wrap(said, "  ", "  ") + "\n")
+        click.echo(prose.wrap(said, "  ", "  ") + "\n")
     for name, reason in result.missing.items():
         if name not in {done.step.name for done in result.done}:
-            click.echo(options.wrap(f"sweep {name}: {reason}", "  ", "    "))
+            click.echo(prose.wrap(f"sweep {name}: {reason}", "  ", "    "))
     for names, steps in _group_steps(result):
         owners = {name.partition(".")[0] for name in names}
         owner = f"{min(owners)}." if len(owners) == 1 else ""
@@ -418,9 +404,9 @@ def _show_lab(result: LabRun) -> None:
         show_table(rows, 1)
         click.echo()
     for (state, alike), complaints in _group_complaints(result.done).items():
-        click.echo(f"  {_sign(state)} {options.wrap(', '.join(alike), '    ')[4:]}")
+        click.echo(f"  {_sign(state)} {prose.wrap(', '.join(alike), '    ')[4:]}")
         for text in complaints:
-            click.echo(options.wrap(text, "      ", "        "))
+            click.echo(prose.wrap(text, "      ", "        "))
     if result.judgements:
         click.echo()
     _show_judgements(result.judgements)
@@ -452,10 +438,10 @@ def _show_figures(result: LabRun, page: Path | None) -> None:
     for judged in result.figures:
         for finding in judged.findings:
             said = f"{judged.figure.source}: {finding.said or judged.figure.entry.title}"
-            click.echo(f"  {_sign(finding.verdict)} {options.wrap(said, '    ')[4:]}")
-            click.echo(options.wrap(f"{finding.verdict}: {finding.reason}", "      "))
+            click.echo(f"  {_sign(finding.verdict)} {prose.wrap(said, '    ')[4:]}")
+            click.echo(prose.wrap(f"{finding.verdict}: {finding.reason}", "      "))
         if judged.figure.entry.command:
-            click.echo(options.wrap(f"command: {judged.figure.entry.command}", "      "))
+            click.echo(prose.wrap(f"command: {judged.figure.entry.command}", "      "))
     click.echo(f"\n  figures: {page}")
 
 
@@ -516,12 +502,12 @@ def _say_complaints(done: Done) -> Iterator[str]:
 
 def _show_judgements(judgements: Sequence[JudgedClaim]) -> None:
     for judgement in judgements:
-        said = options.wrap(judgement.claim.says, "    ")[4:]
+        said = prose.wrap(judgement.claim.says, "    ")[4:]
         click.echo(f"  {_sign(judgement.verdict)} {said}")
         for comparison in judgement.evaluation.comparisons if judgement.evaluation else ():
-            click.echo(options.wrap(say_comparison(comparison), "      ", "        "))
+            click.echo(prose.wrap(say_comparison(comparison), "      ", "        "))
         if judgement.reason:
-            click.echo(options.wrap(judgement.reason, "      "))
+            click.echo(prose.wrap(judgement.reason, "      "))
 
 
 def say_comparison(comparison: Comparison) -> str:
@@ -568,7 +554,7 @@ def _status(results: Sequence[LabRun]) -> int:
 def _lab_to_json(result: LabRun) -> dict[str, Any]:
     steps = [
         {
-            **asdict(done),
+            **vars(done),
             "step": done.step.name,
             "directory": str(done.directory or ""),
             "summary": done.summary and done.summary.to_json(),
@@ -576,7 +562,7 @@ def _lab_to_json(result: LabRun) -> dict[str, Any]:
         for done in result.done
     ]
     figures = [
-        {"figure": judged.figure.name, "published": judged.figure.entry.published, **asdict(finding)}
+        {"figure": judged.figure.name, "published": judged.figure.entry.published, **vars(finding)}
         for judged in result.figures
         for finding in judged.findings
     ]
@@ -585,7 +571,7 @@ def _lab_to_json(result: LabRun) -> dict[str, Any]:
         "steps": steps,
         "claims": _claims_to_json(result.judgements),
         "figures": figures,
-        "missing": dict(result.missing),
+        "missing": result.missing,
     }
 
 
@@ -595,7 +581,7 @@ def _claims_to_json(judgements: Sequence[JudgedClaim]) -> list[dict[str, Any]]:
             "says": judgement.claim.says,
             "holds": judgement.claim.holds.text,
             "verdict": judgement.verdict,
-            "comparisons": [asdict(one) for one in judgement.evaluation.comparisons] if judgement.evaluation else [],
+            "comparisons": judgement.evaluation.comparisons if judgement.evaluation else (),
             "reason": judgement.reason,
         }
         for judgement in judgements

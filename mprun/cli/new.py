@@ -17,13 +17,8 @@ _KINDS = ("multi-path", "line", "graph")
 
 @click.command()
 @click.argument("directory", default=".", type=click.Path(file_okay=False, path_type=Path))
-@click.option(
-    "--topology",
-    "kind",
-    type=click.Choice(_KINDS),
-    default="multi-path",
-    show_default=True,
-    help="Choose the network to start from. `graph` lists nodes and links.",
+@options.choice(
+    "--topology kind", _KINDS, "Choose the network to start from. `graph` lists nodes and links.", "multi-path"
 )
 def command(directory: Path, kind: str) -> None:
     """Write topo.yaml and xp.yaml, with comments, to DIRECTORY. Default: the current directory."""

@@ -18,9 +18,9 @@ from mprun.model.frozen import Frozen
 if TYPE_CHECKING:
     from mprun.runs.index.listed import DirectoryKind
     from mprun.runs.run_directory import RunDirectory
-    from mprun.sweeps.sweep_directory import SweepDirectory
+    from mprun.sweeps.sweep_directory import ResultDirectory
 
-FoundT = TypeVar("FoundT", bound="RunDirectory | SweepDirectory")
+FoundT = TypeVar("FoundT", bound="ResultDirectory")
 
 # The parts of a run's name that are not for people.
 _TIME_AND_DIGEST = re.compile(r"^\d{8}-\d{6}-|-[0-9a-f]{8}(-sweep)?$")
@@ -33,12 +33,12 @@ class Operand(Frozen):
     - title: the name of a lab's step or of a bundle, which distinguishes it from others; empty for other names.
     """
 
-    source: RunDirectory | SweepDirectory
+    source: ResultDirectory
     name: str
     title: str = ""
 
 
-def find_either(parent: Path, name: str) -> RunDirectory | SweepDirectory:
+def find_either(parent: Path, name: str) -> ResultDirectory:
     """Return a sweep or a run by any of its names, or the newest run of a lab's step. Raises SpecError."""
     from mprun.sweeps import sweep_directory
 

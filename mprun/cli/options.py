@@ -21,8 +21,6 @@ import click
 from mprun.cli.completion import complete_files, complete_kernels, complete_metrics, complete_parameters
 from mprun.cli.progress import passing
 from mprun.cli.prose import complain
-from mprun.cli.prose import terminal_width as terminal_width
-from mprun.cli.prose import wrap as wrap
 from mprun.errors import MachineError, RunError, SpecError
 from mprun.machine import invoking_user
 from mprun.model.engine_name import ENGINE_CHOICES, EngineChoice, EngineName
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from mprun.inputs.loading import Loaded
     from mprun.reports.test_results import CheckedExpectation
     from mprun.runs.run_directory import RunDirectory
-    from mprun.sweeps.sweep_directory import SweepDirectory
+    from mprun.sweeps.sweep_directory import ResultDirectory, SweepDirectory
     from mprun.sweeps.worker import Keep
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -107,29 +105,46 @@ def _take_one(_context: click.Context, option: click.Parameter, given: tuple[str
     return given[0] if given else ""
 
 
+def text(names: str, metavar: str, what: str, **settings: Any) -> Decorator:
+    """Return a decorator that adds an option with a text. names: of click, in one text. what: the help text.
+
+    settings: other settings of click's option. A default that is not empty is shown.
+    """
+    shown = bool(settings.get("default"))
+    return click.option(*names.split(), metavar=metavar, help=what, show_default=shown, **settings)
+
+
+def choice(names: str, allowed: Iterable[str], what: str, default: str | None = None) -> Decorator:
+    """Return a decorator that adds an option with one of several words. names, what: as of `text`."""
+    return click.option(*names.split(), type=click.Choice(list(allowed)), help=what, default=default, show_default=True)
+
+
+def number(names: str, least: int, most: int | None, what: str, default: int | None = None) -> Decorator:
+    """Return a decorator that adds an option with a whole number. names, what: as of `text`."""
+    kind = WholeNumber(least, most)
+    return click.option(*names.split(), type=kind, metavar="N", help=what, default=default, show_default=True)
+
+
 _file_option = partial(click.option, metavar="FILE", shell_complete=complete_files, multiple=True, callback=_take_one)
 _topology = partial(_file_option, "-t", "--topology", help="Read the topology from FILE, FILE.yaml or FILE.yml.")
 _experiment = partial(_file_option, "-x", "--experiment", help="Read the experiment from FILE, FILE.yaml or FILE.yml.")
-_engine_option = partial(click.option, "--engine", type=click.Choice(ENGINE_CHOICES), default="auto", show_default=True)
+_engine_option = partial(choice, "--engine", ENGINE_CHOICES, default="auto")
 kernel = partial(click.option, "--kernel", metavar="NAME", shell_complete=complete_kernels)
-parent = click.option(
-    "-o",
-    "--output",
-    "parent",
+parent = text(
+    "-o --output parent",
+    "DIRECTORY",
+    "Read and write run directories in this directory.",
     type=ResultFolder(),
     default=DEFAULT_PARENT,
-    show_default=True,
-    help="Read and write run directories in this directory.",
 )
 
 
 _verdict = partial(click.option, type=Target(has_folder=True), metavar="FILE")
 _keep = partial(
-    click.option,
+    choice,
     "--keep",
-    type=click.Choice(["pcaps", "none", "failed"]),
-    show_default=True,
-    help="Keep the captures of all runs, of no run, or of the runs that did not pass.",
+    ("pcaps", "none", "failed"),
+    "Keep the captures of all runs, of no run, or of the runs that did not pass.",
 )
 
 # The options of a group. A name that ends in a point and a word is another form of the option before the point.
@@ -138,21 +153,14 @@ _FILES: Mapping[str, Decorator] = {
     "topology.optional": _topology(),
     "experiment": _experiment(required=True),
     "experiment.optional": _experiment(),
-    "params": click.option(
-        "-p",
-        "--param",
-        "params",
+    "params": text(
+        "-p --param params",
+        "NAME=VALUE",
+        "Override a parameter of the files. Can be repeated.",
         multiple=True,
-        metavar="NAME=VALUE",
         shell_complete=complete_parameters,
-        help="Override a parameter of the files. Can be repeated.",
     ),
-    "seed": click.option(
-        "--seed",
-        type=WholeNumber(0, 2**63 - 1),
-        metavar="N",
-        help="Set the seed of all randomness. Default: the seed in the file.",
-    ),
+    "seed": number("--seed", 0, 2**63 - 1, "Set the seed of all randomness. Default: the seed in the file."),
     "strict": click.option("--strict", is_flag=True, help="Treat warnings as errors."),
     # of a command that builds a topology and runs no experiment
     "python": click.option("--allow-exec", "python", is_flag=True, help="Run a topology that is a Python program."),
@@ -165,11 +173,11 @@ _FILES: Mapping[str, Decorator] = {
 }
 _RUNS: Mapping[str, Decorator] = {
     "engine": _engine_option(
-        help="Choose where to run. `virtual`: simulated time, without root, repeatable. `real`: this machine's kernel. "
+        what="Choose where to run. `virtual`: simulated time, without root, repeatable. `real`: this machine's kernel. "
         "`auto`: the engine in your configuration file, or virtual if it names none.",
     ),
     "engine.original": _engine_option(
-        help="Choose where to run. `virtual`: simulated time. `real`: this machine's kernel. `auto`: the engine of the "
+        what="Choose where to run. `virtual`: simulated time. `real`: this machine's kernel. `auto`: the engine of the "
         "original, if it is virtual or your configuration file names it.",
     ),
     "kernel": kernel(default="default", show_default=True, help="Boot this experiment kernel."),
@@ -198,9 +206,7 @@ _RUNS: Mapping[str, Decorator] = {
         help="With --allow-exec, also run a file's commands as root in the real engine.",
     ),
     "cluster": click.option("--cluster", metavar="ADDRESS", help="Run on the workers of this Dask scheduler."),
-    "jobs": click.option(
-        "-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Run N runs at once. Default: one for each CPU."
-    ),
+    "jobs": number("-j --jobs", 1, 1024, "Run N runs at once. Default: one for each CPU."),
     "keep.pcaps": _keep(default="pcaps"),
     "keep.none": _keep(default="none"),
     "keep.failed": _keep(default="failed"),
@@ -301,7 +307,7 @@ class RunOptions(Frozen):
         """Return the number of runs at once on this machine. Raises SpecError for too many runs in real time."""
         from mprun.sweeps.execution import slots_for
 
-        return slots_for(engines, self.jobs, len(os.sched_getaffinity(0)))
+        return slots_for(engines, self.jobs)
 
 
 class VerdictOptions(Frozen):
@@ -420,15 +426,14 @@ fail_if = partial(click.option, "--fail-if", metavar="STATEMENT")
 control = partial(click.option, "--control", metavar="KERNEL", shell_complete=complete_kernels)
 
 
-def number(names: str, least: int, most: int | None, what: str, default: int | None = None) -> Decorator:
-    """Return a decorator that adds an option with a whole number. names: of click, in one text. what: the help text."""
-    kind = WholeNumber(least, most)
-    return click.option(*names.split(), type=kind, metavar="N", help=what, default=default, show_default=True)
-
-
 def jobs(noun: str) -> Decorator:
     """Return a decorator that adds -j for things of one kind, such as tests."""
-    return number("-j --jobs", 1, None, f"Run N {noun} at once. Default: the number of CPUs.")
+    what = f"Run N {noun} at once. Default: the number of CPUs."
+    return click.option("-j", "--jobs", type=WholeNumber(1), metavar="N", help=what, callback=_take_all_cpus)
+
+
+def _take_all_cpus(_context: click.Context, _option: click.Parameter, given: int | None) -> int:
+    return given or len(os.sched_getaffinity(0))
 
 
 def warn(warnings: Iterable[str]) -> None:
@@ -528,7 +533,7 @@ def launch(page: Path) -> None:
         click.echo(f"no browser was found here: open {page.resolve().as_uri()}", err=True)
 
 
-def need_run(found: RunDirectory | SweepDirectory, option: str) -> RunDirectory:
+def need_run(found: ResultDirectory, option: str) -> RunDirectory:
     """Return a run. Raise SpecError for a sweep, which an option of `mprun show` cannot show."""
     from mprun.runs.run_directory import RunDirectory
 

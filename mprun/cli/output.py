@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mprun.cli import options
+from mprun.cli import prose
 from mprun.safety.cell import write_rows
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def show_table(rows: Sequence[Sequence[str]], names: int, repeated: int | None =
 
 
 def _room_beside(columns: Sequence[Sequence[str]]) -> int:
-    return options.terminal_width() - sum(GAP + _width(column) for column in columns)
+    return prose.terminal_width() - sum(GAP + _width(column) for column in columns)
 
 
 def _narrow(columns: Sequence[list[str]], room: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, prose
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit
 from mprun.machine import invoking_user
@@ -68,7 +68,7 @@ def command(name: str, parent: Path, pairs: tuple[tuple[str, str], ...], as_json
     for text in found.warnings:
         click.echo(f"  {click.style('warning', fg='yellow')}: {printable(text)}")
     tables = f"{options.spell_path(run.path)}/tables: packets, connections, subflows, one_way_delays"
-    click.echo(options.wrap(f"{found.packets} packets in {tables}", "", "  "))
+    click.echo(prose.wrap(f"{found.packets} packets in {tables}", "", "  "))
 
 
 def _show(capture: str, connections: Sequence[Mapping[str, Any]], subflows: Sequence[Mapping[str, Any]]) -> None:
@@ -79,7 +79,7 @@ def _show(capture: str, connections: Sequence[Mapping[str, Any]], subflows: Sequ
         members = [subflow for subflow in subflows if subflow["connection"] == one["connection"]]
         if one["protocol"] in ("mptcp", "sctp"):
             for line in _say_subflows(members, one):
-                click.echo(options.wrap(line, "       ", "         "))
+                click.echo(prose.wrap(line, "       ", "         "))
     if len(connections) > len(shown):
         click.echo(f"  and {len(connections) - len(shown)} more, in the table")
 
@@ -87,7 +87,7 @@ def _show(capture: str, connections: Sequence[Mapping[str, Any]], subflows: Sequ
 def _echo_parts(first: str, parts: Sequence[str]) -> None:
     """Print parts on one line, or each on a line of its own if they are too long for the terminal."""
     line = first + "  ".join(parts)
-    if len(line) > options.terminal_width():
+    if len(line) > prose.terminal_width():
         line = first + f"\n{' ' * len(first)}".join(parts)
     click.echo(line)
 
@@ -147,7 +147,7 @@ def _show_delays(rows: Sequence[Mapping[str, Any]]) -> None:
             values = [(what, row[f"{what}_delay_ns"] / 1e9) for what in ("min", "median", "p95", "max")]
             parts += [f"{what} {format_measured(value, 's')}" for what, value in values]
         parts += [f"{row[state]} {state}" for state in ("lost", "duplicate", "unknown") if row[state]]
-        click.echo(options.wrap(f"{name:{width}}  {', '.join(parts)}", "  ", "      "))
+        click.echo(prose.wrap(f"{name:{width}}  {', '.join(parts)}", "  ", "      "))
 
 
 def _say_end(one: Mapping[str, Any], end: str) -> str:

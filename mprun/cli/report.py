@@ -15,7 +15,7 @@ from mprun.cli.progress import Bar
 from mprun.machine import invoking_user
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.runs.run_directory import RunDirectory, readable
-from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.sweeps.sweep_directory import ResultDirectory
 
 
 @click.command("report")
@@ -52,7 +52,7 @@ def _report_one(parent: Path, name: str, confidence: float | None) -> Path:
     return write_report(found, confidence or CONFIDENCE)
 
 
-def write_report(found: RunDirectory | SweepDirectory, confidence: float = CONFIDENCE) -> Path:
+def write_report(found: ResultDirectory, confidence: float = CONFIDENCE) -> Path:
     """Write the report of a run or a sweep, with progress. Return the path of the page."""
     from mprun.reports.run_page import make_report
     from mprun.reports.sweep_page import make_sweep_report

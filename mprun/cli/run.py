@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, prose
 from mprun.cli.output import emit
 from mprun.cli.progress import Bar
 from mprun.errors import Interrupted, MprunError, RunError
@@ -86,11 +86,11 @@ def command(
         emit({"directory": str(run.path), **summary.to_json()})
     else:
         is_terminal = sys.stdout.isatty()
-        if is_terminal and (width := options.terminal_width()) >= WIDE:
+        if is_terminal and (width := prose.terminal_width()) >= WIDE:
             _plot(run, width)
         show_summary(summary, run, show_all, told=loaded.warnings)
         if linked:
-            click.echo(options.wrap(", ".join(linked), "here: ", "      "))
+            click.echo(prose.wrap(", ".join(linked), "here: ", "      "))
         if is_terminal and not is_shown:
             click.echo("to look at it: mprun show, or mprun report --open")
     if is_shown:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from mprun.runs.index.selection import ListedRow, Listing, ListRequest
 
 
+_values = partial(options.text, shell_complete=complete_values)
 # The number of damaged runs, or of other folders, that are named.
 MOST_NAMED = 5
 
@@ -43,38 +45,33 @@ def _split(_context: click.Context, _parameter: click.Parameter, texts: tuple[st
 
 @command.command("list")
 @options.parent
-@click.option(
+@_values(
     "--where",
+    "STATEMENT",
+    "List only runs for which this holds, such as `scheduler=roundrobin` or `bulk.goodput > 10mbit`. Can be repeated.",
     multiple=True,
-    metavar="STATEMENT",
-    shell_complete=complete_values,
-    help="List only runs for which this holds, such as `scheduler=roundrobin` or `bulk.goodput > 10mbit`. "
-    "Can be repeated.",
 )
-@click.option(
+@_values(
     "--columns",
+    "NAME,...",
+    "Show the values of these parameters and metrics. Can be repeated.",
     multiple=True,
-    metavar="NAME,...",
     callback=_split,
-    shell_complete=complete_values,
-    help="Show the values of these parameters and metrics. Can be repeated.",
 )
-@click.option(
+@_values(
     "--sort",
-    metavar="NAME",
+    "NAME",
+    "List by the value of this parameter or metric, the smallest first. Default: the oldest run first.",
     default="",
-    shell_complete=complete_values,
-    help="List by the value of this parameter or metric, the smallest first. Default: the oldest run first.",
 )
 @click.option("--reverse", "is_reversed", is_flag=True, help="List in the reverse order.")
 @click.option("--all", "is_deep", is_flag=True, help="List also each run of the sweeps.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
-@click.option(
-    "--html",
-    "page",
+@options.text(
+    "--html page",
+    "FILE",
+    "Write the list to FILE as a page with a table to sort and filter. It links to the reports.",
     type=options.Target(has_folder=True),
-    metavar="FILE",
-    help="Write the list to FILE as a page with a table to sort and filter. It links to the reports.",
 )
 def list_(
     parent: Path,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, prose
 from mprun.cli.output import emit, show_table
 from mprun.errors import SpecError
 from mprun.machine import invoking_user
@@ -20,6 +20,7 @@ from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from mprun.model.search_space import Search
+    from mprun.questions.proposal import Boundary
     from mprun.questions.search import SearchedPoint, SearchResult
     from mprun.sweeps.sweep_directory import SweepDirectory
 
@@ -75,7 +76,9 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
     if as_json:
         _emit(search, found, sweep, written)
     else:
-        _show(search, found, sweep, written, runs.kernel, took_s)
+        names = [str(path.with_suffix("")) for path in written]
+        again = f"mprun -t {names[0]} -x {names[1]}{options.spell_kernel(runs.kernel)}" if names else ""
+        _show(search, found, sweep, again, took_s)
     sys.exit(1 if found.worst else 0)
 
 
@@ -103,14 +106,7 @@ def _write(
     return written
 
 
-def _show(
-    search: Search,
-    found: SearchResult,
-    sweep: SweepDirectory,
-    files: tuple[Path, ...],
-    kernel: str,
-    took_s: float,
-) -> None:
+def _show(search: Search, found: SearchResult, sweep: SweepDirectory, again: str, took_s: float) -> None:
     from mprun.model.scalar import spell_values
     from mprun.questions.search import spell_edges
 
@@ -126,15 +122,14 @@ def _show(
     click.echo(f"{len(found.tested)} points, {runs} runs, {took_s:.0f} s: {', '.join(parts)}")
     if found.worst is None:
         nearest = min((one for one in found.tested if one.kind == "holds"), key=lambda one: one.margin, default=None)
-        click.echo(options.wrap(f"no point violates: {plain(search.violate)}", "", "  "))
+        click.echo(prose.wrap(f"no point violates: {plain(search.violate)}", "", "  "))
         if nearest is not None:
             click.echo(f"nearest to it, {nearest.margin:.1%} away: {spell_values(nearest.values, ', ')}")
     else:
-        click.echo(options.wrap(f"worst point for: {plain(search.violate)}", "", "  "))
-        click.echo(options.wrap(f"  {_spell_figures(found.worst)}", "", "  "))
+        click.echo(prose.wrap(f"worst point for: {plain(search.violate)}", "", "  "))
+        click.echo(prose.wrap(f"  {_spell_figures(found.worst)}", "", "  "))
         show_table([(f"  {name}", value, told) for name, value, told in spell_edges(search, found)], 3)
-        names = [str(path.with_suffix("")) for path in files]
-        click.echo(f"again: mprun -t {names[0]} -x {names[1]}{options.spell_kernel(kernel)}")
+        click.echo(f"again: {again}")
     click.echo(f"map and figure: {options.spell_path(sweep.path)}/tables/search.parquet, search.svg")
 
 
@@ -150,25 +145,17 @@ def _spell_figures(one: SearchedPoint) -> str:
 
 def _emit(search: Search, found: SearchResult, sweep: SweepDirectory, files: tuple[Path, ...]) -> None:
     def tell(one: SearchedPoint) -> dict[str, Any]:
-        values = {name: value.amount for name, value in one.figures.items()}
+        figures = {name: value.amount for name, value in one.figures.items()}
         margin = None if one.kind == "floor" else one.margin
-        return {
-            **{"values": dict(one.values), "stage": one.stage, "verdict": one.kind, "margin": margin},
-            **{"figures": values, "reason": one.reason},
-        }
+        told = {"values": dict(one.values), "stage": one.stage, "verdict": one.kind, "margin": margin}
+        return told | {"figures": figures, "reason": one.reason}
 
-    edges = [
-        {
-            "axis": search.axes[edge.axis].name,
-            "violated": search.axes[edge.axis].value_at(edge.violated),
-            "holds": None if edge.holds is None else search.axes[edge.axis].value_at(edge.holds),
-        }
-        for edge in found.edges
-    ]
-    emit(
-        {
-            **{"directory": str(sweep.path), "statement": search.violate},
-            **{"worst": None if found.worst is None else tell(found.worst), "edges": edges},
-            **{"files": [str(path) for path in files], "points": [tell(one) for one in found.tested]},
-        }
-    )
+    def tell_edge(edge: Boundary) -> dict[str, Any]:
+        axis = search.axes[edge.axis]
+        holds = None if edge.holds is None else axis.value_at(edge.holds)
+        return {"axis": axis.name, "violated": axis.value_at(edge.violated), "holds": holds}
+
+    worst = None if found.worst is None else tell(found.worst)
+    told = {"directory": str(sweep.path), "statement": search.violate, "worst": worst}
+    points = [tell(one) for one in found.tested]
+    emit(told | {"edges": list(map(tell_edge, found.edges)), "files": list(map(str, files)), "points": points})

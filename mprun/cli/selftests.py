@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +81,7 @@ def run(
     changes = {one.kernel.name: find_changes(tested[0].judged, one.judged) for one in tested[1:]}
     if as_json:
         reports = [_to_json(one, order) for one in tested]
-        compared = {name: [asdict(change) for change in found] for name, found in changes.items()}
-        emit(reports[0] if len(reports) == 1 else {"passed": passed, "kernels": reports, "changes": compared})
+        emit(reports[0] if len(reports) == 1 else {"passed": passed, "kernels": reports, "changes": changes})
     elif as_tap:
         click.echo(to_tap(checks), nl=False)
     else:

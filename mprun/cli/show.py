@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, prose, show_kernel
 from mprun.cli.completion import complete_counters, complete_runs
 from mprun.cli.output import emit
 from mprun.errors import MprunError, SpecError
@@ -17,7 +17,7 @@ from mprun.runs.run_directory import RunDirectory, readable
 
 if TYPE_CHECKING:
     from mprun.model.run_summary import Summary
-    from mprun.sweeps.sweep_directory import SweepDirectory
+    from mprun.sweeps.sweep_directory import ResultDirectory
 
 # The files of an unfinished run that are named.
 MOST_LEFT = 20
@@ -63,22 +63,19 @@ def command(
 
     found = find_either(parent, name)
     with readable(found.path):
-        if cost or kernel_log or counters is not None or trace is not None:
-            from mprun.cli import show_kernel
-
-            if cost:
-                show_kernel.show_cost(found, as_json)
-            elif kernel_log:
-                show_kernel.show_kernel_log(found, as_json)
-            elif counters is not None:
-                show_kernel.show_counters(found, counters, as_json)
-            elif trace is not None:
-                show_kernel.show_trace(found, trace, as_json)
+        if cost:
+            show_kernel.show_cost(options.need_run(found, "--cost"), as_json)
+        elif kernel_log:
+            show_kernel.show_kernel_log(options.need_run(found, "--kernel-log"), as_json)
+        elif counters is not None:
+            show_kernel.show_counters(options.need_run(found, "--counters"), counters, as_json)
+        elif trace is not None:
+            show_kernel.show_trace(options.need_run(found, "--trace"), trace, as_json)
         else:
             _show(found, confidence, show_all, as_json)
 
 
-def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_all: bool, as_json: bool) -> None:
+def _show(found: ResultDirectory, confidence: float | None, show_all: bool, as_json: bool) -> None:
     if isinstance(found, RunDirectory):
         options.refuse_confidence(confidence)
         summary = _read_summary(found)
@@ -101,8 +98,7 @@ def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_a
         from mprun.metrics.cells import INCOMPLETE
         from mprun.metrics.statistics import CONFIDENCE
 
-        asked = found.record.show
-        show_sweep(of_sweep, found, confidence=confidence or CONFIDENCE, asked=asked)
+        show_sweep(of_sweep, found, confidence=confidence or CONFIDENCE)
         if of_sweep.status == INCOMPLETE and (text := found.tell_how_to_go_on()):
             click.echo(text)
 
@@ -133,10 +129,10 @@ def _show_figures(run: RunDirectory) -> None:
     except SpecError as error:
         click.echo(f"no figures: {error}", err=True)
         return
-    width = options.terminal_width()
+    width = prose.terminal_width()
     for chart in charts:
         for line in to_text(chart, width, charts):
             click.echo(line)
         click.echo()
     if marks := list(list_marks(charts)):
-        click.echo("\n".join(options.wrap(mark, "", "     ") for mark in marks) + "\n")
+        click.echo("\n".join(prose.wrap(mark, "", "     ") for mark in marks) + "\n")

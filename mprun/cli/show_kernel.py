@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, prose
 from mprun.cli.output import emit, show_table
 from mprun.errors import SpecError
 from mprun.model.problem import name_nearest
@@ -22,17 +22,14 @@ from mprun.runs.run_directory import RunDirectory
 if TYPE_CHECKING:
     import polars
 
-    from mprun.sweeps.sweep_directory import SweepDirectory
-
 COLOURS = {"emerg": "red", "alert": "red", "crit": "red", "err": "red", "warn": "yellow"}
 ALL_THAT_GREW = "*"
 # The rows of the table of costs.
 MOST_ROWS = 15
 
 
-def show_cost(found: RunDirectory | SweepDirectory, as_json: bool) -> None:
+def show_cost(run: RunDirectory, as_json: bool) -> None:
     """Print the real time of a run and the stops of its programs. Raises SpecError if nothing was counted."""
-    run = options.need_run(found, "--cost")
     if not run.has("stops.json"):
         raise SpecError(
             f"{run.path} has no counts of stops: only the virtual engine counts them, and a kernel of this version "
@@ -56,12 +53,11 @@ def show_cost(found: RunDirectory | SweepDirectory, as_json: bool) -> None:
         click.echo(f"{rest:12,}  {rest / total:6.1%}  {len(stops) - MOST_ROWS} others")
 
 
-def show_kernel_log(found: RunDirectory | SweepDirectory, as_json: bool) -> None:
+def show_kernel_log(run: RunDirectory, as_json: bool) -> None:
     """Print the log of a run's experiment kernel, or the console of a kernel that died.
 
     Raises SpecError if the run has no log.
     """
-    run = options.need_run(found, "--kernel-log")
     rows = _read_table(run, "kernel_log")
     is_whole = bool(rows)
     if not is_whole:
@@ -72,7 +68,7 @@ def show_kernel_log(found: RunDirectory | SweepDirectory, as_json: bool) -> None
         return
     if not is_whole:
         text = "only the console of this kernel is left: messages of level 'warn' and worse, with times from its boot"
-        click.echo(options.wrap(text, ""), err=True)
+        click.echo(prose.wrap(text, ""), err=True)
     for row in rows:
         time = "" if row["time_ns"] is None else f"{row['time_ns'] / 1e9:.2f}"
         level = "program" if row["origin"] == "program" else row["level"] or ""
@@ -98,12 +94,11 @@ def _read_console(run: RunDirectory) -> list[dict[str, Any]]:
     ]
 
 
-def show_counters(found: RunDirectory | SweepDirectory, pattern: str, as_json: bool) -> None:
+def show_counters(run: RunDirectory, pattern: str, as_json: bool) -> None:
     """Print the kernel's counters of all hosts and routers, or those whose names match a pattern.
 
     Without a pattern, only counters that grew are printed. Raises SpecError if nothing matches.
     """
-    run = options.need_run(found, "--counters")
     rows = _read_table(run, "counters")
     if not rows:
         raise SpecError(f"{run.path} has no counters of kernels: the run ended before they were read")
@@ -134,12 +129,11 @@ def _read_table(run: RunDirectory, name: str) -> list[dict[str, Any]]:
     return run.rows(name)
 
 
-def show_trace(found: RunDirectory | SweepDirectory, pattern: str, as_json: bool) -> None:
+def show_trace(run: RunDirectory, pattern: str, as_json: bool) -> None:
     """Print the number of events of each kind, or the events whose names match a pattern.
 
     Raises SpecError if the run has no events, or if nothing matches.
     """
-    run = options.need_run(found, "--trace")
     options.restore_tables(run, is_needed=True)
     tables = {event: table for name, table in run.tables() if (event := event_of(name))}
     if not tables:

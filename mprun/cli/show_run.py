@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, prose
 from mprun.cli.output import mark
 from mprun.errors import MprunError
 from mprun.model.grouping import gather
@@ -61,7 +61,7 @@ def show_summary(
             line += f"  {mark(verdict.held)} {format_bound(verdict.bounds, unit)}"
         click.echo(line)
         if show_all and name in found:
-            click.echo(options.wrap(found[name].meaning, "      "))
+            click.echo(prose.wrap(found[name].meaning, "      "))
     if left_out:
         click.echo(f"  {left_out} more: mprun show --all")
     if hidden:
@@ -71,13 +71,13 @@ def show_summary(
             if kind == "warnings" and text in told:
                 continue
             first, *others = text.splitlines() or [""]
-            said = options.wrap(first, f"  {kind[:-1]}: ", "    ").removeprefix(f"  {kind[:-1]}")
+            said = prose.wrap(first, f"  {kind[:-1]}: ", "    ").removeprefix(f"  {kind[:-1]}")
             click.echo(f"  {click.style(kind[:-1], fg=colour)}{said}")
             # what a program printed, such as a compiler, keeps its lines
             for line in others:
                 click.echo(f"    {printable(line)}")
     for text in (*summary.notes, *summary.middleboxes):
-        click.echo(options.wrap(text, "  ", "    "))
+        click.echo(prose.wrap(text, "  ", "    "))
     word, colour = MARKS[summary.status]
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {options.spell_path(run.path)}")
 

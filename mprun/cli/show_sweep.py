@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, prose
 from mprun.cli.output import mark, show_table
 from mprun.cli.show_run import COLOURS, MARKS
 from mprun.errors import SpecError
@@ -29,20 +29,15 @@ MOST_TOLD = 5
 
 
 def show_sweep(
-    summary: SweepSummary,
-    sweep: SweepDirectory,
-    wanted: Sequence[str] = (),
-    confidence: float = CONFIDENCE,
-    asked: Sequence[str] = (),
+    summary: SweepSummary, sweep: SweepDirectory, wanted: Sequence[str] = (), confidence: float = CONFIDENCE
 ) -> None:
     """Print a summary, with mean and t interval for cells with several runs.
 
-    - wanted: metrics to show, named on the command line.
-    - asked: metrics to show otherwise, named in the experiment.
+    wanted: metrics to show, named on the command line. Otherwise those that the experiment names are shown.
     """
     cells = summary.cells
     axes = list(dict.fromkeys(name for cell in cells for name in cell.values))
-    metrics = _choose(cells, wanted, asked)
+    metrics = _choose(cells, wanted, sweep.record.show)
     rows = [[*axes, "runs", *metrics]]
     for cell in cells:
         means = (format_mean(cell.metrics.get(name), confidence) for name in metrics)
@@ -98,7 +93,7 @@ def _show_told(sweep: SweepDirectory, cells: Sequence[CellSummary]) -> None:
 def _say(what: str, text: str) -> str:
     """Return `  warning: text` in lines of the terminal's width."""
     label = click.unstyle(what)
-    return options.wrap(f"{label}: {text}", "  ", "    ").replace(label, what, 1)
+    return prose.wrap(f"{label}: {text}", "  ", "    ").replace(label, what, 1)
 
 
 def _show_expectations(cells: Sequence[CellSummary]) -> None:
@@ -118,9 +113,9 @@ def _show_statements(statements: Sequence[StatementResult], may_come: bool) -> N
     """
     for one in statements:
         is_held = None if one.held is None and may_come else bool(one.held)
-        click.echo(f"  {mark(is_held)} {options.wrap(one.holds, '    ').lstrip()}")
+        click.echo(f"  {mark(is_held)} {prose.wrap(one.holds, '    ').lstrip()}")
         for sides in one.comparisons:
             left, right = (format_measured(amount, sides.unit) for amount in (sides.left, sides.right))
             click.echo(f"      measured: {left} {sides.operator} {right}")
         if not one.comparisons:
-            click.echo(options.wrap(one.found, "      "))
+            click.echo(prose.wrap(one.found, "      "))

@@ -81,7 +81,7 @@ def command(
     else:
         from mprun.cli.show_sweep import show_sweep
 
-        show_sweep(summary, sweep, metrics, asked=sweep.record.show)
+        show_sweep(summary, sweep, metrics)
     if files.strict and any(cell.told.warnings for cell in summary.cells):
         click.echo("failed because of warnings of its runs (--strict)", err=True)
         sys.exit(1)

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import asdict
-
 import click
 
 from mprun.cli import options
@@ -27,13 +24,13 @@ def command() -> None:
 @click.argument("name", shell_complete=complete_tools)
 @options.jobs("compilers")
 @click.option("--json", "as_json", is_flag=True, help="Print the tool as JSON.")
-def install(name: str, jobs: int | None, as_json: bool) -> None:
+def install(name: str, jobs: int, as_json: bool) -> None:
     """Build a tool, unless the same tool is built already."""
     from mprun.cli.progress import Bar
     from mprun.workloads.built import program_store
 
     with Bar() as bar:
-        tool, fresh = program_store.install(name, jobs or len(os.sched_getaffinity(0)), bar.show)
+        tool, fresh = program_store.install(name, jobs, bar.show)
     tell_built(tool, fresh, as_json)
 
 
@@ -55,8 +52,7 @@ def list_(as_json: bool) -> None:
     found = {name: find(name) for name in PROGRAMS}
     if as_json:
         tools = [
-            {"name": name, "description": PROGRAMS[name].description, "installed": asdict(tool) if tool else None}
-            for name, tool in found.items()
+            {"name": name, "description": PROGRAMS[name].description, "installed": tool} for name, tool in found.items()
         ]
         emit(tools)
         return

@@ -52,12 +52,7 @@ def list_(as_json: bool) -> None:
     help="Name a column of a CSV file and its unit, such as 'time=t:s', 'rate=dl:kbit' or 'loss=lost:%'. "
     "Keys: time, rate, delay, rtt and loss. A rate or delay of one direction is 'rate.forward' or 'rate.reverse'.",
 )
-@click.option(
-    "--interval",
-    default="100ms",
-    show_default=True,
-    help="Use a rate for each interval of this length (mahimahi, rates).",
-)
+@options.text("--interval", "TEXT", "Use a rate for each interval of this length (mahimahi, rates).", default="100ms")
 @click.option(
     "--frame", default=1514, show_default=True, type=click.IntRange(64, 65535),
     help="Use this number of bytes for each line of mahimahi.",

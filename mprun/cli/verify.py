@@ -96,7 +96,7 @@ def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) ->
             assert isinstance(original.source, RunDirectory)
             divergence = find_divergence(original.source, RunDirectory(done.path))
         if as_json:
-            emit({**_to_json(original, done, is_alone, is_kept), "divergence": divergence and divergence.to_json()})
+            emit({**_to_json(original, done, is_alone, is_kept), "divergence": divergence})
         elif is_alone:
             _show_run(original, done, divergence, is_kept)
         else:
@@ -128,12 +128,12 @@ def _to_json(original: Original, done: ReproducedRun, is_alone: bool, is_kept: b
         "identical": done.identical == 1 if is_alone else done.identical,
         "runs": done.runs,
         "difference": next(iter(done.differences), None),
-        "artifacts": list(done.differences),
-        "facts": {name: list(pair) for name, pair in done.facts.items()},
+        "artifacts": done.differences,
+        "facts": done.facts,
         "metrics": [one.to_json() for one in done.compared],
         "main": [one.to_json() for one in done.main],
-        "failures": list(done.failures),
-        "unproven": list(done.unproven),
+        "failures": done.failures,
+        "unproven": done.unproven,
     }
 
 

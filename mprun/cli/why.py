@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, prose
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit, show_table
 from mprun.errors import SpecError
@@ -105,12 +105,12 @@ def _show(explained: Explained, run: RunDirectory, sweep: SweepDirectory, end_ns
     before, after = explained.before, explained.after
     if before is None or after is None:
         text = f"each of these {runs} runs failed: no time was found before which other random numbers prevent it"
-        click.echo(options.wrap(f"{text}; more runs (--runs) show rarer ones", "", "  "))
+        click.echo(prose.wrap(f"{text}; more runs (--runs) show rarer ones", "", "  "))
     else:
         span = f"{before.at_ns / 1e9:.3f} s and {after.at_ns / 1e9:.3f} s"
         shares = f"{before.share:.0%} of the runs fail, and after, {after.share:.0%}"
         text = f"inevitable between {span}: with other random numbers before, {shares}"
-        click.echo(options.wrap(text, "", "  "))
+        click.echo(prose.wrap(text, "", "  "))
         _show_packets(run, before.at_ns, after.at_ns)
     click.echo(f"table and figure: {options.spell_path(sweep.path)}/tables/why.parquet, why.svg")
 
@@ -139,10 +139,6 @@ def _emit(explained: Explained, sweep: SweepDirectory, failure: str) -> None:
         {"from_ns": one.at_ns, "runs": one.count, "failed": one.failed, "interval": list(one.interval)}
         for one in explained.moments
     ]
-    emit(
-        {
-            **{"directory": str(sweep.path), "failure": failure, "is_drawn": explained.is_drawn},
-            **{"inevitable_after_ns": before and before.at_ns, "inevitable_by_ns": after and after.at_ns},
-            "moments": moments,
-        }
-    )
+    inevitable = {"inevitable_after_ns": before and before.at_ns, "inevitable_by_ns": after and after.at_ns}
+    told = {"directory": str(sweep.path), "failure": failure, "is_drawn": explained.is_drawn}
+    emit({**told, **inevitable, "moments": moments})

@@ -49,17 +49,9 @@ def draw_binned(name: str, title: str, binned: BinnedEntry, runs: Mapping[str, B
             bins[min(int((x - low) / width), binned.bins - 1)].append(y)
         kept = [(low + (position + 0.5) * width, values) for position, values in enumerate(bins) if len(values) > 1]
         ends = [t_interval(values, CONFIDENCE) for _, values in kept]
-        series.append(
-            Series(
-                run,
-                FLOW_TONES[n % len(FLOW_TONES)],
-                [x for x, _ in kept],
-                [statistics.fmean(values) for _, values in kept],
-                [end.low for end in ends],
-                [end.high for end in ends],
-                dash=n,
-            )
-        )
+        low_ends, high_ends = [end.low for end in ends], [end.high for end in ends]
+        at, means = [x for x, _ in kept], [statistics.fmean(values) for _, values in kept]
+        series.append(Series(run, FLOW_TONES[n % len(FLOW_TONES)], at, means, low_ends, high_ends, dash=n))
     caption = f"Means of {binned.bins} bins of equal width, with t intervals of {CONFIDENCE:.0%} of single rows."
     axes = [ChartAxis(_say(column), SYMBOLS[column_unit(column)[0]]) for column in (binned.over, binned.of)]
     return Chart(name, title, caption, "line", axes[0], axes[1], (Panel("", tuple(series)),))
@@ -139,17 +131,12 @@ def _draw_flow(tables: Mapping[str, pl.LazyFrame], port: int, start_ns: int) -> 
     rows = mine.filter(pl.col("way") == "forward", pl.col("payload_bytes") > 0, pl.col("new_bytes").is_not_null())
     found = rows.select("time_ns", "repeat", "subflow_offset_bytes").drop_nulls("subflow_offset_bytes").collect()
     parts = ((_FIRST, found.filter(pl.col("repeat").is_null())), (_AGAIN, found.filter(pl.col("repeat").is_not_null())))
-    return tuple(
-        Series(
-            label,
-            FLOW_TONES[n],
-            ((part["time_ns"] - start_ns) / NS).to_list(),
-            part["subflow_offset_bytes"].to_list(),
-            dash=n,
-        )
-        for n, (label, part) in enumerate(parts)
-        if part.height
-    )
+    series = []
+    for n, (label, part) in enumerate(parts):
+        if part.height:
+            times, offsets = (part["time_ns"] - start_ns) / NS, part["subflow_offset_bytes"]
+            series.append(Series(label, FLOW_TONES[n], times.to_list(), offsets.to_list(), dash=n))
+    return tuple(series)
 
 
 def _say_class(kind: str, completion_ns: int | None) -> str:

@@ -8,18 +8,16 @@ steps run one after the other. `work_of` counts the runs before they begin.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from mprun.compile import allocate
 from mprun.engines.registry import ENGINES
 from mprun.errors import Interrupted, MachineError, MprunError, SpecError
 from mprun.inputs.keys.lab_definition import LabProfile
-from mprun.inputs.loading import Loaded
 from mprun.kernel.store import DEFAULT_NAME
 from mprun.labs.definition import Lab, LabSweep, Step
 from mprun.labs.study_figure import JudgedFigure, StudyFigure, judge_figure
@@ -38,7 +36,7 @@ from mprun.sweeps import execution, signature, study
 from mprun.sweeps.execution import TellProgress
 from mprun.sweeps.executor import run_all
 from mprun.sweeps.local import LocalExecutor
-from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.sweeps.sweep_directory import ResultDirectory, SweepDirectory
 from mprun.sweeps.worker import Job, RunOutcome
 
 # ran: there is a summary. broken: the run ended with an error. impossible: this machine lacks something.
@@ -73,7 +71,7 @@ class LabRun(Frozen):
     done: tuple[Done, ...]
     judgements: tuple[JudgedClaim, ...]
     figures: tuple[JudgedFigure, ...]
-    results: Mapping[str, RunDirectory | SweepDirectory]
+    results: Mapping[str, ResultDirectory]
     walls_s: Mapping[str, float]
     missing: Mapping[str, str]
 
@@ -211,7 +209,7 @@ def _run_steps(
     steps: Sequence[tuple[int, Step]], settings: LabSettings, look: Callable[[], None]
 ) -> Generator[tuple[int, Done], None, None]:
     """Yield each step, with the number of its lab, when it is over."""
-    slots = len(os.sched_getaffinity(0)) if settings.place.engine.IS_SIMULATED else 1
+    slots = execution.slots_for({settings.place.name}, None)
     begun: dict[str, tuple[int, Step]] = {}
     refused: list[tuple[int, Done]] = []
 
@@ -288,27 +286,17 @@ def run_sweep(sweep: LabSweep, settings: LabSettings, tell: TellProgress, say: C
     tell, say: as in `mprun.sweeps.execution.Execution`. Raises MprunError.
     """
     loaded = sweep.load(settings.seed)
-    cells, kernels = _place_cells(loaded, settings)
+    made = study.make_cells(loaded, settings.place.name, settings.kernel)
+    cells, kernels = execution.place_cells(made, settings.place.name, settings.consent)
     finished = execution.find_sweep(settings.parent, cells, kernels, is_finished=True) if settings.keeps else None
     if finished is not None and not finished.strange():
         return finished
-    slots = execution.slots_for({cell.runs_in for cell in cells}, None, len(os.sched_getaffinity(0)))
+    slots = execution.slots_for({cell.runs_in for cell in cells}, None)
     inputs = runner.read_inputs(loaded[0].sources)
     found, _ = execution.find_or_create(settings.parent, cells, kernels, inputs, not settings.keeps)
     with found.held(), closing(LocalExecutor(slots)) as executor:
         execution.Execution(found, cells, "none", consent=settings.consent).run(executor, tell, say)
     return found
-
-
-def find_sweep(sweep: LabSweep, settings: LabSettings) -> SweepDirectory | None:
-    """Return the newest finished sweep that was made of the lab's files; None if there is none."""
-    cells, kernels = _place_cells(sweep.load(settings.seed), settings)
-    return execution.find_sweep(settings.parent, cells, kernels, is_finished=True)
-
-
-def _place_cells(loaded: Sequence[Loaded], settings: LabSettings) -> tuple[tuple[study.Cell, ...], Mapping[str, Any]]:
-    cells = study.make_cells(loaded, settings.place.name, settings.kernel)
-    return execution.place_cells(cells, settings.place.name, settings.consent)
 
 
 def measured_by_sweep(sweep: SweepDirectory) -> Swept:

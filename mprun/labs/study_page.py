@@ -30,11 +30,10 @@ from mprun.runs.run_directory import PAGE_PREFIX, RunDirectory
 from mprun.safety.cell import write_cell
 from mprun.safety.folder import Folder
 from mprun.safety.text import plain
-from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.sweeps.sweep_directory import ResultDirectory, SweepDirectory
 
 HEAD = ("figure", "published", "here", "seeds", "verdict", "command")
 COLUMNS = 110
-ResultDirectory = RunDirectory | SweepDirectory
 
 
 def name_folder(lab: Lab) -> str:

@@ -84,14 +84,10 @@ def judge(network: Network, trains: Sequence[Train], measured: Sequence[Arrivals
 def tell(rows: Sequence[CalibratedQuantity]) -> Readings:
     """Report each quantity that is out of its bounds as a failure, and each that could not be measured as a warning."""
     where = [(f"calibration of {row.link} {row.direction}", row) for row in rows]
-    return Readings(
-        failures=tuple(f"{subject}: {say_row(row)}" for subject, row in where if row.held is False),
-        warnings=tuple(
-            f"{subject}, {row.quantity}: {row.note}"
-            for subject, row in where
-            if row.held is None or (row.held and row.note)
-        ),
-    )
+    failures = tuple(f"{subject}: {say_row(row)}" for subject, row in where if row.held is False)
+    doubted = [(subject, row) for subject, row in where if row.held is None or (row.held and row.note)]
+    warnings = tuple(f"{subject}, {row.quantity}: {row.note}" for subject, row in doubted)
+    return Readings(failures=failures, warnings=warnings)
 
 
 def say_row(row: CalibratedQuantity) -> str:

@@ -81,17 +81,9 @@ def sum_up(cells: Sequence[SweepCell], rows: Sequence[CellRun], needed: Sequence
         for metric, symbol in metrics_of(whole).items():
             values = [value for row in whole if (value := row.summary.value(metric)) is not None]
             metrics[metric] = summarize(values, symbol)
-        found.append(
-            CellSummary(
-                values=cell.values,
-                folder=cell.folder,
-                runs=RunCounts(*(statuses.count(status) for status in ("passed", "failed", "error"))),
-                needed=needed[n],
-                metrics=metrics,
-                expectations=tuple(_count_held(own)),
-                told=Messages(**{kind: _count_texts(own, kind) for kind in KINDS}),
-            )
-        )
+        counts = RunCounts(*(statuses.count(status) for status in ("passed", "failed", "error")))
+        held, told = tuple(_count_held(own)), Messages(**{kind: _count_texts(own, kind) for kind in KINDS})
+        found.append(CellSummary(cell.values, counts, needed[n], metrics, told, cell.folder, held))
     return found
 
 

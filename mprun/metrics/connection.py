@@ -8,7 +8,7 @@ connection share. Sockets have the bytes of each subflow.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from mprun.metrics.observation import Host, PathManagerEvent, SocketState, Tuple4
 from mprun.model.frozen import Frozen
@@ -83,8 +83,24 @@ def find_connections(
     accepted = {event.addresses for event in peer.events if event.event == "subflow established"}
     known = {event.addresses for event in peer.events if event.event == "created"}
     names = {path.ends: path.name for path in paths}
-    totals = observed.sockets
     peers = {(b, q, a, p): state for (a, p, b, q), state in peer.sockets.items()}
+
+    def subflow(event: PathManagerEvent) -> Subflow:
+        addresses = event.addresses
+        last, other = observed.sockets.get(addresses), peers.get(addresses)
+        # MP_FASTCLOSE clears the counts of the initial subflow before it closes. The client's last sample may then be
+        # half a second old, and a short transfer may have none. The server's counts are not cleared. They are used for
+        # every subflow, because they also have the data whose acknowledgements are under way.
+        return Subflow(
+            addresses=addresses,
+            path=names.get((addresses[0], addresses[2])),
+            established_ns=event.at_ns,
+            bytes_acked=_payload(last, other),
+            bytes_received=_payload(other, last),
+            client=_sending_end(last),
+            server=_sending_end(other),
+        )
+
     joined: dict[int | None, list[PathManagerEvent]] = {}
     ended: dict[int | None, int] = {}
     for event in observed.events:
@@ -97,15 +113,14 @@ def find_connections(
         if event.event == "created" and event.local_port in wanted:
             wanted.discard(event.local_port)
             token = event.token
-            members = [event, *joined.get(token, ())]
-            subflows = tuple(_subflow(member, totals, peers, names) for member in members)
+            subflows = tuple(map(subflow, (event, *joined.get(token, ()))))
             lived_ns = ended[token] - event.at_ns if token in ended else None
             is_known = at_server(event.addresses, paths) in known
             connections.append(Connection(token, subflows, lived_ns, is_known))
-    for addresses in totals:
+    for addresses in observed.sockets:
         if addresses[1] in wanted:
             plain = PathManagerEvent(0, "created", None, *addresses)
-            connections.append(Connection(None, (_subflow(plain, totals, peers, names),)))
+            connections.append(Connection(None, (subflow(plain),)))
             wanted.discard(addresses[1])
     return tuple(connections)
 
@@ -162,28 +177,6 @@ def ports_towards(observed: Host, server_ports: Iterable[int]) -> tuple[int, ...
     created = {event.addresses for event in observed.events if event.event == "created"}
     initial = created | (set(observed.sockets) - additional)
     return tuple(sorted({local for _, local, _, remote in initial if remote in towards}))
-
-
-def _subflow(
-    event: PathManagerEvent,
-    totals: Mapping[Tuple4, SocketState],
-    peers: Mapping[Tuple4, SocketState],
-    names: Mapping[tuple[str, str], str],
-) -> Subflow:
-    addresses = event.addresses
-    last, peer = totals.get(addresses), peers.get(addresses)
-    # MP_FASTCLOSE clears the counts of the initial subflow before it closes. The client's last sample may then be half
-    # a second old, and a short transfer may have none. The server's counts are not cleared. They are used for every
-    # subflow, because they also have the data whose acknowledgements are under way.
-    return Subflow(
-        addresses=addresses,
-        path=names.get((addresses[0], addresses[2])),
-        established_ns=event.at_ns,
-        bytes_acked=_payload(last, peer),
-        bytes_received=_payload(peer, last),
-        client=_sending_end(last),
-        server=_sending_end(peer),
-    )
 
 
 def _payload(sender: SocketState | None, receiver: SocketState | None) -> int:

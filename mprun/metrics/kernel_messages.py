@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mprun.kernel.log import KernelMessage, complete, count_lost, find_reports, find_traces, read_console
+from mprun.kernel.log import KernelMessage, count_lost, find_reports, find_traces
 from mprun.metrics.readings import Readings
 from mprun.metrics.rows import ColumnKind, Rows
 
@@ -19,14 +19,6 @@ OF_LOG: Mapping[str, ColumnKind] = {
     **{"time_ns": "whole", "sequence": "whole", "level": "text"},
     **{"origin": "text", "text": "text"},
 }
-
-
-def join_log(records: Sequence[KernelMessage], console: str) -> list[KernelMessage]:
-    """Return the whole log of an experiment kernel; empty for another kernel.
-
-    records: of /dev/kmsg. console: the text of its console.
-    """
-    return complete(records, read_console(console))
 
 
 def judge_log(messages: Sequence[KernelMessage], zero_ns: int | None) -> Readings:

@@ -123,10 +123,8 @@ class Host:
 
 
 class SocketState(NamedTuple):
-    """The state of a TCP socket at a time, in ns from time zero. values: of TCP_INFO; None if the kernel has none."""
+    """The state of a TCP socket at a time. values: of TCP_INFO; None if the kernel has none."""
 
-    at_ns: int
-    host: str
     addresses: Tuple4
     values: tuple[int | None, ...]
 
@@ -243,7 +241,7 @@ def _read_host(kind: int, content: bytes, at_ns: int, host: str, found: Observat
         found.hosts[host].has_lost_sockets = True
         return
     last = found.hosts[host].sockets
-    for state in _sockets(content, at_ns, host):
+    for state in _sockets(content):
         # a socket that was disconnected closes with its counts cleared
         if state.addresses not in last or state.volume_bytes >= last[state.addresses].volume_bytes:
             last[state.addresses] = state
@@ -280,7 +278,7 @@ def _read_states(datagrams: bytes, at_ns: int) -> Iterator[tuple[Tuple4, Connect
             yield addresses, ConnectionState(at_ns, room, held, flying, max(0, written - acknowledged - flying))
 
 
-def _sockets(datagrams: bytes, at_ns: int, host: str) -> Iterator[SocketState]:
+def _sockets(datagrams: bytes) -> Iterator[SocketState]:
     """Yield the sockets in answers to a dump, or in broadcasts (struct inet_diag_msg and its attributes)."""
     at = 0
     while at + message.HEADER.size + _DIAG_BYTES <= len(datagrams):
@@ -298,7 +296,7 @@ def _sockets(datagrams: bytes, at_ns: int, host: str) -> Iterator[SocketState]:
             continue
         if addresses[3]:
             # a socket without a port at the other end is a listening socket that closes
-            yield SocketState(at_ns, host, addresses, _read_tcp_info(datagrams[begins:ends]))
+            yield SocketState(addresses, _read_tcp_info(datagrams[begins:ends]))
 
 
 def _whole() -> tuple[struct.Struct, list[tuple[int, int]]]:

@@ -171,13 +171,16 @@ def _whole(value: object) -> int | None:
 
 def _packets(end: QlogEnd) -> Iterator[tuple[Any, ...]]:
     """Yield a row for each packet that was sent, received, or considered lost."""
-    sent = _Sent(end)
+    # the sizes of each packet that was sent, by path: in the multipath extension, each path has its own packet numbers
+    sent: dict[tuple[object, object], dict[str | None, int | None]] = {}
     for event in end.trace.events:
         if event.name not in _PACKETS:
             continue
-        path = sent.find(event) if event.name == "packet_lost" else end.path_of(event)
+        sizes = sent.setdefault((event.packet.get("packet_type"), event.packet.get("packet_number")), {})
+        is_unnamed = event.name == "packet_lost" and event.path is None
+        path = _find_lost(event, sizes) if is_unnamed else end.path_of(event)
         if event.name == "packet_sent":
-            sent.add(event, path)
+            sizes[path] = event.size_bytes
         kinds = Counter(str(frame.get("frame_type")) for frame in event.frames)
         payload = _payload(event)
         yield *_head(end, event, path), _whole(event.size_bytes), _whole(payload), " ".join(kinds) or None
@@ -188,30 +191,10 @@ def _payload(event: QlogEvent) -> int:
     return sum(length_of(frame) for frame in event.frames if frame.get("frame_type") == "stream")
 
 
-class _Sent:
-    """The packets that an end has sent, for losses that do not name their path.
-
-    In the multipath extension, each path has its own packet numbers.
-    """
-
-    def __init__(self, end: QlogEnd) -> None:
-        self._end = end
-        self._paths: dict[tuple[object, object], dict[str | None, int | None]] = {}
-
-    def add(self, event: QlogEvent, path: str | None) -> None:
-        self._paths.setdefault(self._key(event), {})[path] = event.size_bytes
-
-    def find(self, event: QlogEvent) -> str | None:
-        """Return the path of a lost packet; None if packets of this number and size were sent on several."""
-        if event.path is not None:
-            return self._end.path_of(event)
-        sizes = self._paths.get(self._key(event), {})
-        fitting = [path for path, size in sizes.items() if event.size_bytes in (size, None)] or list(sizes)
-        return fitting[0] if len(fitting) == 1 else None
-
-    @staticmethod
-    def _key(event: QlogEvent) -> tuple[object, object]:
-        return event.packet.get("packet_type"), event.packet.get("packet_number")
+def _find_lost(event: QlogEvent, sizes: Mapping[str | None, int | None]) -> str | None:
+    """Return the path of a lost packet; None if packets of its number and size were sent on several."""
+    fitting = [path for path, size in sizes.items() if event.size_bytes in (size, None)] or list(sizes)
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def _frames(end: QlogEnd) -> Iterator[tuple[Any, ...]]:

@@ -35,13 +35,9 @@ def count_subflows(flow: AddressedFlow, connections: Sequence[Connection], evide
     ]
     brief = frozenset(find_brief(whole, max((path.rtt_ns for path in flow.paths), default=0), flow.subflows))
     lasting = [one for one in whole if one not in brief]
-    return join(
-        (
-            _warn_of_uncounted(flow, connections, whole, brief),
-            _judge_count(flow, connections, whole, lasting, evidence),
-            _warn_of_astray(flow, connections),
-        )
-    )
+    is_plain = not whole or any(one.token is None for one in connections)
+    judged = _judge_count(flow, is_plain, lasting, evidence)
+    return join((_warn_of_uncounted(flow, connections, whole, brief), judged, _warn_of_astray(flow, connections)))
 
 
 def _warn_of_uncounted(
@@ -63,19 +59,12 @@ def _warn_of_uncounted(
     return Readings(warnings=warnings)
 
 
-def _judge_count(
-    flow: AddressedFlow,
-    connections: Sequence[Connection],
-    whole: Sequence[Connection],
-    lasting: Sequence[Connection],
-    evidence: Evidence,
-) -> Readings:
-    """Count the subflows of connections that lasted, and explain missing ones."""
+def _judge_count(flow: AddressedFlow, is_plain: bool, lasting: Sequence[Connection], evidence: Evidence) -> Readings:
+    """Count the subflows of connections that lasted, and explain missing ones. is_plain: a connection is plain TCP."""
     client, server = (evidence.agent.counters_of(host) for host in (flow.source, flow.destination))
     got = min((len(connection.subflows) for connection in lasting), default=0)
     metrics = {f"{flow.name}.subflows": measured(got, "count")} if lasting else {}
     interference = on_paths(flow, evidence.agent.filtered)
-    is_plain = any(connection.token is None for connection in connections) or not whole
     if is_plain or has_fallen_back(client, server):
         cause = explain_plain_tcp(client, server, interference)
         return Readings(metrics, failures=(f"{flow.name}: asked for MPTCP and got TCP: {cause}",))
@@ -90,13 +79,9 @@ def _judge_count(
 def _warn_of_astray(flow: AddressedFlow, connections: Sequence[Connection]) -> Readings:
     """Warn of subflows between addresses that no path joins."""
     astray = {(one.addresses[0], one.addresses[2]) for each in connections for one in each.subflows if not one.path}
-    return Readings(
-        warnings=tuple(
-            f"{flow.name}: no path joins {local} and {remote}, between which it had a subflow: that goes where the "
-            "routes of both hosts send it, and no path's share has its bytes"
-            for local, remote in sorted(astray)
-        )
-    )
+    where = "that goes where the routes of both hosts send it, and no path's share has its bytes"
+    warned = [f"no path joins {one} and {other}, between which it had a subflow" for one, other in sorted(astray)]
+    return Readings(warnings=tuple(f"{flow.name}: {text}: {where}" for text in warned))
 
 
 def count_reinjected(flow: AddressedFlow, evidence: Evidence) -> Readings:

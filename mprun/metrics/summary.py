@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mprun.kernel.log import complete, read_console
 from mprun.metrics import calibration
 from mprun.metrics.capture import read_captures
 from mprun.metrics.efficiency import explain_efficiency, measure_preference
@@ -15,7 +16,7 @@ from mprun.metrics.flow import read_flow, sum_up
 from mprun.metrics.flow_group import measure_groups
 from mprun.metrics.host_doubts import find_doubts
 from mprun.metrics.interference import Interference
-from mprun.metrics.kernel_messages import join_log, judge_log, tabulate_log
+from mprun.metrics.kernel_messages import judge_log, tabulate_log
 from mprun.metrics.lateness import find_allowances
 from mprun.metrics.path_use import read_probes
 from mprun.metrics.processor import measure_cpu
@@ -58,7 +59,8 @@ def measure(evidence: Evidence) -> Measured:
         (before, read_probes(agent.processes, evidence.logs, intent), *(one.readings for one in readings.values()))
     )
     captures, of_captures = read_captures(evidence)
-    kernel_log = join_log(evidence.observation.kernel_log, evidence.logs("console", "log"))
+    # empty for a kernel of the machine
+    kernel_log = complete(evidence.observation.kernel_log, read_console(evidence.logs("console", "log")))
     found = join(
         (
             found,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Baselines: the values of a run in a small sorted text file, to see later whether anything has changed. Pure.
+"""Baselines: the values of a run in a small sorted text file, to see later whether anything has changed.
 
 Each line is `NAME = VALUE`. The values have all their digits, since a run repeats exactly.
 """
@@ -7,6 +7,7 @@ Each line is `NAME = VALUE`. The values have all their digits, since a run repea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 from mprun.errors import SpecError
@@ -16,6 +17,7 @@ from mprun.model.run_summary import Summary
 from mprun.model.units import format_measured
 from mprun.runs.provenance import list_makers
 from mprun.safety.cell import write_cell
+from mprun.safety.folder import open_regular
 
 SUFFIX = ".baseline"
 MOST_BYTES = 4 << 20
@@ -83,6 +85,22 @@ def choose_metrics(summary: Summary, shown: Sequence[str], asked: Sequence[str])
 def spell(lines: Mapping[str, str]) -> str:
     """Return the text of a baseline, sorted by name."""
     return HEAD + "".join(f"{name} = {' '.join(lines[name].split())}\n" for name in sorted(lines))
+
+
+def find(places: Sequence[Path]) -> list[Path]:
+    """Return baselines, and those below folders, sorted. Raises SpecError if there are none."""
+    below = (sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path] for path in places)
+    found = list(dict.fromkeys(path for paths in below for path in paths))
+    if not found:
+        where = "here" if [*places] == [Path()] else f"below {', '.join(map(str, places))}"
+        raise SpecError(f"no baseline {where}: write one with `mprun baseline write -t TOPOLOGY -x EXPERIMENT`")
+    return found
+
+
+def read(path: Path) -> dict[str, str]:
+    """Return the lines of a baseline. Raises SpecError."""
+    with open_regular(path, path) as file:
+        return parse(file.read(MOST_BYTES).decode(errors="replace"), str(path))
 
 
 def parse(text: str, name: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -73,10 +73,6 @@ class Divergence(Frozen):
     packet: DifferentPacket | None
     event: DifferentEvent | None
     counters: tuple[DifferentCounter, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return asdict(self)
 
     def tell(self, run: str, compared: Sequence[ComparedMetric]) -> Iterator[str]:
         """Yield lines for people.

@@ -10,9 +10,8 @@ from pathlib import Path
 from mprun.errors import SpecError
 from mprun.machine.scratch import scratch
 from mprun.model.frozen import Frozen
-from mprun.questions.baseline import MOST_BYTES, SUFFIX, VALUE, BaselineDifference, compare, parse
+from mprun.questions.baseline import MOST_BYTES, VALUE, BaselineDifference, compare, find, parse, read
 from mprun.questions.repository import Repository, open_repository
-from mprun.safety.folder import open_regular
 
 # The name of the files as they are now, if they differ from the newest commit.
 NOT_COMMITTED = "now"
@@ -59,10 +58,8 @@ def _number(text: str | None) -> tuple[float, str] | None:
 
 def read_past(folder: Path) -> list[Past]:
     """Return the baselines below a folder with their versions. Raises SpecError if there are none, MachineError."""
-    paths = [folder] if folder.is_file() else sorted(folder.rglob(f"*{SUFFIX}"))
+    paths = find([folder])
     beside = folder.parent if folder.is_file() else folder
-    if not paths:
-        raise SpecError(f"no baseline below {folder}: write one with `mprun baseline write -t TOPOLOGY -x EXPERIMENT`")
     with scratch("mprun-git-") as work:
         # a folder may contain several repositories
         repositories = {parent: open_repository(parent, work) for parent in {path.parent for path in paths}}
@@ -82,7 +79,6 @@ def _read_versions(path: Path, repository: Repository) -> Iterator[PastBaseline]
         with contextlib.suppress(SpecError):
             newest = parse(repository.read("cat-file", "blob", f"{commit}:{name_inside}", most=MOST_BYTES), path.name)
             yield PastBaseline(name, date, subject, newest)
-    with open_regular(path, path) as file:
-        now = parse(file.read(MOST_BYTES).decode(errors="replace"), str(path))
+    now = read(path)
     if now != newest:
         yield PastBaseline(NOT_COMMITTED, "", "not committed", now)

@@ -167,19 +167,9 @@ def list_packets(rows: Iterable[Mapping[str, Any]], headings: Mapping[tuple[str,
         kind = tell_kind(row, has_payload and stream not in began)
         if has_payload:
             began.add(stream)
-        found.append(
-            Packet(
-                0,
-                arrival,
-                counts[arrival],
-                row["time_ns"],
-                heading.way,
-                heading.path,
-                kind,
-                row["payload_bytes"] or 0,
-                row["options"] or "",
-            )
-        )
+        index, payload_bytes, options = counts[arrival], row["payload_bytes"] or 0, row["options"] or ""
+        way, path = heading.way, heading.path
+        found.append(Packet(0, arrival, index, row["time_ns"], way, path, kind, payload_bytes, options))
     found.sort(key=lambda one: (one.at_ns, one.arrival.node, one.arrival.link, one.index))
     return [replace(one, number=number) for number, one in enumerate(found, 1)]
 

@@ -40,23 +40,16 @@ def draw_search(search: Search, found: SearchResult) -> list[Chart]:
     """Return a figure for each pair of the first axes. With one axis, the margin is on the y axis."""
     axes = search.axes[:MOST_AXES]
     caption = f"Each mark is a point of the search, and what became there of: {search.violate}"
-    if len(axes) == 1:
-        x = axes[0]
-        panel = Panel("", _series(found, lambda one: (_position(x, one), one.margin)))
-        return [Chart("search", _TITLE, caption, "points", _axis(x), ChartAxis("margin", "share"), (panel,))]
+
+    def draw(name: str, x: SearchAxis, y: SearchAxis | None) -> Chart:
+        series = _series(found, lambda one: (_position(x, one), _position(y, one) if y else one.margin))
+        up = _axis(y) if y else ChartAxis("margin", "share")
+        return Chart(name, _TITLE, caption, "points", _axis(x), up, (Panel("", series),))
+
     pairs = list(combinations(axes, 2))
-    return [
-        Chart(
-            "search" if len(pairs) == 1 else f"search-{number}",
-            _TITLE,
-            caption,
-            "points",
-            _axis(x),
-            _axis(y),
-            (Panel("", _series(found, lambda one, x=x, y=y: (_position(x, one), _position(y, one)))),),  # type: ignore[misc]
-        )
-        for number, (x, y) in enumerate(pairs, 1)
-    ]
+    if len(pairs) > 1:
+        return [draw(f"search-{number}", x, y) for number, (x, y) in enumerate(pairs, 1)]
+    return [draw("search", axes[0], axes[1] if pairs else None)]
 
 
 def _axis(varied: SearchAxis) -> ChartAxis:
@@ -103,15 +96,9 @@ def draw_faults(done: str, quantity: str, unit: str, faulted: Sequence[FaultedRu
         f"Each mark is a run in which one packet was {done}: the packet's number, and the run's {quantity}. "
         f"The grey marks are the value without faults."
     )
-    return Chart(
-        "faults",
-        f"Each packet {done} once",
-        caption,
-        "points",
-        ChartAxis("packet", "1"),
-        ChartAxis(quantity, unit),
-        tuple(Panel(title, (*level, *_by_status(own))) for title, own in panels.items()),
-    )
+    plots = tuple(Panel(title, (*level, *_by_status(own))) for title, own in panels.items())
+    along, up = ChartAxis("packet", "1"), ChartAxis(quantity, unit)
+    return Chart("faults", f"Each packet {done} once", caption, "points", along, up, plots)
 
 
 def _by_status(faulted: Sequence[FaultedRun]) -> Iterator[Series]:

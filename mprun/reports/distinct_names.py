@@ -15,7 +15,7 @@ from mprun.errors import MprunError
 from mprun.inputs.loading import read_plain
 from mprun.model.scalar import Scalar, spell_scalar
 from mprun.runs.run_directory import RunDirectory
-from mprun.sweeps.sweep_directory import SweepDirectory, title_of
+from mprun.sweeps.sweep_directory import ResultDirectory, SweepDirectory, title_of
 
 _TIME = re.compile(r"^\d{8}-(\d\d)(\d\d)(\d\d)-")
 # The end of the name of a setting that is a parameter.
@@ -24,7 +24,7 @@ _PARAMETER = "="
 MOST_SETTINGS = 2
 
 
-def name_sides(sources: Sequence[RunDirectory | SweepDirectory], given: Sequence[str]) -> list[str]:
+def name_sides(sources: Sequence[ResultDirectory], given: Sequence[str]) -> list[str]:
     """Return a name for each side. All names differ.
 
     given: names that are known already, such as those of a lab's steps; empty where none is known.
@@ -103,7 +103,7 @@ def _flatten(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def _add_time(name: str, source: RunDirectory | SweepDirectory, names: Sequence[str]) -> str:
+def _add_time(name: str, source: ResultDirectory, names: Sequence[str]) -> str:
     """Return the name with the time of the run if another side has the same name."""
     began = _TIME.match(source.name)
     return f"{name}, {':'.join(began.groups())}" if names.count(name) > 1 and began else name

@@ -153,15 +153,9 @@ def draw(topology: TopologySpec, traffic: Sequence[Flow] = (), with_addresses: b
     sketch = _Sketch(topology, with_addresses)
     # A tree is read downwards and other networks to the right, unless this is too wide.
     reading: Reading = "down" if sketch.is_tree == sketch.fits_page("right") else "right"
-    return Drawing(
-        name=topology.name,
-        reading=reading,
-        vertices=tuple(sketch.vertices()),
-        edges=tuple(sketch.edges(reading)),
-        layers=tuple(sketch.layers()),
-        key=tuple(sketch.key_lines(reading)),
-        notes=tuple(_notes(topology, traffic)),
-    )
+    vertices, edges, layers = tuple(sketch.vertices()), tuple(sketch.edges(reading)), tuple(sketch.layers())
+    key, notes = tuple(sketch.key_lines(reading)), tuple(_notes(topology, traffic))
+    return Drawing(topology.name, reading, vertices, edges, layers, key, notes)
 
 
 class _Sketch:
@@ -234,16 +228,9 @@ class _Sketch:
             lines = changes
         elif self._with_addresses:
             lines += self._addresses_on(link)
-        return Edge(
-            ends=ends,
-            name=link.name if lines or self._needs_name(link) else "",
-            lines=tuple(lines),
-            full=full,
-            is_shaped=values.is_shaped,
-            is_backup=link.backup,
-            is_level=is_level,
-            style=None if entry is None else entry.style,
-        )
+        name = link.name if lines or self._needs_name(link) else ""
+        style = None if entry is None else entry.style
+        return Edge(ends, name, tuple(lines), full, values.is_shaped, link.backup, is_level, style)
 
     def _needs_name(self, link: LinkSpec) -> bool:
         """Return True if the name is new information. A name made of the link's ends is not."""

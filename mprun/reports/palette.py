@@ -77,8 +77,6 @@ TONES: Mapping[str, str] = {
 }
 PATH_TONES = tuple(tone for tone in TONES if tone.startswith("p"))
 FLOW_TONES = tuple(tone for tone in TONES if tone.startswith("f"))
-# The colour of unknown data.
-UNKNOWN = GREY
 
 # Every colour of a picture, and its replacement on a dark page.
 DARK: Mapping[str, str] = {

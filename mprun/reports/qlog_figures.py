@@ -114,7 +114,7 @@ def draw_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | N
     caption = f"Payload of STREAM frames that the receiver of {flow} got on each path, mean of each 0.1 s"
     caption += ", stacked." if form == "stack" else "."
     title = f"Rate of {flow} by path"
-    return _mark(evidence, flow, over_time(evidence, f"rate-{flow}", title, caption, "rate", "bit/s", series, form))
+    return _mark(evidence, flow, over_time(evidence, (f"rate-{flow}", title, "rate", "bit/s"), caption, series, form))
 
 
 def draw_offsets(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:

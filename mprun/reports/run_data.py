@@ -22,7 +22,7 @@ NS = float(NS_PER_S)
 MOST_LINES = 12
 
 
-# The name and the title of a figure without its flow, the quantity, and the unit of the quantity.
+# The name and the title of a figure, the quantity, and the unit of the quantity.
 FigureWords = tuple[str, str, str, str]
 
 
@@ -113,14 +113,7 @@ class RunData(Frozen):
 
 
 def over_time(
-    evidence: RunData,
-    name: str,
-    title: str,
-    caption: str,
-    label: str,
-    unit: str,
-    series: Sequence[Series],
-    form: ChartForm,
+    evidence: RunData, words: FigureWords, caption: str, series: Sequence[Series], form: ChartForm
 ) -> Chart | None:
     """Return a figure over time; None without series. form: line, step, stack or points.
 
@@ -131,6 +124,7 @@ def over_time(
     if any(len(each.x) > MOST_POINTS for each in series):
         what = "a mean" if form == "stack" else "the lowest and the highest"
         caption += f" Of many samples each part of the figure shows {what}; all are in the CSV file."
+    name, title, label, unit = words
     return Chart(name, title, caption, form, TIME, ChartAxis(label, unit), (Panel("", tuple(series)),), evidence.marks)
 
 
@@ -142,7 +136,7 @@ def over_time_of(
     if flow is not None:
         name, title = f"{name}-{flow}", f"{title} of {flow}"
     shown = series[:MOST_LINES]
-    return over_time(evidence, name, title, caption + say_dropped(shown, series), label, unit, shown, form)
+    return over_time(evidence, (name, title, label, unit), caption + say_dropped(shown, series), shown, form)
 
 
 def say_dropped(shown: Sequence[Series], series: Sequence[Series]) -> str:

@@ -57,7 +57,7 @@ def draw_event(evidence: RunData, plot: Plot) -> Chart | None:
     shown = series[:MOST_LINES]
     caption = f"Field '{column}' of the kernel's event {event}." + say_dropped(shown, series)
     form = plot.form or TABLE_FORMS[0]
-    return over_time(evidence, f"{table}-{column}", f"{event}: {column}", caption, column, "1", shown, form)
+    return over_time(evidence, (f"{table}-{column}", f"{event}: {column}", column, "1"), caption, shown, form)
 
 
 def _name_line(values: Mapping[str, object]) -> str:
@@ -187,7 +187,9 @@ def _draw_column(evidence: RunData, plot: Plot) -> Chart | None:
     caption = f"Column '{label}' of table {table}." + say_dropped(shown, series)
     of = f"-{plot.flow}" if plot.flow else ""
     title = f"{plot.flow or table}: {label}"
-    return over_time(evidence, f"{table}-{label}{of}", title, caption, label, unit, shown, plot.form or TABLE_FORMS[0])
+    return over_time(
+        evidence, (f"{table}-{label}{of}", title, label, unit), caption, shown, plot.form or TABLE_FORMS[0]
+    )
 
 
 def _draw_goodput(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
@@ -259,21 +261,15 @@ def _draw_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | 
     sent = f"Payload of {flow} from {rows['host'][0]}, acknowledged on each {noun} in each sampling interval"
     caption = f"{sent}. After a gap, it may exceed the link's rate."
     title = f"Rate of {flow} by {noun}"
-    return over_time(evidence, f"rate-{flow}", title, caption, "rate", "bit/s", series, form)
+    return over_time(evidence, (f"rate-{flow}", title, "rate", "bit/s"), caption, series, form)
 
 
 def _sum_by_path(series: Sequence[Series], paths: Sequence[str | None], evidence: RunData) -> list[Series]:
     """Return one series for all subflows of a path. paths: the path of each series."""
     found = gather((path or OTHER, each) for each, path in zip(series, paths, strict=True))
-    return [
-        Series(
-            path,
-            evidence.tones.get(path, FLOW_TONES[0]),
-            some[0].x,
-            [sum(y) for y in zip(*(s.y for s in some), strict=True)],
-        )
-        for path, some in found.items()
-    ]
+    sums = {path: [sum(y) for y in zip(*(each.y for each in some), strict=True)] for path, some in found.items()}
+    tones = {path: evidence.tones.get(path, FLOW_TONES[0]) for path in found}
+    return [Series(path, tones[path], some[0].x, sums[path]) for path, some in found.items()]
 
 
 def _draw_rtt(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
@@ -327,7 +323,7 @@ def _draw_queue(evidence: RunData, flow: str | None, form: ChartForm) -> Chart |
     caption = f"Packets that wait in the queues of the links, sampled.{dropped}"
     if empty:
         caption += f" {empty} {'queues were' if empty > 1 else 'queue was'} empty in every sample."
-    return over_time(evidence, "queue", "Queues", caption, "backlog", "packets", series, form)
+    return over_time(evidence, ("queue", "Queues", "backlog", "packets"), caption, series, form)
 
 
 def _draw_interfaces(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
@@ -350,7 +346,7 @@ def _draw_interfaces(evidence: RunData, flow: str | None, form: ChartForm) -> Ch
     series, dropped = _choose(found, "busiest")
     caption = "Bytes with headers that interfaces sent in each sampling interval, before the link's queue and rate."
     caption += dropped
-    return over_time(evidence, "interfaces", "Interfaces", caption, "rate", "bit/s", series, form)
+    return over_time(evidence, ("interfaces", "Interfaces", "rate", "bit/s"), caption, series, form)
 
 
 def _draw_link_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
@@ -366,7 +362,7 @@ def _draw_link_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Cha
         found.append((float(len(steps)), Series(label, tone, times, rates, dash=int(direction == "reverse"))))
     series, dropped = _choose(found, "most changeable")
     caption = f"The rate of each link whose rate changes, as the topology gives it.{dropped}"
-    return over_time(evidence, "link-rate", "Rates of links", caption, "rate", "bit/s", series, form)
+    return over_time(evidence, ("link-rate", "Rates of links", "rate", "bit/s"), caption, series, form)
 
 
 def _choose(found: Sequence[tuple[float, Series]], which: str) -> tuple[list[Series], str]:
@@ -433,7 +429,7 @@ def _distribution(
     items = f"each of {count} {noun}" if count > 1 else f"the one {noun.removesuffix('s')}"
     caption = f"The {label} of {items}, at the moment when it began."
     caption += say_dropped(shown, series)
-    return over_time(evidence, f"{stem}-time", f"{title} over time", caption, label, "s", shown, form)
+    return over_time(evidence, (f"{stem}-time", f"{title} over time", label, "s"), caption, shown, form)
 
 
 def _sender(evidence: RunData, flow: str | None, column: str) -> pl.DataFrame | None:

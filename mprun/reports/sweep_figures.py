@@ -102,18 +102,17 @@ def draw(study: Study, plot: Plot, number: int) -> Chart | None:
     panels = []
     left_out = 0
     keys = dict.fromkeys(tuple(study.cells[n].values.get(name) for name in others) for n in having)
-    tones = {key: (TONES[m % len(TONES)], m) for m, key in enumerate(keys)}
     facets = study.axes[plot.facet] if plot.facet else [None]
     for facet in facets[:MOST_PANELS]:
         inside = [n for n in having if plot.facet is None or study.cells[n].values.get(plot.facet) == facet]
         series = []
-        for key in keys:
+        for m, key in enumerate(keys):
             own = [n for n in inside if tuple(study.cells[n].values.get(name) for name in others) == key]
             own.sort(key=lambda n: positions[spell_scalar(study.cells[n].values.get(over))])
             if own:
                 label = ", ".join(_say(name, value) for name, value in zip(others, key, strict=True)) or metric
                 x = [positions[spell_scalar(study.cells[n].values.get(over))] for n in own]
-                series.append(_series(study, own, metric, label, tones[key], x, form))
+                series.append(_fill(Series(label, TONES[m % len(TONES)], x, dash=m), study, own, metric, form))
         left_out += max(0, len(series) - MOST_SERIES)
         panels.append(Panel("" if plot.facet is None else _say(plot.facet, facet), tuple(series[:MOST_SERIES])))
     left_out += len(facets) - len(panels)
@@ -126,51 +125,35 @@ def draw(study: Study, plot: Plot, number: int) -> Chart | None:
         caption += f" Not shown for lack of room: {left_out} more series or plots; name fewer axes, or exclude values."
     by = [*others, *([plot.facet] if plot.facet else [])]
     title = plot.title or f"{metric} over {over}" + (f", by {' and '.join(by)}" if by else "")
-    words = (f"{metric}-over-{over}" + (f"-{number}" if number else ""), title)
-    if form == "heat":
-        return _heat(words, caption, (along, up), panels, plot)
-    return Chart(*words, caption, form, along, up, tuple(panels))
+    name = f"{metric}-over-{over}" + (f"-{number}" if number else "")
+    chart = Chart(name, title, caption, form, along, up, tuple(panels))
+    return _heat(chart, plot.by or "") if form == "heat" else chart
 
 
-def _series(
-    study: Study,
-    own: Sequence[int],
-    metric: str,
-    label: str,
-    look: tuple[str, int],
-    x: Sequence[float],
-    form: ChartForm,
-) -> Series:
-    tone, dash = look
-    found = [study.cells[n].metrics[metric] for n in own]
+def _fill(empty: Series, study: Study, own: Sequence[int], metric: str, form: ChartForm) -> Series:
+    """Return a series with a metric of these cells: all values of each, or the means, with intervals if any exist."""
     if form == "box":
-        return Series(label, tone, x, dash=dash, samples=[study.samples[n].get(metric, ()) for n in own])
+        return replace(empty, samples=[study.samples[n].get(metric, ()) for n in own])
+    found = [study.cells[n].metrics[metric] for n in own]
     means = [one.mean for one in found]
     intervals = [interval_of(one, study.confidence) for one in found]
     if form == "heat" or not any(intervals):
-        return Series(label, tone, x, means, dash=dash)
+        return replace(empty, y=means)
     ends = [one or (math.nan, math.nan) for one in intervals]
-    return Series(label, tone, x, means, [low for low, _ in ends], [high for _, high in ends], dash)
+    return replace(empty, y=means, low=[low for low, _ in ends], high=[high for _, high in ends])
 
 
-def _heat(
-    words: tuple[str, str],
-    caption: str,
-    axes: tuple[ChartAxis, ChartAxis],
-    panels: Sequence[Panel],
-    plot: Plot,
-) -> Chart:
-    """Return a heat map: a row for each series, a column for each value of `over`. A missing cell is empty."""
-    along, value = axes
-    rows = tuple(dict.fromkeys(series.label for panel in panels for series in panel.series))
-    positions = [float(n) for n in range(len(along.categories))]
+def _heat(chart: Chart, by: str) -> Chart:
+    """Return a heat map: a row for each series, a column for each value along x. A missing cell is empty."""
+    rows = tuple(dict.fromkeys(series.label for series in chart.series))
+    positions = [float(n) for n in range(len(chart.x.categories))]
     filled = []
-    for panel in panels:
+    for panel in chart.panels:
         known = {series.label: dict(zip(series.x, series.y, strict=True)) for series in panel.series}
         grid = {row: [known.get(row, {}).get(position, math.nan) for position in positions] for row in rows}
         filled.append(Panel(panel.title, tuple(Series(row, "p0", positions, y) for row, y in grid.items())))
-    by = ChartAxis(plot.by or "", categories=tuple(row.removeprefix(f"{plot.by} ") for row in rows))
-    return Chart(*words, caption, "heat", along, by, tuple(filled), value=value)
+    up = ChartAxis(by, categories=tuple(row.removeprefix(f"{by} ") for row in rows))
+    return replace(chart, y=up, panels=tuple(filled), value=chart.y)
 
 
 def _caption(study: Study, having: Sequence[int], metric: str, form: ChartForm) -> str:

@@ -48,7 +48,7 @@ def draw_sequence(evidence: RunData, flow: str | None, form: ChartForm) -> Chart
         caption += f" Of the connection of {flow} that carried most, of {others + 1}."
     if rows.height > MOST_PACKETS:
         caption += f" The first {MOST_PACKETS} packets."
-    return over_time(evidence, f"sequence-{flow}", f"Sequence of {flow}", caption, "data", "byte", series, form)
+    return over_time(evidence, (f"sequence-{flow}", f"Sequence of {flow}", "data", "byte"), caption, series, form)
 
 
 def _find(evidence: RunData, flow: str) -> tuple[str, int, str, int] | None:
@@ -147,7 +147,7 @@ def draw_one_way_delay(evidence: RunData, flow: str | None, form: ChartForm) -> 
         return Chart(stem, _TITLE, caption, form, ChartAxis("delay", "s"), ChartAxis("share", "share"), tuple(shown))
     caption = "Time of each packet from one node to the other, at the moment when it left."
     caption += f" The {lost} lost packets are marked at 0.{dropped}" if lost else dropped
-    chart = over_time(evidence, f"{stem}-time", f"{_TITLE} over time", caption, "delay", "s", series, form)
+    chart = over_time(evidence, (f"{stem}-time", f"{_TITLE} over time", "delay", "s"), caption, series, form)
     return None if chart is None else replace(chart, panels=tuple(shown))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from mprun.captures import tshark
 from mprun.engines import capability, machine_mptcp
@@ -36,8 +37,10 @@ class MachineCheck(Frozen):
     package: str = ""
 
 
-def _of_package(name: str, serves: str, ok: bool, says: str, package: str) -> MachineCheck:
-    return MachineCheck(name, serves, ok, says, f"apt-get install {package}", package)
+def _of_package(name: str, serves: str, says: str | None, package: str) -> MachineCheck:
+    """Return the check of what a Debian package installs. says: the place or the version; None if it is missing."""
+    told = "not installed" if says is None else says
+    return MachineCheck(name, serves, says is not None, told, f"apt-get install {package}", package)
 
 
 def install_command(checks: Iterable[MachineCheck]) -> str | None:
@@ -60,22 +63,17 @@ def check_machine(here: Surroundings) -> Iterator[MachineCheck]:
 
 def _all_checks(here: Surroundings) -> Iterator[MachineCheck]:
     try:
-        yield _of_package("Mininet", "both", True, str(find_library().mininet), "mininet")
+        yield _of_package("Mininet", "both", str(find_library().mininet), "mininet")
     except MachineError:
-        yield _of_package("Mininet", "both", False, "not installed", "mininet")
-    for tool, program in {
-        "tc": capability.BASIC["tc"],
-        **iperf3.PROGRAMS,
-        **probe.PROGRAMS,
-        **tcpdump.PROGRAMS,
-    }.items():
+        yield _of_package("Mininet", "both", None, "mininet")
+    basic = {"tc": capability.BASIC["tc"], **iperf3.PROGRAMS, **probe.PROGRAMS, **tcpdump.PROGRAMS}
+    for tool, program in basic.items():
         yield _program(tool, program, "both")
     for tool, program in https.PROGRAMS.items():
         yield _program(tool, program, "http, https")
     yield _program("netperfmeter", netperfmeter.PROGRAMS["netperfmeter"], "SCTP")
     yield _program("ovs-vswitchd", capability.SWITCH_PROGRAMS["ovs-vswitchd"], "OpenFlow switches")
-    wrapper = capability.mptcp_library()
-    yield _of_package("mptcpize", "both", bool(wrapper), wrapper or "not installed", "mptcpize")
+    yield _of_package("mptcpize", "both", capability.mptcp_library(), "mptcpize")
     yield _program("nft", capability.FILTER["nft"], "middleboxes")
     try:
         kernel = store.find_kernel()
@@ -98,14 +96,10 @@ def _all_checks(here: Surroundings) -> Iterator[MachineCheck]:
     yield MachineCheck("build tools", "building", not lacking, says, f"apt-get install {' '.join(lacking)}")
     yield from _built_tools()
     yield _program("tshark", tshark.PROGRAMS["tshark"], "mprun packets")
-    for name, serves, package in (
-        ("wireshark", "mprun wireshark", "wireshark"),
-        ("gdb", "mprun debug", "gdb"),
-    ):
-        found = find_program(name)
-        yield MachineCheck(name, serves, bool(found), found or "not installed", f"apt-get install {package}")
-    found = find_program("dot")
-    yield _of_package("dot", "drawing", bool(found), found or "not installed", "graphviz")
+    for name, serves in (("wireshark", "mprun wireshark"), ("gdb", "mprun debug")):
+        # these large packages are installed by hand
+        yield replace(_of_package(name, serves, find_program(name), name), package="")
+    yield _of_package("dot", "drawing", find_program("dot"), "graphviz")
     features = {**capability.kernel_features(), "openvswitch": capability.kernel_switches()}
     yield from _real_checks(features, unshare_command([]) == ["unshare", "--"])
     if features["mptcp"]:
@@ -158,11 +152,9 @@ def _built_tools() -> Iterator[MachineCheck]:
 
 
 def _program(name: str, program: Program, serves: str) -> MachineCheck:
-    found = find_program(name) is not None
-    says = capability.version_of(name, program) if found else "not installed"
-    if program.remedy:
-        return MachineCheck(name, serves, found, says, program.remedy)
-    return _of_package(name, serves, found, says, program.package)
+    found = capability.version_of(name, program) if find_program(name) else None
+    check = _of_package(name, serves, found, program.package)
+    return replace(check, mend=program.remedy, package="") if program.remedy else check
 
 
 def _real_checks(features: dict[str, bool], is_root: bool) -> Iterator[MachineCheck]:

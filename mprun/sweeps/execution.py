@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import platform
 import time
 from collections import Counter
@@ -138,14 +139,14 @@ def identify_placed(cells: Sequence[Cell], kernels: Mapping[str, Build]) -> str:
     return study.identify(cells, slots)
 
 
-def slots_for(engines: Collection[EngineName], jobs: int | None, cpus: int) -> int:
-    """Return the number of concurrent runs: `jobs`, or else one per CPU.
+def slots_for(engines: Collection[EngineName], jobs: int | None, cpus: int | None = None) -> int:
+    """Return the number of concurrent runs: `jobs`, or else one per CPU. cpus: by default those of this process.
 
     If a cell runs in real time, only one run at a time is allowed, because runs would disturb each other. Raises
     SpecError if `jobs` is more.
     """
     if all(ENGINES[engine].IS_SIMULATED for engine in engines):
-        return jobs or cpus
+        return jobs or cpus or len(os.sched_getaffinity(0))
     if jobs is not None and jobs > 1:
         raise SpecError("runs in real time go one after the other, as they would disturb each other: leave out --jobs")
     return 1

@@ -30,11 +30,9 @@ from mprun.model.run_summary import Summary
 from mprun.model.scalar import spell_scalar
 from mprun.runs.provenance import list_makers, list_programs
 from mprun.runs.run_directory import RunDirectory
-from mprun.sweeps.sweep_directory import Kept, SweepDirectory
+from mprun.sweeps.sweep_directory import Kept, ResultDirectory, SweepDirectory
 from mprun.sweeps.sweep_summary import find_missing
 from mprun.workloads.tool import owned_metrics
-
-OperandDirectory = RunDirectory | SweepDirectory
 
 
 class Operands(Frozen):
@@ -55,7 +53,7 @@ class Operands(Frozen):
     statements: tuple[Mapping[str, bool | None], Mapping[str, bool | None]] = ({}, {})
     incomplete: tuple[str | None, str | None] = (None, None)
     metrics: Mapping[str, Metric] = field(default_factory=dict)
-    sources: tuple[OperandDirectory, ...] = ()
+    sources: tuple[ResultDirectory, ...] = ()
 
     @property
     def unmatched(self) -> list[tuple[Mapping[str, Any], int]]:
@@ -78,7 +76,7 @@ def measure_operands(operands: Operands, confidence: float = CONFIDENCE) -> Side
     return SidePair(operands, list(compare(*operands.cells, confidence)), expected)
 
 
-def read_operands(one: OperandDirectory, other: OperandDirectory) -> Operands:
+def read_operands(one: ResultDirectory, other: ResultDirectory) -> Operands:
     """Return the sides A and B. Raises SpecError."""
     if isinstance(one, SweepDirectory) and isinstance(other, SweepDirectory):
         return _of_sweeps(one, other)
@@ -87,7 +85,7 @@ def read_operands(one: OperandDirectory, other: OperandDirectory) -> Operands:
     raise SpecError("one is a run and the other a sweep: compare two of a kind; the runs of a sweep are in its 'runs'")
 
 
-def read_halves(source: OperandDirectory, axis: str) -> Operands:
+def read_halves(source: ResultDirectory, axis: str) -> Operands:
     """Return two parts of a sweep. axis: as in --by, with two values if it has more. Raises SpecError."""
     if not isinstance(source, SweepDirectory):
         raise SpecError(f"{source.name}: a run has no axes: name a sweep")
@@ -203,14 +201,9 @@ def _take_apart(sweep: SweepDirectory, words: str) -> Operands:
     if len({*halves}) != 2 or len(halves) != 2 or not set(halves) <= set(values):
         example = f"--by {axis}={','.join(values[:2])}"
         raise SpecError(f"--by {words}: name two of its values, as in {example}; it has: {', '.join(values)}")
-    first, second = (
-        tuple(
-            replace(side, values={name: value for name, value in side.values.items() if name != axis})
-            for side in cells
-            if spell_scalar(side.values[axis]) == half
-        )
-        for half in halves
-    )
+    rest = [{name: value for name, value in side.values.items() if name != axis} for side in cells]
+    parts = [(spell_scalar(side.values[axis]), replace(side, values=of)) for side, of in zip(cells, rest, strict=True)]
+    first, second = (tuple(side for half, side in parts if half == name) for name in halves)
     names = (f"{sweep.path} {axis}={halves[0]}", f"{sweep.path} {axis}={halves[1]}")
     kernels = sweep.record.kernels
     facts = {}

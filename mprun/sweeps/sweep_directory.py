@@ -28,7 +28,6 @@ import os
 import re
 import shlex
 import shutil
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -89,8 +88,8 @@ class SweepDirectory(OutputDirectory):
         for stale in parent.glob(".sweep-*"):
             if time.time() - stale.stat().st_mtime > STALE_S:
                 shutil.rmtree(stale, ignore_errors=True)
-        made = Path(tempfile.mkdtemp(prefix=".sweep-", dir=parent))
-        made.chmod(0o777 & ~_umask())
+        made = parent / f".sweep-{os.urandom(8).hex()}"
+        made.mkdir()
         folder = Folder(made)
         folder.make("inputs")
         for name, text in inputs.items():
@@ -274,6 +273,10 @@ class SweepDirectory(OutputDirectory):
                     yield Kept(n, number, f"runs/{cell.folder}/{number}", run.summary(), run)
 
 
+# A run or a sweep.
+ResultDirectory = RunDirectory | SweepDirectory
+
+
 def find(parent: Path, name: str) -> SweepDirectory:
     """Return a sweep by path, by name, by the beginning of its name or digest, or by `latest-sweep`.
 
@@ -284,24 +287,24 @@ def find(parent: Path, name: str) -> SweepDirectory:
     raise SpecError(f"no sweep '{name}' here or in {parent}")
 
 
-def find_either(parent: Path, name: str) -> RunDirectory | SweepDirectory:
+def find_either(parent: Path, name: str) -> ResultDirectory:
     """Return a sweep or a run, by any of their names. `latest` is the one with the newest results. Raises SpecError."""
-    newest: list[RunDirectory | SweepDirectory] = []
+    newest: list[ResultDirectory] = []
     if name == run_directory.LATEST:
         for look, word in ((run_directory.find, name), (find, LATEST)):
             with contextlib.suppress(SpecError):
                 newest.append(look(parent, word))
     if newest:
         return max(newest, key=_find_age)
-    kinds: Sequence[type[RunDirectory | SweepDirectory]] = (SweepDirectory, RunDirectory)
+    kinds: Sequence[type[ResultDirectory]] = (SweepDirectory, RunDirectory)
     return run_directory.find_named(kinds, parent, name, _list_all) or run_directory.find(parent, name)
 
 
-def _list_all(parent: Path) -> list[RunDirectory | SweepDirectory]:
+def _list_all(parent: Path) -> list[ResultDirectory]:
     return [*run_directory.list_runs(parent), *list_sweeps(parent)]
 
 
-def _find_age(found: RunDirectory | SweepDirectory) -> int:
+def _find_age(found: ResultDirectory) -> int:
     """Return the time at which a run or a sweep wrote its results, in ns; until then, the time of its record."""
     names = ("summary.json", "plan.json", "sweep.json")
     return found.folder.stat(next(name for name in names if found.has(name))).st_mtime_ns
@@ -313,12 +316,6 @@ def list_sweeps(parent: Path) -> list[SweepDirectory]:
         return []
     found = [SweepDirectory(path) for path in filter(SweepDirectory.is_at, parent.iterdir())]
     return sorted(found, key=lambda one: (run_directory.second_of(one.name, one.recorded_ns), one.name))
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def title_of(run: RunDirectory) -> str:

@@ -39,7 +39,7 @@ PATHS = [path(f"path{n}", source=f"10.0.{n}.1", destination="10.1.0.1") for n in
 def of_server(state: SocketState) -> SocketState:
     """The server's end of a client's socket."""
     local, port, remote, remote_port = state.addresses
-    return state._replace(host="server", addresses=(remote, remote_port, local, port))
+    return state._replace(addresses=(remote, remote_port, local, port))
 
 
 def socket(
@@ -48,7 +48,7 @@ def socket(
     """Return the state of a client's socket. sent: all payload, also what was sent again; by default, as acked."""
     known = {"bytes_acked": acked, "bytes_received": received, "retransmits_packets": 1}
     known |= {"bytes_sent": acked if sent is None else sent, "bytes_retransmitted": resent}
-    return SocketState(5, "client", (local, port, "10.1.0.1", 5201), tuple(known.get(name) for name in NAMES))
+    return SocketState((local, port, "10.1.0.1", 5201), tuple(known.get(name) for name in NAMES))
 
 
 def event(kind: str, local: str, port: int, token: int = 7) -> PathManagerEvent:
@@ -302,7 +302,7 @@ def test_an_agent_that_failed_is_an_error_whatever_held() -> None:
 def test_a_capture_that_cannot_tell_its_losses_is_a_warning() -> None:
     wanted = replace(INTENT, captures=(Capture("client"),))
     record = agent(captures={"capture.client": agent_report.Captured(2_000_000_000)}, zero_ns=4_000_000_000)
-    captured = {"client": CaptureContent(packets=6, is_whole=True, first_ns=-1_000_000_000)}
+    captured = {"client": CaptureContent(packets=6, first_ns=-1_000_000_000)}
     counts = "{} packets captured\n10 packets received by filter\n{} packets dropped by kernel\n"
     logs = (("", "did not report"), (counts.format(6, 4), "4 packets that passed"), (counts.format(7, 0), "3 packets"))
     for log, said in logs:
@@ -326,7 +326,7 @@ def test_a_capture_says_what_its_file_lacks(
 ) -> None:
     wanted = replace(INTENT, captures=(Capture("client", **size),))
     record = agent(captures={"capture.client": agent_report.Captured(2_000_000_000, **seen)}, zero_ns=4_000_000_000)
-    captured = {"client": CaptureContent(packets=6, is_whole=True, first_ns=0, problem=problem)}
+    captured = {"client": CaptureContent(packets=6, first_ns=0, problem=problem)}
     log = "10 packets captured\n10 packets received by filter\n0 packets dropped by kernel\n"
     summary = measure(Evidence(wanted, record, Observation(), lambda *_: log, captured=captured)).summary
     where, text = said
@@ -370,7 +370,7 @@ def test_an_expected_handover_without_a_failure_has_its_reason() -> None:
 def test_a_filter_that_no_packet_passed_is_a_warning() -> None:
     wanted = replace(INTENT, captures=(Capture("client", filter="udp"), Capture("server")))
     live = {f"capture.{one.node}": agent_report.Captured(2_000_000_000) for one in wanted.captures}
-    captured = dict.fromkeys(("client", "server"), CaptureContent(packets=0, is_whole=True, first_ns=None))
+    captured = dict.fromkeys(("client", "server"), CaptureContent(packets=0, first_ns=None))
     log = "0 packets captured\n0 packets received by filter\n0 packets dropped by kernel\n"
     record = agent(captures=live, zero_ns=4_000_000_000)
     summary = measure(Evidence(wanted, record, Observation(), lambda *_: log, captured=captured)).summary

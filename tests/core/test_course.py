@@ -20,9 +20,8 @@ from mprun.errors import MachineError, SpecError
 from mprun.kernel import store
 from mprun.kernel.recipe import recipe_digest
 from mprun.labs.catalog import open_lab
-from mprun.labs.course import handout
 from mprun.labs.course.contents import Course, export_course
-from mprun.labs.course.first_page import Facts, LabFacts, write_readme
+from mprun.labs.course.pages import Facts, LabFacts, break_command, draw_handout, write_readme
 from tests.core.test_store import put
 
 ARCHIVE = "mprun-0.1.0-x86_64.mprun-kernel.zip"
@@ -153,8 +152,8 @@ def browse(page: Path, *options: str) -> str:
 def test_the_hand_out_has_two_pages_of_a4(count: int, tmp_path: Path) -> None:
     many = replace(LAB, aim="See how long a text may be. " * 12, questions=("Why is this question asked?",) * 4)
     facts = replace(FACTS, labs=(many,) * count)
-    text = handout.draw_handout(facts)
-    assert handout.draw_handout(facts) == text
+    text = draw_handout(facts)
+    assert draw_handout(facts) == text
     assert re.findall(r'<section class="sheet (\w+)">', text) == ["first", "last"]
     assert "@page { size: A4; margin: 0; }" in text
     (tmp_path / "page.html").write_text(text)
@@ -165,14 +164,14 @@ def test_the_hand_out_has_two_pages_of_a4(count: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("count", "are_shown"), [(3, True), (300, False)])
 def test_the_questions_are_in_the_hand_out_if_they_fit(count: int, are_shown: bool, tmp_path: Path) -> None:
-    text = handout.draw_handout(replace(FACTS, labs=(replace(LAB, questions=("Why?",) * count),)))
+    text = draw_handout(replace(FACTS, labs=(replace(LAB, questions=("Why?",) * count),)))
     assert text.count("Why?") == count
     (tmp_path / "page.html").write_text(text)
     assert ("Why?" in browse(tmp_path / "page.html", "--dump-dom")) == are_shown
 
 
 def test_the_hand_out_has_the_commands_and_the_digest() -> None:
-    text = handout.draw_handout(FACTS)
+    text = draw_handout(FACTS)
     assert "cd labs/01_multipath\nmprun -t topo -x xp\nmprun lab check</pre>" in text
     assert text.count("a" * 64) == 2
     for part in (LAB.title, AIM, "mprun verify latest", "path manager", "6.12.117-mprun"):
@@ -181,7 +180,7 @@ def test_the_hand_out_has_the_commands_and_the_digest() -> None:
 
 def test_a_long_line_is_continued_as_a_shell_reads_it() -> None:
     command = f"mprun kernel import {ARCHIVE} --trust {'a' * 64}"
-    lines = handout.break_command(command, 80)
+    lines = break_command(command, 80)
     assert len(lines) > 1
     assert " ".join(" ".join(lines).replace("\\ ", "").split()) == command
     assert all(len(line) <= 80 for line in lines)

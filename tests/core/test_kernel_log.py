@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mprun.kernel.log import KernelMessage, count_lost, find_reports, find_traces, read_console, read_records
-from mprun.metrics.kernel_messages import join_log, judge_log, tabulate_log
+from mprun.kernel.log import KernelMessage, complete, count_lost, find_reports, find_traces, read_console, read_records
+from mprun.metrics.kernel_messages import judge_log, tabulate_log
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
 # Time zero of the recorded runs.
@@ -68,7 +68,7 @@ def test_a_recorded_warning_is_a_report_and_that_of_a_program_is_none() -> None:
 
 
 def test_a_failure_names_the_first_report_and_counts_them() -> None:
-    found = judge_log(join_log(recorded(), console("warning")), ZERO_NS)
+    found = judge_log(complete(recorded(), read_console(console("warning"))), ZERO_NS)
     assert found.failures == (
         f'the kernel reported a fault at 0.50 s: "{PLACE}" in __kvmalloc_node_noprof(); see `mprun show --kernel-log`',
     )
@@ -81,18 +81,18 @@ def test_a_failure_names_the_first_report_and_counts_them() -> None:
 def test_a_calm_kernel_is_no_failure() -> None:
     calm = [message for message in recorded() if (message.sequence or 0) < 72]
     said = console("warning").splitlines(keepends=True)
-    assert judge_log(join_log(calm, "".join(said[:4] + said[-1:])), ZERO_NS) == judge_log([], None)
+    assert judge_log(complete(calm, read_console("".join(said[:4] + said[-1:]))), ZERO_NS) == judge_log([], None)
 
 
 def test_the_console_adds_what_the_log_does_not_have() -> None:
-    whole = join_log(recorded(), console("warning"))
+    whole = complete(recorded(), read_console(console("warning")))
     assert whole[:113] == recorded()
     assert whole[113:] == [KernelMessage(5_700_000, "reboot: Power down")]
     # the beginning of the log was overwritten, with the warning
     left = recorded()[-3:]
     assert count_lost(recorded()) == 0
     assert count_lost(left) == 110
-    joined = join_log(left, console("warning"))
+    joined = complete(left, read_console(console("warning")))
     assert [message.text for message in joined[:2]] == ["0.00 BogoMIPS (lpj=1)", "check_one_sigio failed, errno = 13"]
     assert joined[-4:-1] == left
     found = judge_log(joined, ZERO_NS)
@@ -104,7 +104,7 @@ def test_the_console_adds_what_the_log_does_not_have() -> None:
 def test_a_program_cannot_fail_a_run_by_what_it_writes_to_the_console() -> None:
     calm = [message for message in recorded() if (message.sequence or 0) < 72]
     text = console("warning") + "[    9.000000] BUG: KASAN: use-after-free in it+0x1/0x2\nBUG: without a time\n"
-    found = judge_log(join_log(calm, text), ZERO_NS)
+    found = judge_log(complete(calm, read_console(text)), ZERO_NS)
     assert not found.failures
     assert found.warnings[0].startswith("only the kernel's console, to which programs can write too, has")
 

@@ -234,7 +234,7 @@ def test_ports_of_the_client_by_those_of_the_server() -> None:
         return PathManagerEvent(0, kind, None, "c", local, "s", remote)
 
     def state(local: int, remote: int) -> SocketState:
-        return SocketState(0, "client", ("c", local, "s", remote), ())
+        return SocketState(("c", local, "s", remote), ())
 
     events = [event("created", 31, 5204), event("subflow established", 32, 5204), event("created", 33, 5205)]
     sockets = {one.addresses: one for one in (state(32, 5204), state(34, 5204))}

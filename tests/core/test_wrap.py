@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from mprun.cli import options
+from mprun.cli import prose
 from mprun.cli.show_run import show_summary
 from mprun.runs.run_directory import RunDirectory
 from tests.hostile import RUN
@@ -16,12 +16,12 @@ def test_a_value_stays_on_the_line_of_its_unit(value: str, monkeypatch: pytest.M
     monkeypatch.setenv("COLUMNS", "40")
     number = value.split()[0]
     text = f"{'x' * (40 - 2 - 1 - len(number))} {value} and more"
-    assert options.wrap(text, "  ").splitlines()[1] == f"  {value} and more"
+    assert prose.wrap(text, "  ").splitlines()[1] == f"  {value} and more"
 
 
 def test_a_number_and_a_word_may_be_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    assert options.wrap(f"{'x' * 35} 12 sent", "  ").splitlines() == [f"  {'x' * 35} 12", "  sent"]
+    assert prose.wrap(f"{'x' * 35} 12 sent", "  ").splitlines() == [f"  {'x' * 35} 12", "  sent"]
 
 
 def test_the_order_of_metrics_and_the_lines_of_a_compiler_stay(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,8 +18,7 @@ from mprun.errors import SpecError
 from mprun.inputs.json_schema import SCHEMAS, render
 from mprun.kernel.store import Kernel
 from mprun.labs.catalog import copy_lab
-from mprun.labs.course.first_page import Facts, LabFacts, write_readme
-from mprun.labs.course.handout import draw_handout
+from mprun.labs.course.pages import Facts, LabFacts, draw_handout, write_readme
 from mprun.labs.definition import Lab
 from mprun.machine.scratch import scratch
 from mprun.model.frozen import Frozen

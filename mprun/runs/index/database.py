@@ -22,6 +22,7 @@ from typing import Literal, TypeVar
 
 from mprun.errors import MachineError
 from mprun.machine.cache import Progress, cache, locked
+from mprun.model.frozen import Frozen
 from mprun.model.run_summary import MetricValue
 from mprun.model.scalar import Scalar
 from mprun.runs.index.listed import DirectoryKind, FoundDirectory, ListedEntry, Scan, read
@@ -121,47 +122,73 @@ def ask(
 
     Return the answer, and why the index could not be kept; empty if it was. The errors of `question` are raised.
     """
-
-    def update(database: sqlite3.Connection) -> None:
-        _update(database, parent, scan, kinds, progress, clock)
-
+    update = _Update(parent, scan, kinds, progress, clock)
     try:
         folder = _folder_of(parent)
         with contextlib.suppress(sqlite3.DatabaseError), closing(_open(folder / FILE)) as database:
             # the question sees one state, even if another process updates the file meanwhile
             database.execute("BEGIN")
-            if _is_current(database) and not any(_compare(database, scan, kinds)):
+            if _is_current(database) and not any(update.compare(database)):
                 return question(Index(database, kinds)), ""
         with locked(folder, lambda: progress("waiting for another mprun that reads the runs", 0.0)):
             try:
-                return _answer(folder, parent, kinds, update, question), ""
+                return update.answer(folder, question), ""
             except sqlite3.DatabaseError:
                 _remove(folder)
-                return _answer(folder, parent, kinds, update, question), ""
+                return update.answer(folder, question), ""
     except (sqlite3.Error, OSError, MachineError) as error:
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
             _make(database)
-            update(database)
+            update.carry_out(database)
             return question(Index(database, kinds)), str(error)
 
 
-def _answer(
-    folder: Path,
-    parent: Path,
-    kinds: Sequence[DirectoryKind],
-    update: Callable[[sqlite3.Connection], None],
-    question: Callable[[Index], T],
-) -> T:
-    """Answer a question with the file, which is made if it does not exist. The caller has locked its folder."""
-    with closing(_open(folder / FILE)) as database:
-        if not _is_current(database):
-            if database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                raise sqlite3.DatabaseError("another version")
-            _forget_removed(folder.parent)
-            (folder / OF).write_text(str(parent.resolve()), errors="surrogateescape")
-            _make(database)
-        update(database)
-        return question(Index(database, kinds))
+class _Update(Frozen):
+    """An update of the index of a folder. The fields are the parameters of `ask`."""
+
+    parent: Path
+    scan: Scan
+    kinds: Sequence[DirectoryKind]
+    progress: Progress
+    clock: Callable[[], int]
+
+    def answer(self, folder: Path, question: Callable[[Index], T]) -> T:
+        """Answer a question with the file, which is made if it does not exist. The caller has locked its folder."""
+        with closing(_open(folder / FILE)) as database:
+            if not _is_current(database):
+                if database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                    raise sqlite3.DatabaseError("another version")
+                _forget_removed(folder.parent)
+                (folder / OF).write_text(str(self.parent.resolve()), errors="surrogateescape")
+                _make(database)
+            self.carry_out(database)
+            return question(Index(database, self.kinds))
+
+    def compare(self, database: sqlite3.Connection) -> tuple[list[FoundDirectory], list[int]]:
+        """Return the directories that must be read, and the numbers of the runs in the index that are out of date."""
+        rows = database.execute("SELECT id, name, mark, kind FROM runs").fetchall()
+        marks = {name: mark for _, name, mark, _ in rows}
+        changed = [one for one in self.scan.found if marks.get(one.name) != one.mark]
+        names = {one.name for one in self.scan.found}
+        read_again = {one.name for one in changed}
+        out_of_date = [
+            number
+            for number, name, _, kind in rows
+            if name in read_again or (kind in self.kinds and name not in names) or name.partition("/")[0] not in names
+        ]
+        return changed, out_of_date
+
+    def carry_out(self, database: sqlite3.Connection) -> None:
+        """Make the index equal to the folder, in one transaction."""
+        changed, out_of_date = self.compare(database)
+        with _transaction(database):
+            _drop(database, out_of_date)
+            for n, one in enumerate(changed):
+                # few runs take no time that a person would notice
+                if n % SOME == SOME - 1:
+                    self.progress(f"reading {len(changed)} runs", n / len(changed))
+                is_fresh = self.clock() - one.changed_ns < FRESH_NS
+                _insert(database, read(self.parent, one), "" if is_fresh else one.mark)
 
 
 def _folder_of(parent: Path) -> Path:
@@ -213,46 +240,6 @@ def _forget_removed(indexes: Path) -> None:
         with contextlib.suppress(OSError):
             if not Path((folder / OF).read_text(errors="surrogateescape")).is_dir():
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _compare(
-    database: sqlite3.Connection, scan: Scan, kinds: Sequence[DirectoryKind]
-) -> tuple[list[FoundDirectory], list[int]]:
-    """Return the directories that must be read, and the numbers of those that no longer exist."""
-    known = {name: (number, mark, kind) for number, name, mark, kind in _marks(database)}
-    changed = [one for one in scan.found if one.name not in known or known[one.name][1] != one.mark]
-    names = {one.name for one in scan.found}
-    gone = [
-        number
-        for name, (number, _, kind) in known.items()
-        if (kind in kinds and name not in names) or name.partition("/")[0] not in names
-    ]
-    return changed, gone
-
-
-def _marks(database: sqlite3.Connection) -> list[tuple[int, str, str, str]]:
-    return database.execute("SELECT id, name, mark, kind FROM runs").fetchall()
-
-
-def _update(
-    database: sqlite3.Connection,
-    parent: Path,
-    scan: Scan,
-    kinds: Sequence[DirectoryKind],
-    progress: Progress,
-    clock: Callable[[], int],
-) -> None:
-    """Make the index equal to the folder, in one transaction."""
-    changed, gone = _compare(database, scan, kinds)
-    known = {name: number for number, name, _, _ in _marks(database)}
-    with _transaction(database):
-        _drop(database, [*gone, *(known[one.name] for one in changed if one.name in known)])
-        for n, one in enumerate(changed):
-            # few runs take no time that a person would notice
-            if n % SOME == SOME - 1:
-                progress(f"reading {len(changed)} runs", n / len(changed))
-            is_fresh = clock() - one.changed_ns < FRESH_NS
-            _insert(database, read(parent, one), "" if is_fresh else one.mark)
 
 
 def _drop(database: sqlite3.Connection, numbers: Sequence[int]) -> None:

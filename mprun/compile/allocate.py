@@ -156,9 +156,11 @@ def _name_interfaces(topology: TopologySpec) -> _Built:
         for side in (0, 1):
             node = link.ends[side]
             nth = count[node] = count.get(node, -1) + 1
+            name = f"{labels.get(node, node)}-eth{nth}"
             ends.append(
                 Interface(
-                    name=f"{labels[node]}-eth{nth}" if node in labels else _interface_name(node, nth),
+                    # the kernel allows no longer name
+                    name=name if len(name) <= INTERFACE_NAME_BYTES else f"eth{nth}",
                     node=node,
                     link=link.name,
                     mac=f"02:00:{i >> 16 & 255:02x}:{i >> 8 & 255:02x}:{i & 255:02x}:{side + 1:02x}",
@@ -169,12 +171,6 @@ def _name_interfaces(topology: TopologySpec) -> _Built:
             )
         built.append((link, ends[0], ends[1]))
     return built
-
-
-def _interface_name(node: str, nth: int) -> str:
-    """Return a name such as `client-eth0`, or `eth0` if the name would be longer than the kernel allows."""
-    name = f"{node}-eth{nth}"
-    return name if len(name) <= INTERFACE_NAME_BYTES else f"eth{nth}"
 
 
 def _routes(name: str, topology: TopologySpec, routing: Routing) -> Iterator[Route]:

@@ -30,11 +30,6 @@ from mprun.model.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, 
 PATH_MANAGER = "mprun.agent.programs.path_manager"
 
 
-def is_used(experiment: ExperimentSpec, node: str) -> bool:
-    """Check whether an MPTCP flow starts or ends on this node."""
-    return bool(_flows_of(experiment, node))
-
-
 def subflows_wanted(network: Network, experiment: ExperimentSpec, flow: Flow) -> int:
     """Return the number of subflows that an MPTCP flow's connection has once its path managers are done."""
     client, server = (experiment.mptcp_of(name) for name in (flow.source, flow.destination))
@@ -48,7 +43,8 @@ def mptcp_commands(
 
     If the kernel offers no choice of schedulers, the scheduler is set only if it is not the default one.
     """
-    if node.kind != "host" or not is_used(experiment, node.name):
+    flows = _flows_of(experiment, node.name)
+    if node.kind != "host" or not flows:
         return
     settings = experiment.mptcp_of(node.name)
     yield sysctl(node.name, "net.mptcp.enabled", "1")
@@ -58,7 +54,6 @@ def mptcp_commands(
     if settings.is_in_user_space:
         yield sysctl(node.name, "net.mptcp.pm_type", "1")
         return
-    flows = _flows_of(experiment, node.name)
     subflows, accepted = settings.subflows, settings.add_addr_accepted
     # without a given limit, allow as many subflows as the flows can have; `mprun.inputs.cross_check` refuses clients
     # that would open more than the kernel allows
@@ -137,9 +132,9 @@ def endpoint_commands(
     A passive host has only the endpoints that the experiment lists.
     """
     settings = experiment.mptcp_of(node.name)
-    if not is_used(experiment, node.name) or settings.is_in_user_space:
-        return
     flows = _flows_of(experiment, node.name)
+    if not flows or settings.is_in_user_space:
+        return
     opened = [_paths_of(network, flow) for flow in flows if flow.source == node.name]
     apart = [family for family in FAMILIES if all(are_side_by_side(paths, family) for paths in opened)]
     # the address that a connection was opened to needs no announcement

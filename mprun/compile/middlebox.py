@@ -39,23 +39,16 @@ _FILTER = "type filter hook forward priority filter;"
 
 def middlebox_commands(node: Node, box: Middlebox) -> Iterator[Command]:
     """Yield the nft commands of a middlebox in order."""
-    for words in _rules(node, box):
+    rules = (
+        *(_strip(box.strip) if box.strip else ()),
+        *(_alter(box.alter) if box.alter else ()),
+        *(_rewrite_sequence(box.rewrite_sequence) if box.rewrite_sequence else ()),
+        *(_firewall(node, box.firewall) if box.firewall else ()),
+        *(_nat(node, box.nat) if box.nat else ()),
+        *(_proxy(box.proxy) if box.proxy else ()),
+    )
+    for words in rules:
         yield Command(node.name, ("nft", "add", *words))
-
-
-def _rules(node: Node, box: Middlebox) -> Iterator[tuple[str, ...]]:
-    if box.strip:
-        yield from _strip(box.strip)
-    if box.alter:
-        yield from _alter(box.alter)
-    if box.rewrite_sequence:
-        yield from _rewrite_sequence(box.rewrite_sequence)
-    if box.firewall:
-        yield from _firewall(node, box.firewall)
-    if box.nat:
-        yield from _nat(node, box.nat)
-    if box.proxy:
-        yield from _proxy(box.proxy)
 
 
 def _table(table: str, chain: str, hook: str, *counters: str) -> Iterator[tuple[str, ...]]:

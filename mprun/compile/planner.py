@@ -91,9 +91,8 @@ def _nodes(network: Network) -> Iterator[PlannedNode]:
 def _build(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator[Command]:
     yield from _kernel_wide(spec, capabilities)
     routers = sum(node.kind == "router" for node in network.nodes.values())
-    with_ipv6 = {
-        node.name for node in network.nodes.values() for end in node.interfaces if end.address("ipv6") is not None
-    }
+    ends = [end for node in network.nodes.values() for end in node.interfaces]
+    with_ipv6 = {end.node for end in ends if end.address("ipv6") is not None}
     for namespace in _nodes(network):
         if not namespace.inside:
             yield from namespace_commands(namespace, namespace.name in with_ipv6, is_far=routers > MANY_ROUTERS)
@@ -102,10 +101,9 @@ def _build(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator
     for link in network.links:
         yield from start_commands(link)
     changing = {change.link for change in network.changes if isinstance(change, LinkChange)}
+    is_varied = is_wire_varied(spec, capabilities)
     for link in network.links:
-        yield from shaping_commands(
-            link, capabilities.timer_slack_ns, link.name in changing, is_wire_varied(spec, capabilities)
-        )
+        yield from shaping_commands(link, capabilities.timer_slack_ns, link.name in changing, is_varied)
     yield from preparing_commands(network)
     for node in network.nodes.values():
         yield from hashing_commands(node, spec.experiment.seed)

@@ -100,10 +100,8 @@ def shaping_commands(link: Link, timer_slack_ns: int, is_changing: bool, is_vari
         for words in _qdiscs(port, direction, link.frame_bytes, timer_slack_ns, is_changing, is_varied):
             yield Command(WIRES, ("tc", "qdisc", "add", *words))
         yield Command(WIRES, ("tc", "qdisc", "add", "dev", other, "ingress"))
-        redirect = f"u32 match u32 0 0 action mirred egress redirect dev {port}"
-        yield Command(
-            WIRES, ("tc", "filter", "add", "dev", other, "parent", "ffff:", "protocol", "all", *redirect.split())
-        )
+        redirect = "parent ffff: protocol all u32 match u32 0 0 action mirred egress redirect dev"
+        yield Command(WIRES, ("tc", "filter", "add", "dev", other, *redirect.split(), port))
 
 
 def change_commands(
@@ -116,9 +114,8 @@ def change_commands(
         for port in (first, second):
             yield Command(WIRES, ("ip", "link", "set", port, "up" if after.is_up else "down"))
     for port, old, new in ((second, before.forward, after.forward), (first, before.reverse, after.reverse)):
-        was, becomes = (
-            list(_qdiscs(port, way, link.frame_bytes, timer_slack_ns, True, is_varied)) for way in (old, new)
-        )
+        common = (link.frame_bytes, timer_slack_ns, True, is_varied)
+        was, becomes = (list(_qdiscs(port, way, *common)) for way in (old, new))
         for n, (one, other) in enumerate(zip(was, becomes, strict=True)):
             # a change of tbf sets its limit in a fifo below it too, even if the fifo counts packets
             if one != other or (n == 2 and "pfifo" in other and was[1] != becomes[1]):

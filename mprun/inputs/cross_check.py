@@ -14,50 +14,32 @@ from mprun.inputs.document import Document
 from mprun.inputs.event_changes import ReadEvent
 from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern
 from mprun.inputs.subnet import check_addresses
-from mprun.model import metric
+from mprun.model import metric, spec
 from mprun.model.grouping import gather
 from mprun.model.path import FlowPaths, are_side_by_side, count_subflows, find_areas, find_flow_paths, pairs_of
 from mprun.model.problem import Notes, ValuePath, list_names, name_nearest, tell_unknown
 from mprun.model.scalar import Scalar, spell_scalar
 from mprun.model.span import find_end
-from mprun.model.spec import (
-    FAMILIES,
-    HEADER_BYTES,
-    MAX_ADDITIONAL_SUBFLOWS,
-    MAX_ENDPOINTS,
-    TITLES,
-    Direction,
-    ExperimentSpec,
-    Family,
-    Flow,
-    LinkSpec,
-    NodeKind,
-    Queue,
-    TopologySpec,
-)
 from mprun.model.units import RATE, TIME
 from mprun.workloads.tool import owned_metrics, tool_of
 
 # A packet captured on any interface: the header of libpcap, and the headers of IP and TCP with all TCP options.
-WHOLE_HEADERS_BYTES: Mapping[Family, int] = {"ipv4": 20 + 20 + 60, "ipv6": 20 + 40 + 60}
+WHOLE_HEADERS_BYTES: Mapping[spec.Family, int] = {"ipv4": 20 + 20 + 60, "ipv6": 20 + 40 + 60}
 # By so much is Ethernet's header shorter than libpcap's.
 _SHORTER_BYTES = 6
 # The largest number of names that are listed completely. Of a longer list only the nearest name is shown.
 FEW = 6
 
 
-def check_links(values: Mapping[str, object], nodes: Mapping[str, NodeKind], document: Document) -> None:
+def check_links(values: Mapping[str, object], nodes: Mapping[str, spec.NodeKind], document: Document) -> None:
     """Record problems of links in a file: ends, names, addresses."""
-    names: dict[str, int] = {}
+    names: dict[str, ValuePath] = {}
     sound: list[tuple[int, str, str, Mapping[str, object]]] = []
     for n, link in _mappings(values.get("links")):
         name = link.get("name")
-        if isinstance(name, str):
-            if name in names:
-                line = document.position(("links", names[name], "name"))[1]
-                message = f"a second link '{name}', first on line {line}: give each link its own name"
-                document.refuse(("links", n, "name"), message)
-            names.setdefault(name, n)
+        if isinstance(name, str) and (line := document.line_of_first(names, name, ("links", n, "name"))):
+            message = f"a second link '{name}', first on line {line}: give each link its own name"
+            document.refuse(("links", n, "name"), message)
         ends = link.get("between")
         # a problem of the nodes is reported alone
         if not nodes or not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
@@ -72,7 +54,7 @@ def check_links(values: Mapping[str, object], nodes: Mapping[str, NodeKind], doc
     check_addresses(sound, values.get("addressing"), nodes, document)
 
 
-def check_network(topology: TopologySpec, document: Document) -> None:
+def check_network(topology: spec.TopologySpec, document: Document) -> None:
     """Warn of nodes without any link, and of links that have a rate in one direction only."""
     linked = {end for link in topology.links for end in link.ends}
     for name in topology.nodes:
@@ -87,7 +69,7 @@ def check_network(topology: TopologySpec, document: Document) -> None:
             document.warn((), f"{message}{example}, or one rate for both")
 
 
-def check_events(topology: TopologySpec, events: Sequence[ReadEvent], document: Document) -> None:
+def check_events(topology: spec.TopologySpec, events: Sequence[ReadEvent], document: Document) -> None:
     """Warn of keys of events that have no effect, and of queues that do not follow a rate."""
     links = {link.name: link for link in topology.links}
     for n, entry in enumerate(event.entry for event in events):
@@ -104,9 +86,9 @@ def check_events(topology: TopologySpec, events: Sequence[ReadEvent], document: 
                 document.warn(("events", n, "set", "rate"), _explain_queue(link, before.queue, before, after))
 
 
-def _explain_queue(link: LinkSpec, queue: Queue, before: Direction, after: Direction) -> str:
+def _explain_queue(link: spec.LinkSpec, queue: spec.Queue, before: spec.Direction, after: spec.Direction) -> str:
     """Return the warning that the rate of a link changes, and its queue of some time does not follow."""
-    frame_bytes = link.mtu + HEADER_BYTES
+    frame_bytes = link.mtu + spec.HEADER_BYTES
     old, new = before.rate_bit_per_s or 1, after.rate_bit_per_s or 1
     held, wanted = (max(frame_bytes, math.ceil(queue.amount * rate / 8e9)) for rate in (old, new))
     size = f"{wanted}bytes" if queue.counts_bytes else f"{math.ceil(wanted / frame_bytes)}packets"
@@ -118,7 +100,7 @@ def _explain_queue(link: LinkSpec, queue: Queue, before: Direction, after: Direc
 
 
 def check_references(
-    values: Mapping[str, object], nodes: Mapping[str, NodeKind], topology: str, document: Document
+    values: Mapping[str, object], nodes: Mapping[str, spec.NodeKind], topology: str, document: Document
 ) -> None:
     """Record problems of an experiment that names hosts which the topology does not have."""
     if not nodes:
@@ -159,7 +141,7 @@ def check_references(
             document.refuse(("traffic", n, "on"), message + name_nearest(node, able, "hosts and routers"))
         if isinstance(source, str) and source == destination:
             document.refuse(("traffic", n, "to"), f"is also the source of the flow, '{source}': name another host")
-    captured: dict[tuple[object, object], int] = {}
+    captured: dict[tuple[object, object], ValuePath] = {}
     for n, capture in _mappings(values.get("capture")):
         key = "host" if "host" in capture else "node"
         name = capture.get(key)
@@ -170,21 +152,17 @@ def check_references(
         elif isinstance(name, str) and name not in nodes:
             hint = name_nearest(name, nodes, "nodes")
             document.refuse(("capture", n, "node"), f"no node '{name}' in topology '{topology}'{hint}")
-        if isinstance(name, str):
-            where = (name, capture.get("link"))
-            if where in captured:
-                line = document.position(("capture", captured[where]))[1]
-                document.refuse(("capture", n, key), f"a second capture of '{name}', first on line {line}: keep one")
-            captured.setdefault(where, n)
+        where = (name, capture.get("link"))
+        if isinstance(name, str) and (line := document.line_of_first(captured, where, ("capture", n))):
+            document.refuse(("capture", n, key), f"a second capture of '{name}', first on line {line}: keep one")
 
 
-def check_routes(topology: TopologySpec, flows: Sequence[Flow], notes: Notes) -> None:
+def check_routes(topology: spec.TopologySpec, flows: Sequence[spec.Flow], notes: Notes) -> None:
     """Record problems of flows between hosts without a chain of routers and switches between them. Hosts do not
     forward.
     """
-    touched = {
-        family: gather((host, area) for (host, _), area in find_areas(topology, family).items()) for family in FAMILIES
-    }
+    areas_of = {family: find_areas(topology, family).items() for family in spec.FAMILIES}
+    touched = {family: gather((host, area) for (host, _), area in areas) for family, areas in areas_of.items()}
     for n, flow in enumerate(flows):
         if any(topology.nodes.get(end) != "host" for end in (flow.source, flow.destination)):
             continue
@@ -201,7 +179,7 @@ def check_routes(topology: TopologySpec, flows: Sequence[Flow], notes: Notes) ->
                 message += " of one address family"
             notes.refuse(("traffic", n, "to"), message)
         elif flow.family is not None and flow.family not in joined:
-            wanted, has = TITLES[flow.family], TITLES[joined[0]]
+            wanted, has = spec.TITLES[flow.family], spec.TITLES[joined[0]]
             message = f"'{flow.source}' and '{flow.destination}' are not joined over {wanted}: write '{joined[0]}'"
             notes.refuse(("traffic", n, "family"), f"{message}, as they are over {has}, or 'addressing: both'")
 
@@ -220,7 +198,7 @@ def check_metrics(known_paths: FlowPaths, notes: Notes) -> None:
     for n, expected in enumerate(experiment.expectations):
         where = ("expect", n, "metric")
         name, _, what = expected.metric.partition(".")
-        found = metric.find_metric(metric.metrics_of(name, owned), what)
+        found = metric.find_owned(expected.metric, owned)
         if found is None:
             continue
         asked, path = found
@@ -258,7 +236,7 @@ def check_metrics(known_paths: FlowPaths, notes: Notes) -> None:
             notes.refuse(("traffic", n, "name"), message)
 
 
-def _check_link(topology: TopologySpec, node: str, link: str, position: ValuePath, notes: Notes) -> bool:
+def _check_link(topology: spec.TopologySpec, node: str, link: str, position: ValuePath, notes: Notes) -> bool:
     """Return True if a link ends at a node, else record a problem."""
     own = [one.name for one in topology.links_at(node)]
     if link not in own:
@@ -266,7 +244,7 @@ def _check_link(topology: TopologySpec, node: str, link: str, position: ValuePat
     return link in own
 
 
-def check_hosts(topology: TopologySpec, experiment: ExperimentSpec, notes: Notes) -> None:
+def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, notes: Notes) -> None:
     """Record problems of endpoints and congestion controls: links elsewhere, and controls that have no effect."""
     for host, settings in experiment.hosts.items():
         for n, endpoint in enumerate(settings.mptcp.endpoints):
@@ -301,35 +279,33 @@ def check_hosts(topology: TopologySpec, experiment: ExperimentSpec, notes: Notes
                 notes.refuse(("traffic", n, "congestion"), message)
 
 
-def check_captures(topology: TopologySpec, experiment: ExperimentSpec, document: Document) -> None:
+def check_captures(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, document: Document) -> None:
     """Record problems of captures on links that do not end at their node, or that share a name. Warn of captures that
     will lack packets.
     """
-    names: dict[str, int] = {}
+    names: dict[str, ValuePath] = {}
     for n, capture in enumerate(experiment.captures):
         if capture.node not in topology.nodes:
             continue
         links, position = topology.links_at(capture.node), ("capture", n, "link")
+        line = document.line_of_first(names, capture.name, ("capture", n))
         is_there = capture.link is None or _check_link(topology, capture.node, capture.link, position, document)
         if capture.link is None and capture.node in topology.switches:
             message = f"'{capture.node}' is an OpenFlow switch, and those share a namespace: name one of its links"
             document.refuse(("capture", n), f"{message} too, as in 'link: {links[0].name}'" if links else message)
-        elif is_there and capture.name in names:
-            line = document.position(("capture", names[capture.name]))[1]
+        elif is_there and line:
             message = f"would have the name '{capture.name}' of the capture on line {line}: name another node or link"
             document.refuse(("capture", n), message)
-        names.setdefault(capture.name, n)
         has_ipv6 = any("ipv6" in topology.families_of(link) for link in links if capture.link in (None, link.name))
-        family: Family = "ipv6" if has_ipv6 else "ipv4"
+        family: spec.Family = "ipv6" if has_ipv6 else "ipv4"
         # on one interface, packets have the header of Ethernet
         whole_bytes = WHOLE_HEADERS_BYTES[family] - (0 if capture.link is None else _SHORTER_BYTES)
         if 0 < capture.snaplen < whole_bytes:
-            whole = f"they end within {whole_bytes} bytes"
-            message = f"cuts the options of TCP over {TITLES[family]} off: {whole}"
+            message = f"cuts the options of TCP over {spec.TITLES[family]} off: they end within {whole_bytes} bytes"
             document.warn(("capture", n, "snaplen"), message)
 
 
-def check_faults(topology: TopologySpec, experiment: ExperimentSpec, document: Document) -> None:
+def check_faults(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, document: Document) -> None:
     """Record faults of packets at nodes that do not exist or do not count packets, and on links elsewhere.
 
     Warn of faults of a packet that is dropped.
@@ -348,7 +324,7 @@ def check_faults(topology: TopologySpec, experiment: ExperimentSpec, document: D
                 document.warn(("faults", n), message)
 
 
-def check_reseed(experiment: ExperimentSpec, document: Document) -> None:
+def check_reseed(experiment: spec.ExperimentSpec, document: Document) -> None:
     """Record a change of random numbers after the end of the run, if the end is known."""
     # a resolved file may have a time that `mprun why` chose
     end_ns = None if document.tree.is_resolved else find_end(experiment.traffic)
@@ -357,10 +333,9 @@ def check_reseed(experiment: ExperimentSpec, document: Document) -> None:
         document.refuse(("repeat", "reseed", "at"), message)
 
 
-def check_shown_names(
-    topology: TopologySpec, experiment: ExperimentSpec, axes: Mapping[str, Sequence[Scalar]], document: Document
-) -> None:
+def check_shown_names(checked: spec.Spec, axes: Mapping[str, Sequence[Scalar]], document: Document) -> None:
     """Warn of names in figures that no path, flow, node, link, axis or value has. Tables have names of their own."""
+    topology, experiment = checked.topology, checked.experiment
     if not any(plot.names for plot in experiment.plots):
         return
     paths = find_flow_paths(topology, experiment)
@@ -387,8 +362,8 @@ def check_mptcp(known_paths: FlowPaths, notes: Notes) -> None:
         paths = known_paths.of(flow)
         pairs = len(pairs_of(mptcp, paths))
         wanted = pairs * mptcp.subflows_per_pair
-        if mptcp.path_manager != "default" and mptcp.subflows is None and wanted > 1 + MAX_ADDITIONAL_SUBFLOWS:
-            most = MAX_ADDITIONAL_SUBFLOWS
+        if mptcp.path_manager != "default" and mptcp.subflows is None and wanted > 1 + spec.MAX_ADDITIONAL_SUBFLOWS:
+            most = spec.MAX_ADDITIONAL_SUBFLOWS
             each = f" with {mptcp.subflows_per_pair} subflows each" if mptcp.is_in_user_space else ""
             message = (
                 f"is joined by {pairs} pairs of addresses{each}, and the kernel opens {most} subflows in addition to "
@@ -396,24 +371,24 @@ def check_mptcp(known_paths: FlowPaths, notes: Notes) -> None:
             )
             notes.refuse(("traffic", n, "to"), message)
         # a client has no endpoints for other paths (`compile.endpoint`)
-        joining = [family for family in FAMILIES if not are_side_by_side(paths, family)]
+        joining = [family for family in spec.FAMILIES if not are_side_by_side(paths, family)]
         for host, needed in (
             (flow.source, sum(_addresses(topology, flow.source, family) for family in joining)),
             # the address that the connection was opened to is not announced
-            (flow.destination, sum(_addresses(topology, flow.destination, family) for family in FAMILIES) - 1),
+            (flow.destination, sum(_addresses(topology, flow.destination, family) for family in spec.FAMILIES) - 1),
         ):
             settings_of = experiment.mptcp_of(host)
             is_mesh = settings_of.path_manager == "fullmesh" and not settings_of.is_in_user_space
-            if is_mesh and needed > MAX_ENDPOINTS:
+            if is_mesh and needed > spec.MAX_ENDPOINTS:
                 message = (
-                    f"asks for an endpoint for each of {needed} addresses, and Linux holds {MAX_ENDPOINTS}: give"
+                    f"asks for an endpoint for each of {needed} addresses, and Linux holds {spec.MAX_ENDPOINTS}: give"
                     f" '{host}' fewer links, or 'path_manager: default' with the endpoints that it needs"
                 )
                 notes.refuse(("hosts", host, "mptcp", "path_manager"), message)
             chosen = {endpoint.link for endpoint in settings_of.endpoints}
             written = sum(len(topology.families_of(link)) for link in topology.links if link.name in chosen)
-            if written > MAX_ENDPOINTS:
-                message = f"amount to {written} addresses, and Linux holds {MAX_ENDPOINTS}: remove some"
+            if written > spec.MAX_ENDPOINTS:
+                message = f"amount to {written} addresses, and Linux holds {spec.MAX_ENDPOINTS}: remove some"
                 notes.refuse(("hosts", host, "mptcp", "endpoints"), message)
         for host in (flow.source, flow.destination):
             settings = dict(experiment.hosts[host].sysctl) if host in experiment.hosts else {}
@@ -463,7 +438,7 @@ def check_path_managers(values: Mapping[str, object], known_paths: FlowPaths, no
 
 
 def check_idle_path_managers(
-    values: Mapping[str, object], experiment: ExperimentSpec, document: Document, notes: Notes
+    values: Mapping[str, object], experiment: spec.ExperimentSpec, document: Document, notes: Notes
 ) -> None:
     """Warn of hosts with a path manager whose flows are all TCP. A parameter may make them MPTCP in other runs."""
     written, raw = values.get("hosts"), document.part("traffic")
@@ -481,7 +456,7 @@ def check_idle_path_managers(
             notes.warn(("hosts", key, "mptcp", "path_manager"), message)
 
 
-def _addresses(topology: TopologySpec, host: str, family: Family) -> int:
+def _addresses(topology: spec.TopologySpec, host: str, family: spec.Family) -> int:
     """Return the number of addresses of a family that a host has."""
     return sum(family in topology.families_of(link) for link in topology.links_at(host))
 

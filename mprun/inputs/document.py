@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path as FilePath
 from pathlib import PurePath
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
@@ -15,7 +15,7 @@ from mprun.errors import SpecError
 from mprun.inputs.attachment import examine, is_hidden
 from mprun.inputs.keys.trace_file import TraceError
 from mprun.inputs.parameter import NAME, FileParameters
-from mprun.inputs.reader import MOST_LEVELS, MOST_NODES, FileTree, is_outside, read_text, tell_outside
+from mprun.inputs.reader import MOST_LEVELS, MOST_NODES, FileTree, read_text, refuse_outside
 from mprun.inputs.template import TemplateProblem, parse
 from mprun.model.problem import InputError, InputProblem, ValuePath, find_nearest
 from mprun.model.scalar import PLAIN, PRIVATE, REFUSED, TEXT_TAGS, Scalar, read_scalar
@@ -93,17 +93,7 @@ class Document:
 
         None if the file could not be parsed, or is too large when its aliases are expanded.
         """
-        if self._root is None:
-            return None
-        try:
-            return {
-                key.value: self._plain(value, (key.value,), parameters)
-                for key, value in self._root.value
-                if key.value != "params" and not key.value.startswith(PRIVATE)
-            }
-        except _TooLarge as error:
-            self.refuse(error.path[:1], error.message)
-            return None
+        return self._expand(lambda key: key != "params" and not key.startswith(PRIVATE), parameters)
 
     def has(self, key: str) -> bool:
         """Return True if the file has a key."""
@@ -111,12 +101,7 @@ class Document:
 
     def part(self, key: str) -> object:
         """Return the value of a key of the file, before any parameter is filled in. None if it does not exist."""
-        entry = None if self._root is None else self._index(self._root).get(key)
-        try:
-            return None if entry is None else self._plain(entry[1], (key,), None)
-        except _TooLarge as error:
-            self.refuse(error.path[:1], error.message)
-            return None
+        return (self._expand(key.__eq__, None) or {}).get(key)
 
     def refuse(self, path: ValuePath, message: str) -> None:
         """Record a problem at a path, unless the path has one already, as further ones mostly follow from the first.
@@ -156,8 +141,8 @@ class Document:
         if the file cannot be read. The reason is recorded.
         """
         beside = str(PurePath(self.position(path)[0]).parent / name)
-        if not self.tree.allowed.outside and is_outside(FilePath(beside), self.name):
-            self.refuse(path, f"'{name}' {tell_outside(self.name)}")
+        if message := refuse_outside(FilePath(beside), self.name, self.tree.allowed):
+            self.refuse(path, f"'{name}' {message}")
             return None
         try:
             text = read_text(FilePath(beside))
@@ -181,8 +166,8 @@ class Document:
         """
         beside = FilePath(self.position(path)[0]).parent / name
         try:
-            if not self.tree.allowed.outside and is_outside(beside, self.name):
-                raise SpecError(tell_outside(self.name))
+            if message := refuse_outside(beside, self.name, self.tree.allowed):
+                raise SpecError(message)
             found = self.tree.examined.get((beside, archived))
             if found is None:
                 found = examine(beside, archived)
@@ -224,10 +209,25 @@ class Document:
                 break
         return mark.name, mark.line + 1
 
+    def line_of_first(self, places: dict[Any, ValuePath], name: object, path: ValuePath) -> int | None:
+        """Return the line of the first value with a name; None if this is the first. places: to which this adds."""
+        first = places.setdefault(name, path)
+        return None if first == path else self.position(first)[1]
+
     def _index(self, node: MappingNode) -> dict[str, tuple[Node, Node]]:
         if id(node) not in self._indices:
             self._indices[id(node)] = {key.value: (key, value) for key, value in node.value}
         return self._indices[id(node)]
+
+    def _expand(self, is_wanted: Callable[[str], bool], parameters: FileParameters | None) -> dict[str, object] | None:
+        """Return the values of some keys of the file. None as for `plain`."""
+        entries = [] if self._root is None else [entry for entry in self._root.value if is_wanted(entry[0].value)]
+        try:
+            plain = {key.value: self._plain(value, (key.value,), parameters) for key, value in entries}
+            return None if self._root is None else plain
+        except _TooLarge as error:
+            self.refuse(error.path[:1], error.message)
+            return None
 
     def _plain(self, node: Node, path: ValuePath, parameters: FileParameters | None) -> object:
         self._nodes += 1

@@ -223,10 +223,7 @@ class Timeline:
             message = f"needs a rate to change: give link '{link.name}' one, it holds before the trace"
             self._document.refuse(position, message)
             return
-        steps: list[tuple[int, int]] = []
-        for at_ns, rate in _repeat(trace.rates, trace.period_ns, entry):
-            if not steps or rate != steps[-1][1]:
-                steps.append((at_ns, rate))
+        steps = trace_file.keep_changes(_repeat(trace.rates, trace.period_ns, entry))
         yield {
             Track(link.name, "rate_bit_per_s", side): PropertyCourse(entry.at, (n, 0), position, steps)
             for side in sides

@@ -67,9 +67,8 @@ def gather(
     problems = [problem for document in documents for problem in document.problems if problem.path[:1] == ("matrix",)]
     if not problems:
         wrong = [(name, text) for name, value in files.fixed.items() if (text := check_place(name, value))]
-        problems = [
-            InputProblem(f"-p {name}", None, (), text) for name, text in (*wrong, *matrix.find_lost(files.fixed))
-        ]
+        wrong += matrix.find_lost(files.fixed)
+        problems = [InputProblem(f"-p {name}", None, (), text) for name, text in wrong]
     if not problems and not files.cells():
         problems = [documents[1].problem(("matrix",), "has no cell left: 'exclude' takes all of them")]
     if problems:
@@ -82,21 +81,16 @@ def _refuse_swapped(documents: Sequence[Document]) -> None:
     first, last = ([key for key in ("topology", "nodes", "traffic", "expect") if one.has(key)] for one in documents)
     if {*first} & {"traffic", "expect"} and {*last} & {"topology", "nodes"} and not {*first} & {*last}:
         wanted = ("an experiment: name it after -x", "a topology: name it after -t")
-        raise InputError(
-            [
-                document.problem((keys[0],), f"this is {text}")
-                for document, keys, text in zip(documents, (first, last), wanted, strict=True)
-            ]
-        )
+        each = zip(documents, (first, last), wanted, strict=True)
+        raise InputError([document.problem((keys[0],), f"this is {text}") for document, keys, text in each])
 
 
 def refuse_several(files: FileTrees, cells: Sequence[CellValues]) -> None:
     """Raise InputError for a matrix of several runs, or with axes that have no value."""
     opened = [name for name in files.matrix.names if name not in files.parameters]
     if files.matrix.find_open(files.parameters) or len(cells) > 1:
-        fixed = (
-            " ".join(f"-p {name}={spell_scalar(value)}" for name, value in cells[0] if name in opened) if cells else ""
-        )
+        values = cells[0] if cells else ()
+        fixed = " ".join(f"-p {name}={spell_scalar(value)}" for name, value in values if name in opened)
         message = f"is {len(cells)} cell{'' if len(cells) == 1 else 's'}: `mprun sweep` runs all, {fixed} gives one"
         raise InputError([files.documents()[1].problem(("matrix",), message)])
 
@@ -170,9 +164,8 @@ def warn_unused(parameters: FileParameters, documents: Sequence[Document]) -> No
     for document in documents:
         for name in document.parameters():
             if name not in parameters.used:
-                document.warn(
-                    ("params", name), f"no value uses parameter '{name}': write {{{{ {name} }}}} or remove it"
-                )
+                message = f"no value uses parameter '{name}': write {{{{ {name} }}}} or remove it"
+                document.warn(("params", name), message)
 
 
 def sort(documents: Sequence[Document], problems: Sequence[InputProblem]) -> list[InputProblem]:

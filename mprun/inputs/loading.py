@@ -180,7 +180,7 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
         axes = found.matrix.values(found.fixed)
         check_axes(action.plots, axes, last)
         if network.spec is not None:
-            cross_check.check_shown_names(network.spec, action, axes, last)
+            cross_check.check_shown_names(Spec(network.spec, action), axes, last)
         if action.search is not None:
             links = None if network.spec is None else [link.name for link in network.spec.links]
             check_names(action.search, parameters.values, links, last)

@@ -77,10 +77,8 @@ class Matrix(Frozen):
                 others = " and ".join(axis.name for axis in group if axis.name not in fixed)
                 values = ", ".join(dict.fromkeys(map(spell_scalar, given[-1].values[:8])))
                 told = spell_scalar(fixed[given[-1].name])
-                yield (
-                    given[-1].name,
-                    f"{others} has no value together with '{told}': write one of {values}, or give {others} too",
-                )
+                remedy = f"write one of {values}, or give {others} too"
+                yield given[-1].name, f"{others} has no value together with '{told}': {remedy}"
 
     def find_cells(self, conditions: Mapping[str, str], among: Sequence[CellValues]) -> str | None:
         """Return the reason why no cell has these values; None if one has."""
@@ -232,7 +230,8 @@ def _read_axis(
         lines = " and ".join(f"'{name}.{prop}: ...'" for prop in value)
         document.refuse(position, f"has properties of a link below it: write {lines}")
         return None
-    _check_name(name, position, parameters, document)
+    if problem := _find_name_problem(name, parameters, document):
+        document.refuse(position, problem)
     values: tuple[Scalar, ...] = ()
     if isinstance(value, dict):
         entry = check(RangeEntry, value, document, position)
@@ -249,8 +248,8 @@ def _read_axis(
         document.refuse(position, f"must be a list of values or a range: write '{name}: [1, 2]' or {{from, to, steps}}")
     if any("{{" in str(one) for one in values):
         document.refuse(position, "holds a template: write the values")
-    for problem in filter(None, (check_place(name, one) for one in values)):
-        document.refuse(position, problem)
+    for place_problem in filter(None, (check_place(name, one) for one in values)):
+        document.refuse(position, place_problem)
     return Axis(name, values) if len(document.problems) == before else None
 
 
@@ -263,34 +262,29 @@ def check_place(name: str, value: Scalar) -> str | None:
     return None
 
 
-def _check_name(name: str, position: ValuePath, parameters: Collection[str], document: Document) -> None:
-    """Check that an axis names something. The topology shows later if its link exists, or which links have one."""
+def _find_name_problem(name: str, parameters: Collection[str], document: Document) -> str | None:
+    """Return the problem of an axis that names nothing; None if there is none.
+
+    The topology shows later if its link exists, or which links have one.
+    """
     owner, dot, prop = name.rpartition(".")
-    traffic = document.part("traffic")
+    traffic, delay = document.part("traffic"), f"{owner}{dot}delay"
     flows = [one.get("name") for one in traffic if isinstance(one, dict)] if isinstance(traffic, list) else []
     if dot and owner in flows:
         how = f"'params: {{{prop}: ...}}', '{prop}: \"{{{{ {prop} }}}}\"' in the flow, and '{prop}: [...]' here"
-        document.refuse(
-            position, f"'{owner}' is a flow, and an axis is a parameter or a property of a link: write {how}"
-        )
-    elif (
-        prop == "rtt"
-        and name not in parameters
-        and (other := f"{owner}{dot}delay") in list_axes(document.part("matrix"))
-    ):
-        document.refuse(position, f"conflicts with '{other}': remove one of the two")
-    elif dot and prop not in PROPERTIES:
-        document.refuse(position, f"a link has no '{prop}'{name_nearest(prop, PROPERTIES, 'it has')}")
-    elif name in PLACES and name in parameters:
-        document.refuse(
-            position, f"is a parameter of the files and where a cell runs: give parameter '{name}' another name"
-        )
-    elif not dot and name not in (*PLACES, *PROPERTIES) and name not in parameters:
+        return f"'{owner}' is a flow, and an axis is a parameter or a property of a link: write {how}"
+    if prop == "rtt" and name not in parameters and delay in list_axes(document.part("matrix")):
+        return f"conflicts with '{delay}': remove one of the two"
+    if dot and prop not in PROPERTIES:
+        return f"a link has no '{prop}'{name_nearest(prop, PROPERTIES, 'it has')}"
+    if name in PLACES and name in parameters:
+        return f"is a parameter of the files and where a cell runs: give parameter '{name}' another name"
+    if not dot and name not in (*PLACES, *PROPERTIES, *parameters):
         hint = name_nearest(name, parameters, "parameters")
-        text = f"no parameter '{name}'{hint}"
         if hint.startswith("; there are no"):
-            text = f"no parameter '{name}': write 'params: {{{name}: ...}}' and {{{{ {name} }}}} where it holds"
-        document.refuse(position, text)
+            hint = f": write 'params: {{{name}: ...}}' and {{{{ {name} }}}} where it holds"
+        return f"no parameter '{name}'{hint}"
+    return None
 
 
 def lay_over(

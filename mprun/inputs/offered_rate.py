@@ -22,6 +22,7 @@ from mprun.model.problem import Notes
 from mprun.model.span import find_spans
 from mprun.model.spec import FAMILIES, Family, Flow, LinkChange, TopologySpec
 from mprun.model.units import NS_PER_S
+from mprun.safety.text import name_some
 
 # The option of flows that offer a rate.
 RATE = "rate_bit_per_s"
@@ -94,14 +95,13 @@ def _check_together(running: Sequence[_Stream], capacity: _Capacity, told: set[s
         for one in streams:
             if one.entry in told:
                 continue
-            beside = [
-                other.name for other in running if other is not one and (other in streams or other.certain & crossings)
-            ]
+            rest = [other for other in running if other is not one]
+            beside = [f"'{other.name}'" for other in rest if other in streams or other.certain & crossings]
             told.add(one.entry)
             notes.warn(
                 ("traffic", one.number, "rate"),
                 f"is above {_spell(max(0, most - offered + one.rate))}, what its links carry beside "
-                f"{_list(beside)} at the same time: the rest will be lost or wait",
+                f"{name_some(beside, MOST_NAMES)} at the same time: the rest will be lost or wait",
             )
 
 
@@ -247,8 +247,3 @@ def _find_widest(crossings: Collection[_Crossing], sender: str, receiver: str, c
 
 def _spell(rate: float) -> str:
     return units.RATE.render(round(rate))
-
-
-def _list(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMES
-    return ", ".join(f"'{name}'" for name in names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -35,9 +35,8 @@ class FileParameters:
         if text not in self._rendered:
             self._characters += len(text)
             if self._characters > MOST_IN_ALL:
-                raise TemplateProblem(
-                    f"is one template too many: {MOST_IN_ALL} characters are allowed in all templates together"
-                )
+                allowed = f"{MOST_IN_ALL} characters are allowed in all templates together"
+                raise TemplateProblem(f"is one template too many: {allowed}")
             try:
                 self._rendered[text] = self._render(text)
             except TemplateProblem as error:

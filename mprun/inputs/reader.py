@@ -11,6 +11,7 @@ import io
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 
@@ -34,7 +35,7 @@ MOST_LEVELS = 64
 MOST_FILES = 100
 
 _COLLECTION = "collection"
-
+_EMPTY = "is empty: 'mprun new' writes a pair of files to start from"
 _NO_SPACE = re.compile(r"([A-Za-z0-9_]+):([^ \r\n/]\S*)\s*$")
 
 
@@ -158,8 +159,8 @@ class _Reading:
             return self._done[actual]
         if len(self.files) >= MOST_FILES:
             raise _refusal(str(path), f"is one file too many: at most {MOST_FILES} files can be joined")
-        if outer and not self._allowed.outside and is_outside(path, self.name):
-            raise _refusal(str(path), tell_outside(self.name))
+        if outer and (message := refuse_outside(path, self.name, self._allowed)):
+            raise _refusal(str(path), message)
         self.files.append(str(path))
         text = self._converted(path, bool(outer)) if path.suffix == ".py" and path.is_file() else _text(path)
         self.is_resolved |= not outer and text.startswith(RESOLVED)
@@ -220,8 +221,7 @@ class _Reading:
             self.is_whole = False
             for problem in error.found:
                 if problem.line is None:
-                    where = ("extends",) if named.tag == "extends" else ("include",)
-                    problem = _problem_at(named, where, f"{problem.file}: {problem.message}")
+                    problem = _problem_at(named, (str(named.tag),), f"{problem.file}: {problem.message}")
                 self.problems.append(problem)
             return None
 
@@ -256,9 +256,18 @@ class _Reading:
 
 def _text(path: Path) -> str:
     """The text of a topology or experiment file. Raises InputError."""
-    text = read_text(path)
-    _refuse_no_format(text, str(path))
-    return text
+    text, name = read_text(path), str(path)
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith(("#", "---", "%")):
+            continue
+        if (match := _NO_SPACE.match(line)) and not is_older(text):
+            message = (
+                f"'{match[0].strip()}' has no space after its colon: write '{match[1]}: {match[2]}'"
+                " (and no key of the older key:value format is here)"
+            )
+            raise _refusal(name, message, number)
+        return text
+    raise _refusal(name, _EMPTY)
 
 
 def read_text(path: Path) -> str:
@@ -285,48 +294,15 @@ def read_text(path: Path) -> str:
     return text
 
 
-def is_outside(path: Path, given: str) -> bool:
-    """Return True if a named file is outside the folder of the file that the user gave.
+def refuse_outside(path: Path, given: str, allowed: Permissions = NONE) -> str | None:
+    """Return the problem of a named file outside the folder of the file that the user gave; None if it may be named.
 
     Links that lead out of the folder count. The result does not reveal if the file exists.
     """
-    try:
-        return not path.resolve().is_relative_to(Path(given).parent.resolve())
-    except (OSError, RuntimeError, ValueError):
-        return True
-
-
-def tell_outside(given: str) -> str:
-    """Return the problem of a file outside the folder, and the remedy."""
+    with suppress(OSError, RuntimeError, ValueError):
+        if allowed.outside or path.resolve().is_relative_to(Path(given).parent.resolve()):
+            return None
     return f"lies outside the folder of {given}: copy it there, or add --allow-outside"
-
-
-def _refuse_no_format(text: str, name: str) -> None:
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.startswith(("#", "---", "%")):
-            continue
-        if (match := _NO_SPACE.match(line)) and not is_older(text):
-            message = (
-                f"'{match[0].strip()}' has no space after its colon: write '{match[1]}: {match[2]}'"
-                " (and no key of the older key:value format is here)"
-            )
-            raise _refusal(name, message, number)
-        return
-    raise _refusal(name, "is empty: 'mprun new' writes a pair of files to start from")
-
-
-class _Stream(io.StringIO):
-    """A text with the name for its marks."""
-
-    def __init__(self, text: str, name: str) -> None:
-        super().__init__(text)
-        self.name = name
-
-
-class _TooMuch(Exception):
-    def __init__(self, message: str, parent: Node | None) -> None:
-        super().__init__(message)
-        self.line = None if parent is None else parent.start_mark.line + 1
 
 
 class _Parser(CParser):
@@ -336,7 +312,9 @@ class _Parser(CParser):
     problem.
     """
 
-    def __init__(self, stream: _Stream) -> None:
+    def __init__(self, text: str, name: str) -> None:
+        stream = io.StringIO(text)
+        stream.name = self._name = name
         CParser.__init__(self, stream)
         self._levels = 0
         self._nodes = 0
@@ -349,10 +327,13 @@ class _Parser(CParser):
     def descend_resolver(self, parent: Node | None, index: Node | int | None) -> None:
         self._levels += 1
         self._nodes += 1
+        line = None if parent is None else parent.start_mark.line + 1
         if self._levels > MOST_LEVELS:
-            raise _TooMuch(f"is nested more than {MOST_LEVELS} levels deep: nothing here needs more than 8", parent)
+            message = f"is nested more than {MOST_LEVELS} levels deep: nothing here needs more than 8"
+            raise _refusal(self._name, message, line)
         if self._nodes > MOST_NODES:
-            raise _TooMuch(f"holds more than {MOST_NODES} values: use a generator for a large topology", parent)
+            message = f"holds more than {MOST_NODES} values: use a generator for a large topology"
+            raise _refusal(self._name, message, line)
 
     def ascend_resolver(self) -> None:
         self._levels -= 1
@@ -374,30 +355,24 @@ def _line(text: str, number: int | None) -> str:
     return "".join(text.splitlines()[number - 1 : number]) if number else ""
 
 
-# A space in an indentation that YAML takes for a letter, such as a no-break space of a web page.
-_ODD_INDENT = re.compile(r"^ *([^\S\n\r\t ])", re.MULTILINE)
-
-
-# A dash of a PDF or an editor in place of the dash of a list.
-_PRINTED_DASH = re.compile("^ *([\u2010-\u2015\u2212]) ", re.MULTILINE)
+# Characters of web pages, PDF files and editors in place of a space of an indentation, and of the dash of a list.
+_ODD = {
+    r"^ *([^\S\n\r\t ])": "the indentation holds U+{:04X}, which is no plain space: replace it by one",
+    "^ *([\u2010-\u2015\u2212]) ": "U+{:04X} is a dash of printed text: write '- '",
+}
 
 
 def parse(text: str, name: str) -> Node:
     """Return the node tree of one document. Raises InputError."""
     try:
-        root = _Parser(_Stream(text, name)).get_single_node()
-    except _TooMuch as error:
-        raise _refusal(name, str(error), error.line) from None
+        root = _Parser(text, name).get_single_node()
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise _refusal(name, f"is not YAML: {error.reason}: remove the character", line) from None
     except YAMLError as error:
-        if odd := _ODD_INDENT.search(text):
-            message = f"the indentation holds U+{ord(odd[1]):04X}, which is no plain space: replace it by one"
-            raise _refusal(name, message, text.count("\n", 0, odd.start(1)) + 1) from None
-        if printed := _PRINTED_DASH.search(text):
-            message = f"U+{ord(printed[1]):04X} is a dash of printed text: write '- '"
-            raise _refusal(name, message, text.count("\n", 0, printed.start(1)) + 1) from None
+        for pattern, message in _ODD.items():
+            if odd := re.search(pattern, text, re.MULTILINE):
+                raise _refusal(name, message.format(ord(odd[1])), text.count("\n", 0, odd.start(1)) + 1) from None
         line_number = min(_problem_line(error) or 1, len(text.rstrip().splitlines()))
         problem = _problem(error)
         begin = getattr(error, "context_mark", None)
@@ -413,7 +388,7 @@ def parse(text: str, name: str) -> Node:
             problem = f"'{found[1]}' has no space after its dash: write '- {found[1][1:]}'"
         raise _refusal(name, f"is not YAML: {problem}", line_number) from None
     if root is None:
-        raise _refusal(name, "is empty: 'mprun new' writes a pair of files to start from")
+        raise _refusal(name, _EMPTY)
     return root
 
 

@@ -35,9 +35,8 @@ def read_search(entry: SearchEntry, unit_of: Callable[[str], Unit], document: Do
             document.refuse(("search", "vary", name), str(error))
     for name in {CASE, MAIN} & {*entry.control, *entry.vary}:
         position = "control" if name in entry.control else "vary"
-        document.refuse(
-            ("search", position, name), f"'{name}' has a meaning in the table of a search: take another name"
-        )
+        message = f"'{name}' has a meaning in the table of a search: take another name"
+        document.refuse(("search", position, name), message)
 
     def find_unit(reference: Reference) -> Unit:
         return unit_of(reference.name.partition(".")[2] if is_of_control(reference, entry.control) else reference.name)

@@ -26,9 +26,8 @@ def check_mtu(
     values: Mapping[str, object], links: Sequence[LinkSpec], addressing: Addressing, document: Document
 ) -> None:
     """Record problems of links that carry IPv6 with too small an MTU, at each `mtu`."""
-    narrow = {
-        link.mtu for link in links if link.mtu < IPV6_LEAST_MTU and "ipv6" in families_of(link.addressing or addressing)
-    }
+    carrying = [link.mtu for link in links if "ipv6" in families_of(link.addressing or addressing)]
+    narrow = {mtu for mtu in carrying if mtu < IPV6_LEAST_MTU}
     for path, entry in walk_mappings(values):
         mtu = entry.get("mtu")
         if isinstance(mtu, int) and mtu in narrow and entry.get("addressing") != "ipv4":
@@ -152,9 +151,8 @@ def _read_address(
     elif "." in text.split("/")[1] or not 1 <= network.prefixlen <= longest:
         document.refuse(path, f"'{text}' has no room for two ends: write a prefix length from 1 to {longest}")
     elif (which := _role_of(interface)) is not None:
-        document.refuse(
-            path, f"{text} is {which}: take one between {network[1]} and {network[-2 if family == 'ipv4' else -1]}"
-        )
+        last = network[-2 if family == "ipv4" else -1]
+        document.refuse(path, f"{text} is {which}: take one between {network[1]} and {last}")
     elif family == "ipv6" and ip.is_link_local:
         document.refuse(path, f"{text} {_LINK_LOCAL}: take one as in '{example}'")
     elif ip.is_loopback or ip.is_multicast or ip.is_unspecified or ip.is_reserved:

@@ -15,7 +15,8 @@ from mprun.inputs.document import Document
 from mprun.inputs.event_changes import ReadEvent, Timeline, read_events
 from mprun.inputs.generator import COLLECTION, load
 from mprun.inputs.generators import GENERATORS
-from mprun.inputs.keys.file_model import check, known_keys, salvage
+from mprun.inputs.keys.field import number_names
+from mprun.inputs.keys.file_model import check, fields_of, salvage
 from mprun.inputs.keys.impairment import spread_directions
 from mprun.inputs.keys.middlebox import MiddleboxEntry
 from mprun.inputs.keys.openflow import OpenFlowEntry
@@ -52,8 +53,7 @@ def read_topology(
     values: Mapping[str, object], document: Document, lay_over: LayOver = lambda links: links
 ) -> Topology:
     """Return the topology from plain values. Problems go to the document. lay_over: changes its links afterwards."""
-    _warn_of_rates(values, document)
-    _warn_of_delays(values, document)
+    _warn_of_properties(values, document)
     if "topology" in values:
         return _generate(values, document, lay_over)
     if "nodes" not in values and "links" not in values:
@@ -74,18 +74,17 @@ def read_topology(
     return _complete(values, document, written, expansion, switches, lambda name: ("nodes", name, "openflow"))
 
 
-def _warn_of_rates(values: Mapping[str, object], document: Document) -> None:
-    """Warn of each rate that is rounded to one that a link can have, and of each queue of one packet."""
+def _warn_of_properties(values: Mapping[str, object], document: Document) -> None:
+    """Warn of each rate that is rounded to one that a link can have, of each queue of one packet, and of each link that
+    has a delay in one direction only.
+
+    An event leaves the delay of the other direction as it is.
+    """
     for path, entry in walk_mappings(values):
         for key, tell in (("rate", tell_rounding), ("queue", tell_short_queue)):
             for position, value in spread_directions((*path, key), entry.get(key)):
                 if message := tell(value):
                     document.warn(position, message)
-
-
-def _warn_of_delays(values: Mapping[str, object], document: Document) -> None:
-    """Warn of each link that has a delay in one direction only. An event leaves the other direction as it is."""
-    for path, entry in walk_mappings(values):
         delay = entry.get("delay")
         if path[:1] == ("events",) or not isinstance(delay, dict) or "profile" in entry or document.tree.is_resolved:
             continue
@@ -121,7 +120,7 @@ def _generate(values: Mapping[str, object], document: Document, lay_over: LayOve
 
 def _check_common(values: Mapping[str, object], document: Document) -> None:
     """Check the common keys if the other keys of the topology are unknown."""
-    check(TopologyFile, {k: v for k, v in values.items() if k in known_keys(TopologyFile)}, document)
+    check(TopologyFile, {k: v for k, v in values.items() if k in fields_of(TopologyFile)}, document)
 
 
 def _number_link(link: LinkSpec, file: TopologyFile) -> LinkSpec:
@@ -194,9 +193,8 @@ def _read_middleboxes(
             routers = [node for node, kind in nodes.items() if kind == "router"]
             document.refuse(position, f"no node '{name}'{name_nearest(name, routers, 'routers')}")
         elif nodes[name] != "router":
-            document.refuse(
-                position, f"'{name}' is a {nodes[name]}, not a router: name a router, which forwards packets"
-            )
+            message = f"'{name}' is a {nodes[name]}, not a router: name a router, which forwards packets"
+            document.refuse(position, message)
         else:
             at = [link.name for link in links if name in link.ends]
             for behaviour, guard in (("nat", entry.nat), ("firewall", entry.firewall)):
@@ -233,16 +231,12 @@ def _name_links(entries: list[LinkEntry]) -> tuple[LinkSpec, ...]:
     """The links with a name each: the user's, or the two ends with a number from the second link on."""
     taken = {entry.name for entry in entries}
     links = []
-    counts: dict[str, int] = {}
+    numbered: dict[str, Iterator[str]] = {}
     for entry in entries:
         a, b = entry.between
-        name = entry.name
-        if name is None:
-            base = name = f"{a}-{b}"
-            while name in taken:
-                counts[base] = counts.get(base, 1) + 1
-                name = f"{base}-{counts[base]}"
-            taken.add(name)
+        names = numbered.setdefault(f"{a}-{b}", number_names(f"{a}-{b}"))
+        name = entry.name or next(name for name in names if name not in taken)
+        taken.add(name)
         first, second = entry.addresses or ((), ())
         links.append(replace(entry.join(name, (a, b)), addresses=(first, second)))
     return tuple(links)

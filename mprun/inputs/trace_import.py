@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 
-from mprun.inputs.keys.trace_file import RateTrace, TraceError
+from mprun.inputs.keys.trace_file import RateTrace, TraceError, keep_changes
 from mprun.model.frozen import Frozen
 from mprun.model.problem import tell_unknown
 from mprun.model.units import DAY_NS, DELAY, LEAST_LINK_RATE, NS_PER_S, RATE, TIME, hold_rate, parse_loss, render_ratio
@@ -68,12 +68,7 @@ def parse_column(text: str) -> Column:
 
 def import_rates(trace: RateTrace) -> ImportedTrace:
     """Return the schedule of a trace of rates, without the rows that change nothing."""
-    rows: list[tuple[int, list[str]]] = []
-    last = None
-    for at_ns, rate in trace.rates:
-        if rate != last:
-            rows.append((at_ns, [RATE.render(rate)]))
-        last = rate
+    rows = [(at_ns, [RATE.render(rate)]) for at_ns, rate in keep_changes(trace.rates)]
     return _write(["rate"], rows, trace.period_ns, sum(rate == LEAST_LINK_RATE for _, rate in trace.rates))
 
 
@@ -109,9 +104,8 @@ def import_csv(text: str, columns: Sequence[Column]) -> ImportedTrace:
 def _bounded(text: str) -> list[str]:
     lines = text.splitlines()
     if len(lines) > MOST_ROWS + 1:
-        raise TraceError(
-            MOST_ROWS + 2, f"is more than the {MOST_ROWS} rows that a schedule may have: thin the file out"
-        )
+        message = f"is more than the {MOST_ROWS} rows that a schedule may have: thin the file out"
+        raise TraceError(MOST_ROWS + 2, message)
     return lines
 
 

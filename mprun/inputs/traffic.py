@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from mprun.inputs.document import Document, Spread
-from mprun.inputs.keys.field import MOST_NAME
+from mprun.inputs.keys.field import MOST_NAME, number_names
 from mprun.inputs.keys.file_model import check
 from mprun.inputs.keys.pairing import gather_hosts, pair_hosts
 from mprun.inputs.keys.traffic_entry import FlowEntry
@@ -108,26 +108,18 @@ def _read_files(entry: FlowEntry, position: ValuePath, document: Document) -> Fl
 
 def _name(entries: Sequence[FlowEntry], document: Document) -> list[str]:
     """Return a name for each entry: its own, or its tool's, numbered from the second on."""
-    first: dict[str, int] = {}
+    first: dict[str, ValuePath] = {}
     for n, entry in enumerate(entries):
-        if entry.name in first:
-            line = document.position(("traffic", first[entry.name], "name"))[1]
+        if entry.name and (line := document.line_of_first(first, entry.name, ("traffic", n, "name"))):
             message = f"a second flow '{entry.name}', first on line {line}: give each flow its own name"
             document.refuse(("traffic", n, "name"), message)
-        elif entry.name:
-            first[entry.name] = n
         if entry.name == TOTAL:
             document.refuse(("traffic", n, "name"), f"'{TOTAL}' names the sum over flows: rename the flow")
     names = []
     taken = set(first)
     for entry in entries:
-        name = entry.name or entry.tool
-        number = 1
-        while entry.name is None and name in taken:
-            number += 1
-            name = f"{entry.tool}-{number}"
-        taken.add(name)
-        names.append(name)
+        names.append(entry.name or next(name for name in number_names(entry.tool) if name not in taken))
+        taken.add(names[-1])
     return names
 
 

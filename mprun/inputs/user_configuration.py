@@ -6,6 +6,7 @@ The file is `mprun/config.yaml` in $XDG_CONFIG_HOME, by default `~/.config` (XDG
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +20,9 @@ if TYPE_CHECKING:
 
 def configuration_path() -> Path | None:
     """Return the path of the configuration, which need not exist; None for a user without a home directory."""
-    try:
+    with suppress(MachineError):
         return find_base("XDG_CONFIG_HOME", ".config") / "mprun" / "config.yaml"
-    except MachineError:
-        return None
+    return None
 
 
 def configured_engine() -> EngineName | None:

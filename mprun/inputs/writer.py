@@ -11,30 +11,8 @@ import yaml
 
 from mprun.inputs.keys.plot import FORMS, TABLE_FORMS
 from mprun.inputs.reader import RESOLVED
-from mprun.model import metric, units
+from mprun.model import metric, spec, units
 from mprun.model.discipline import LOSS_MODELS, OPTIONS
-from mprun.model.spec import (
-    DEFAULT_MTU,
-    AddressChange,
-    Capture,
-    Direction,
-    Expectation,
-    ExperimentSpec,
-    Flow,
-    FourState,
-    GilbertElliott,
-    HostSpec,
-    Jitter,
-    LinkChange,
-    LinkSpec,
-    Loss,
-    OpenFlow,
-    PacketFault,
-    Queue,
-    Reorder,
-    TopologySpec,
-    path_of_attachment,
-)
 from mprun.workloads.tool import owned_metrics, tool_of
 
 # The writer of an option, by the end of the name of a flow's option, and by the kind of a discipline's option.
@@ -46,7 +24,7 @@ _RENDERERS: Mapping[str, Callable[[Any], str]] = {
 }
 
 
-def write_topology(topology: TopologySpec, head: str = RESOLVED) -> str:
+def write_topology(topology: spec.TopologySpec, head: str = RESOLVED) -> str:
     """Return a topology as nodes and links, whatever generator they came from. head: the comment before them."""
     entry = {
         "version": 1,
@@ -70,7 +48,7 @@ def _plain_box(box: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def write_experiment(experiment: ExperimentSpec) -> str:
+def write_experiment(experiment: spec.ExperimentSpec) -> str:
     """Return the text of an experiment with parameters and templates filled in."""
     owned = owned_metrics(experiment.traffic)
     repeat = {
@@ -98,21 +76,17 @@ def write_experiment(experiment: ExperimentSpec) -> str:
     return RESOLVED + _dump(_without_none(entry))
 
 
-def _fault(fault: PacketFault) -> dict[str, Any]:
-    entry: dict[str, Any] = {"node": fault.node, "link": fault.link, "packet": fault.packet}
-    if fault.action == "strip":
-        return {**entry, "action": fault.action, "option": fault.option}
-    if fault.action != "drop":
-        entry |= {"action": fault.action, "by": units.TIME.render(fault.by_ns)}
-    return entry
+def _fault(fault: spec.PacketFault) -> dict[str, Any]:
+    unsaid = {"drop": ("action", "by", "option"), "strip": ("by",)}.get(fault.action, ("option",))
+    return {key: value for key, value in _options(asdict(fault)).items() if key not in unsaid}
 
 
-def _node(name: str, topology: TopologySpec) -> dict[str, Any]:
+def _node(name: str, topology: spec.TopologySpec) -> dict[str, Any]:
     switch = topology.switches.get(name)
     return {"kind": topology.nodes[name], **({"openflow": _openflow(switch)} if switch else {})}
 
 
-def _openflow(switch: OpenFlow) -> dict[str, Any]:
+def _openflow(switch: spec.OpenFlow) -> dict[str, Any]:
     asked = switch.controller
     controller = asked and {
         "delay": units.TIME.render(asked.delay_ns),
@@ -129,12 +103,12 @@ def _openflow(switch: OpenFlow) -> dict[str, Any]:
     return _without_none(entry)
 
 
-def _events(topology: TopologySpec) -> Iterator[dict[str, Any]]:
+def _events(topology: spec.TopologySpec) -> Iterator[dict[str, Any]]:
     """Yield an event for each change, with only the properties that differ from before."""
-    now = {link.name: LinkChange(0, link.name, link.forward, link.reverse) for link in topology.links}
+    now = {link.name: spec.LinkChange(0, link.name, link.forward, link.reverse) for link in topology.links}
     for change in topology.changes:
         entry: dict[str, Any] = {"at": units.TIME.render(change.at_ns)}
-        if isinstance(change, AddressChange):
+        if isinstance(change, spec.AddressChange):
             state = "added" if change.is_there else "removed"
             yield entry | {"host": change.host, "address": change.link, "state": state}
             continue
@@ -149,7 +123,7 @@ def _events(topology: TopologySpec) -> Iterator[dict[str, Any]]:
             yield entry | {"set": _difference(before, change)}
 
 
-def _difference(before: LinkChange, after: LinkChange) -> dict[str, Any]:
+def _difference(before: spec.LinkChange, after: spec.LinkChange) -> dict[str, Any]:
     """The properties in which two states of a link differ, with the later values; 0 for a removed one."""
     old, new = (
         [spell_properties((way, way)) for way in (change.forward, change.reverse)] for change in (before, after)
@@ -163,12 +137,12 @@ def _difference(before: LinkChange, after: LinkChange) -> dict[str, Any]:
     return said
 
 
-def _link(link: LinkSpec) -> dict[str, Any]:
+def _link(link: spec.LinkSpec) -> dict[str, Any]:
     entry = {
         "name": link.name,
         "between": list(link.ends),
         **spell_properties((link.forward, link.reverse)),
-        "mtu": link.mtu if link.mtu != DEFAULT_MTU else None,
+        "mtu": link.mtu if link.mtu != spec.DEFAULT_MTU else None,
         "backup": link.backup or None,
         "addressing": link.addressing,
         "addresses": list(map(_addresses, link.addresses)) if any(link.addresses) else None,
@@ -181,7 +155,7 @@ def _addresses(end: tuple[str, ...]) -> str | list[str] | None:
     return list(end) if len(end) > 1 else next(iter(end), None)
 
 
-def spell_properties(directions: tuple[Direction, Direction]) -> dict[str, Any]:
+def spell_properties(directions: tuple[spec.Direction, spec.Direction]) -> dict[str, Any]:
     """Return the properties of both directions, forward and reverse, as a file spells them."""
     forward, reverse = (
         {
@@ -199,7 +173,7 @@ def spell_properties(directions: tuple[Direction, Direction]) -> dict[str, Any]:
     return _without_none({name: _both(one, reverse[name]) for name, one in forward.items()})
 
 
-def _jitter(jitter: Jitter) -> Any:
+def _jitter(jitter: spec.Jitter) -> Any:
     amount = units.DELAY.render(jitter.amount_ns)
     if jitter.correlation == 0 and jitter.distribution == "uniform":
         return amount
@@ -210,21 +184,21 @@ def _jitter(jitter: Jitter) -> Any:
     }
 
 
-def _loss(loss: Loss) -> Any:
+def _loss(loss: spec.Loss) -> Any:
     ratio = units.render_ratio
-    if isinstance(loss, GilbertElliott | FourState):
+    if isinstance(loss, spec.GilbertElliott | spec.FourState):
         return {loss.model: dict(zip(LOSS_MODELS[loss.model], map(ratio, astuple(loss)), strict=True))}
     if loss.correlation:
         return {"random": ratio(loss.probability), "correlation": ratio(loss.correlation)}
     return ratio(loss.probability)
 
 
-def _reorder(reorder: Reorder) -> Any:
+def _reorder(reorder: spec.Reorder) -> Any:
     probability = units.render_ratio(reorder.probability)
     return probability if reorder.gap == 1 else {"probability": probability, "gap": reorder.gap}
 
 
-def _queue(queue: Queue) -> Any:
+def _queue(queue: spec.Queue) -> Any:
     limit = units.render_queue(queue)
     if queue.discipline == "fifo":
         return limit
@@ -237,7 +211,7 @@ def _both(forward: Any, reverse: Any) -> Any:
     return forward if forward == reverse else _without_none({"forward": forward, "reverse": reverse})
 
 
-def _host(host: HostSpec) -> dict[str, Any]:
+def _host(host: spec.HostSpec) -> dict[str, Any]:
     mptcp = host.mptcp
     settings = {
         "path_manager": mptcp.path_manager,
@@ -250,7 +224,7 @@ def _host(host: HostSpec) -> dict[str, Any]:
     return _without_none(entry)
 
 
-def _flow(flow: Flow) -> dict[str, Any]:
+def _flow(flow: spec.Flow) -> dict[str, Any]:
     start = units.TIME.render(flow.start_ns)
     has_protocol = "protocol" in tool_of(flow).Entry.model_fields
     entry = {
@@ -270,7 +244,7 @@ def _flow(flow: Flow) -> dict[str, Any]:
     }
     options: dict[str, Any] = {**flow.options}
     if attached := options.pop("attachments", None):
-        files = [{"name": one["name"], "archive": path_of_attachment(one["sha256"])} for one in attached]
+        files = [{"name": one["name"], "archive": spec.path_of_attachment(one["sha256"])} for one in attached]
         if isinstance(stack := options.get("stack"), Mapping):
             options["stack"] = {**stack, "files": files}
         else:
@@ -297,14 +271,14 @@ def _option(value: Any, render: Callable[[Any], str]) -> Any:
     return value if render is str else render(value)
 
 
-def _capture(capture: Capture) -> dict[str, Any]:
+def _capture(capture: spec.Capture) -> dict[str, Any]:
     entry = {"node": capture.node, "link": capture.link, "snaplen": capture.snaplen, "filter": capture.filter}
     if capture.size_bytes is not None:
         entry |= {"size": units.VOLUME.render(capture.size_bytes), "keep": capture.keep}
     return _without_none(entry)
 
 
-def _expectation(expectation: Expectation, owned: Mapping[str, metric.Metrics]) -> dict[str, Any]:
+def _expectation(expectation: spec.Expectation, owned: Mapping[str, metric.Metrics]) -> dict[str, Any]:
     found = metric.find_owned(expectation.metric, owned)
     assert found is not None
     unit = found[0].unit
@@ -313,7 +287,7 @@ def _expectation(expectation: Expectation, owned: Mapping[str, metric.Metrics]) 
     return {"metric": expectation.metric, **texts}
 
 
-def _plots(experiment: ExperimentSpec) -> Iterator[dict[str, Any]]:
+def _plots(experiment: spec.ExperimentSpec) -> Iterator[dict[str, Any]]:
     """The plots of a single run, as it has no matrix for plots over cells."""
     for plot in experiment.plots:
         if plot.is_over_time:

@@ -8,6 +8,7 @@ bits of its global ID are not random, as these addresses never meet addresses of
 
 from __future__ import annotations
 
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 
 from mprun.model.spec import Family
@@ -31,19 +32,14 @@ def mirror_subnet(network: IPv4Network) -> IPv6Network:
     return IPv6Network(f"fd00:{a}:{b}:{c}::/64")
 
 
-def mirror(interface: IPv4Interface) -> IPv6Interface:
-    """The IPv6 address with the digits of an IPv4 one in a subnet of 24 bits."""
-    network = mirror_subnet(interface.network)
-    return IPv6Interface((number_host(network, int(interface.ip) & 0xFF), network.prefixlen))
-
-
 def mirror_text(text: str) -> str | None:
     """The IPv6 counterpart of an address in text form. None if it has none."""
-    try:
+    with suppress(ValueError):
         interface = IPv4Interface(text)
-    except ValueError:
-        return None
-    return str(mirror(interface)) if interface.network.prefixlen == SUBNET_BITS else None
+        if interface.network.prefixlen == SUBNET_BITS:
+            network = mirror_subnet(interface.network)
+            return f"{number_host(network, int(interface.ip) & 0xFF)}/{network.prefixlen}"
+    return None
 
 
 def number_host(network: IPv6Network, number: int) -> IPv6Address:

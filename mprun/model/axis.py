@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 
-from mprun.model import units
+from mprun.model.metric import QUANTITIES, SYMBOLS
 from mprun.model.scalar import Scalar, spell_scalar
-from mprun.model.units import NS_PER_S, QuantityError
+from mprun.model.units import QuantityError
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
@@ -29,11 +30,9 @@ def read_number(value: Scalar) -> tuple[float, str] | None:
     text = str(value)
     if _NUMBER.fullmatch(text):
         return float(text), "1"
-    for quantity, unit, factor in ((units.RATE, "bit/s", 1), (units.TIME, "s", NS_PER_S), (units.VOLUME, "byte", 1)):
-        try:
-            return quantity.parse(text) / factor, unit
-        except QuantityError:
-            continue
+    for kind, (quantity, factor) in QUANTITIES.items():
+        with suppress(QuantityError):
+            return quantity.parse(text) / factor, SYMBOLS[kind]
     if text.endswith("%") and _NUMBER.fullmatch(text[:-1]):
         return float(text[:-1]) / 100, "share"
     for unit in ("packets", "bdp"):

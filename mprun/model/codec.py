@@ -132,8 +132,7 @@ class Codec:
         parts = [(name, self._reader(hints[name]), name in optional) for name in _names_of(kind)]
 
         def read(value: Any) -> Any:
-            if not isinstance(value, dict):
-                raise JsonProblem
+            value = _only(dict, value)
             if parse:
                 try:
                     value = parse(value)
@@ -173,6 +172,13 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
 
 
+def _only(kind: type[T], value: Any) -> T:
+    """Return a value of a kind. Raises JsonProblem for another value."""
+    if not isinstance(value, kind):
+        raise JsonProblem
+    return value
+
+
 def _accept(test: Callable[[Any], bool]) -> ReadValue:
     def read(value: Any) -> Any:
         if not test(value):
@@ -193,10 +199,8 @@ _TESTS: Mapping[Any, Callable[[Any], bool]] = {
 
 def _read_address(kind: Callable[[str], Any]) -> ReadValue:
     def read(value: Any) -> Any:
-        if not isinstance(value, str):
-            raise JsonProblem
         try:
-            return kind(value)
+            return kind(_only(str, value))
         except ValueError:
             raise JsonProblem from None
 
@@ -207,7 +211,7 @@ def _read_row(readers: Sequence[ReadValue]) -> ReadValue:
     """Return the reader of a tuple whose elements have a kind each."""
 
     def read(value: Any) -> Any:
-        if not isinstance(value, list) or len(value) != len(readers):
+        if len(_only(list, value)) != len(readers):
             raise JsonProblem
         return tuple(_read_inside(f"[{n}]", readers[n], item) for n, item in enumerate(value))
 
@@ -216,13 +220,7 @@ def _read_row(readers: Sequence[ReadValue]) -> ReadValue:
 
 def _read_rows(reader: ReadValue, make: Callable[[Any], Any]) -> ReadValue:
     """Return the reader of any number of elements of one kind."""
-
-    def read(value: Any) -> Any:
-        if not isinstance(value, list):
-            raise JsonProblem
-        return make(_read_inside(f"[{n}]", reader, item) for n, item in enumerate(value))
-
-    return read
+    return lambda value: make(_read_inside(f"[{n}]", reader, item) for n, item in enumerate(_only(list, value)))
 
 
 def _read_inside(step: str, reader: ReadValue, item: Any) -> Any:
@@ -234,15 +232,10 @@ def _read_inside(step: str, reader: ReadValue, item: Any) -> Any:
 
 
 def _read_mapping(key: ReadValue, reader: ReadValue) -> ReadValue:
-    def read(value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise JsonProblem
-        found = {}
-        for name, item in value.items():
-            found[_read_inside(f".{name}", key, name)] = _read_inside(f".{name}", reader, item)
-        return found
-
-    return read
+    return lambda value: {
+        _read_inside(f".{name}", key, name): _read_inside(f".{name}", reader, item)
+        for name, item in _only(dict, value).items()
+    }
 
 
 PLAIN = Codec()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from mprun.model import units
@@ -26,6 +27,10 @@ Better = Literal["higher", "lower"]
 SYMBOLS: Mapping[Unit, Symbol] = {"rate": "bit/s", "time": "s", "ratio": "share", "count": "1", "size": "byte"}
 # The kind of each symbol.
 UNITS: Mapping[str, Unit] = {symbol: unit for unit, symbol in SYMBOLS.items()}
+# The kinds with units in files: the quantity, and the number of its base units in the base unit of the kind.
+QUANTITIES: Mapping[Unit, tuple[units.Quantity, int]] = {
+    "time": (units.TIME, NS_PER_S), "rate": (units.RATE, 1), "size": (units.VOLUME, 1),
+}  # fmt: skip
 # The end of the name of a column in base units, by the symbol of the unit.
 SUFFIXES: Mapping[str, str] = {"bit/s": "_bit_per_s", "s": "_s", "byte": "_bytes", "share": "", "1": ""}
 
@@ -64,7 +69,11 @@ Metrics = Mapping[str, Metric]
 # In a plot of a sweep: the share of the runs of a cell that passed.
 PASSED = "passed"
 
-OF_PATH: Metrics = {"rtt": Metric("time", "mean round-trip time of the idle path", better="lower")}
+_more = partial(Metric, better="higher")
+_less = partial(Metric, better="lower")
+_less_by_path = partial(_less, by_path=True)
+
+OF_PATH: Metrics = {"rtt": _less("time", "mean round-trip time of the idle path")}
 # Metrics of every flow of the real engine whose programs serve no other flow, if CPU time is sampled.
 OF_FLOWS: Metrics = {
     "cpu.client": Metric(
@@ -78,76 +87,46 @@ OF_PATHS: Metrics = {
         "ratio", "share of the payload that a path carried, in the direction with more payload", by_path=True
     ),
     "carried": Metric("size", "payload that a path carried, in the direction with more payload", by_path=True),
-    "joined": Metric("time", "time from the flow's start until a path was ready for use", by_path=True, better="lower"),
-    "srtt": Metric(
-        "time", "smoothed round-trip time of a path at the end, measured by the sender", by_path=True, better="lower"
-    ),
-    "resent": Metric(
-        "count", "packets that were sent again on a path until the flow ended", by_path=True, better="lower"
-    ),
-    "resent.bytes": Metric(
-        "size", "bytes that were sent again on a path until the flow ended", by_path=True, better="lower"
-    ),
-    "efficiency.sum": Metric(
-        "ratio", "goodput divided by the sum of the paths' rates", better="higher", may_exceed=True
-    ),
-    "efficiency.best": Metric(
-        "ratio", "goodput divided by the rate of the best path", better="higher", may_exceed=True
-    ),
+    "joined": _less_by_path("time", "time from the flow's start until a path was ready for use"),
+    "srtt": _less_by_path("time", "smoothed round-trip time of a path at the end, measured by the sender"),
+    "resent": _less_by_path("count", "packets that were sent again on a path until the flow ended"),
+    "resent.bytes": _less_by_path("size", "bytes that were sent again on a path until the flow ended"),
+    "efficiency.sum": _more("ratio", "goodput divided by the sum of the paths' rates", may_exceed=True),
+    "efficiency.best": _more("ratio", "goodput divided by the rate of the best path", may_exceed=True),
 }
 # Metrics of flows whose data is observed after the failure of a path, with the same names for every transport.
 OF_HANDOVER: Metrics = {
-    "handover.gap": Metric(
-        "time", "longest time without progress of the data after the failure of a path", better="lower"
-    ),
-    "handover.time": Metric(
-        "time", "time from the failure of a path until the data no longer waits for timers", better="lower"
-    ),
+    "handover.gap": _less("time", "longest time without progress of the data after the failure of a path"),
+    "handover.time": _less("time", "time from the failure of a path until the data no longer waits for timers"),
 }
 # Metrics of flows whose connections are sampled from the kernel.
 OF_CONNECTIONS: Metrics = {
     "subflows": Metric("count", "subflows of the connection with the fewest", ("mptcp",), over="least"),
-    "flapping": Metric(
+    "flapping": _less(
         "ratio",
         "share of the seconds in which the subflow with the most data was not the same as in the second before",
         ("mptcp",),
-        better="lower",
     ),
     "share.stdev": Metric(
-        "ratio",
-        "sample standard deviation of a path's share over the seconds of the flow",
-        ("mptcp",),
-        by_path=True,
+        "ratio", "sample standard deviation of a path's share over the seconds of the flow", ("mptcp",), by_path=True
     ),
-    "reinjected": Metric(
+    "reinjected": _less(
         "count",
         "pieces of data that MPTCP's own timer sent again, usually on another subflow; data of a stale subflow, "
         "which `mprun packets` counts too, is not among them",
         ("mptcp",),
-        better="lower",
     ),
     **{name: replace(metric, protocols=("mptcp",)) for name, metric in {**OF_HANDOVER, **OF_PATHS}.items()},
 }
+_JAIN = "Jain's index of the goodputs of {} while they run together (1: all are equal)"
 # Metrics of groups whose flows all have a goodput.
-FAIRNESS: Metrics = {
-    "fairness": Metric(
-        "ratio",
-        "Jain's index of the goodputs of the group's flows while they run together (1: all are equal)",
-        better="higher",
-    )
-}
+FAIRNESS: Metrics = {"fairness": _more("ratio", _JAIN.format("the group's flows"))}
 # Metrics of all flows outside the background with a goodput, if at least two of them run at the same time.
 OF_TOTAL: Metrics = {
-    "goodput": Metric(
-        "rate",
-        "payload of all flows outside the background, divided by the time in which at least one of them ran",
-        better="higher",
+    "goodput": _more(
+        "rate", "payload of all flows outside the background, divided by the time in which at least one of them ran"
     ),
-    "fairness": Metric(
-        "ratio",
-        "Jain's index of the goodputs of these flows while they run together (1: all are equal)",
-        better="higher",
-    ),
+    "fairness": _more("ratio", _JAIN.format("these flows")),
 }
 TOTAL = "total"
 
@@ -166,16 +145,12 @@ def delays(name: str, what: str) -> Metrics:
         "min": f"shortest {what}",
         "max": f"longest {what}",
     }
-    return {
-        f"{name}.{which}": Metric("time", meaning, over="delays", better="lower") for which, meaning in meanings.items()
-    }
+    return {f"{name}.{which}": _less("time", meaning, over="delays") for which, meaning in meanings.items()}
 
 
 _RATE = replace(units.RATE, example="36mbit", minimum=0, canonical=())
-# The quantity of a bound, and the number of its base units in the base unit of the metric.
-_BOUNDS: Mapping[Unit, tuple[units.Quantity, int]] = {
-    "rate": (_RATE, 1), "time": (units.TIME, NS_PER_S), "size": (units.SIZE, 1),
-}  # fmt: skip
+# The quantity of a bound, as in QUANTITIES.
+_BOUNDS = {**QUANTITIES, "rate": (_RATE, 1), "size": (units.SIZE, 1)}
 
 
 def group_metrics(metrics: Metrics) -> Metrics:

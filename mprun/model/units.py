@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -263,15 +264,12 @@ def parse_link_rate(value: object) -> int:
 
 def tell_rounding(value: object) -> str | None:
     """The warning about a rate of a link that is rounded. None if it is not, or if the value is no rate."""
-    try:
+    with suppress(QuantityError):
         asked = RATE.parse(value)
-    except QuantityError:
-        return None
-    if asked == hold_rate(asked):
-        return None
-    return (
-        f"'{value}' cannot be set exactly, as tc counts whole bytes per second: {RATE.render(hold_rate(asked))} is used"
-    )
+        if asked != hold_rate(asked):
+            used = RATE.render(hold_rate(asked))
+            return f"'{value}' cannot be set exactly, as tc counts whole bytes per second: {used} is used"
+    return None
 
 
 def convert(number: Decimal, unit: str, to: str) -> Decimal | None:
@@ -379,12 +377,11 @@ def parse_queue(value: object) -> Queue:
 
 def tell_short_queue(value: object) -> str | None:
     """The warning about a queue of one packet. None for other queues, or if the value is no queue."""
-    try:
-        is_short = parse_queue(value) == Queue(1, "packets")
-    except QuantityError:
-        return None
-    cost = "a burst loses its packets from the third on, and TCP gets about one hundredth of the rate"
-    return f"'{value}' holds one packet: {cost}. Write more packets, or '1bdp'" if is_short else None
+    with suppress(QuantityError):
+        if parse_queue(value) == Queue(1, "packets"):
+            cost = "a burst loses its packets from the third on, and TCP gets about one hundredth of the rate"
+            return f"'{value}' holds one packet: {cost}. Write more packets, or '1bdp'"
+    return None
 
 
 def render_queue(queue: Queue, style: Style = "file") -> str:

@@ -100,17 +100,12 @@ class Folder:
         """Return a file's size in bytes."""
         return self.stat(name).st_size
 
-    def find(self, pattern: str) -> list[str]:
-        """Return the names of regular files that match a pattern, in order.
+    def find(self, pattern: str, folders: bool = False) -> list[str]:
+        """Return the names of regular files that match a pattern, or of folders, in order.
 
         `*` matches a part of one component, and `**` matches any number of folders.
         """
-        return sorted(self._find((), list(PurePosixPath(pattern).parts)), key=lambda name: name.split("/"))
-
-    def find_folders(self, pattern: str) -> list[str]:
-        """Return the names of folders that match a pattern, in order."""
-        parts = list(PurePosixPath(pattern).parts)
-        return sorted(self._find((), parts, folders=True), key=lambda name: name.split("/"))
+        return sorted(self._find((), [*PurePosixPath(pattern).parts], folders), key=lambda name: name.split("/"))
 
     @contextlib.contextmanager
     def whole(self, name: str, mode: int = 0o666, finish: Callable[..., None] = os.replace) -> Iterator[BinaryIO]:
@@ -253,13 +248,11 @@ class Folder:
             yield folder, parts[-1]
 
     def _stat(self, name: str) -> os.stat_result | None:
-        try:
-            with self._parent(name) as (folder, last):
-                return os.stat(last, dir_fd=folder, follow_symlinks=False)
-        except (FileNotFoundError, UnsafeError):
-            return None
+        with contextlib.suppress(FileNotFoundError, UnsafeError), self._parent(name) as (folder, last):
+            return os.stat(last, dir_fd=folder, follow_symlinks=False)
+        return None
 
-    def _find(self, begin: tuple[str, ...], parts: list[str], folders: bool = False) -> Iterator[str]:
+    def _find(self, begin: tuple[str, ...], parts: list[str], folders: bool) -> Iterator[str]:
         if not parts:
             return
         try:

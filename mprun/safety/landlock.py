@@ -66,11 +66,16 @@ def ruleset(rights: Mapping[Path, int], with_network: bool = False) -> Iterator[
     handle = system_call("landlock", CREATE_RULESET, struct.pack(f"={len(values)}Q", *values), 8 * len(values), 0)
     try:
         for path, right in rights.items():
-            with _opened(path) as at:
-                if at is not None:
-                    is_folder = stat.S_ISDIR(os.fstat(at).st_mode)
-                    allowed = right & known & (known if is_folder else _RIGHTS_OF_FILES)
-                    system_call("landlock", ADD_RULE, handle, RULE_PATH_BENEATH, struct.pack("=Qi", allowed, at), 0)
+            try:
+                at = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            except OSError:
+                continue
+            try:
+                is_folder = stat.S_ISDIR(os.fstat(at).st_mode)
+                allowed = right & known & (known if is_folder else _RIGHTS_OF_FILES)
+                system_call("landlock", ADD_RULE, handle, RULE_PATH_BENEATH, struct.pack("=Qi", allowed, at), 0)
+            finally:
+                os.close(at)
         yield handle
     finally:
         os.close(handle)
@@ -93,13 +98,12 @@ def readable_by_all(folder: Path) -> list[Path]:
 
 
 def _parts_of_entry(path: Path) -> list[Path]:
-    try:
+    with contextlib.suppress(OSError):
         mode = path.lstat().st_mode
-    except OSError:
-        return []
-    if not stat.S_ISDIR(mode):
-        return [path] if mode & stat.S_IROTH else []
-    return readable_by_all(path) if mode & stat.S_IROTH and mode & stat.S_IXOTH else []
+        if not stat.S_ISDIR(mode):
+            return [path] if mode & stat.S_IROTH else []
+        return readable_by_all(path) if mode & stat.S_IROTH and mode & stat.S_IXOTH else []
+    return []
 
 
 def restrict(handle: int | None) -> None:
@@ -111,19 +115,6 @@ def restrict(handle: int | None) -> None:
         raise OSError(ctypes.get_errno(), "prctl")
     if handle is not None:
         system_call("landlock", RESTRICT_SELF, handle, 0)
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[int | None]:
-    try:
-        at = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:
-        yield None
-        return
-    try:
-        yield at
-    finally:
-        os.close(at)
 
 
 def system_call(what: str, number: int, *arguments: int | bytes) -> int:

@@ -68,17 +68,15 @@ def program() -> bytes:
     """
     architecture, modes = MODES["x86_64"]
     return _assemble(
-        [
-            *_begin(architecture, _KILL),
-            *_refuse((*REFUSED.values(), *OWNERS), errno.EPERM),
-            # the experiment kernel keeps set-group-ID bits away, except from folders that have inherited theirs
-            *_refuse_modes(modes, stat.S_ISUID),
-            (_JUMP_EQUAL, 0, 3, SOCKET),
-            (_LOAD, 0, 0, _FIRST_ARGUMENT),
-            (_JUMP_EQUAL, 1, 0, AF_UNIX),
-            (_RETURN, 0, 0, _ERRNO | errno.EAFNOSUPPORT),
-            (_RETURN, 0, 0, _ALLOW),
-        ]
+        *_begin(architecture, _KILL),
+        *_refuse((*REFUSED.values(), *OWNERS), errno.EPERM),
+        # the experiment kernel keeps set-group-ID bits away, except from folders that have inherited theirs
+        *_refuse_modes(modes, stat.S_ISUID),
+        (_JUMP_EQUAL, 0, 3, SOCKET),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT),
+        (_JUMP_EQUAL, 1, 0, AF_UNIX),
+        (_RETURN, 0, 0, _ERRNO | errno.EAFNOSUPPORT),
+        (_RETURN, 0, 0, _ALLOW),
     )
 
 
@@ -91,12 +89,10 @@ def program_of_commands() -> bytes:
         raise OSError(errno.ENOSYS, f"no filter of system calls for {os.uname().machine}")
     architecture, modes = MODES[os.uname().machine]
     return _assemble(
-        [
-            *_begin(architecture, _ERRNO | errno.ENOSYS),
-            *_refuse(UNSEEN, errno.ENOSYS),
-            *_refuse_modes(modes, stat.S_ISUID | stat.S_ISGID),
-            (_RETURN, 0, 0, _ALLOW),
-        ]
+        *_begin(architecture, _ERRNO | errno.ENOSYS),
+        *_refuse(UNSEEN, errno.ENOSYS),
+        *_refuse_modes(modes, stat.S_ISUID | stat.S_ISGID),
+        (_RETURN, 0, 0, _ALLOW),
     )
 
 
@@ -133,7 +129,7 @@ def _refuse_modes(modes: Mapping[int, int], bits: int) -> list[_Instruction]:
     return code
 
 
-def _assemble(code: Iterable[_Instruction]) -> bytes:
+def _assemble(*code: _Instruction) -> bytes:
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
 

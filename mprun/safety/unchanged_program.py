@@ -65,10 +65,9 @@ def find_stranger(folder: Path, names: Iterable[str], owners: Collection[int]) -
 
 
 def _name(user: int) -> str:
-    try:
+    with contextlib.suppress(KeyError):
         return pwd.getpwuid(user).pw_name
-    except KeyError:
-        return f"user {user}"
+    return f"user {user}"
 
 
 def _digest(path: Path) -> str:

@@ -16,23 +16,8 @@ from itertools import pairwise
 
 from mprun.model.frozen import Frozen
 from mprun.model.metric import Unit
-from mprun.statements.expression import (
-    COMPARISONS,
-    FUNCTIONS,
-    Call,
-    ComparisonChain,
-    Expression,
-    ExpressionError,
-    Junction,
-    Literal,
-    NameNode,
-    Negation,
-    Operation,
-    Reference,
-    SyntaxNode,
-    UnknownName,
-    Value,
-)
+from mprun.statements import expression as syntax
+from mprun.statements.expression import Expression, ExpressionError, Reference, SyntaxNode, UnknownName, Value
 
 Resolve = Callable[[Reference], Value]
 
@@ -133,12 +118,12 @@ class _Evaluation:
 
     def judge(self, node: SyntaxNode) -> tuple[bool, float]:
         """Return whether a statement holds, and its margin."""
-        if isinstance(node, Junction):
+        if isinstance(node, syntax.Junction):
             truths, margins = zip(*map(self.judge, node.operands), strict=True)
             if node.word == "not":
                 return not truths[0], -margins[0]
             return (all(truths), min(margins)) if node.word == "and" else (any(truths), max(margins))
-        if isinstance(node, ComparisonChain):
+        if isinstance(node, syntax.ComparisonChain):
             sides = pairwise([(operand, self.number(operand)) for operand in node.operands])
             found = [self._compare(word, *pair) for word, pair in zip(node.operators, sides, strict=True)]
             return all(is_true for is_true, _ in found), min(margin for _, margin in found)
@@ -153,15 +138,11 @@ class _Evaluation:
         (left_node, one), (right_node, other) = left, right
         self._agree(right_node, one, other, "compared with")
         for (node, bare), (_, share) in ((left, right), (right, left)):
-            if (
-                isinstance(node, Literal)
-                and bare.unit == "count"
-                and share.unit == "ratio"
-                and bare.amount >= LEAST_ODD
-            ):
+            is_odd = bare.unit == "count" and share.unit == "ratio" and bare.amount >= LEAST_ODD
+            if is_odd and isinstance(node, syntax.Literal):
                 raise self._error(node, f"would be {bare.amount * 100:g} %: write '{bare.amount:g}%'")
         amounts = one.amount, other.amount
-        is_true = COMPARISONS[word](*amounts)
+        is_true = syntax.COMPARISONS[word](*amounts)
         unit = _shared_unit(one, other)
         texts = [self._text[node.start : node.end] for node in (left_node, right_node)]
         told = [amount / _scale(one.dimension) for amount in amounts]
@@ -178,20 +159,20 @@ class _Evaluation:
 
     def number(self, node: SyntaxNode) -> _Number:
         """Return the value of a node. Raises ExpressionError."""
-        if isinstance(node, Literal):
+        if isinstance(node, syntax.Literal):
             return _number_of(Value((node.amount,), node.unit))
-        if isinstance(node, NameNode):
+        if isinstance(node, syntax.NameNode):
             return self._ask(node)
-        if isinstance(node, Negation):
+        if isinstance(node, syntax.Negation):
             number = self.number(node.operand)
             return _Number(tuple(-amount for amount in number.amounts), number.dimension, number.unit)
-        if isinstance(node, Operation):
+        if isinstance(node, syntax.Operation):
             return self._operate(node)
-        if isinstance(node, Call):
+        if isinstance(node, syntax.Call):
             return self._call(node)
         raise self._error(node, "is true or false, not a value: join it with 'and' or 'or'")
 
-    def _ask(self, node: NameNode) -> _Number:
+    def _ask(self, node: syntax.NameNode) -> _Number:
         try:
             value = self._resolve(node.reference)
         except (UnknownName, ExpressionError) as error:
@@ -202,7 +183,7 @@ class _Evaluation:
         self.measured[node.reference.text] = value
         return _number_of(value)
 
-    def _operate(self, node: Operation) -> _Number:
+    def _operate(self, node: syntax.Operation) -> _Number:
         left, right = self.number(node.left), self.number(node.right)
         a, b = left.amount, right.amount
         if node.operator in "+-":
@@ -215,12 +196,12 @@ class _Evaluation:
         is_share = "ratio" in (left.unit, right.unit) and sign > 0
         return _Number((a * b if sign > 0 else a / b,), (bits, seconds), _unit_of((bits, seconds), is_share))
 
-    def _call(self, node: Call) -> _Number:
+    def _call(self, node: syntax.Call) -> _Number:
         numbers = [self.number(argument) for argument in node.arguments]
         for argument, number in zip(node.arguments[1:], numbers[1:], strict=True):
             self._agree(argument, numbers[0], number, "put beside")
         amounts = [amount for number in numbers for amount in number.amounts]
-        return _Number((FUNCTIONS[node.function](amounts),), numbers[0].dimension, numbers[0].unit)
+        return _Number((syntax.FUNCTIONS[node.function](amounts),), numbers[0].dimension, numbers[0].unit)
 
 
 def _margin_of(operator: str, left: float, right: float) -> float:
@@ -233,7 +214,7 @@ def _margin_of(operator: str, left: float, right: float) -> float:
         is_far = abs(difference)
         difference = -is_far if operator == "==" else is_far
     margin = max(-1.0, min(1.0, difference))
-    if margin == 0 and not COMPARISONS[operator](left, right):
+    if margin == 0 and not syntax.COMPARISONS[operator](left, right):
         return -LEAST_MARGIN
     return margin
 

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from mprun.model import units
 from mprun.model.frozen import Frozen
-from mprun.model.metric import Unit
+from mprun.model.metric import QUANTITIES, Unit
 
 MOST_CHARACTERS = 2000
 MOST_LEVELS = 50
@@ -49,12 +49,6 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 FUNCTIONS: dict[str, Callable[[Sequence[float]], float]] = {
     "min": min, "max": max, "sum": math.fsum, "mean": statistics.fmean, "median": statistics.median,
     "abs": lambda amounts: abs(statistics.fmean(amounts)),
-}  # fmt: skip
-
-
-# The kinds of numbers with a unit, and the number of their base units in the base unit of a value.
-_QUANTITIES: dict[Unit, tuple[units.Quantity, int]] = {
-    "rate": (units.RATE, 1), "time": (units.TIME, units.NS_PER_S), "size": (units.VOLUME, 1),
 }  # fmt: skip
 
 
@@ -353,17 +347,15 @@ class _Parser:
             return operands[0]
         return ComparisonChain(operands[0].start, operands[-1].end, tuple(operands), tuple(operators))
 
-    def _sum(self, level: int) -> SyntaxNode:
-        return self._chain("+-", self._product, level)
-
-    def _product(self, level: int) -> SyntaxNode:
-        return self._chain("*/", self.unary, level)
-
-    def _chain(self, operators: str, part: Callable[[int], SyntaxNode], level: int) -> SyntaxNode:
+    def _sum(self, level: int, operators: str = "+-") -> SyntaxNode:
         """Return operations of one precedence, which are carried out from left to right."""
-        node = part(level)
+
+        def inner() -> SyntaxNode:
+            return self._sum(level, "*/") if operators == "+-" else self.unary(level)
+
+        node = inner()
         while token := self._take(*operators):
-            right = part(level)
+            right = inner()
             node = Operation(node.start, right.end, token.text, node, right)
         return node
 
@@ -379,9 +371,8 @@ class _Parser:
     def _atom(self, level: int) -> SyntaxNode:
         token = self.peek()
         if token is None:
-            raise self._error(
-                token, "a value is missing: write a number with its unit, or a name as in 'xp.bulk.goodput'"
-            )
+            message = "a value is missing: write a number with its unit, or a name as in 'xp.bulk.goodput'"
+            raise self._error(token, message)
         if token.kind == "number":
             self._at = token.end
             return self._literal(token)
@@ -444,7 +435,7 @@ class _Parser:
             return Literal(token.start, token.end, number, "count")
         if unit == "%":
             return Literal(token.start, token.end, number / 100, "ratio")
-        for kind, (base, size) in _QUANTITIES.items():
+        for kind, (base, size) in QUANTITIES.items():
             if unit in base.units:
                 return Literal(token.start, token.end, number * base.units[unit] / size, kind)
             if unit in base.mistaken:

@@ -48,7 +48,7 @@ def _known_s(title: str, parent: Path) -> Iterator[float]:
         # a sweep that cannot be read is left out
         with contextlib.suppress(MprunError):
             if sweep.record.title == title:
-                runs += [RunDirectory(sweep.folder.below(name)) for name in sweep.folder.find_folders("runs/*/*")]
+                runs += [RunDirectory(sweep.folder.below(name)) for name in sweep.folder.find("runs/*/*", folders=True)]
     ended = [run for run in runs if run.is_complete and run.has("wall.json")]
     # sorted by time; sorted by name, the newest would all be of the last value of an axis
     ended.sort(key=lambda run: run.folder.stat("wall.json").st_mtime_ns)

@@ -267,7 +267,7 @@ class SweepDirectory(OutputDirectory):
         """Yield the runs that have ended, by cell and number. A run counts as ended if its summary is complete."""
         for n, cell in enumerate(self.record.cells):
             folder = self.folder.below(f"runs/{cell.folder}")
-            for number in sorted(int(name) for name in folder.find_folders("*") if NUMBER.fullmatch(name)):
+            for number in sorted(int(name) for name in folder.find("*", folders=True) if NUMBER.fullmatch(name)):
                 run = RunDirectory(folder.below(str(number)))
                 with contextlib.suppress(MprunError):
                     yield Kept(n, number, f"runs/{cell.folder}/{number}", run.summary(), run)

@@ -78,13 +78,9 @@ class Parameters(GeneratedTopology):
             yield ("trunk", "oversubscription"), "has no rate below to divide: give 'access' a 'rate'"
 
     @property
-    def _per_edge(self) -> int:
-        return self.hosts_per_edge or (self.ports - self.core * self.parallel) // self.interfaces
-
-    @property
     def hosts(self) -> int:
         """The number of hosts."""
-        return self.edge * self._per_edge
+        return self.edge * (self.hosts_per_edge or (self.ports - self.core * self.parallel) // self.interfaces)
 
 
 def expand(parameters: Parameters) -> Expansion:

@@ -27,21 +27,8 @@ from mprun.inputs.keys.pairing import HostKey
 from mprun.inputs.keys.plot import PlotEntry
 from mprun.inputs.keys.search import SearchEntry
 from mprun.inputs.keys.traffic_entry import CongestionName
+from mprun.model import spec
 from mprun.model.scalar import spell_scalar
-from mprun.model.spec import (
-    VARIATIONS,
-    Capture,
-    Endpoint,
-    EndpointFlag,
-    FaultAction,
-    Mptcp,
-    PacketFault,
-    PathManagerName,
-    Repeat,
-    SampleKind,
-    Until,
-    Variation,
-)
 from mprun.model.units import INTERVAL, PERCENT_PATTERN, VOLUME, parse_ratio
 
 DEFAULT_PROBE_PINGS = 3
@@ -164,7 +151,7 @@ class EndpointEntry(FileModel):
 
     link: Name = Field(examples=["path1"])
     """The link of the endpoint's address."""
-    flags: Annotated[list[EndpointFlag], Field(min_length=1)] = Field(examples=[["subflow", "backup"]])
+    flags: Annotated[list[spec.EndpointFlag], Field(min_length=1)] = Field(examples=[["subflow", "backup"]])
     """The flags of the endpoint. `subflow`: the host opens a subflow from this address. `signal`: the host announces
     the address. `fullmesh`: the host opens a subflow to each address of the peer. `backup`: the subflow is used only if
     no other works."""
@@ -177,7 +164,7 @@ class EndpointEntry(FileModel):
 class MptcpEntry(FileModel):
     """A host's MPTCP settings."""
 
-    path_manager: PathManagerName = "default"
+    path_manager: spec.PathManagerName = "default"
     """The path manager. `default` opens no additional subflow. `fullmesh` opens one subflow for each pair of addresses.
     `in-order` joins the host's first address with the peer's first, the second with the second, and so on. `ndiffports`
     opens several subflows from different ports between the first pair of addresses."""
@@ -197,11 +184,11 @@ class MptcpEntry(FileModel):
         if self.subflows_per_pair is not None and self.path_manager == "default":
             yield "subflows_per_pair", "is for fullmesh and ndiffports: write 'path_manager: fullmesh', or remove it"
 
-    def settings(self) -> Mptcp:
+    def settings(self) -> spec.Mptcp:
         per_pair = self.subflows_per_pair or (NDIFFPORTS if self.path_manager == "ndiffports" else 1)
         limits = self.limits or LimitsEntry.model_validate({})
-        endpoints = tuple(entry.fill(Endpoint) for entry in self.endpoints)
-        return self.fill(Mptcp, subflows_per_pair=per_pair, endpoints=endpoints, **limits.model_dump())
+        endpoints = tuple(entry.fill(spec.Endpoint) for entry in self.endpoints)
+        return self.fill(spec.Mptcp, subflows_per_pair=per_pair, endpoints=endpoints, **limits.model_dump())
 
 
 class HostEntry(FileModel):
@@ -246,8 +233,8 @@ class CaptureEntry(FileModel):
         elif self.keep == "last" and self.size_bytes is not None and self.size_bytes < SMALLEST_RING_BYTES:
             yield "size", "is too small to keep the last packets: write '3mb' or more"
 
-    def capture(self) -> Capture:
-        return self.fill(Capture, node=self.host or self.node, keep=self.keep or "first")
+    def capture(self) -> spec.Capture:
+        return self.fill(spec.Capture, node=self.host or self.node, keep=self.keep or "first")
 
 
 # The kind of MPTCP's option (RFC 8684).
@@ -264,7 +251,7 @@ class FaultEntry(FileModel):
     packet: Annotated[int, Whole(0, 2**62, "a run has fewer packets")] = Field(examples=[17])
     """The number of the packet among the packets that arrive at this node over this link, from 1. Packets of ICMP do
     not count. 0 stands for no packet."""
-    action: FaultAction = "drop"
+    action: spec.FaultAction = "drop"
     """The kind of the fault. `drop`: the packet is lost. `delay`: it continues later. `duplicate`: a copy arrives
     later. `strip`: a TCP option is replaced by NOPs."""
     by_ns: Time | None = Field(None, alias="by", examples=["50ms"])
@@ -282,9 +269,9 @@ class FaultEntry(FileModel):
         if self.option is not None and self.action != "strip":
             yield "option", f"is for 'strip', not for '{self.action}': remove it"
 
-    def fault(self) -> PacketFault:
+    def fault(self) -> spec.PacketFault:
         option = (MPTCP_OPTION if self.option is None else self.option) if self.action == "strip" else 0
-        return self.fill(PacketFault, by_ns=self.by_ns or 0, option=option)
+        return self.fill(spec.PacketFault, by_ns=self.by_ns or 0, option=option)
 
 
 TRACEPOINT_PATTERN = r"[A-Za-z_][A-Za-z0-9_]*:[A-Za-z0-9_*?]+"
@@ -326,8 +313,8 @@ class SampleEntry(FileModel):
         if not self.intervals():
             yield (), "samples nothing: write an interval, as in 'sockets: 100ms'"
 
-    def intervals(self) -> dict[SampleKind, int]:
-        return cast(dict[SampleKind, int], self.plain())
+    def intervals(self) -> dict[spec.SampleKind, int]:
+        return cast(dict[spec.SampleKind, int], self.plain())
 
 
 _NO_BOUND = "expects nothing: write 'min', 'max' or 'equals'"
@@ -397,7 +384,7 @@ class RepeatEntry(FileModel):
     """With `until`: the smallest number of runs. Default: 5."""
     max: Annotated[int, RUNS] | None = None
     """With `until`: the largest number of runs. Default: 50."""
-    vary: list[Variation] | None = Field(None, examples=[["start", "wire"]])
+    vary: list[spec.Variation] | None = Field(None, examples=[["start", "wire"]])
     """The variations that follow from the seed, in addition to the kernel's random numbers. `start` delays the start of
     each flow by up to a round-trip time. `wire` varies the delay of each packet on a link by less than the transmission
     time of a packet. Default: both where a sweep repeats, none in a single run."""
@@ -419,11 +406,11 @@ class RepeatEntry(FileModel):
         if self.vary is not None and len(set(self.vary)) < len(self.vary):
             yield "vary", "has an entry twice: remove one"
 
-    def repeat(self) -> Repeat:
-        vary = VARIATIONS if self.vary is None else tuple(self.vary)
+    def repeat(self) -> spec.Repeat:
+        vary = spec.VARIATIONS if self.vary is None else tuple(self.vary)
         if self.until is None:
-            return Repeat(self.runs or 1, self.runs or 1, None, vary)
-        return Repeat(self.min or LEAST_RUNS, self.max or MOST_RUNS, self.until.fill(Until), vary)
+            return spec.Repeat(self.runs or 1, self.runs or 1, None, vary)
+        return spec.Repeat(self.min or LEAST_RUNS, self.max or MOST_RUNS, self.until.fill(spec.Until), vary)
 
 
 class ExperimentFile(FileModel):

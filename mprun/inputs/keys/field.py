@@ -7,8 +7,9 @@ Each type has the parser of a value, and the JSON Schema that an editor shows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from ipaddress import IPv4Network
+from itertools import count
 from typing import Annotated, Any, TypeVar
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, PlainValidator, WithJsonSchema
@@ -115,6 +116,12 @@ def parse_name(value: object) -> str:
     if value.startswith(PRIVATE):
         raise ValueError(f"'{value}' cannot be a name: keys that begin with '{PRIVATE}' are not read")
     return value
+
+
+def number_names(name: str) -> Iterator[str]:
+    """Yield a name, and then the name with -2, -3 and so on."""
+    yield name
+    yield from (f"{name}-{number}" for number in count(2))
 
 
 class Whole(Frozen):

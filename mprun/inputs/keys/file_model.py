@@ -22,6 +22,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from mprun.model.problem import Notes, ValuePath, list_names, name_nearest
@@ -210,10 +211,16 @@ def read_fields(model: type[FileModel], value: Mapping[Any, object]) -> dict[str
     return {name: getattr(read, name) for name in model.model_fields if name in read.model_fields_set}
 
 
-def known_keys(model: type[BaseModel]) -> list[str]:
-    """The keys of a model as a file has them. Its own come before those that other models have too."""
+def fields_of(model: type[BaseModel] | None) -> dict[str, FieldInfo]:
+    """Return the fields of a model by their keys in a file; none without a model.
+
+    Its own keys come before those that other models have too.
+    """
+    if model is None:
+        return {}
     names = dict.fromkeys(name for part in model.__mro__ for name in vars(part).get("__annotations__", ()))
-    return [model.model_fields[name].alias or name for name in names if name in model.model_fields]
+    fields = [(name, model.model_fields[name]) for name in names if name in model.model_fields]
+    return {field.alias or name: field for name, field in fields}
 
 
 def _locate(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[ValuePath, type[FileModel] | None]:
@@ -232,8 +239,8 @@ def _locate(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[Va
         path = (*path, element)
         if isinstance(kind, type) and issubclass(kind, FileModel):
             owner = kind
-            fields = {field.alias or name: field.annotation for name, field in kind.model_fields.items()}
-            kind = fields.get(str(element))
+            field = fields_of(kind).get(str(element))
+            kind = field and field.annotation
         else:
             kind = get_args(kind)[-1] if get_args(kind) else None
     return path, owner
@@ -345,7 +352,7 @@ _SYNONYMS: Mapping[str, Sequence[str]] = {
 
 def _say_unknown(key: str, owner: type[FileModel] | None) -> str:
     """Return the message of a key that a mapping does not have."""
-    known = known_keys(owner) if owner is not None else []
+    known = [*fields_of(owner)]
     if owner is not None and (where := owner.ELSEWHERE.get(key)):
         return f"'{key}' {where}"
     # a no-break space of a web page is no space of YAML
@@ -381,11 +388,8 @@ _WANTED = {
 
 
 def _example(owner: type[FileModel] | None, key: str) -> str:
-    if owner is not None:
-        for name, field in owner.model_fields.items():
-            if (field.alias or name) == key and field.examples:
-                return f"{key}: {_flow(field.examples[0])}"
-    return f"{key}: ..."
+    field = fields_of(owner).get(key)
+    return f"{key}: {_flow(field.examples[0]) if field and field.examples else '...'}"
 
 
 def _find_whole(text: str) -> int | None:
@@ -399,11 +403,10 @@ def _find_whole(text: str) -> int | None:
 
 def _find_largest(owner: type[FileModel] | None, key: str) -> int | None:
     """Return the largest whole number that a key may have; None if it is not known."""
-    for name, field in owner.model_fields.items() if owner is not None else ():
-        if (field.alias or name) == key:
-            inner = (one for kind in (field.annotation, *get_args(field.annotation)) for one in get_args(kind))
-            return next((one.maximum for one in (*field.metadata, *inner) if hasattr(one, "maximum")), None)
-    return None
+    field = fields_of(owner).get(key)
+    kinds = (field.annotation, *get_args(field.annotation)) if field else ()
+    known = (*(field.metadata if field else ()), *(one for kind in kinds for one in get_args(kind)))
+    return next((one.maximum for one in known if hasattr(one, "maximum")), None)
 
 
 def _flow(value: object) -> str:

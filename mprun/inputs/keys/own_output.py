@@ -10,8 +10,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 
 from mprun.inputs.keys.field import Name, text_that
 from mprun.inputs.keys.file_model import FileModel, KeyProblem
-from mprun.model import units
-from mprun.model.metric import Better, Unit
+from mprun.model.metric import QUANTITIES, Better, Unit
 from mprun.model.table_columns import TABLES
 
 # The value of a metric that follows from several values of the output.
@@ -19,9 +18,7 @@ Take = Literal["last", "first", "sum", "count", "mean", "min", "max", "median", 
 # The unit of a value in an output -> the kind of the metric, and base units in one unit.
 OUTPUT_UNITS: dict[str, tuple[Unit, float]] = {
     "count": ("count", 1.0),
-    **{unit: ("time", ns / units.NS_PER_S) for unit, ns in units.TIME.units.items()},
-    **{unit: ("rate", float(bits)) for unit, bits in units.RATE.units.items()},
-    **{unit: ("size", float(size)) for unit, size in units.VOLUME.units.items()},
+    **{unit: (kind, size / base) for kind, (known, base) in QUANTITIES.items() for unit, size in known.units.items()},
     "%": ("ratio", 0.01),
     "share": ("ratio", 1.0),
 }

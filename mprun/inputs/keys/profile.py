@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from mprun.model.frozen import Frozen
 from mprun.model.spec import Chance, Direction, Jitter
+from mprun.model.units import NS_PER_MS
 
 _MBIT = 1_000_000
-_MS = 1_000_000
 
 
 def _pair(
@@ -22,8 +22,8 @@ def _pair(
     up, down = (
         Direction(
             rate_bit_per_s=rate * _MBIT,
-            delay_ns=delay_ms * _MS,
-            jitter=Jitter(jitter_ms * _MS) if jitter_ms else None,
+            delay_ns=delay_ms * NS_PER_MS,
+            jitter=Jitter(jitter_ms * NS_PER_MS) if jitter_ms else None,
             loss=Chance(loss) if loss else None,
         )
         for rate in (up_mbit, down_mbit)

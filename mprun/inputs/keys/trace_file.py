@@ -11,7 +11,8 @@ row is the time at which it repeats, and changes nothing.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 
 from mprun.model.frozen import Frozen
 from mprun.model.units import NS_PER_MS, NS_PER_S, TIME, QuantityError, hold_rate, parse_link_rate
@@ -88,6 +89,11 @@ def read_rates(text: str, interval_ns: int) -> RateTrace:
         except QuantityError as error:
             raise TraceError(number, str(error)) from None
     return RateTrace(tuple((n * interval_ns, rate) for n, rate in enumerate(rates)), len(rates) * interval_ns)
+
+
+def keep_changes(rates: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return times and rates without those that repeat the rate before."""
+    return [next(same) for _, same in groupby(rates, lambda moment: moment[1])]
 
 
 def read_schedule(text: str, properties: tuple[str, ...]) -> list[ReadRow]:

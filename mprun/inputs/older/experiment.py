@@ -316,18 +316,16 @@ def _settings(source: OlderFile, uses_mptcp: bool) -> dict[str, OlderEntry]:
         if entry is None:
             continue
         if key in ("rmem", "wmem") and not _THREE.fullmatch(entry.value):
-            source.refuse(
-                entry, f"'{entry.value}' is not least, default and most in bytes: write '4096 131072 6291456'"
-            )
+            message = "is not least, default and most in bytes: write '4096 131072 6291456'"
+            source.refuse(entry, f"'{entry.value}' {message}")
         elif key in ("autocork", "bufferAutotuning") and source.choice(entry, _ON) is None:
             continue
         else:
             settings[key] = entry
     control = settings.get("congctrl")
     if control is None and uses_mptcp and not source.has("congctrl"):
-        source.warn_of_absent(
-            "congctrl", "is not given and nothing is set, so the kernel's default holds; the older tool's was olia"
-        )
+        message = "is not given and nothing is set, so the kernel's default holds; the older tool's was olia"
+        source.warn_of_absent("congctrl", message)
     if control is not None and control.value in _COUPLED:
         message = "did what Reno does on TCP connections: 'reno' is set"
         if uses_mptcp:
@@ -364,9 +362,8 @@ def _captures(source: OlderFile) -> list[Node]:
     if meant is not None and length is not None:
         source.warn(meant, "has no effect, and had none in the older tool: 'snaplen_pcap' holds")
     elif meant is not None and not source.has("snaplen_pcap"):
-        source.warn(
-            meant, "the older tool ignored this key and kept 65535 bytes of each packet: read as 'snaplen_pcap'"
-        )
+        message = "the older tool ignored this key and kept 65535 bytes of each packet: read as 'snaplen_pcap'"
+        source.warn(meant, message)
         length = meant
     number = None if length is None else source.whole(length, "bytes, as in '100'")
     for host in _ENDS:

@@ -26,32 +26,31 @@ _OPTIONAL: Mapping[type, tuple[str, ...]] = {
     FlowEnds: ("port", "ports"),
     FlowPath: ("middleboxes", "source_seen"),
     Middlebox: ("alter",),
+    Mptcp: ("endpoints",),
+    Capture: ("link", "size_bytes"),
     HostSpec: ("congestion",),
     PacketFault: ("by_ns", "option"),
 }
 
 
-def _drop_empty(value: object, plain: Plain) -> Plain:
-    optional = _OPTIONAL[type(value)]
-    return {name: one for name, one in plain.items() if one or name not in optional}
+def _leave_out(value: object, plain: Plain, *unsaid: str) -> Plain:
+    """Return the keys of a value that are written. unsaid: keys that are not, whatever their value."""
+    optional = _OPTIONAL.get(type(value), ())
+    return {name: one for name, one in plain.items() if name not in unsaid and (one or name not in optional)}
 
 
 def _write_path(path: FlowPath, plain: Plain) -> Plain:
-    single = ("ways", "least_rtt_ns") if path.ways <= 1 else ()
-    return {name: one for name, one in _drop_empty(path, plain).items() if name not in single}
+    return _leave_out(path, plain, *(("ways", "least_rtt_ns") if path.ways <= 1 else ()))
 
 
 def _write_mptcp(mptcp: Mptcp, plain: Plain) -> Plain:
-    """Write out how a path manager in user space is set, and endpoints, only where there are any."""
-    unsaid = set() if mptcp.is_in_user_space else {"subflows_per_pair"}
-    unsaid |= set() if mptcp.endpoints else {"endpoints"}
-    return {name: one for name, one in plain.items() if name not in unsaid}
+    return _leave_out(mptcp, plain, *(() if mptcp.is_in_user_space else ("subflows_per_pair",)))
 
 
 def _write_interface(interface: Interface, plain: Plain) -> Plain:
     """Write the addresses by family: `address` is the IPv4 one or null, `ipv6` exists only with a value."""
     of_ipv4, of_ipv6 = interface.address("ipv4"), interface.address("ipv6")
-    rest = {name: one for name, one in plain.items() if name != "addresses"}
+    rest = _leave_out(interface, plain, "addresses")
     rest["address"] = None if of_ipv4 is None else str(of_ipv4)
     return rest if of_ipv6 is None else rest | {"ipv6": str(of_ipv6)}
 
@@ -62,9 +61,7 @@ def _parse_interface(value: Plain) -> Plain:
 
 def _write_capture(capture: Capture, plain: Plain) -> Plain:
     """Write the node as `host`, whatever its kind."""
-    unsaid = {"node"} | (set() if capture.link is not None else {"link"})
-    unsaid |= set() if capture.size_bytes is not None else {"size_bytes", "keep"}
-    return {"host": capture.node} | {name: one for name, one in plain.items() if name not in unsaid}
+    return {"host": capture.node} | _leave_out(capture, plain, "node", *(() if capture.size_bytes else ("keep",)))
 
 
 def _parse_capture(value: Plain) -> Plain:
@@ -90,7 +87,7 @@ def _parse_queue(value: Plain) -> Plain:
 
 
 _SPELLED: Mapping[type, Callable[[Any, Plain], Plain]] = {
-    **dict.fromkeys(_OPTIONAL, _drop_empty),
+    **dict.fromkeys(_OPTIONAL, _leave_out),
     **{FlowPath: _write_path, Mptcp: _write_mptcp, Interface: _write_interface},
     **{Capture: _write_capture, Queue: _write_queue},
 }

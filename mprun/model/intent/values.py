@@ -6,20 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
+from mprun.model import spec
 from mprun.model.frozen import Frozen
 from mprun.model.network import Link, Node, Switch
-from mprun.model.spec import (
-    Capture,
-    Change,
-    Flow,
-    HostSpec,
-    Middlebox,
-    Mptcp,
-    PacketFault,
-    Reseed,
-    SampleKind,
-    Variation,
-)
 
 
 class FlowEnds(Frozen):
@@ -74,7 +63,7 @@ class FlowPath(Frozen):
         return self.source_seen or self.source
 
 
-class AddressedFlow(Flow, kw_only=True):
+class AddressedFlow(spec.Flow, kw_only=True):
     """A flow with what the network decides for it.
 
     `port`: the port that the file gives; None if the file gives none. The server's port is in `endpoints`.
@@ -108,24 +97,24 @@ class Intent(Frozen):
 
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
-    hosts: Mapping[str, HostSpec]
+    hosts: Mapping[str, spec.HostSpec]
     traffic: tuple[AddressedFlow, ...]
-    captures: tuple[Capture, ...]
-    changes: tuple[Change, ...]
+    captures: tuple[spec.Capture, ...]
+    changes: tuple[spec.Change, ...]
     seed: int
     probe_pings: int = 0
-    vary: tuple[Variation, ...] = ()
-    samples: Mapping[SampleKind, int] = field(default_factory=dict)
+    vary: tuple[spec.Variation, ...] = ()
+    samples: Mapping[spec.SampleKind, int] = field(default_factory=dict)
     switches: Mapping[str, Switch] = field(default_factory=dict)
-    middleboxes: Mapping[str, Middlebox] = field(default_factory=dict)
-    faults: tuple[PacketFault, ...] = ()
-    reseed: Reseed | None = None
+    middleboxes: Mapping[str, spec.Middlebox] = field(default_factory=dict)
+    faults: tuple[spec.PacketFault, ...] = ()
+    reseed: spec.Reseed | None = None
     tracepoints: tuple[str, ...] = ()
 
-    def host(self, name: str) -> HostSpec:
+    def host(self, name: str) -> spec.HostSpec:
         """The settings of a host, as far as the experiment gives any."""
-        return self.hosts.get(name) or HostSpec()
+        return self.hosts.get(name) or spec.HostSpec()
 
-    def mptcp_of(self, host: str) -> Mptcp:
+    def mptcp_of(self, host: str) -> spec.Mptcp:
         """A host's MPTCP settings."""
         return self.host(host).mptcp

@@ -102,7 +102,7 @@ def _kind_of(folder: Folder) -> DirectoryKind | None:
 
 
 def _runs_of(sweep: str, folder: Folder) -> list[FoundDirectory]:
-    names = [name for name in folder.find_folders("runs/*/*") if NUMBER.fullmatch(name.rpartition("/")[2])]
+    names = [name for name in folder.find("runs/*/*", folders=True) if NUMBER.fullmatch(name.rpartition("/")[2])]
     return [
         _mark(f"{sweep}/{name}", "run of sweep", folder.stat(name), folder.below(name))
         for name in names

@@ -14,11 +14,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from mprun.agent import kernel_log, namespace
+from mprun.agent import kernel_file, kernel_log, namespace
 from mprun.agent.machine_load import MachineWatch
-from mprun.agent.network_commands import Builder, BuildError
+from mprun.agent.network_commands import Builder
 from mprun.agent.observer import Observer
 from mprun.agent.process import RunningProcess
+from mprun.agent.readback import BuildError
 from mprun.agent.record import KERNEL_LOG, TRACE, Recorder
 from mprun.agent.sampler import CpuSampler, Sampler, holds_packets, interface_sampler, queue_sampler
 from mprun.agent.schedule import PROGRESS
@@ -100,9 +101,10 @@ class Machine(Builder):
     def start_sampling(self, with_cpu: bool) -> None:
         """Find out what can be sampled. with_cpu: also sample CPU time."""
         network = self._network
+        wires = [network.wires] if network.wires else []
         self._samplers["interfaces"] = interface_sampler(self._recorder, [*network.hosts, *network.switches])
-        self._samplers["ports"] = interface_sampler(self._recorder, [network.wires] if network.wires else [])
-        self._samplers["queues"] = queue_sampler(self._recorder, network.wires)
+        self._samplers["ports"] = interface_sampler(self._recorder, wires)
+        self._samplers["queues"] = queue_sampler(self._recorder, wires)
         if with_cpu:
             self._cpu = self._samplers["cpu"] = CpuSampler(self._recorder)
             for process in self._started:
@@ -111,12 +113,9 @@ class Machine(Builder):
     def prepare_trace(self, tracepoints: list[str]) -> None:
         """Prepare the recording of trace events, before any program starts. Raises BuildError."""
         # few runs have trace events, and imports are expensive
-        from mprun.agent.trace_event import TraceEventError, TraceEvents
+        from mprun.agent.trace_event import TraceEvents
 
-        try:
-            self._trace = TraceEvents(tracepoints)
-        except TraceEventError as error:
-            raise BuildError(str(error)) from None
+        self._trace = TraceEvents(tracepoints)
 
     def begin_trace(self) -> None:
         """Begin to record the trace events that were prepared."""
@@ -208,13 +207,10 @@ class Machine(Builder):
 
     def reseed(self, at_ns: int, seed: int) -> None:
         """Let the kernel use the random numbers of another seed after a time. Raises BuildError."""
-        # no other system calls: each could let a moment of simulated time pass
         try:
-            file = os.open(RESEED, os.O_WRONLY)
+            kernel_file.write(RESEED, f"{at_ns} {seed}")
         except FileNotFoundError:
             raise BuildError("this kernel cannot change its seed during a run: build it again with mprun") from None
-        os.write(file, f"{at_ns} {seed}".encode())
-        os.close(file)
 
     def attend(self, process: RunningProcess) -> int:
         """Let `pause` wake when a process ends. Return the descriptor to pass to `leave`."""

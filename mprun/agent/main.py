@@ -26,12 +26,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import IO, Any
 
-from mprun.agent import limit, memory, namespace, program_stops, run_file, sysctl
+from mprun.agent import kernel_counts, limit, memory, namespace, run_file, sysctl
 from mprun.agent.machine import SECOND_NS, Machine
 from mprun.agent.machine_load import MachineWatch
-from mprun.agent.network_commands import BuildError
 from mprun.agent.openvswitch import EARLIEST_NS
 from mprun.agent.process import NoProcess, ProcessError, RunningProcess
+from mprun.agent.readback import BuildError
 from mprun.agent.schedule import FlowSchedule, Sampling
 from mprun.model.agent_report import AgentReport, Captured, Ended, spell_status, write_report
 from mprun.model.engine_paths import HELD, LINE_COUNTS, PROMPT_OUTPUT
@@ -123,10 +123,6 @@ class AgentRun:
         used = {end for flow in self.plan["intent"]["traffic"] for end in (flow["source"], flow["destination"])}
         return [node["name"] for node in self.plan["nodes"] if node["name"] in used]
 
-    def counted_nodes(self) -> list[str]:
-        """Return the names of the hosts and routers, whose kernels count packets, in the plan's order."""
-        return [node["name"] for node in self.plan["nodes"] if node["kind"] in ("host", "router")]
-
     def start(
         self, planned: dict[str, Any], among: list[RunningProcess], asked_ns: int | None = None
     ) -> RunningProcess:
@@ -201,8 +197,9 @@ def carry_out(run: AgentRun, shell: str | None) -> None:
     measure_idle_paths(run)
     for host in run.hosts_in_use():
         run.machine.observe(host)
-    for node in run.counted_nodes():
-        run.counters_before[node] = run.machine.counters(node)
+    # the kernels of hosts and routers count packets
+    counted = [node["name"] for node in run.plan["nodes"] if node["kind"] in ("host", "router")]
+    run.counters_before |= {node: run.machine.counters(node) for node in counted}
     run.machine.start_sampling(with_cpu="cpu" in run.plan["samples"])
     run.machine.begin_trace()
     run.next_phase()
@@ -354,13 +351,6 @@ def end_of_endless(process: RunningProcess) -> int | None:
     return None if lasts_ns is None else process.started_ns + int(lasts_ns)
 
 
-def tell_if_due(process: RunningProcess, now_ns: int) -> None:
-    """Tell an endless process to end if this is due. Its time-out ends it if it does not obey."""
-    due_ns = end_of_endless(process)
-    if due_ns is not None and now_ns >= due_ns:
-        process.tell_to_end()
-
-
 def go_through_timeline(run: AgentRun, zero_ns: int) -> None:
     """Start each flow at its time on an absolute clock, and wait until all flows have ended.
 
@@ -413,7 +403,9 @@ def go_through_timeline(run: AgentRun, zero_ns: int) -> None:
         ended = machine.pause(min(moments + [zero_ns + change["at_ns"] for change in changes[:1]]))
         now = machine.now_ns()
         for descriptor, process in list(active.items()):
-            tell_if_due(process, now)
+            if (tell_ns := end_of_endless(process)) is not None and now >= tell_ns:
+                # its time-out ends it if it does not obey
+                process.tell_to_end()
             if descriptor in ended or end_if_late(process, now):
                 if "cpu" in run.plan["samples"] and not process.timed_out:
                     # the kernel reports its CPU time until it is waited for
@@ -593,12 +585,8 @@ def perform(run: AgentRun, shell: str | None) -> int:
         run.result = run.result._replace(zero_ns=run.zero_ns)
         with run_file.create(f"{run.directory}/agent.json") as made:
             json.dump(write_report(run.result), made)
-        program_stops.write(f"{run.directory}/stops.json")
-        if os.path.exists("/proc/mprun_coverage"):
-            # few kernels count lines
-            from mprun.agent import line_counts
-
-            line_counts.write(f"{run.directory}/{LINE_COUNTS}")
+        kernel_counts.write_stops(f"{run.directory}/stops.json")
+        kernel_counts.write_lines(f"{run.directory}/{LINE_COUNTS}")
     return 0 if run.result.complete and run.result.error is None else 1
 
 

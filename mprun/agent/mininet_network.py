@@ -174,10 +174,6 @@ class PlannedNetwork(Mininet):  # type: ignore[misc]
             self.nameToNode[name] = node
         return node
 
-    def add_link(self, first: LinkEnd, second: LinkEnd) -> None:
-        """Add a link that the builder has made."""
-        self.links.append(BuiltLink(first, second))
-
     def release(self) -> None:
         """Release all namespaces. The kernel removes their links, qdiscs and routes."""
         for node in reversed(list(self.nameToNode.values())):

@@ -16,22 +16,20 @@ import os
 import resource
 import shlex
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mprun.agent import namespace, offload, openvswitch, packet_fault, rtnetlink, ruleset, shaping, sysctl
+from mprun.agent import kernel_file, namespace, offload, openvswitch, rtnetlink, ruleset, shaping, sysctl
 from mprun.agent.message import attributes
-from mprun.agent.mininet_network import NamespaceNode, PlannedNetwork, Talker, run
-from mprun.agent.readback import differences_mptcp, differences_tc
+from mprun.agent.mininet_network import BuiltLink, NamespaceNode, PlannedNetwork, Talker, run
+from mprun.agent.readback import BuildError, differences_mptcp, differences_tc, refuse
 
 ROOT = ""
+# The faults of single packets in the namespace of the thread that opens this file (`kernel/src/mprun_packet.c`).
+PACKET_FAULTS = "/proc/thread-self/net/mprun_packets"
 # Open files: each node has its namespace and its netlink socket. The second number is for all other files.
 FILES_PER_NODE, OTHER_FILES = 2, 200
 _ROUTE_NAMES = (rtnetlink.RTA_TABLE, rtnetlink.RTA_DST, rtnetlink.RTA_GATEWAY, rtnetlink.RTA_OIF)
-
-
-class BuildError(Exception):
-    """A failure to build the network: a command failed, or a setting that was read back differs from the plan."""
 
 
 # A message that waits to be sent, with the command that it stands for.
@@ -39,12 +37,19 @@ _Waiting = tuple[tuple[int, int, bytes], Sequence[str]]
 
 
 class _Target:
-    """A namespace, with the commands that wait to be sent there."""
+    """A namespace, with the commands that wait to be sent there. places: all namespaces by name."""
 
-    def __init__(self, name: str, node: NamespaceNode | None, netlink: rtnetlink.Netlink) -> None:
+    def __init__(
+        self, name: str, node: NamespaceNode | None, netlink: rtnetlink.Netlink, places: Mapping[str, _Target]
+    ) -> None:
         self.name = name
         self.node = node
         self.netlink = netlink
+        self.translator = rtnetlink.Translator(
+            self.index,
+            lambda where: places[where].own.namespace,
+            lambda where, interface: (places[where] if where else self).own.new_index(interface),
+        )
         self.waiting: list[_Waiting] = []
         self.shaping: list[_Waiting] = []
         # interfaces with a command that only tc knows; later commands also use tc, which keeps their order
@@ -63,6 +68,12 @@ class _Target:
         assert self.node is not None
         return self.node
 
+    def index(self, interface: str) -> int:
+        """Return the kernel's index of an interface in this namespace. Raises BuildError."""
+        if self.node is None or interface not in self.node.indices:
+            raise BuildError(f"{self.name}: no interface '{interface}'")
+        return self.node.indices[interface]
+
 
 class Builder:
     """Builds a plan's network into a PlannedNetwork."""
@@ -71,10 +82,9 @@ class Builder:
         self._plan = plan
         self._home = home
         self._network = PlannedNetwork(home)
-        self._root = _Target(ROOT, None, rtnetlink.Netlink())
-        self._places = {ROOT: self._root}
+        self._places: dict[str, _Target] = {}
+        self._root = self._places[ROOT] = _Target(ROOT, None, rtnetlink.Netlink(), self._places)
         self._here: _Target | None = None
-        self._translators: dict[str, rtnetlink.Translator] = {}
         self._features: offload.Features | None = None
         self.readback: dict[str, Any] = {}
 
@@ -83,10 +93,8 @@ class Builder:
         _allow_files(FILES_PER_NODE * len(self._plan["nodes"]) + OTHER_FILES)
         for node in self._plan["nodes"]:
             made = self._network.add_node(node["name"], node["kind"], node["inside"])
-            self._places[node["name"]] = _Target(node["name"], made, made.netlink)
+            self._places[node["name"]] = _Target(node["name"], made, made.netlink, self._places)
         namespace.enter(self._home)
-        for target in self._places.values():
-            self._translators[target.name] = self._translator(target)
         for command in self._plan["build"]:
             self._obey(self._places[command["node"]], command["argv"])
         # The wires that were made last come first. The end of a veth pair that is brought up second works at once. The
@@ -100,24 +108,26 @@ class Builder:
         self._cause_faults()
 
     def _cause_faults(self) -> None:
-        for name in dict.fromkeys(fault["node"] for fault in self._plan["faults"]):
-            target = self._places[name]
-            mine = [fault for fault in self._plan["faults"] if fault["node"] == name]
-            self._enter(target)
+        for target, faults in self._faulty_places():
+            words = [(target.index(one["interface"]), one["packet"], one["action"], one["value"]) for one in faults]
             try:
-                packet_fault.cause(mine, self._index_in(target))
+                # the kernel reads one line at a time
+                kernel_file.write(PACKET_FAULTS, *(" ".join(map(str, line)) for line in words))
             except FileNotFoundError:
                 raise BuildError("this kernel has no faults of single packets: build it again with mprun") from None
+
+    def _faulty_places(self) -> Iterator[tuple[_Target, list[dict[str, Any]]]]:
+        """Enter each namespace for which the plan has faults, and yield it with them. Return to the root."""
+        for name in dict.fromkeys(fault["node"] for fault in self._plan["faults"]):
+            self._enter(self._places[name])
+            yield self._places[name], [fault for fault in self._plan["faults"] if fault["node"] == name]
         self._enter(self._root)
 
     def configure_switches(self) -> None:
         """Run the plan's commands for Open vSwitch, whose programs run already. Raises BuildError."""
         commands = self._plan["switching"]
         node = self._places[commands[0]["node"]].own
-        try:
-            self.readback["switches"] = openvswitch.obey(node, [command["argv"] for command in commands])
-        except openvswitch.SwitchError as error:
-            raise BuildError(str(error)) from error
+        self.readback["switches"] = openvswitch.obey(node, [command["argv"] for command in commands])
 
     def find_down(self) -> list[str]:
         """Return the interfaces that do not work yet. The kernel brings up a few hundred new links a second."""
@@ -165,29 +175,20 @@ class Builder:
             if "Command failed" in said:
                 raise BuildError(f"{target.name}: tc: {said.strip()}")
             shown = [{"dev": device, **qdisc} for qdisc in json.loads(said[said.index("[") :])]
-            self._refuse(target, differences_tc(mine, shown))
+            refuse(target.name, differences_tc(mine, shown))
 
     def filtered_packets(self) -> dict[str, dict[str, int]]:
         """Return the packet counts of the nft rules so far, for each node that has rules. Raises BuildError."""
-        counted = {}
-        for target in self._places.values():
-            if target.nft and target.node is not None:
-                try:
-                    counted[target.name] = ruleset.packets(ruleset.show(target.node))
-                except ruleset.RulesetError as error:
-                    raise BuildError(f"{target.name}: {error}") from error
-        return counted
+        filtering = (target for target in self._places.values() if target.nft)
+        return {target.name: ruleset.packets(ruleset.show(target.own)) for target in filtering}
 
     def faulty_packets(self) -> dict[str, dict[str, int]]:
         """Return how many packets of the plan's faults have come, by node and interface."""
         counted: dict[str, dict[str, int]] = {}
-        for name in dict.fromkeys(fault["node"] for fault in self._plan["faults"]):
-            self._enter(self._places[name])
-            mine = [fault["interface"] for fault in self._plan["faults"] if fault["node"] == name]
-            counted[name] = dict.fromkeys(mine, 0)
-            for interface, is_done in zip(mine, packet_fault.read_done(), strict=True):
-                counted[name][interface] += is_done
-        self._enter(self._root)
+        for target, faults in self._faulty_places():
+            done = counted[target.name] = dict.fromkeys((one["interface"] for one in faults), 0)
+            for one, line in zip(faults, kernel_file.read(PACKET_FAULTS).splitlines(), strict=True):
+                done[one["interface"]] += line.endswith(" 1")
         return counted
 
     def release(self, is_switched_off: bool) -> None:
@@ -202,25 +203,6 @@ class Builder:
         if not is_switched_off:
             self._network.release()
 
-    def _index_in(self, target: _Target) -> Callable[[str], int]:
-        """Return the function that gives the index of an interface in this namespace."""
-
-        def index(interface: str) -> int:
-            if target.node is None or interface not in target.node.indices:
-                raise BuildError(f"{target.name}: no interface '{interface}'")
-            return target.node.indices[interface]
-
-        return index
-
-    def _translator(self, target: _Target) -> rtnetlink.Translator:
-        def new_index(where: str, interface: str) -> int:
-            return (self._places[where] if where else target).own.new_index(interface)
-
-        def descriptor(where: str) -> int:
-            return self._places[where].own.namespace
-
-        return rtnetlink.Translator(self._index_in(target), descriptor, new_index)
-
     def _obey(self, target: _Target, argv: Sequence[str]) -> None:
         program = argv[0]
         if program == "tc":
@@ -230,7 +212,7 @@ class Builder:
         elif program == "ip" and argv[1] == "mptcp":
             target.mptcp.append(argv)
         elif program == "ip":
-            target.waiting.append((self._translators[target.name].translate(argv[1:]), argv))
+            target.waiting.append((target.translator.translate(argv[1:]), argv))
         elif program == "sysctl":
             self._flush(target)
             self._set_sysctl(target, *argv[2].split("=", 1))
@@ -248,7 +230,7 @@ class Builder:
     def _obey_tc(self, target: _Target, argv: Sequence[str]) -> None:
         target.qdiscs.append(argv)
         device = argv[4]
-        message = None if device in target.only_tc else shaping.translate(argv[1:], self._index_in(target))
+        message = None if device in target.only_tc else shaping.translate(argv[1:], target.index)
         if message is None:
             target.only_tc.add(device)
             target.tc.append(argv)
@@ -325,16 +307,13 @@ class Builder:
         if target.qdiscs:
             shown = self._show_qdiscs(target)
             self.readback.setdefault("tc", {})[target.name] = shown
-            self._refuse(target, differences_tc(target.qdiscs, shown))
+            refuse(target.name, differences_tc(target.qdiscs, shown))
         if target.mptcp:
             lines = self._batch(target, ["ip"], target.mptcp, ["mptcp endpoint show", "mptcp limits show"]).splitlines()
             self.readback.setdefault("mptcp", {})[target.name] = lines
-            self._refuse(target, differences_mptcp(target.mptcp, lines))
+            refuse(target.name, differences_mptcp(target.mptcp, lines))
         if target.nft:
-            try:
-                self.readback.setdefault("nft", {})[target.name] = ruleset.load(target.own, target.nft)
-            except ruleset.RulesetError as error:
-                raise BuildError(f"{target.name}: {error}") from error
+            self.readback.setdefault("nft", {})[target.name] = ruleset.load(target.own, target.nft)
 
     def _show_qdiscs(self, target: _Target) -> list[dict[str, Any]]:
         """Return the qdiscs of a place.
@@ -352,10 +331,6 @@ class Builder:
         if status != 0:
             raise BuildError(f"{target.name}: {program[0]} -batch: " + _explain_batch(output, lines))
         return output
-
-    def _refuse(self, target: _Target, differences: list[str]) -> None:
-        if differences:
-            raise BuildError(f"{target.name}: read back is not what was set: " + "; ".join(differences))
 
     def _check_routes(self, target: _Target) -> None:
         """Check that every address, route and rule that was sent is found again. Raises BuildError."""
@@ -389,7 +364,7 @@ class Builder:
             a, b = (
                 (nodes[end["node"]], end["name"], end["mac"], end["address"] or end.get("ipv6")) for end in link["ends"]
             )
-            self._network.add_link(a, b)
+            self._network.links.append(BuiltLink(a, b))
         return self._network
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mprun.agent.mininet_network import NamespaceNode, run
-from mprun.agent.readback import differences_groups, differences_ports
+from mprun.agent.readback import BuildError, differences_groups, differences_ports, refuse
 
 # Open vSwitch counts the processors every 10 s from boot on, and has none before the first count (count_cpu_cores() in
 # lib/ovs-thread.c). A daemon that starts earlier gets no thread that answers the datapath, and then no packet is
@@ -19,14 +19,10 @@ EARLIEST_NS = 10_100_000_000
 STANDARD_INPUT = "/proc/self/fd/0"
 
 
-class SwitchError(Exception):
-    """A failure of Open vSwitch: it refused a command, or has flows other than those of the plan."""
-
-
 def obey(node: NamespaceNode, commands: Sequence[Sequence[str]]) -> dict[str, Any]:
     """Carry out the plan's commands of ovs-vsctl and ovs-ofctl in a node.
 
-    Return the rows of ports, and flows and groups by bridge, as read back. Raises SwitchError.
+    Return the rows of ports, and flows and groups by bridge, as read back. Raises BuildError.
     """
     ports = _plug(node, [argv for argv in commands if argv[0] == "ovs-vsctl"])
     numbers = {name: str(number) for name, number, _ in ports}
@@ -38,7 +34,7 @@ def obey(node: NamespaceNode, commands: Sequence[Sequence[str]]) -> dict[str, An
 
 
 def _plug(node: NamespaceNode, commands: Sequence[Sequence[str]]) -> list[list[Any]]:
-    """Make all bridges in one transaction and return the rows of their ports. Raises SwitchError.
+    """Make all bridges in one transaction and return the rows of their ports. Raises BuildError.
 
     ovs-vsctl reports success even if the daemon then fails. Each port's number is therefore read back.
     """
@@ -49,14 +45,14 @@ def _plug(node: NamespaceNode, commands: Sequence[Sequence[str]]) -> list[list[A
     )
     shown: list[list[Any]] = json.loads(listed)["data"]
     if differences := differences_ports(commands, shown):
-        raise SwitchError(f"{'; '.join(differences)}{': ' if said else ''}{said.strip()}")
+        raise BuildError(f"{'; '.join(differences)}{': ' if said else ''}{said.strip()}")
     return sorted(shown)
 
 
 def _fill(
     node: NamespaceNode, bridge: str, commands: Sequence[Sequence[str]], numbers: Mapping[str, str]
 ) -> dict[str, list[str]]:
-    """Add flows and groups in one bundle, and compare them with those of the bridge. Raises SwitchError.
+    """Add flows and groups in one bundle, and compare them with those of the bridge. Raises BuildError.
 
     Ports are given by number. For names, ovs-ofctl asks the switch for all of its ports, which takes as long as all
     other work.
@@ -73,8 +69,7 @@ def _fill(
     shown = _call(node, [*program, "dump-groups", bridge], bridge).splitlines() if groups else []
     if status in (0, 2):
         differing += differences_groups(groups, shown)
-    if differing:
-        raise SwitchError(f"{bridge}: read back is not what was set: {'; '.join(differing)}")
+    refuse(bridge, differing)
     return {"flows": flows, "groups": [line.strip() for line in shown[1:]]}
 
 
@@ -89,7 +84,7 @@ def _is_standalone(line: str) -> bool:
 
 
 def _call(node: NamespaceNode, argv: list[str], name: str, lines: Sequence[str] = (), typed: Sequence[str] = ()) -> str:
-    """Return the output of a program. Raises SwitchError, with the line of `typed` that was refused.
+    """Return the output of a program. Raises BuildError, with the line of `typed` that was refused.
 
     typed: the lines as the plan has them.
     """
@@ -97,5 +92,5 @@ def _call(node: NamespaceNode, argv: list[str], name: str, lines: Sequence[str] 
     if status:
         number = re.search(r"-:(\d+):", said)
         line = f"'{typed[int(number[1]) - 1]}': " if number and 0 < int(number[1]) <= len(typed) else ""
-        raise SwitchError(f"{name}: {line}{said.strip()}")
+        raise BuildError(f"{name}: {line}{said.strip()}")
     return said

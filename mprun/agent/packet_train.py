@@ -12,7 +12,7 @@ import statistics
 import struct
 import time
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from mprun.model.agent_report import Arrivals, Delays
@@ -122,16 +122,12 @@ def _drain(receiver: socket.socket, arrivals: list[tuple[int, int]]) -> None:
 def _sum_up(sent_ns: list[int], arrivals: list[tuple[int, int]], took_ns: int, unseen: int) -> Arrivals:
     numbers = [number for number, _ in arrivals if number < len(sent_ns)]
     delays = [moment - sent_ns[number] for number, moment in arrivals if number < len(sent_ns)]
-    highest, late = -1, 0
-    for number in numbers:
-        late += number < highest
-        highest = max(highest, number)
     moments = [moment for _, moment in arrivals]
     return Arrivals(
         sent=len(sent_ns),
         received=len(numbers),
         distinct=len(set(numbers)),
-        late=late,
+        late=sum(number < highest for number, highest in zip(numbers, accumulate(numbers, max), strict=True)),
         delay_ns=Delays(
             median=statistics.median(delays),
             mean=statistics.fmean(delays),

@@ -24,6 +24,8 @@ READY_POLL_S = 0.002
 READY_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
 BLOCK = 1 << 16
+# The number of lines of a program's output in a message.
+TAIL_LINES = 5
 # As much of the output of a failed build is searched for its first error.
 MOST_BUILD_BYTES = 1 << 20
 # A program may print this many times the size of its log: 4 GiB if the log keeps 16 MiB. Printing takes no simulated
@@ -130,8 +132,10 @@ class RunningProcess:
                         close_fds=False,
                         preexec_fn=None if confine is None else partial(_confine, confine),
                     )
+            except FileNotFoundError:
+                raise NoProcess(f"{self.name}: no program '{plan['argv'][0]}' on this machine") from None
             except OSError as error:
-                raise NoProcess(f"{self.name}: {self._say_why(error)}") from None
+                raise NoProcess(f"{self.name}: '{plan['argv'][0]}' cannot be started: {error.strerror}") from None
             except SubprocessError:
                 raise NoProcess(f"{self.name}: this kernel cannot confine it; see logs/{self.name}.err") from None
             finally:
@@ -146,13 +150,6 @@ class RunningProcess:
             return opened.enter_context(run_file.create(path, "wb")).fileno()
         self._limited[os.path.basename(path)] = LimitedLog(path, most_bytes)
         return self._limited[os.path.basename(path)].target
-
-    def _say_why(self, error: OSError) -> str:
-        """Return the reason why the program could not be started."""
-        program = self.plan["argv"][0]
-        if isinstance(error, FileNotFoundError):
-            return f"no program '{program}' on this machine"
-        return f"'{program}' cannot be started: {error.strerror}"
 
     def cut(self) -> dict[str, int]:
         """Return the total output in bytes of each log that was cut. Call it after the process has ended."""
@@ -257,7 +254,7 @@ class RunningProcess:
             return reason
         return limit.explain_cpu(self.status, self.plan["compute_s"])
 
-    def tail(self, lines: int = 5) -> str:
+    def tail(self) -> str:
         """Return the reason for its end, or else the last lines of its output, to append to a message.
 
         Of a program that prepares a flow, such as a compiler, these are the lines from its first error on.
@@ -271,9 +268,10 @@ class RunningProcess:
                 # few runs fail so
                 from mprun.errors import show_failure
 
-                return f" (all that it printed: logs/{os.path.basename(path)}):\n{printable(show_failure(text, lines))}"
+                said = printable(show_failure(text, TAIL_LINES))
+                return f" (all that it printed: logs/{os.path.basename(path)}):\n{said}"
             if text:
-                return ": " + "\n".join(printable(text).splitlines()[-lines:])
+                return ": " + "\n".join(printable(text).splitlines()[-TAIL_LINES:])
         return " without a word"
 
 

@@ -50,6 +50,16 @@ _GRAMMAR: dict[str, dict[str, list[_Position | None]]] = {
 }
 
 
+class BuildError(Exception):
+    """A failure to build the network: a command failed, or a setting that was read back differs from the plan."""
+
+
+def refuse(place: str, differences: Sequence[str]) -> None:
+    """Raise BuildError if a place has differences between what was set and what was read back."""
+    if differences:
+        raise BuildError(f"{place}: read back is not what was set: {'; '.join(differences)}")
+
+
 def differences_tc(commands: Sequence[Sequence[str]], shown: list[dict[str, Any]]) -> list[str]:
     """Return the differences between `tc -j qdisc show` and `tc qdisc add` and `change` commands.
 

@@ -10,32 +10,28 @@ from collections.abc import Sequence
 from typing import Any
 
 from mprun.agent.mininet_network import NamespaceNode, run
+from mprun.agent.readback import BuildError, refuse
 
 _POSITION = re.compile(r"^\S*?:(\d+):\d+-\d+: (.*)$", re.MULTILINE)
 _LIST = ["nft", "-j", "list", "ruleset"]
 
 
-class RulesetError(Exception):
-    """A failure of packet filters: nft refused a command, or shows rules other than those that were set."""
-
-
 def load(node: NamespaceNode, commands: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    """Carry out a node's commands as one transaction. Return the ruleset that nft then shows. Raises RulesetError."""
+    """Carry out a node's commands as one transaction. Return the ruleset that nft then shows. Raises BuildError."""
     lines = [" ".join(argv[1:]) for argv in commands]
     status, output = run(node, ["nft", "-f", "-"], "\n".join(lines) + "\n")
     if status != 0:
-        raise RulesetError(explain(output, lines))
+        raise BuildError(f"{node.name}: {explain(output, lines)}")
     shown = show(node)
-    if lacking := missing(commands, shown):
-        raise RulesetError("read back is not what was set: " + "; ".join(lacking))
+    refuse(node.name, missing(commands, shown))
     return shown
 
 
 def show(node: NamespaceNode) -> list[dict[str, Any]]:
-    """Return the node's whole ruleset, as `nft -j` prints it. Raises RulesetError."""
+    """Return the node's whole ruleset, as `nft -j` prints it. Raises BuildError."""
     status, output = run(node, _LIST, "")
     if status != 0:
-        raise RulesetError(f"{' '.join(_LIST)}: {output.strip()}")
+        raise BuildError(f"{node.name}: {' '.join(_LIST)}: {output.strip()}")
     shown: list[dict[str, Any]] = json.loads(output)["nftables"]
     return shown
 
@@ -43,20 +39,13 @@ def show(node: NamespaceNode) -> list[dict[str, Any]]:
 def missing(commands: Sequence[Sequence[str]], shown: Sequence[dict[str, Any]]) -> list[str]:
     """Return the tables, chains and counters that are missing, and chains with another number of rules."""
     found = Counter(_identity(kind, entry) for one in shown for kind, entry in one.items() if kind != "metainfo")
-    asked = Counter(_named(argv) for argv in commands)
+    # `nft add KIND FAMILY TABLE NAME ...`; a rule has its chain's identity
+    asked = Counter(tuple(argv[2:6]) for argv in commands)
     return [
         f"{' '.join(identity)}: asked {number}, reads {found[identity]}"
         for identity, number in asked.items()
         if found[identity] != number
     ]
-
-
-def _named(argv: Sequence[str]) -> tuple[str, ...]:
-    """Return the identity of the object that `nft add KIND FAMILY TABLE NAME ...` adds.
-
-    A rule has its chain's identity.
-    """
-    return tuple(argv[2:6])
 
 
 def _identity(kind: str, entry: dict[str, Any]) -> tuple[str, ...]:

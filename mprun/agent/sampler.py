@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 from mprun.agent.message import find_attribute
 from mprun.agent.mininet_network import NamespaceNode
@@ -22,18 +21,21 @@ _TCMSG_BYTES, TCA_STATS, _QLEN = 20, 3, struct.Struct("=28xI")
 
 
 class Sampler:
-    """Samples interfaces or queues of some namespaces."""
+    """Samples interfaces or queues of the namespaces of some nodes, of which several may share a namespace."""
 
-    def __init__(self, recorder: Recorder, kind: int, request: tuple[int, bytes]) -> None:
+    def __init__(
+        self, recorder: Recorder, kind: int, request: tuple[int, bytes], nodes: Iterable[NamespaceNode]
+    ) -> None:
         self._recorder = recorder
         self._kind = kind
         self._request = request
         self._sources: list[tuple[Netlink, int]] = []
-
-    def add(self, nodes: Sequence[NamespaceNode]) -> None:
-        """Sample the namespace that these nodes share."""
-        facts: dict[str, Any] = {"nodes": [node.name for node in nodes], "indices": nodes[0].indices}
-        self._sources.append((nodes[0].netlink, self._recorder.add_source(facts)))
+        shared: dict[int, list[NamespaceNode]] = {}
+        for node in nodes:
+            shared.setdefault(id(node.indices), []).append(node)
+        for first, *others in shared.values():
+            facts = {"nodes": [node.name for node in (first, *others)], "indices": first.indices}
+            self._sources.append((first.netlink, recorder.add_source(facts)))
 
     def sample(self, at_ns: int) -> None:
         """Record the state of all interfaces or queues now, under the time `at_ns` (CLOCK_MONOTONIC)."""
@@ -43,21 +45,12 @@ class Sampler:
 
 def interface_sampler(recorder: Recorder, nodes: Iterable[NamespaceNode]) -> Sampler:
     """Return a sampler of the counters of all interfaces of some nodes."""
-    sampler = Sampler(recorder, INTERFACES, (RTM_GETSTATS, _COUNTERS))
-    shared: dict[int, list[NamespaceNode]] = {}
-    for node in nodes:
-        shared.setdefault(id(node.indices), []).append(node)
-    for together in shared.values():
-        sampler.add(together)
-    return sampler
+    return Sampler(recorder, INTERFACES, (RTM_GETSTATS, _COUNTERS), nodes)
 
 
-def queue_sampler(recorder: Recorder, wires: NamespaceNode | None) -> Sampler:
-    """Return a sampler of all queues of the wires. wires: None if the network has no wires."""
-    sampler = Sampler(recorder, QUEUES, _QDISC_DUMP)
-    if wires is not None:
-        sampler.add([wires])
-    return sampler
+def queue_sampler(recorder: Recorder, nodes: Iterable[NamespaceNode]) -> Sampler:
+    """Return a sampler of all queues of some nodes."""
+    return Sampler(recorder, QUEUES, _QDISC_DUMP, nodes)
 
 
 def holds_packets(wires: NamespaceNode) -> bool:

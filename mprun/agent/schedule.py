@@ -7,6 +7,7 @@ process was due. It has ended when its last process has ended. The same holds fo
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 # The series of how much data of MPTCP connections has arrived at the receivers.
@@ -50,16 +51,12 @@ class FlowSchedule:
     """The flows of a plan that have not started yet. Times are ns on the machine's clock."""
 
     def __init__(self, flows: list[dict[str, Any]], zero_ns: int) -> None:
-        self._waiting: list[tuple[int, dict[str, Any]]] = []
-        self._dependent = [planned for planned in flows if planned["after"]]
-        self._unfinished: dict[str, int] = {}
-        self._started: set[str] = set()
-        for planned in flows:
-            for name in planned["flows"]:
-                self._unfinished[name] = self._unfinished.get(name, 0) + 1
-            if not planned["after"]:
-                self._waiting.append((zero_ns + planned["at_ns"], planned))
+        timed = (planned for planned in flows if not planned["after"])
+        self._waiting: list[tuple[int, dict[str, Any]]] = [(zero_ns + planned["at_ns"], planned) for planned in timed]
         self._waiting.sort(key=lambda due: due[0])
+        self._dependent = [planned for planned in flows if planned["after"]]
+        self._unfinished = Counter(name for planned in flows for name in planned["flows"])
+        self._started: set[str] = set()
 
     @property
     def is_empty(self) -> bool:

@@ -2,8 +2,7 @@
 """Record the trace events of an experiment kernel (Documentation/trace/events.rst).
 
 The kernel records events into a buffer without any system call, so no simulated time passes. The agent reads the
-buffer at the end. Files are opened, read and written by single system calls. Python's own files make more calls, which
-could let a moment of simulated time pass.
+buffer at the end.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-from mprun.agent import namespace
+from mprun.agent import kernel_file, namespace
+from mprun.agent.readback import BuildError
 
 # The place that the kernel gives to tracefs.
 FOLDER = "/sys/kernel/tracing"
@@ -24,18 +24,13 @@ BUFFER_KIB = 32 << 10
 # (struct buffer_data_page, RB_MISSED_EVENTS).
 _HEAD_BYTES, _LENGTH_AT, _LENGTH_BITS = 16, 8, 0xFFFFF
 _PAGE_BYTES = 4096
-_BLOCK = 1 << 16
-
-
-class TraceEventError(Exception):
-    """A request for an event that the kernel does not have."""
 
 
 class TraceEvents:
     """The trace events of the kernel: prepared, then recorded, then read."""
 
     def __init__(self, tracepoints: Sequence[str]) -> None:
-        """Prepare the recording of events, before any program of the run starts. Raises TraceEventError.
+        """Prepare the recording of events, before any program of the run starts. Raises BuildError.
 
         Tracefs is mounted only meanwhile. What the agent needs later are three open files. The kernel does not let
         programs of the run open these files (`kernel/src/mprun_seal.c`).
@@ -45,16 +40,17 @@ class TraceEvents:
         try:
             namespace.call("mount", b"tracefs", FOLDER.encode(), b"tracefs", 0, None)
         except OSError as error:
-            raise TraceEventError(f"this kernel has no trace events ({error})") from None
+            raise BuildError(f"this kernel has no trace events ({error})") from None
         try:
             self._switch = os.open(f"{FOLDER}/tracing_on", os.O_WRONLY)
             os.write(self._switch, b"0")
-            _write("buffer_size_kb", str(BUFFER_KIB))
+            kernel_file.write(f"{FOLDER}/buffer_size_kb", str(BUFFER_KIB))
             for one in tracepoints:
                 if one != PRINT:
                     _switch_on(one)
-            events = [*_read("set_event").decode().split(), *({PRINT} & set(tracepoints))]
-            self._formats = {event: _read(f"events/{event.replace(':', '/')}/format").decode() for event in events}
+            events = [*kernel_file.read(f"{FOLDER}/set_event").split(), *({PRINT} & set(tracepoints))]
+            paths = {event: f"{FOLDER}/events/{event.replace(':', '/')}/format" for event in events}
+            self._formats = {event: kernel_file.read(path) for event, path in paths.items()}
             self._counts = os.open(f"{FOLDER}/per_cpu/cpu0/stats", os.O_RDONLY)
             self._pages = os.open(f"{FOLDER}/per_cpu/cpu0/trace_pipe_raw", os.O_RDONLY | os.O_NONBLOCK)
         finally:
@@ -68,7 +64,7 @@ class TraceEvents:
         """End the recording. Return the formats by event, the number of lost events, and the pages of the buffer."""
         os.write(self._switch, b"0")
         os.close(self._switch)
-        counts = dict(line.split(b":", 1) for line in _read_all(self._counts).splitlines() if b":" in line)
+        counts = dict(line.split(b":", 1) for line in kernel_file.read_open(self._counts).splitlines() if b":" in line)
         lost = int(counts[b"overrun"]) + int(counts[b"dropped events"])
         pages = []
         with suppress(BlockingIOError):
@@ -81,32 +77,11 @@ class TraceEvents:
 
 def _switch_on(tracepoint: str) -> None:
     try:
-        _write("set_event", tracepoint)
+        # a file that is truncated when it is opened would switch all events off
+        kernel_file.write(f"{FOLDER}/set_event", tracepoint)
     except OSError:
-        known = _read("available_events").decode().split()
-        raise TraceEventError(f"tracepoints: {explain_missing(tracepoint, [*known, PRINT])}") from None
-
-
-def _read(name: str) -> bytes:
-    return _read_all(os.open(f"{FOLDER}/{name}", os.O_RDONLY))
-
-
-def _read_all(file: int) -> bytes:
-    """Return the content of an open file, and close it."""
-    parts = []
-    while block := os.read(file, _BLOCK):
-        parts.append(block)
-    os.close(file)
-    return b"".join(parts)
-
-
-def _write(name: str, text: str) -> None:
-    # a file that is truncated when it is opened would switch all events off
-    file = os.open(f"{FOLDER}/{name}", os.O_WRONLY)
-    try:
-        os.write(file, text.encode())
-    finally:
-        os.close(file)
+        known = kernel_file.read(f"{FOLDER}/available_events").split()
+        raise BuildError(f"tracepoints: {explain_missing(tracepoint, [*known, PRINT])}") from None
 
 
 def explain_missing(tracepoint: str, known: Sequence[str]) -> str:

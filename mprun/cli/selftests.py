@@ -113,7 +113,7 @@ def _test(kernel: Kernel, order: TestsToRun, output: Path) -> TestedKernel:
             scripts, not_run = _list(selftests, drill)
         scripts = _choose(order.only, scripts)
         if order.scheduler:
-            check_scheduler(kernel, order.scheduler, output)
+            check_scheduler(kernel, order.scheduler)
 
         def show(running: Mapping[str, str], ended: int) -> None:
             bar.show(f"testing: {', '.join(running)}", ended / len(scripts), "; ".join(running.values())[:60])

@@ -18,8 +18,8 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -98,6 +98,13 @@ def unshare_command(namespaces: Sequence[str]) -> list[str]:
     """
     rootless = [] if os.geteuid() == 0 else ["--user", "--map-current-user", "--keep-caps"]
     return ["unshare", *rootless, *namespaces, "--"]
+
+
+def run_in_namespace(argv: Sequence[str], lines: Iterable[str] = ()) -> subprocess.CompletedProcess[str]:
+    """Run a program in a temporary network namespace, with lines as its input. Return its status and output."""
+    text = "".join(f"{line}\n" for line in lines)
+    words = [*unshare_command(["--net"]), *argv]
+    return subprocess.run(words, input=text, capture_output=True, text=True, env=ENVIRONMENT)
 
 
 class Channel(Frozen):
@@ -273,19 +280,15 @@ def _follow(
 ) -> None:
     shown, done = b"", 0.0
     moved = looked = started
-    with _pidfd(process.pid) as ended, _Report(reports) as report:
-        while not ended.wait(POLL_S):
-            text = report.read()
-            if text != shown:
+    with _awaited(process.pid) as ended, closing(_Report(reports)) as report:
+        while not ended.poll(POLL_S * 1000):
+            is_new = (text := report.read()) != shown
+            if is_new:
                 _note(phases, _state(text), round(time.monotonic() - started, 3))
                 done = _show(text, progress, done)
-                shown, moved = text, time.monotonic()
-                looked = moved + STILL_S
-                if computing:
-                    computing.reset()
-                continue
+                shown = text
             now = time.monotonic()
-            if is_held and is_held():
+            if is_new or (is_held and is_held()):
                 moved, looked = now, now + STILL_S
                 if computing:
                     computing.reset()
@@ -333,22 +336,16 @@ def _stop_in_order(process: subprocess.Popen[bytes], orders: Folder) -> None:
         process.wait(STOP_S)
 
 
-class _pidfd:
-    """A wait for the end of a process that does not reap the process."""
-
-    def __init__(self, pid: int) -> None:
-        self._descriptor = os.pidfd_open(pid)
-        self._poll = select.poll()
-        self._poll.register(self._descriptor, select.POLLIN)
-
-    def wait(self, seconds: float) -> bool:
-        return bool(self._poll.poll(seconds * 1000))
-
-    def __enter__(self) -> _pidfd:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
+@contextmanager
+def _awaited(pid: int) -> Iterator[select.poll]:
+    """Yield a poll that returns an event once a process has ended. It does not reap the process."""
+    descriptor = os.pidfd_open(pid)
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    try:
+        yield poll
+    finally:
+        os.close(descriptor)
 
 
 class _Report:
@@ -370,10 +367,8 @@ class _Report:
                 return b""
         return os.pread(self._file.fileno(), REPORT_BYTES, 0)
 
-    def __enter__(self) -> _Report:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 

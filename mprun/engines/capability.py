@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import glob
 import hashlib
@@ -16,7 +17,7 @@ from pathlib import Path
 from mprun.agent import mptcp_event, rtnetlink, sysctl
 from mprun.compile.wire import spell_discipline
 from mprun.engines import machine_mptcp
-from mprun.engines.agent_process import ENVIRONMENT, find_program, unshare_command
+from mprun.engines.agent_process import ENVIRONMENT, find_program, run_in_namespace
 from mprun.errors import MachineError
 from mprun.machine import invoking_user
 from mprun.machine.version import version_in
@@ -161,19 +162,13 @@ def tc_knows(kind: str) -> bool:
 
 
 def _kernel_has(kind: str) -> bool:
-    lines = "\n".join(TRIALS[kind]) + "\n"
-    argv = [*unshare_command(["--net"]), str(find_program("tc")), "-batch", "-"]
-    done = subprocess.run(argv, input=lines, capture_output=True, text=True)
-    return done.returncode == 0
+    return run_in_namespace([str(find_program("tc")), "-batch", "-"], TRIALS[kind]).returncode == 0
 
 
 def kernel_switches() -> bool:
     """Return whether this kernel has Open vSwitch's datapath. Asking loads the module of the datapath."""
-    link = rtnetlink.Netlink(mptcp_event.NETLINK_GENERIC)
-    try:
+    with contextlib.closing(rtnetlink.Netlink(mptcp_event.NETLINK_GENERIC)) as link:
         return mptcp_event.find_family(link, "ovs_datapath") is not None
-    finally:
-        link.close()
 
 
 def without_sctp(plan: Plan) -> str | None:
@@ -211,12 +206,9 @@ def missing_sysctls(plan: Plan, schedulers: SchedulerChoice) -> list[str]:
     Congestion controls of flows are included. schedulers: the MPTCP schedulers of this kernel.
     """
     lacking: list[str] = []
-    settings = [command.argv[2] for command in plan.build if command.argv[0] == "sysctl"]
-    asked = (flow.congestion for flow in plan.intent.traffic if flow.protocol in sysctl.CONTROLLED)
-    settings += [f"{sysctl.CONGESTION}={name}" for name in asked if name]
-    settings += [f"{sysctl.CONGESTION}={command.argv[-1]}" for command in plan.build if "congctl" in command.argv]
-    for setting in dict.fromkeys(settings):
-        name, value = setting.split("=", 1)
+    asked = [flow.congestion for flow in plan.intent.traffic if flow.protocol in sysctl.CONTROLLED and flow.congestion]
+    asked += [command.argv[-1] for command in plan.build if "congctl" in command.argv]
+    for name, value in dict.fromkeys([*_settings(plan), *((sysctl.CONGESTION, one) for one in asked)]):
         if name == sysctl.SCHEDULER and Path(sysctl.path_of("net.mptcp.enabled")).exists():
             lacking += filter(None, [machine_mptcp.lacking_scheduler(value, schedulers)])
             continue
@@ -226,6 +218,12 @@ def missing_sysctls(plan: Plan, schedulers: SchedulerChoice) -> list[str]:
         elif has is not None and value not in has and not (name == sysctl.CONGESTION and has_congestion_control(value)):
             lacking.append(f"{name.rsplit('.', 1)[1].replace('_', ' ')} '{value}' (it has: {', '.join(has)})")
     return list(dict.fromkeys(lacking))
+
+
+def _settings(plan: Plan) -> list[tuple[str, str]]:
+    """Return name and value of each sysctl that a plan sets."""
+    words = [command.argv[2].split("=", 1) for command in plan.build if command.argv[0] == "sysctl"]
+    return [(name, value) for name, value in words]
 
 
 def forbidden_congestion_control(plan: Plan) -> tuple[str, list[str]] | None:
@@ -238,12 +236,8 @@ def forbidden_congestion_control(plan: Plan) -> tuple[str, list[str]] | None:
         allowed, inherited = (sysctl.read(name).split() for name in (sysctl.ALLOWED_CONGESTION, sysctl.CONGESTION))
     except OSError:
         return None
-    for command in plan.build:
-        if command.argv[0] == "sysctl" and command.argv[2].startswith(f"{sysctl.CONGESTION}="):
-            value = command.argv[2].split("=", 1)[1]
-            if value not in (*allowed, *inherited):
-                return value, allowed
-    return None
+    asked = (value for name, value in _settings(plan) if name == sysctl.CONGESTION)
+    return next(((value, allowed) for value in asked if value not in (*allowed, *inherited)), None)
 
 
 def refused_rules(plan: Plan) -> tuple[str, str] | None:
@@ -255,8 +249,7 @@ def refused_rules(plan: Plan) -> tuple[str, str] | None:
 
     rules = (command for command in plan.build if command.argv[0] == "nft")
     for node, lines in gather((command.node, " ".join(command.argv[1:])) for command in rules).items():
-        argv = [*unshare_command(["--net"]), str(find_program("nft")), "-f", "-"]
-        done = subprocess.run(argv, input="\n".join(lines) + "\n", capture_output=True, text=True)
+        done = run_in_namespace([str(find_program("nft")), "-f", "-"], lines)
         if done.returncode:
             return node, ruleset.explain(done.stderr, lines)
     return None
@@ -269,8 +262,7 @@ def missing_tools(tools: Mapping[str, str]) -> list[str]:
 
 def kernel_features() -> dict[str, bool]:
     """Return which features of the real engine this host's kernel has."""
-    namespaces = subprocess.run([*unshare_command(["--net"]), "true"], capture_output=True).returncode == 0
+    namespaces = run_in_namespace(["true"]).returncode == 0
     mptcp = Path("/proc/sys/net/mptcp/enabled").exists()
-    if not namespaces:
-        return {"namespaces": False, "mptcp": mptcp, "tbf": False, "netem": False}
-    return {"namespaces": True, "mptcp": mptcp, "tbf": _kernel_has("tbf"), "netem": _kernel_has("netem")}
+    qdiscs = {kind: namespaces and _kernel_has(kind) for kind in ("tbf", "netem")}
+    return {"namespaces": namespaces, "mptcp": mptcp, **qdiscs}

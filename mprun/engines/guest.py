@@ -18,20 +18,12 @@ from dataclasses import field
 from pathlib import Path
 from typing import BinaryIO
 
-from mprun.engines.agent_process import (
-    ENVIRONMENT,
-    PROGRAM_PATH,
-    die_with,
-    end,
-    interpreter,
-    place_as_linked,
-    uninterrupted,
-)
-from mprun.engines.tracing import expect_debugger, leave_stopped
+from mprun.engines import agent_process
+from mprun.engines.debugger import expect_debugger, leave_stopped
 from mprun.errors import MachineError
 from mprun.kernel.store import Kernel
 from mprun.machine import invoking_user
-from mprun.machine.cache import cache, find_home
+from mprun.machine.cache import cache
 from mprun.machine.scratch import scratch, temporary
 from mprun.model.frozen import Frozen
 from mprun.safety import landlock, seccomp
@@ -82,7 +74,7 @@ class Guest(Frozen):
     opened: Mapping[Path, str] = field(default_factory=dict)
     shown: Mapping[Path, str] = field(default_factory=dict)
     live: Mapping[Path, str] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
+    environment: Mapping[str, str] = field(default_factory=lambda: agent_process.ENVIRONMENT)
     seed: int = 1
     memory_mib: int = MEMORY_MIB
     is_simulated: bool = True
@@ -113,14 +105,14 @@ def booted(
         process = None
         mprun = os.getpid()
         try:
-            with uninterrupted(), _told_of(kernel):
+            with agent_process.uninterrupted(), _told_of(kernel):
                 process = subprocess.Popen(
                     _command(folder, guest, kernel, console),
                     stdin=None if console is None else subprocess.DEVNULL,
                     stdout=console,
                     stderr=None if console is None else subprocess.STDOUT,
                     start_new_session=console is not None,
-                    env={"TMPDIR": str(memory), "PATH": PROGRAM_PATH, "TERM": guest.environment["TERM"]},
+                    env={"TMPDIR": str(memory), "PATH": agent_process.PROGRAM_PATH, "TERM": guest.environment["TERM"]},
                     preexec_fn=lambda: _before_exec(mprun, cpu, rules, for_debugger),
                 )
                 if for_debugger:
@@ -128,7 +120,7 @@ def booted(
             yield process
         finally:
             if process is not None:
-                end(process)
+                agent_process.end(process)
 
 
 def _hand_over(folders: Sequence[Path]) -> None:
@@ -187,9 +179,8 @@ def _write_boot_file(folder: Path, guest: Guest, kernel: Kernel) -> None:
         if below or home not in HOMES:
             lines.append(("show", _at_length(_skeleton(folder / f"home{number}", home, below)), home))
     lines += [("show", _at_length(path), str(path)) for path in needed]
-    lines += [("open", _at_length(path.resolve()), inside) for path, inside in guest.opened.items()]
-    lines += [("show", _at_length(path.resolve()), inside) for path, inside in guest.shown.items()]
-    lines += [("live", _at_length(path.resolve()), inside) for path, inside in guest.live.items()]
+    for verb, folders in (("open", guest.opened), ("show", guest.shown), ("live", guest.live)):
+        lines += [(verb, _at_length(path.resolve()), inside) for path, inside in folders.items()]
     lines.append(("cwd", guest.cwd))
     lines += [("env", f"{name}={value}") for name, value in guest.environment.items()]
     lines += [("arg", word) for word in guest.argv]
@@ -212,10 +203,7 @@ def _at_length(path: Path) -> str:
 
 def _homes() -> list[str]:
     """Return the home directories that a run must not see."""
-    home = find_home()
-    if home is None:
-        return [*HOMES]
-    own = Path(os.path.realpath(home))
+    own = Path(os.path.realpath(invoking_user.home() or "/"))
     is_seen = own.is_dir() and own != Path("/") and not any(own.is_relative_to(folder) for folder in (*HOMES, *OWN))
     return [*HOMES, str(own)] if is_seen else [*HOMES]
 
@@ -234,7 +222,7 @@ def _skeleton(folder: Path, home: str, needed: list[Path]) -> Path:
 
 def _needed_below_homes() -> list[Path]:
     """Return the interpreter's folder if it is in a home directory."""
-    prefix = interpreter().parent.parent
+    prefix = agent_process.interpreter().parent.parent
     return [prefix] if any(prefix.is_relative_to(home) for home in _homes()) else []
 
 
@@ -317,10 +305,10 @@ def _before_exec(parent: int, cpu: int, rules: int | None, for_debugger: bool) -
     # the kernel keeps each file of this machine open that a program inside has opened
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    place_as_linked()
+    agent_process.place_as_linked()
     invoking_user.become()
     # only now: a change of user would undo it
-    die_with(parent)
+    agent_process.die_with(parent)
     landlock.restrict(rules)
     seccomp.restrict(_FILTER)
     if for_debugger:

@@ -8,12 +8,11 @@ may accept a name that it does not know and run its default scheduler. Trials ha
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from mprun.agent import sysctl
-from mprun.engines.agent_process import ENVIRONMENT, find_program, unshare_command
+from mprun.engines.agent_process import find_program, run_in_namespace
 from mprun.model.capabilities import DEFAULT_SCHEDULER, SchedulerChoice
 from mprun.model.spec import Spec
 
@@ -78,8 +77,7 @@ def lacking_scheduler(name: str, choice: SchedulerChoice) -> str | None:
 def _takes(name: str) -> bool:
     """Return whether this kernel accepts a scheduler's name."""
     script = f'printf %s "$1" > {sysctl.path_of(sysctl.SCHEDULER)}'
-    argv = [*unshare_command(["--net"]), "sh", "-c", script, "sh", name]
-    return subprocess.run(argv, stderr=subprocess.DEVNULL, env=ENVIRONMENT).returncode == 0
+    return run_in_namespace(["sh", "-c", script, "sh", name]).returncode == 0
 
 
 def describe_schedulers(choice: SchedulerChoice) -> str:
@@ -105,9 +103,8 @@ def find_limits() -> tuple[int, int] | None:
     Rising values are set one after the other. The last values that the kernel accepted remain.
     """
     rising = [f"mptcp limits set subflows {n} add_addr_accepted {n}" for n in range(MOST_TRIED + 1)]
-    argv = [*unshare_command(["--net"]), find_program("ip") or "ip", "-force", "-batch", "-"]
-    lines = "\n".join([*rising, "mptcp limits show", ""])
-    return parse_limits(subprocess.run(argv, input=lines, capture_output=True, text=True, env=ENVIRONMENT).stdout)
+    argv = [find_program("ip") or "ip", "-force", "-batch", "-"]
+    return parse_limits(run_in_namespace(argv, [*rising, "mptcp limits show"]).stdout)
 
 
 def parse_limits(shown: str) -> tuple[int, int] | None:

@@ -14,34 +14,12 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Unpack
 
 from mprun.agent import sysctl
-from mprun.engines.agent_process import (
-    Channel,
-    RunProgress,
-    Shell,
-    agent_command,
-    channel,
-    die_with,
-    end,
-    environment,
-    find_built,
-    find_library,
-    uninterrupted,
-    unshare_command,
-    watch,
-)
-from mprun.engines.capability import (
-    TRIALS,
-    forbidden_congestion_control,
-    kernel_switches,
-    missing_qdiscs,
-    missing_sysctls,
-    refused_rules,
-    without_sctp,
-)
-from mprun.engines.debugger import Debugger
-from mprun.engines.held_prompt import HeldPrompt
+from mprun.engines import agent_process, capability
+from mprun.engines.agent_process import Channel, RunProgress, Shell
+from mprun.engines.debugger import Attended
 from mprun.errors import MachineError, RunError
 from mprun.kernel.store import Kernel
 from mprun.model import engine_paths
@@ -60,44 +38,40 @@ def find_kernel(name: str) -> None:
 
 
 def run_plan(
-    plan: Plan,
-    run: RunDirectory,
-    kernel: Kernel | None,
-    progress: RunProgress,
-    shell: Shell | None = None,
-    debugger: Debugger | None = None,
-    *,
-    prompt: HeldPrompt | None = None,
+    plan: Plan, run: RunDirectory, kernel: Kernel | None, progress: RunProgress, **attended: Unpack[Attended]
 ) -> None:
     """Run the agent in new namespaces. Afterwards, the run directory has the agent's raw results.
 
     Call `missing` first, which reports what this host lacks for the plan. Raises RunError or Interrupted, and
     MachineError for a debugger or a prompt at a simulated time.
     """
-    if prompt is not None:
+    if attended.get("prompt"):
         raise MachineError("only the virtual engine can stop at a simulated time")
-    if debugger is not None:
+    if attended.get("debugger"):
         raise MachineError("gdb can stop only a kernel of the virtual engine, and not this machine's own kernel")
-    argv = unshare_command(["--net", "--mount", "--ipc", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc"])
+    shell = attended.get("shell")
+    argv = agent_process.unshare_command(
+        ["--net", "--mount", "--ipc", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc"]
+    )
     process = None
-    with channel() as talk, _lifeline() as lifeline:
+    with agent_process.channel() as talk, _lifeline() as lifeline:
         script = _script(plan, run, talk, shell, lifeline)
         try:
-            with run.folder.create("logs/agent.log") as output, uninterrupted():
+            with run.folder.create("logs/agent.log") as output, agent_process.uninterrupted():
                 process = subprocess.Popen(
                     [*argv, "sh", "-c", script],
                     stdin=None if shell else subprocess.DEVNULL,
                     stdout=None if shell else output,
                     stderr=None if shell else subprocess.STDOUT,
                     start_new_session=not shell,
-                    env=environment(shell),
-                    preexec_fn=partial(die_with, os.getpid()),
+                    env=agent_process.environment(shell),
+                    preexec_fn=partial(agent_process.die_with, os.getpid()),
                     pass_fds=(lifeline,),
                 )
-            watch(process, run, progress, bool(shell), talk)
+            agent_process.watch(process, run, progress, bool(shell), talk)
         finally:
             if process is not None:
-                end(process)
+                agent_process.end(process)
     if not run.has("agent.json"):
         raise RunError(f"the agent ended before the run did:\n{run.log('agent', 'log').strip()[-2000:]}")
 
@@ -115,7 +89,7 @@ def _lifeline() -> Iterator[int]:
 
 def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None, lifeline: int) -> str:
     """Return the script that makes the file tree of the run inside the namespaces, and then becomes the agent."""
-    library = find_library()
+    library = agent_process.find_library()
     # root could write to these mounts, so they become read-only; a user may not remount them, and need not
     is_root = os.geteuid() == 0
     places = [
@@ -124,7 +98,7 @@ def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None, l
         (talk.orders.path, engine_paths.ORDERS, not is_root),
         (library.package, f"{engine_paths.LIBRARY}/mprun", not is_root),
         (library.mininet, f"{engine_paths.LIBRARY}/mininet", not is_root),
-        *((outside, target, not is_root) for target, outside in find_built(plan).items()),
+        *((outside, target, not is_root) for target, outside in agent_process.find_built(plan).items()),
     ]
     lines = ["set -e", "base=$(mktemp -d)", "mount -n -t tmpfs -o mode=755 run $base"]
     for outside, inner, writable in places:
@@ -135,7 +109,7 @@ def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None, l
     lines += ["mkdir -p $base/lock", "mount -n --move $base /run", "rmdir $base"]
     foreign = any(process.is_foreign for process in plan.processes)
     options = ["--lifeline", str(lifeline), *(["--confine"] if foreign else [])]
-    agent = agent_command(shell, options, engine_paths.REPORTS, engine_paths.ORDERS)
+    agent = agent_process.agent_command(shell, options, engine_paths.REPORTS, engine_paths.ORDERS)
     return "\n".join([*lines, f"cd {engine_paths.RUN}", f"exec {shlex.join(agent)}"])
 
 
@@ -151,41 +125,30 @@ def missing(plan: Plan, capabilities: Capabilities) -> str | None:
             "'tracepoints' records the events of an experiment kernel, and in this machine's kernel the events of all "
             "users: use --engine virtual"
         )
-    tried = subprocess.run([*unshare_command(["--net"]), "true"], capture_output=True, text=True)
+    kernel, otherwise = f"this kernel ({os.uname().release})", "run with --engine virtual"
+    tried = agent_process.run_in_namespace(["true"])
     if tried.returncode:
         return f"no namespaces for this user ({tried.stderr.strip()}): run as root, or with --engine virtual"
-    kinds = set()
-    for command in plan.build:
-        if command.argv[0] == "tc" and command.argv[1] == "qdisc":
-            kinds |= {kind for kind in TRIALS if kind in command.argv}
-    lacking = missing_qdiscs(sorted(kinds))
+    qdiscs = [command.argv for command in plan.build if command.argv[:2] == ("tc", "qdisc")]
+    kinds = {kind for argv in qdiscs for kind in capability.TRIALS if kind in argv}
+    lacking = capability.missing_qdiscs(sorted(kinds))
     if lacking:
-        return (
-            f"this kernel ({os.uname().release}) has no {', '.join(lacking)}, which the topology needs; load "
-            f"{', '.join('sch_' + kind for kind in lacking)}, or run with --engine virtual"
-        )
-    if plan.switch_programs and not kernel_switches():
-        return (
-            f"this kernel ({os.uname().release}) has no Open vSwitch, which the switches need; load openvswitch, or "
-            "run with --engine virtual"
-        )
-    if needy := without_sctp(plan):
-        return (
-            f"this kernel ({os.uname().release}) has no SCTP, which {needy} needs; load sctp, write 'tool: sctp', "
-            "which has it in user space, or run with --engine virtual"
-        )
-    if unknown := missing_sysctls(plan, capabilities.schedulers):
-        return f"this kernel ({os.uname().release}) has no {'; no '.join(unknown)}; run with --engine virtual"
-    if forbidden := forbidden_congestion_control(plan):
+        modules = ", ".join(f"sch_{kind}" for kind in lacking)
+        return f"{kernel} has no {', '.join(lacking)}, which the topology needs; load {modules}, or {otherwise}"
+    if plan.switch_programs and not capability.kernel_switches():
+        return f"{kernel} has no Open vSwitch, which the switches need; load openvswitch, or {otherwise}"
+    if needy := capability.without_sctp(plan):
+        in_user_space = "write 'tool: sctp', which has it in user space"
+        return f"{kernel} has no SCTP, which {needy} needs; load sctp, {in_user_space}, or {otherwise}"
+    if unknown := capability.missing_sysctls(plan, capabilities.schedulers):
+        return f"{kernel} has no {'; no '.join(unknown)}; {otherwise}"
+    if forbidden := capability.forbidden_congestion_control(plan):
         name, allowed = forbidden
+        allow = f"`sysctl -w {sysctl.ALLOWED_CONGESTION}='{' '.join([*allowed, name])}'`"
+        refusal = f"lets a network namespace have {', '.join(allowed)} as its congestion control, and not '{name}'"
+        return f"{kernel} {refusal}: {allow}, write 'congestion: {name}' of each flow, or {otherwise}"
+    if refused := capability.refused_rules(plan):
         return (
-            f"this kernel ({os.uname().release}) lets a network namespace have {', '.join(allowed)} as its congestion "
-            f"control, and not '{name}': `sysctl -w {sysctl.ALLOWED_CONGESTION}='{' '.join([*allowed, name])}'`, write "
-            f"'congestion: {name}' of each flow, or run with --engine virtual"
-        )
-    if refused := refused_rules(plan):
-        return (
-            f"this kernel ({os.uname().release}) cannot be middlebox '{refused[0]}': {refused[1]}; load nf_tables and "
-            "its modules, or run with --engine virtual"
+            f"{kernel} cannot be middlebox '{refused[0]}': {refused[1]}; load nf_tables and its modules, or {otherwise}"
         )
     return None

@@ -7,12 +7,11 @@ Each engine is a module with the names of `Engine`. No other code compares the n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, Unpack
 
 from mprun.engines import real, virtual
-from mprun.engines.agent_process import RunProgress, Shell
-from mprun.engines.debugger import Debugger
-from mprun.engines.held_prompt import HeldPrompt
+from mprun.engines.agent_process import RunProgress
+from mprun.engines.debugger import Attended
 from mprun.kernel.store import Kernel
 from mprun.model.capabilities import Capabilities
 from mprun.model.engine_name import EngineName
@@ -46,24 +45,11 @@ class Engine(Protocol):
         ...
 
     def run_plan(
-        self,
-        plan: Plan,
-        run: RunDirectory,
-        kernel: Kernel | None,
-        progress: RunProgress,
-        shell: Shell | None = None,
-        debugger: Debugger | None = None,
-        *,
-        prompt: HeldPrompt | None = None,
+        self, plan: Plan, run: RunDirectory, kernel: Kernel | None, progress: RunProgress, **attended: Unpack[Attended]
     ) -> None:
         """Run the agent on a plan. Afterwards, the run directory has the agent's raw results.
 
-        - kernel: the result of `find_kernel`.
-        - shell: when the run stops at a prompt; None: it does not stop.
-        - debugger: gdb, which stops the kernel. Only an engine that boots a kernel takes it.
-        - prompt: a prompt at a simulated time. Only an engine with simulated time takes it.
-
-        Raises MachineError, RunError or Interrupted.
+        kernel: the result of `find_kernel`. Raises MachineError, RunError or Interrupted.
         """
         ...
 

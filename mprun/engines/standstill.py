@@ -55,7 +55,11 @@ class Computing:
         Return whether a program used the CPU since the last look.
         """
         used = {pid: ticks for pid in self._programs() if (ticks := _cpu_ticks(pid)) is not None}
-        self._count({**used, self._kernel: _cpu_ticks(self._kernel) or 0})
+        counted = {**used, self._kernel: _cpu_ticks(self._kernel) or 0}
+        if self._counted:
+            # all CPU time of a new process counts
+            self._together += sum(max(0, ticks - self._counted.get(pid, 0)) for pid, ticks in counted.items())
+        self._counted = counted
         is_computing = any(ticks > self._seen.get(pid, ticks) for pid, ticks in used.items())
         self._told = {pid: self._told.get(pid, ticks) for pid, ticks in used.items()}
         self._seen = used
@@ -65,12 +69,6 @@ class Computing:
                 with suppress(OSError):
                     os.kill(pid, signal.SIGXCPU)
         return is_computing
-
-    def _count(self, used: dict[int, int]) -> None:
-        """Add the CPU time used since the last look. For a new process, this is all its CPU time."""
-        if self._counted:
-            self._together += sum(max(0, ticks - self._counted.get(pid, 0)) for pid, ticks in used.items())
-        self._counted = used
 
     def _programs(self) -> list[int]:
         """Return the kernel's child processes. Each address space of a program inside is one process on the host."""

@@ -140,14 +140,17 @@ def find_refusals(specs: Sequence[Spec], name: str, for_run: bool) -> tuple[dict
         if name == DEFAULT_NAME:
             return {}, {}
         raise
-    lists = [f"list:{sysctl.path_of(sysctl.CHOICES[name])}" for name in (sysctl.CONGESTION, sysctl.SCHEDULER)]
     names = list(dict.fromkeys(name for _, settings in hosts for name, _ in settings))
     # hosts with equal settings need one namespace
     tried = [] if for_run else list(dict.fromkeys(settings for _, settings in hosts))[:MOST_HOSTS]
     values = [[f"sysctl:{sysctl.path_of(name)}={value}" for name, value in settings] for settings in tried]
     constant, others = _ask(
         kernel,
-        [*lists, *([f"list:{_EVENTS}"] * bool(traced)), *(f"name:{sysctl.path_of(name)}" for name in names)],
+        [
+            *map(_list_of, (sysctl.CONGESTION, sysctl.SCHEDULER)),
+            *([f"list:{_EVENTS}"] * bool(traced)),
+            *(f"name:{sysctl.path_of(name)}" for name in names),
+        ],
         [*(question for one in values for question in ("new:", *one)), *filters.values()],
     )
     answers = iter(constant)
@@ -216,6 +219,17 @@ def _find_choices(spec: Spec) -> Iterator[tuple[ValuePath, str, str]]:
                 yield ("hosts", host, "sysctl", name), name, value
         if settings.mptcp.scheduler != DEFAULT_SCHEDULER:
             yield ("hosts", host, "mptcp", "scheduler"), sysctl.SCHEDULER, settings.mptcp.scheduler
+
+
+def find_schedulers(kernel: Kernel) -> list[str]:
+    """Return the MPTCP schedulers of an experiment kernel. Raises MachineError if the kernel does not start."""
+    [[names], _] = _ask(kernel, [_list_of(sysctl.SCHEDULER)], [])
+    return names.split()
+
+
+def _list_of(name: str) -> str:
+    """Return the question for the allowed values of a sysctl."""
+    return f"list:{sysctl.path_of(sysctl.CHOICES[name])}"
 
 
 def _ask(kernel: Kernel, constant: Sequence[str], others: Sequence[str]) -> tuple[list[str], list[str]]:

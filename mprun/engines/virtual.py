@@ -13,30 +13,18 @@ import os
 import resource
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import mprun
 from mprun.agent import shaping
-from mprun.engines import agent_code
-from mprun.engines.agent_process import (
-    PROGRAM_PATH,
-    Channel,
-    RunProgress,
-    Shell,
-    agent_command,
-    channel,
-    environment,
-    find_built,
-    find_library,
-    watch,
-)
+from mprun.engines import agent_code, agent_process
+from mprun.engines.agent_process import Channel, RunProgress, Shell
 from mprun.engines.capability import tc_knows
-from mprun.engines.debugger import Debugger, attached
+from mprun.engines.debugger import Attended, attached
 from mprun.engines.guest import MEMORY_MIB, Guest, GuestLimits, booted, lacking_memory
-from mprun.engines.held_prompt import HeldPrompt
 from mprun.engines.standstill import Computing
 from mprun.errors import MachineError, RunError
 from mprun.kernel import store
@@ -84,42 +72,38 @@ def run_plan(
     run: RunDirectory,
     kernel: Kernel | None,
     progress: RunProgress,
-    shell: Shell | None = None,
-    debugger: Debugger | None = None,
     real_time: bool = False,
-    prompt: HeldPrompt | None = None,
+    **attended: Unpack[Attended],
 ) -> None:
     """Boot the kernel and run the agent in it. Afterwards, the run directory has the agent's raw results.
 
     With a shell or with `real_time`, time is that of the wall clock, because simulated time would jump while a person
-    types. debugger: gdb stops the kernel. prompt: the user has a prompt at a simulated time. Raises MachineError,
-    RunError (the kernel died or hung) or Interrupted.
+    types. Raises MachineError, RunError (the kernel died or hung) or Interrupted.
     """
     assert kernel is not None, "the kernel of `find_kernel`"
     if refusal := lacking_discipline(plan, kernel) or lacking_events(plan, kernel):
         raise MachineError(refusal)
+    shell, debugger, prompt = attended.get("shell"), attended.get("debugger"), attended.get("prompt")
     real_time = real_time or shell is not None
-    with channel() as talk, run.folder.create("logs/console.log") as output:
+    with agent_process.channel() as talk, run.folder.create("logs/console.log") as output:
         guest = _guest(plan, run, talk, kernel, shell, real_time, prompt.at_ns if prompt else None)
         with (
             watched(_read_folders(guest)) as files,
             booted(kernel, guest, None if shell else output, debugger is not None) as process,
-            attached(debugger, kernel, process.pid) if debugger else contextlib.nullcontext() as hold,
+            attached(debugger, kernel, process.pid) if debugger else contextlib.nullcontext() as is_held,
         ):
             # The tables of the run need polars afterwards. Work on another CPU does not disturb simulated time.
             threading.Thread(target=import_module, args=("polars",), daemon=True).start()
             computing = None if real_time else Computing(process.pid, _most_still_s(plan))
-            watch(process, run, progress, bool(shell), talk, computing, hold.is_held if hold else None, prompt)
+            agent_process.watch(process, run, progress, bool(shell), talk, computing, is_held, prompt)
             if changed := files.take():
                 run.folder.write_json("changed.json", changed._asdict())
     if not run.has("agent.json"):
-        problem = _find_report(run)
+        reports = find_reports(read_console(run.log("console", "log")))
         # the agent's last output explains more than the kernel's message that it powered down
-        told = "agent" if run.log("agent", "log").strip() and not problem else "console"
-        is_short = NO_ROOM in run.log("console", "log")
-        lacking = lacking_memory(guest.memory_mib)
-        cause = _lacking_inside(run, guest) or (is_short and lacking) or problem or lacking or _find_refusal(run)
-        cause = cause or _lacking_time(process.returncode)
+        told = "agent" if run.log("agent", "log").strip() and not reports else "console"
+        report = reports[-1].describe() if reports else ""
+        cause = next(_find_causes(run, guest, process.returncode, report), "")
         ended = f"the experiment kernel ended before the run did (see {run.path}/logs/{told}.log)"
         raise RunError(f"{ended}{f'; {cause}' if cause else ''}:\n{_tail(run.log(told, 'log'))}")
 
@@ -134,11 +118,12 @@ def _guest(
     hold_ns: int | None = None,
 ) -> Guest:
     """Return the agent as a guest program, with the folders that it finds inside."""
-    library = find_library()
+    library = agent_process.find_library()
     options = [*([] if real_time else ["--simulated"]), *([] if hold_ns is None else ["--hold", str(hold_ns)])]
     start = agent_code.prepare(library, talk.orders, ORDERS)
+    processes = len(plan.processes)
     return Guest(
-        argv=agent_command(shell, options, REPORTS, ORDERS, start),
+        argv=agent_process.agent_command(shell, options, REPORTS, ORDERS, start),
         cwd=engine_paths.RUN,
         log=None if shell else f"{engine_paths.RUN}/logs/agent.log",
         opened={run.path: engine_paths.RUN, talk.reports.path: REPORTS},
@@ -146,14 +131,18 @@ def _guest(
             kernel.directory: engine_paths.KERNEL,
             library.package: f"{engine_paths.LIBRARY}/mprun",
             library.mininet: f"{engine_paths.LIBRARY}/mininet",
-            **{outside: place for place, outside in find_built(plan, as_user=True).items()},
+            **{outside: place for place, outside in agent_process.find_built(plan, as_user=True).items()},
         },
         live={talk.orders.path: ORDERS},
-        environment=environment(shell),
+        environment=agent_process.environment(shell),
         seed=plan.seed,
         memory_mib=MEMORY_MIB + MEMORY_PER_NODE_MIB * len(plan.nodes) + _files_mib(plan),
         is_simulated=not real_time,
-        bounds=_bounds(plan),
+        bounds=GuestLimits(
+            tasks=TASKS + TASKS_EACH * (len(plan.nodes) + processes),
+            written_bytes=WRITTEN_BYTES,
+            files=FILES + FILES_EACH * processes,
+        ),
     )
 
 
@@ -167,7 +156,7 @@ def _read_folders(guest: Guest) -> list[Path]:
         return []
     standard = agent_code.standard_library()
     return [
-        *map(Path, PROGRAM_PATH.split(":")),
+        *map(Path, agent_process.PROGRAM_PATH.split(":")),
         *(folder for place in LIBRARIES for folder in (Path(place), *Path(place).glob("*-linux-gnu"))),
         Path("/etc"),
         standard,
@@ -191,54 +180,36 @@ def _files_mib(plan: Plan) -> int:
     return -(-FILES_TIMES * 10 * size_bytes // (1 << 20))
 
 
-def _bounds(plan: Plan) -> GuestLimits:
-    """Return limits with room for all processes of a plan."""
-    processes = len(plan.processes)
-    return GuestLimits(
-        tasks=TASKS + TASKS_EACH * (len(plan.nodes) + processes),
-        written_bytes=WRITTEN_BYTES,
-        files=FILES + FILES_EACH * processes,
-    )
-
-
 def _most_still_s(plan: Plan) -> int:
     """Return the CPU time that all programs of a run may use together while simulated time stands still."""
     return STILL_S + STILL_PER_NODE_S * len(plan.nodes) + sum(process.compute_s for process in plan.processes)
 
 
-def _lacking_inside(run: RunDirectory, guest: Guest) -> str | None:
-    """Return a message if the experiment kernel ran out of memory and had no program left to end; else None."""
-    if OUT_OF_MEMORY not in run.log("console", "log"):
-        return None
-    return (
-        f"the programs of the run, with their files in /tmp, /run and /dev/shm, needed more than its "
-        f"{guest.memory_mib} MiB of memory"
-    )
+def _find_causes(run: RunDirectory, guest: Guest, status: int, report: str) -> Iterator[str]:
+    """Yield why an experiment kernel ended before its run did, the most certain cause first.
 
-
-def _lacking_time(status: int) -> str | None:
-    """Return a message if this machine's limit of CPU time ended the experiment kernel; else None. status: its end."""
+    status: the end of its process. report: the last fault that it reported on its console, or empty.
+    """
+    console = run.log("console", "log")
+    if OUT_OF_MEMORY in console:
+        memory = f"its {guest.memory_mib} MiB of memory"
+        yield f"the programs of the run, with their files in /tmp, /run and /dev/shm, needed more than {memory}"
+    lacking = lacking_memory(guest.memory_mib)
+    if lacking and NO_ROOM in console:
+        yield lacking
+    if report:
+        yield f"it reported {report}"
+    if lacking:
+        yield lacking
+    if UNTRACED in console:
+        yield f"this machine, or its container, refuses it to trace programs: {identify().trace_remedy}"
     allowed = resource.getrlimit(resource.RLIMIT_CPU)[0]
-    if allowed == resource.RLIM_INFINITY or status not in (-signal.SIGXCPU, -signal.SIGKILL):
-        return None
-    return f"it may use {allowed} s of CPU time: see `ulimit -t`"
+    if allowed != resource.RLIM_INFINITY and status in (-signal.SIGXCPU, -signal.SIGKILL):
+        yield f"it may use {allowed} s of CPU time: see `ulimit -t`"
 
 
-def _find_refusal(run: RunDirectory) -> str | None:
-    """Return a message if this machine did not let the experiment kernel trace the programs inside it; else None."""
-    if UNTRACED not in run.log("console", "log"):
-        return None
-    return f"this machine, or its container, refuses it to trace programs: {identify().trace_remedy}"
-
-
-def _find_report(run: RunDirectory) -> str | None:
-    """Return the last fault that an experiment kernel reported on its console; None if there is none."""
-    reports = find_reports(read_console(run.log("console", "log")))
-    return f"it reported {reports[-1].describe()}" if reports else None
-
-
-def _tail(text: str, lines: int = 10) -> str:
-    return "\n".join(text.strip().splitlines()[-lines:]) or "(it said nothing)"
+def _tail(text: str) -> str:
+    return "\n".join(text.strip().splitlines()[-10:]) or "(it said nothing)"
 
 
 def find_kernel(name: str) -> Kernel:
@@ -297,7 +268,7 @@ def needs_tc(plan: Plan) -> bool:
 def missing(plan: Plan, capabilities: Capabilities) -> str | None:
     """Return what this machine lacks for this engine, except a kernel and the programs of a plan; None if nothing."""
     try:
-        find_library()
+        agent_process.find_library()
     except MachineError as error:
         return str(error)
     return None

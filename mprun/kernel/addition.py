@@ -121,15 +121,11 @@ class Addition(Frozen):
         made = set(configuration.splitlines())
         for line in self.options:
             name = option_of(line)
-            is_off = line.startswith("#")
-            is_taken = not any(one.startswith(f"{name}=") for one in made) if is_off else line in made
-            if not is_taken:
-                now = next((one for one in made if one.startswith(f"{name}=")), "")
-                raise SpecError(
-                    f"{line.removeprefix('# ')}: "
-                    + (f"the tree's other options require {now}" if now else "the tree does not take this option")
-                    + f"; see {name.removeprefix('CONFIG_')} in its Kconfig files for what it depends on"
-                )
+            now = next((one for one in made if one.startswith(f"{name}=")), "")
+            if now if line.startswith("#") else line not in made:
+                why = f"the tree's other options require {now}" if now else "the tree does not take this option"
+                where = f"see {name.removeprefix('CONFIG_')} in its Kconfig files for what it depends on"
+                raise SpecError(f"{line.removeprefix('# ')}: {why}; {where}")
 
     def check_files(self, symbols: str) -> None:
         """Check that each file registers a scheduler or a congestion control, as its option says. Raises SpecError.
@@ -162,7 +158,7 @@ def read_additions(
     named += [("congestion", path) for path in congestions]
     if profile and (own := PROFILES / f"{profile}.c").exists():
         named.append(("coverage", own))
-    files = tuple(_read_file(kind, path) for kind, path in named)
+    files = tuple(OwnFile(kind, _stem_of(path), read_text(path)) for kind, path in named)
     if twice := {file.stem for file in files if [other.stem for other in files].count(file.stem) > 1}:
         raise SpecError(f"two files have the name {min(twice)}.c: rename one of them")
     return Addition(tuple(options), files, _VARIABLES.get(profile or "", ()))
@@ -188,29 +184,22 @@ def parse_options(file: str, text: str) -> list[str]:
                 raise SpecError(f"{where}: '{line}' is no option: write CONFIG_NAME=y or # CONFIG_NAME is not set")
             continue
         name, value = match["set"] or match["unset"], match["value"] or "n"
-        _refuse(where, name, value, asked.get(name, line), line)
+        if value == "m":
+            raise SpecError(f"{where}: {name}=m: this kernel has no modules: write {name}=y")
+        if asked.get(name, line) != line:
+            raise SpecError(f"{where}: {line}: the engine needs {asked[name]}: remove this line")
+        reason = next((why for pattern, why in _REFUSED if re.fullmatch(f"CONFIG_(?:{pattern})", name)), None)
+        if reason and value != "n":
+            raise SpecError(f"{where}: {line}: {reason}: remove this line")
         found.append(line)
     return found
 
 
-def _refuse(where: str, name: str, value: str, asked: str, line: str) -> None:
-    if value == "m":
-        raise SpecError(f"{where}: {name}=m: this kernel has no modules: write {name}=y")
-    if asked != line:
-        raise SpecError(f"{where}: {line}: the engine needs {asked}: remove this line")
-    reason = next((why for pattern, why in _REFUSED if re.fullmatch(f"CONFIG_(?:{pattern})", name)), None)
-    if reason and value != "n":
-        raise SpecError(f"{where}: {line}: {reason}: remove this line")
-
-
-def _read_file(kind: AdditionKind, path: Path) -> OwnFile:
-    _check_name(path)
-    return OwnFile(kind, path.stem, read_text(path))
-
-
-def _check_name(path: Path) -> None:
+def _stem_of(path: Path) -> str:
+    """Return the name of a file without its ending. Raises SpecError for a name that the kernel's tree cannot have."""
     if path.suffix != ".c" or not _STEM.fullmatch(path.stem):
         raise SpecError(f"{path}: name the file with small letters, digits and _, and the ending .c")
+    return path.stem
 
 
 def read_text(path: Path) -> str:
@@ -227,10 +216,10 @@ def write_template(kind: AdditionKind, path: Path) -> None:
 
     Raises SpecError or MachineError.
     """
-    _check_name(path)
-    if len(path.stem) > _MOST_CHARACTERS:
+    stem = _stem_of(path)
+    if len(stem) > _MOST_CHARACTERS:
         raise SpecError(f"{path}: the kernel allows names of {_MOST_CHARACTERS} characters: choose a shorter name")
-    text = (TEMPLATES / f"{kind}.c").read_text().replace("@NAME@", path.stem).replace("@FILE@", path.name)
+    text = (TEMPLATES / f"{kind}.c").read_text().replace("@NAME@", stem).replace("@FILE@", path.name)
     try:
         with path.open("x") as file:
             file.write(text)

@@ -65,12 +65,9 @@ def default_source() -> Path:
     """
     if DEFAULT_KERNEL_SOURCE.exists():
         return DEFAULT_KERNEL_SOURCE
-    found = []
-    for path in (path for folder in KERNEL_SOURCE_FOLDERS for path in folder.glob("linux-source-*.tar.*")):
-        match = re.match(r"linux-source-(\d+)\.(\d+)", path.name)
-        if match and (version := (int(match[1]), int(match[2]))) >= OLDEST:
-            found.append((version, path))
-    return max(found, default=((0, 0), DEFAULT_KERNEL_SOURCE))[1]
+    paths = [path for folder in KERNEL_SOURCE_FOLDERS for path in folder.glob("linux-source-*.tar.*")]
+    found = [(version, path) for path in paths if (version := version_in(path.name)) and version >= OLDEST]
+    return max(found, default=(OLDEST, DEFAULT_KERNEL_SOURCE))[1]
 
 
 def digest_source(source: Path) -> str:

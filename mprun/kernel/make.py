@@ -41,8 +41,9 @@ def make(tree: Path, log: Path, output: TextIO, words: Sequence[str], progress: 
 
     words: targets and variables. log: the path of `output`, for messages. Raises RunError with the first error.
     """
+    compiler = ["CC=ccache gcc"] if shutil.which("ccache") else []
     process = subprocess.Popen(
-        ["make", "ARCH=um", *_compiler(), *words],
+        ["make", "ARCH=um", *compiler, *words],
         cwd=tree,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -78,11 +79,6 @@ def _end(process: subprocess.Popen[str]) -> None:
         process.wait(_GRACE_S)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-
-
-def _compiler() -> list[str]:
-    """Return the words that put ccache in front of the compiler, if it is installed."""
-    return ["CC=ccache gcc"] if shutil.which("ccache") else []
 
 
 def run(argv: Sequence[str], directory: Path | None = None) -> str:

@@ -13,14 +13,6 @@ from mprun.errors import MachineError
 from mprun.machine import invoking_user
 
 
-def find_home() -> Path | None:
-    """Return the user's home directory; None if neither HOME nor the user database names one."""
-    try:
-        return invoking_user.home()
-    except RuntimeError:
-        return None
-
-
 def find_base(variable: str, name: str) -> Path:
     """Return the folder that an environment variable names, or `name` in the home directory if the variable is not set.
 
@@ -28,7 +20,7 @@ def find_base(variable: str, name: str) -> Path:
     """
     if base := os.environ.get(variable):
         return Path(base)
-    home = find_home()
+    home = invoking_user.home()
     if home is None:
         raise MachineError(f"this user has no home directory: set HOME or {variable}")
     return home / name

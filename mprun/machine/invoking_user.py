@@ -10,6 +10,7 @@ import atexit
 import os
 import pwd
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -58,14 +59,14 @@ def can_write(path: Path) -> bool:
     return done.returncode == 0
 
 
-def home() -> Path:
-    """Return the invoker's home directory. Raises RuntimeError if there is none."""
+def home() -> Path | None:
+    """Return the invoker's home directory; None if neither HOME nor the user database names one."""
     if ids := _ids():
-        try:
+        with suppress(KeyError):
             return Path(pwd.getpwuid(ids[0]).pw_dir)
-        except KeyError:
-            pass
-    return Path.home()
+    with suppress(RuntimeError):
+        return Path.home()
+    return None
 
 
 def home_of_root() -> Path:

@@ -8,34 +8,29 @@ import resource
 
 from mprun.errors import MachineError
 
-# Python and the library for tables open about forty files at once and start about twenty threads. Together with the
-# experiment kernel they map 2 GB of addresses.
-LEAST_FILES = LEAST_PROCESSES = 64
-LEAST_ADDRESSES = 2 << 30
-# The CPU time that a short run takes on a slow machine, and the CPU time to end a run in order.
-LEAST_CPU_S = 20
+# The CPU time to end a run in order.
 END_S = 5
+# Kind, least value, the unit of a message, its words, the option of ulimit(1). Python and the library for tables open
+# about forty files at once and start about twenty threads. Together with the experiment kernel they map 2 GB of
+# addresses. The least CPU time is that of a short run on a slow machine.
+_LEAST = (
+    (resource.RLIMIT_NOFILE, 64, 1, "{} files may be open at once, and mprun needs {}", "n"),
+    (resource.RLIMIT_NPROC, 64, 1, "{} processes and threads may run, and mprun needs {}", "u"),
+    (resource.RLIMIT_AS, 2 << 30, 1 << 20, "{} MB of addresses are allowed, and mprun needs {} MB", "v"),
+    (resource.RLIMIT_CPU, 20, 1, "{} s of CPU time are allowed, and mprun needs {} s", "t"),
+)
 
 
 def check_limits() -> None:
     """Raise MachineError if limits of this process are so low that libraries would fail."""
-    kinds = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_AS)
-    files, processes, addresses = (resource.getrlimit(kind)[0] for kind in kinds)
-    if files < LEAST_FILES:
-        raise MachineError(f"only {files} files may be open at once, and mprun needs {LEAST_FILES}: see `ulimit -n`")
-    # this limit does not apply to root
-    if processes != resource.RLIM_INFINITY and processes < LEAST_PROCESSES and os.geteuid() != 0:
-        told = f"{processes} processes and threads may run, and mprun needs {LEAST_PROCESSES}"
-        raise MachineError(f"only {told}: see `ulimit -u`")
-    if addresses != resource.RLIM_INFINITY and addresses < LEAST_ADDRESSES:
-        told = f"{addresses >> 20} MB of addresses are allowed, and mprun needs {LEAST_ADDRESSES >> 20} MB"
-        raise MachineError(f"only {told}: see `ulimit -v`")
+    for kind, least, unit, what, option in _LEAST:
+        allowed = resource.getrlimit(kind)[0]
+        # the limit of processes does not apply to root
+        is_limited = allowed != resource.RLIM_INFINITY and (kind != resource.RLIMIT_NPROC or os.geteuid() != 0)
+        if is_limited and allowed < least:
+            told = what.format(allowed // unit, least // unit)
+            raise MachineError(f"only {told}: see `ulimit -{option}`")
     cpu, most = resource.getrlimit(resource.RLIMIT_CPU)
-    if cpu != resource.RLIM_INFINITY:
-        if cpu < LEAST_CPU_S:
-            raise MachineError(
-                f"only {cpu} s of CPU time are allowed, and mprun needs {LEAST_CPU_S} s: see `ulimit -t`"
-            )
-        if cpu == most:
-            # at the hard limit, the machine kills mprun without a word
-            resource.setrlimit(resource.RLIMIT_CPU, (cpu - END_S, most))
+    if cpu == most != resource.RLIM_INFINITY:
+        # at the hard limit, the machine kills mprun without a word
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu - END_S, most))

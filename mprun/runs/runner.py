@@ -20,7 +20,7 @@ from mprun.compile.packet_trains import compile_calibration, silence
 from mprun.compile.planner import kernel_wide_warnings, sampling_warnings
 from mprun.engines.agent_process import RunProgress, Shell
 from mprun.engines.capability import find_capabilities
-from mprun.engines.debugger import Debugger
+from mprun.engines.debugger import Attended, Debugger
 from mprun.engines.held_prompt import HeldPrompt
 from mprun.errors import MachineError, RunError
 from mprun.inputs.attachment import keep
@@ -236,7 +236,8 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: RunProgress) -> 
     run.folder.write_text("plan.json", plan.to_text())
     environment = _environment(prepared)
     run.folder.write_json("environment.json", environment)
-    place.engine.run_plan(plan, run, place.kernel, progress, request.shell, request.debugger, prompt=request.prompt)
+    attended = Attended(shell=request.shell, debugger=request.debugger, prompt=request.prompt)
+    place.engine.run_plan(plan, run, place.kernel, progress, **attended)
     agent = run.agent_report()
     if where := next((one for begin, one in request.places.items() if (agent.error or "").startswith(begin)), None):
         agent = agent._replace(error=f"{where}: {agent.error}")

@@ -8,7 +8,6 @@ files that the entry takes with it. The environment has the same values, and the
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -26,15 +25,6 @@ from mprun.model.problem import ValuePath
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S
 from mprun.workloads import own_program, tool
-from mprun.workloads.own_program import (
-    MOST_LOG_BYTES,
-    CommandWords,
-    fill,
-    known_values,
-    own_environment,
-    prepare,
-    started_in,
-)
 from mprun.workloads.own_result import NotFound, read_tables, read_values
 from mprun.workloads.own_result import own_metrics as own_metrics
 from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Work
@@ -58,15 +48,15 @@ class Entry(own_program.AttachedEntry):
     tool: Literal["exec"]
     protocol: Literal["tcp", "mptcp", "udp", "sctp"] = "tcp"
     """The transport protocol of the programs. `mptcp` turns TCP sockets into MPTCP sockets, as mptcpize(8) does."""
-    command: CommandWords = Field(examples=[["sleep", "5s"]])
+    command: own_program.CommandWords = Field(examples=[["sleep", "5s"]])
     """The command that runs on `from`. The flow lasts as long as the command."""
     on: str | None = Field(None, examples=["router"])
     """The host or router on which the command runs. Default: `from`. The addresses and paths of the flow are still
     those of `from` and `to`."""
-    server: CommandWords | None = None
+    server: own_program.CommandWords | None = None
     """The server's command. It runs on `to` from before time zero until the end of the run."""
     files: own_program.ProgramFiles = own_program.FILES
-    build: CommandWords | None = own_program.BUILD
+    build: own_program.CommandWords | None = own_program.BUILD
     environment: own_program.ProgramEnvironment = own_program.ENVIRONMENT
     listens: bool = True
     """Wait until the server listens on the port. `false` does not wait."""
@@ -131,24 +121,23 @@ class Entry(own_program.AttachedEntry):
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return the command and its server as processes, with the placeholders filled."""
-    known = known_values(flow, ends)
+    known = own_program.known_values(flow, ends)
     own: Any = flow.options.get("environment", {})
-    ours = own_environment(flow, known, KEY_LOG)
+    ours = own_program.own_environment(flow, known, KEY_LOG)
     environment = {**ours, **own, **tool.mptcp_environment(flow, capabilities)}
-    folder = known.get("inputs")
     both = {
         "env": environment,
         "keeps": (tool.kept(flow, KEY_LOG),),
-        "most_log_bytes": MOST_LOG_BYTES,
+        "most_log_bytes": own_program.MOST_LOG_BYTES,
         "compute_s": flow.options.get("compute_ns", COMPUTE_S * NS_PER_S) // NS_PER_S,
         "is_foreign": True,
     }
     # what ends the command when it prints a text
     watcher = (*PYTHON, PROGRAM, str(flow.options["until"])) if "until" in flow.options else ()
-    argv = (*watcher, *started_in(folder, fill(_words(flow, "command"), known)))
+    argv = (*watcher, *own_program.started(_words(flow, "command"), known))
     client = tool.make_client(flow, argv, is_endless=flow.duration_ns is not None, **both)
     client = replace(client, node=_node(flow))
-    preparations = tuple(prepare(flow, _words(flow, "build"), known, {**ours, **own}))
+    preparations = tuple(own_program.prepare(flow, _words(flow, "build"), known, {**ours, **own}))
     if "server" not in flow.options:
         return Work(clients=(client,), preparations=preparations)
     ready = None
@@ -156,15 +145,14 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         ready = Ready("output", str(flow.options["ready"]))
     elif flow.options["listens"] and flow.protocol != "sctp":
         ready = Ready("udp" if flow.protocol == "udp" else "port", str(ends.port))
-    server = tool.make_server(flow, started_in(folder, fill(_words(flow, "server"), known)), ready, **both)
+    server = tool.make_server(flow, own_program.started(_words(flow, "server"), known), ready, **both)
     return Work((client,), (server,), preparations)
 
 
 def commands(flow: Flow) -> tuple[str, ...]:
     """Return the commands that the file runs, as a person would type them. A person must allow them."""
-    lines = [(flow.source, _words(flow, "build")), (_node(flow), _words(flow, "command"))]
-    lines.append((flow.destination, _words(flow, "server")))
-    return tuple(f"{host}: {shlex.join(words)}" for host, words in lines if words)
+    hosts = {"build": flow.source, "command": _node(flow), "server": flow.destination}
+    return own_program.tell_commands(*((host, _words(flow, key)) for key, host in hosts.items()))
 
 
 def _node(flow: Flow) -> str:

@@ -14,7 +14,7 @@ import bz2
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -182,10 +182,12 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     if is_udp:
         values["loss"] = 1 - arrived_packets / sent_packets
     side = sides[0]
+    # the passive side's data port, as the active side printed it
+    ports = _REMOTE.findall(outputs.log(flow.name))[:1] if flow.protocol in ("tcp", "mptcp") else ()
     return Result(
         values,
         tables=_read_tables(flow, outputs, side),
-        server_ports=_data_ports(flow, outputs) if flow.protocol in ("tcp", "mptcp") else (),
+        server_ports=tuple(map(int, ports)),
         warnings=tuple(_doubt(flow, sum(one["Transmitted Bytes"] for one in sent))),
         movement=_find_movement(flow, outputs, side, arrived_packets >= sent_packets)
         if flow.protocol == "sctp"
@@ -218,17 +220,12 @@ def _read_scalars(outputs: Outputs, side: str) -> dict[str, dict[str, float]] | 
     return found or None
 
 
-def _data_ports(flow: Flow, outputs: Outputs) -> tuple[int, ...]:
-    """Return the passive side's data port, as the active side printed it."""
-    return tuple(int(port) for port in _REMOTE.findall(outputs.log(flow.name))[:1])
-
-
 def _read_tables(flow: Flow, outputs: Outputs, side: str) -> dict[str, Table]:
     """Return the tables. goodput: a row for each second and stream. messages: a row for each message, if requested."""
     direction = "back" if flow.options.get("reverse") else "forth"
     rows = [
         (direction, int(stream), round(end_s - length_s, 9), end_s, int(bytes_) * 8 / length_s)
-        for end_us, length, stream, _, bytes_ in _INTERVAL.findall(_read_vector(outputs, _name(VECTORS, side)))
+        for end_us, length, stream, _, bytes_ in _INTERVAL.findall(_read_vector(outputs, side))
         if (length_s := float(length)) > 0
         for end_s in [_from_zero_s(outputs, end_us)]
     ]
@@ -252,7 +249,7 @@ def _find_portions(
     The first portion begins with the stream's first message, and the last one ends with its last message. receiver: the
     scalars of this side.
     """
-    intervals = _INTERVAL.findall(_read_vector(outputs, _name(VECTORS, side)))
+    intervals = _INTERVAL.findall(_read_vector(outputs, side))
     portions = []
     for stream in _streams(flow):
         scalars = receiver.get(f"flow[{stream}]", {})
@@ -277,9 +274,7 @@ def _read_messages(flow: Flow, outputs: Outputs, side: str) -> Table:
     rows = (
         (stream, _from_zero_s(outputs, at_us), int(sequence), int(bytes_), float(delay_ms), float(jitter_ms))
         for stream in _streams(flow)
-        for at_us, sequence, bytes_, delay_ms, jitter_ms in _MESSAGE.findall(
-            _read_vector(outputs, _name(VECTORS, side, stream))
-        )
+        for at_us, sequence, bytes_, delay_ms, jitter_ms in _MESSAGE.findall(_read_vector(outputs, side, stream))
     )
     return tool.tabulate(("stream", "time_s", "sequence", "bytes", "delay_ms", "jitter_ms"), rows)
 
@@ -291,18 +286,14 @@ def _find_movement(flow: Flow, outputs: Outputs, side: str, is_whole: bool) -> M
     """
     arrivals = []
     for stream in _streams(flow):
-        for at_us, delay_ms in _ARRIVAL.findall(_read_vector(outputs, _name(VECTORS, side, stream))):
+        for at_us, delay_ms in _ARRIVAL.findall(_read_vector(outputs, side, stream)):
             at_ns = int(at_us) * 1_000 - outputs.epoch_ns
             arrivals.append((at_ns, at_ns - round(float(delay_ms) * 1e6)))
     if not arrivals:
         return None
     arrivals.sort()
     # a message that was lost arrives later than messages sent after it
-    sent_ns, earliest = arrivals[-1][1], []
-    for _, one_ns in reversed(arrivals):
-        sent_ns = min(sent_ns, one_ns)
-        earliest.append(sent_ns)
-    earliest.reverse()
+    earliest = list(accumulate((sent_ns for _, sent_ns in reversed(arrivals)), min))[::-1]
     stood = [
         (max(before, sent), at)
         for (before, _), (at, _), sent in zip(arrivals, arrivals[1:], earliest[1:], strict=False)
@@ -314,8 +305,8 @@ def _find_movement(flow: Flow, outputs: Outputs, side: str, is_whole: bool) -> M
     return Movement(began_ns, ended_ns, [(since, until) for since, until in stood if until - since >= STANDSTILL_NS])
 
 
-def _read_vector(outputs: Outputs, name: str) -> str:
+def _read_vector(outputs: Outputs, side: str, stream: int | None = None) -> str:
     try:
-        return bz2.decompress(outputs.file(name) or b"").decode(errors="replace")
+        return bz2.decompress(outputs.file(_name(VECTORS, side, stream)) or b"").decode(errors="replace")
     except (OSError, ValueError):
         return ""

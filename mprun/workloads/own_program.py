@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Annotated, Any, Self
@@ -83,7 +84,8 @@ def find_problems(
     words: Mapping[ValuePath, str],
 ) -> Iterator[KeyProblem]:
     """Yield the problems of these keys by their paths. words: those of all commands, by their paths."""
-    names = [_name_of(one) for one in files]
+    # the names under which programs find the files
+    names = [PurePath(one).name if isinstance(one, str) else one.name for one in files]
     for n, name in enumerate(names):
         if not name or "/" in name or name in (".", "..") or not name.isprintable():
             yield ("files", n), "is no name of a file or folder: write one, as in 'client.py'"
@@ -112,11 +114,6 @@ def attachments(files: Sequence[ProgramFile]) -> dict[ValuePath, tuple[str, str 
     }
 
 
-def _name_of(file: ProgramFile) -> str:
-    """Return the name under which programs find a file."""
-    return PurePath(file).name if isinstance(file, str) else file.name
-
-
 FILES_PROGRAM = f"{engine_paths.PROGRAMS}/unpack.py"
 # The limit of a program's log, so that a program that never stops does not fill the disk.
 MOST_LOG_BYTES = 16 << 20
@@ -141,14 +138,22 @@ def own_environment(flow: Flow, known: Mapping[str, str], key_log: str) -> dict[
     return {**told, "SSLKEYLOGFILE": f"{known['files']}/{key_log}"}
 
 
-def fill(words: Sequence[str], known: Mapping[str, str]) -> tuple[str, ...]:
-    """Return words with their placeholders replaced."""
+def started(words: Sequence[str], known: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words that run a command with its placeholders replaced.
+
+    The command starts in the folder with the entry's files (env(1)), or in the run's directory without files.
+    """
     filled = []
     for word in words:
         for name, value in known.items():
             word = word.replace(f"{{{name}}}", value)
         filled.append(word)
-    return tuple(filled)
+    return ("env", f"--chdir={known['inputs']}", *filled) if "inputs" in known else tuple(filled)
+
+
+def tell_commands(*commands: tuple[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return commands as a person would type them. commands: host and words of each, without words if it is none."""
+    return tuple(f"{host}: {shlex.join(words)}" for host, words in commands if words)
 
 
 def doubt_word(word: str, has_files: bool) -> str | None:
@@ -169,11 +174,6 @@ def doubt_word(word: str, has_files: bool) -> str | None:
     return None
 
 
-def started_in(folder: str | None, words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words that run a command in a folder (env(1)); in the run's directory without one."""
-    return tuple(words) if folder is None else ("env", f"--chdir={folder}", *words)
-
-
 def prepare(
     flow: Flow, build: Sequence[str], known: Mapping[str, str], environment: Mapping[str, str]
 ) -> Iterator[Process]:
@@ -191,11 +191,11 @@ def prepare(
         )
 
     yield ours("files", "unpack", known["inputs"])
-    if words := fill(build, known):
+    if build:
         yield Process(
             name=f"{flow.name}.build",
             node=flow.source,
-            argv=started_in(known["inputs"], words),
+            argv=started(build, known),
             role="preparation",
             env=environment,
             most_log_bytes=MOST_LOG_BYTES,

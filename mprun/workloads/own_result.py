@@ -112,13 +112,13 @@ def read_tables(flow: Flow, outputs: Outputs) -> tuple[dict[str, Table], list[st
         "monotonic": -outputs.zero_ns,
         "unix": -outputs.epoch_ns,
     }
-    allowed_s = [(at_ns - outputs.zero_ns) / NS_PER_S for at_ns in span] if span else [-math.inf, math.inf]
+    began_s, ended_s = ((at_ns - outputs.zero_ns) / NS_PER_S for at_ns in span) if span else (-math.inf, math.inf)
+    allowed_s = (began_s - BESIDE_S, ended_s + BESIDE_S)
     tables: dict[str, Table] = {}
     warnings: list[str] = []
     for entry in flow.options.get("tables", ()):
-        table, problems = _read_table(
-            entry, _file(entry, outputs), origins_ns[entry["clock"]] / NS_PER_S, allowed_s[0], allowed_s[1]
-        )
+        origin_s = origins_ns[entry["clock"]] / NS_PER_S
+        table, problems = _read_table(entry, _file(entry, outputs), origin_s, allowed_s)
         tables[entry["name"]] = table
         for what, lines in problems.items():
             counted = f"; such lines: {len(lines)}" if len(lines) > 1 else ""
@@ -127,11 +127,11 @@ def read_tables(flow: Flow, outputs: Outputs) -> tuple[dict[str, Table], list[st
 
 
 def _read_table(
-    entry: ResultEntry, text: str, origin_s: float, began_s: float, ended_s: float
+    entry: ResultEntry, text: str, origin_s: float, allowed_s: tuple[float, float]
 ) -> tuple[Table, Mapping[str, list[int]]]:
     """Return a table, and the lines with each problem.
 
-    origin_s: the origin of its times, in s from time zero. began_s, ended_s: the span of the command.
+    origin_s: the origin of its times, in s from time zero. allowed_s: the span in which they may be.
     """
     rows = _rows(text)
     _, names = next(rows, (0, []))
@@ -155,7 +155,7 @@ def _read_table(
         if name == entry.get("time"):
             factor = OUTPUT_UNITS[entry["units"].get(name, "s")][1]
             times = [None if one is None else one * factor + origin_s for one in numbers]
-            problems += _find_time_problems(name, lines, times, began_s, ended_s)
+            problems += _find_time_problems(name, lines, times, allowed_s)
             table["time_s"] = times
         elif name in entry["units"]:
             kind, factor = OUTPUT_UNITS[entry["units"][name]]
@@ -169,7 +169,7 @@ def _read_table(
 
 
 def _find_time_problems(
-    name: str, lines: Sequence[int], times: Sequence[float | None], began_s: float, ended_s: float
+    name: str, lines: Sequence[int], times: Sequence[float | None], allowed_s: tuple[float, float]
 ) -> Iterator[tuple[str, int]]:
     """Yield what is wrong with a row's time, and the row's line."""
     before = -math.inf
@@ -179,7 +179,7 @@ def _find_time_problems(
             continue
         if at_s < before:
             yield "its time is before the time of the row before: sort the rows", line
-        if not began_s - BESIDE_S <= at_s <= ended_s + BESIDE_S:
+        if not allowed_s[0] <= at_s <= allowed_s[1]:
             yield f"its time is not in the time of the command: check 'clock' and the unit of '{name}'", line
         before = at_s
 

@@ -17,6 +17,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.model import engine_paths
 from mprun.model.frozen import Frozen
+from mprun.model.grouping import gather
 from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric, Metrics
 from mprun.model.path import NamedPath
 from mprun.model.plan import Process, Ready
@@ -363,11 +364,8 @@ class ClientReport(Frozen):
 
 def read_report(lines: Iterable[str], zero_ns: int) -> ClientReport:
     """Read the lines of a client. Raises ReportError."""
-    events: dict[str, list[dict[str, Any]]] = {}
     try:
-        for line in lines:
-            event = json.loads(line)
-            events.setdefault(event["event"], []).append(event)
+        events = gather((event["event"], event) for event in map(json.loads, lines))
     except ValueError as problem:
         raise ReportError(f"its output is not whole: {problem}") from None
     return ClientReport(events, events["begin"][0]["monotonic_ns"] - zero_ns if "begin" in events else 0)

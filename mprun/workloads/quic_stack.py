@@ -8,8 +8,7 @@ files that the client has downloaded, and from the client's qlog. So mprun has n
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -23,15 +22,6 @@ from mprun.model.spec import Flow
 from mprun.safety.folder import parse_json
 from mprun.workloads import certificate, own_program, qlog, quic_connection, tool
 from mprun.workloads.account import tell_requests
-from mprun.workloads.own_program import (
-    MOST_LOG_BYTES,
-    CommandWords,
-    fill,
-    known_values,
-    own_environment,
-    prepare,
-    started_in,
-)
 from mprun.workloads.tool import PYTHON, Endpoints, Movement, Outputs, Portion, Result, Work
 
 PROGRAM = f"{engine_paths.PROGRAMS}/quic_end.py"
@@ -47,12 +37,12 @@ STANDSTILL_MS = 10
 class StackEntry(FileModel):
     """A QUIC stack by the commands of its two ends."""
 
-    client: CommandWords = Field(examples=[["python3", "client.py"]])
+    client: own_program.CommandWords = Field(examples=[["python3", "client.py"]])
     """The command of the client. It fetches the files of `REQUESTS` and ends."""
-    server: CommandWords = Field(examples=[["python3", "server.py"]])
+    server: own_program.CommandWords = Field(examples=[["python3", "server.py"]])
     """The command of the server. It serves the files of `WWW` until the signal TERM."""
     files: own_program.ProgramFiles = own_program.FILES
-    build: CommandWords | None = own_program.BUILD
+    build: own_program.CommandWords | None = own_program.BUILD
     environment: own_program.ProgramEnvironment = own_program.ENVIRONMENT
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
@@ -78,49 +68,40 @@ def own_stack(flow: Flow) -> Mapping[str, Any] | None:
 def commands(flow: Flow) -> tuple[str, ...]:
     """Return the commands that the file runs, as a person would type them. A person must allow them."""
     stack = own_stack(flow) or {}
-    lines = ((flow.source, "build"), (flow.source, "client"), (flow.destination, "server"))
-    return tuple(f"{host}: {shlex.join(stack[key])}" for host, key in lines if key in stack)
+    hosts = {"build": flow.source, "client": flow.source, "server": flow.destination}
+    return own_program.tell_commands(*((host, stack.get(key, ())) for key, host in hosts.items()))
 
 
 def work(flow: Flow, ends: Endpoints) -> Work:
     """Return both ends as processes, and preparations for the certificate and the files of the stack."""
     stack = own_stack(flow)
     assert stack is not None
-    known = known_values(flow, ends)
+    known = own_program.known_values(flow, ends)
     # BoringSSL and the libraries on it do not offer Ed25519 by default
     made = certificate.make_certificate(flow, ends.destination_address, certificate.P256)
-    own: Mapping[str, str] = stack.get("environment", {})
-    building = {**own_environment(flow, known, KEY_LOGS["client"]), **own}
-    preparations = (made, *prepare(flow, stack.get("build", ()), known, building))
-    client, server = (_end(flow, ends, role, stack[role], known, own) for role in ("client", "server"))
+    building = own_program.own_environment(flow, known, KEY_LOGS["client"]) | stack.get("environment", {})
+    preparations = (made, *own_program.prepare(flow, stack.get("build", ()), known, building))
+    client, server = (_end(flow, ends, role, stack, known) for role in ("client", "server"))
     return Work((client,), (server,), preparations)
 
 
-def _end(
-    flow: Flow,
-    ends: Endpoints,
-    role: str,
-    command: Sequence[str],
-    known: Mapping[str, str],
-    own: Mapping[str, str],
-) -> Process:
+def _end(flow: Flow, ends: Endpoints, role: str, stack: Mapping[str, Any], known: Mapping[str, str]) -> Process:
     """Return the process of one end."""
     words = [role, f"{known['files']}/{REPORTS[role]}", certificate.certificate_of(flow), certificate.key_of(flow)]
     words += [str(flow.options["requests"]), str(flow.options["response_bytes"])]
-    inner = started_in(known.get("inputs"), fill(command, known))
     environment = {
         **certificate.DETERMINISTIC,
-        **own_environment(flow, known, KEY_LOGS[role]),
+        **own_program.own_environment(flow, known, KEY_LOGS[role]),
         **_tell(flow, ends, role),
-        **own,
+        **stack.get("environment", {}),
     }
     keeps = [REPORTS[role], KEY_LOGS[role], *([quic_connection.QLOGS[role]] if flow.options["qlog"] else [])]
-    argv = (*PYTHON, PROGRAM, *words, *inner)
+    argv = (*PYTHON, PROGRAM, *words, *own_program.started(stack[role], known))
     more: dict[str, Any] = {
         "env": environment,
         "timeout_ns": tool.time_limit_of(flow),
         "keeps": tuple(tool.kept(flow, name) for name in keeps),
-        "most_log_bytes": MOST_LOG_BYTES,
+        "most_log_bytes": own_program.MOST_LOG_BYTES,
         "is_foreign": True,
     }
     if role == "client":

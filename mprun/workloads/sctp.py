@@ -59,16 +59,9 @@ MOST_RTO_MIN_NS = 60_000_000_000
 
 MessageSize = Annotated[int, *message_size("1444bytes")]
 # The library counts milliseconds.
-RtoMin = Annotated[
-    int,
-    *checked(
-        TIME.parse,
-        TIME_SCHEMA,
-        lambda ns: NS_PER_MS <= ns <= MOST_RTO_MIN_NS and ns % NS_PER_MS == 0,
-        "{} is no whole number of milliseconds from 1ms to 60s: write '200ms'",
-        TIME.render,
-    ),
-]
+_RTO_MINS_NS = range(NS_PER_MS, MOST_RTO_MIN_NS + 1, NS_PER_MS)
+_NO_RTO_MIN = "{} is no whole number of milliseconds from 1ms to 60s: write '200ms'"
+RtoMin = Annotated[int, *checked(TIME.parse, TIME_SCHEMA, _RTO_MINS_NS.__contains__, _NO_RTO_MIN, TIME.render)]
 
 
 class Entry(ServedEntry):

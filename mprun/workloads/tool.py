@@ -178,15 +178,10 @@ def tabulate_goodput(intervals: Iterable[tuple[bool, Mapping[str, Any], int]]) -
 
     intervals: True if the data goes to the flow's source; the report; and the origin of its times from time zero.
     """
-    rows = (
-        (
-            "back" if is_back else "forth",
-            round(origin_ns / 1e9 + one["start"], 9),
-            round(origin_ns / 1e9 + one["end"], 9),
-            float(one["bits_per_second"]),
-        )
-        for is_back, one, origin_ns in intervals
-    )
+    rows = []
+    for is_back, one, origin_ns in intervals:
+        times = (round(origin_ns / 1e9 + one[end], 9) for end in ("start", "end"))
+        rows.append(("back" if is_back else "forth", *times, float(one["bits_per_second"])))
     return tabulate(("direction", "start_s", "end_s", "goodput_bit_per_s"), rows)
 
 
@@ -336,18 +331,20 @@ def tool_of(flow: Flow) -> Tool:
     return tool
 
 
+def _nothing(_flow: Flow) -> Mapping[str, Any]:
+    return {}
+
+
 def programs_of(flow: Flow) -> Mapping[str, Program]:
     """Return the programs that a flow starts."""
     tool = tool_of(flow)
-    own = getattr(tool, "programs", None)
-    return tool.PROGRAMS if own is None else {**tool.PROGRAMS, **own(flow)}
+    return {**tool.PROGRAMS, **getattr(tool, "programs", _nothing)(flow)}
 
 
 def metrics_of(flow: Flow) -> Metrics:
     """Return the metrics that a flow may have: those of its tool and those that its entry defines."""
     tool = tool_of(flow)
-    own = getattr(tool, "own_metrics", None)
-    return tool.METRICS if own is None else {**tool.METRICS, **own(flow)}
+    return {**tool.METRICS, **getattr(tool, "own_metrics", _nothing)(flow)}
 
 
 def owned_metrics(flows: Sequence[Flow]) -> dict[str, Metrics]:
@@ -400,9 +397,9 @@ def total(unit: Unit, meaning: str, protocols: tuple[Transport, ...] = (), bette
     return Metric(unit, meaning, protocols, over="sum", better=better)
 
 
-def said_by(flow: Flow, outputs: Outputs) -> str:
-    """Return the end of what the client printed as errors, for a message."""
-    return outputs.log(flow.name, "err").strip()[-200:] or "it said nothing"
+def said_by(flow: Flow, outputs: Outputs, otherwise: str = "it said nothing") -> str:
+    """Return the end of what the client printed as errors, for a message. otherwise: the message without errors."""
+    return outputs.log(flow.name, "err").strip()[-200:] or otherwise
 
 
 def start_of(flow: Flow, outputs: Outputs) -> int:

@@ -96,9 +96,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     """Return goodput, delays, loss, reordering and duplicates of the packets that arrived."""
     said = outputs.log(flow.name).strip()
     if not said.isdigit():
-        return Result(
-            error=outputs.log(flow.name, "err").strip()[-200:] or "it did not report how many packets it sent"
-        )
+        return Result(error=tool.said_by(flow, outputs, "it did not report how many packets it sent"))
     arrived = tool.read_records(outputs, RECEIVED, _RECORD)
     if arrived is None:
         return Result(error="the receiver's record is missing or not whole")

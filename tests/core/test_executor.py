@@ -62,7 +62,7 @@ class RecordingProcess:
     def notify(self, number: int) -> None:
         self._machine.notified.append((self.name, number, self._machine.clock_ns))
 
-    def tail(self, lines: int = 5) -> str:
+    def tail(self) -> str:
         return ""
 
 

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import zipfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,7 @@ def test_what_a_guest_puts_in_the_way_is_replaced(tmp_path: Path) -> None:
 
 def test_no_report_is_read_from_what_a_guest_puts_in_its_place(tmp_path: Path) -> None:
     """Before, the watchdog opened a pipe and waited for its writer, so it checked nothing else."""
-    with agent_process._Report(Folder(tmp_path)) as report:
+    with closing(agent_process._Report(Folder(tmp_path))) as report:
         assert report.read() == b""
         os.mkfifo(tmp_path / "progress")
         assert report.read() == b""

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mprun.agent import program_stops
+from mprun.agent import kernel_counts
 from mprun.model.run_files import Stops
 from mprun.runs.run_directory import RunDirectory
 from tests.scenes import ONE_PATH
@@ -108,7 +108,7 @@ def test_the_cost_of_a_run_is_shown(mprun: Callable[..., Result], tmp_path: Path
 def test_a_program_cannot_break_the_counts_by_its_name() -> None:
     """A program can choose any name with prctl(2), also one with a line break."""
     lines = ["3 read a b\n", "7 fault evil\n", "99x call x\n", "\n", "5 other \n", "8\n"]
-    assert list(program_stops.read(lines)) == [
+    assert list(kernel_counts.read_stops(lines)) == [
         {"program": "a b", "call": "read", "count": 3},
         {"program": "evil", "call": "fault", "count": 7},
         {"program": "", "call": "other", "count": 5},

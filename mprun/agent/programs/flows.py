@@ -102,11 +102,6 @@ def open_socket(flow: dict[str, Any]) -> socket.socket:
     return made
 
 
-def listen_at(flow: dict[str, Any]) -> tuple[str, int]:
-    """Return any-address and port to listen at. A join to another address than the flow's must find a listener, too."""
-    return "::" if ":" in flow["address"] else "", flow["port"]
-
-
 def announce(number: int, size: int) -> bytes:
     """Return the first bytes of a flow or of its request. They hold the number and the size."""
     return HEAD.pack(number | (size << NUMBER_BITS if size < HEAD.size else 0), size)
@@ -413,7 +408,8 @@ def receive(flows: list[dict[str, Any]]) -> None:
         try:
             listener = open_socket(flow)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(listen_at(flow))
+            # any address, as a join to another address than the flow's must find a listener, too
+            listener.bind(("::" if ":" in flow["address"] else "", flow["port"]))
             listener.listen(BACKLOG)
         except OSError as error:
             sys.exit(f"{address_of(flow)}: {error.strerror}")

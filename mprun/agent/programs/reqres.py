@@ -131,12 +131,6 @@ def be_punctual() -> None:
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
 
 
-def bind_everywhere(end: socket.socket, address: str, port: int) -> None:
-    """Bind to every address of this address's family. A join to another address is refused without a listener there."""
-    end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    end.bind(("::" if ":" in address else "", port))
-
-
 def run_role(arguments: list[str], roles: Mapping[str, EndRole], lost: str) -> None:
     """Run the role of the arguments: `server` listens at the address, every other role connects to it.
 
@@ -149,7 +143,9 @@ def run_role(arguments: list[str], roles: Mapping[str, EndRole], lost: str) -> N
     try:
         end = open_socket(address, facts["protocol"], facts["congestion"])
         if role == "server":
-            bind_everywhere(end, address, int(port))
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # every address of the family, as a join to another address is refused without a listener there
+            end.bind(("::" if ":" in address else "", int(port)))
         else:
             end.connect((address, int(port)))
         roles[role](end, facts)

@@ -76,9 +76,7 @@ def _go(facts: Mapping[str, Any]) -> bool:
     if not stopping.go_to(facts["at_ns"]):
         return False
     sought = facts["packet"]
-    return sought is None or stopping.go_to_packet(
-        stopping.CapturedPacket(sought["interface"], bytes.fromhex(sought["content"]))
-    )
+    return sought is None or stopping.go_to_packet(sought["interface"], bytes.fromhex(sought["content"]))
 
 
 def _tell_time(zero_ns: int) -> str:

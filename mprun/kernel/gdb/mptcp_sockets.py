@@ -35,11 +35,6 @@ def list_connections() -> Iterator[gdb.Value]:
                 yield sock.cast(pointer)
 
 
-def list_subflows(connection: gdb.Value) -> Iterator[gdb.Value]:
-    """Yield each subflow of a connection, as a pointer to struct mptcp_subflow_context."""
-    yield from structure.entries(connection["conn_list"], "mptcp_subflow_context", "node")
-
-
 def common_of(sock: gdb.Value) -> gdb.Value:
     """Return the part that every socket has (struct sock_common), from a pointer to any socket."""
     return sock.cast(gdb.lookup_type("struct sock_common").pointer()).dereference()
@@ -80,7 +75,7 @@ def describe(connection: gdb.Value) -> Iterator[str]:
         f"  data: snd_una {int(connection['snd_una'])}, snd_nxt {int(connection['snd_nxt'])} ({sent} bytes between), "
         f"ack_seq {int(connection['ack_seq'])}"
     )
-    for subflow in list_subflows(connection):
+    for subflow in structure.entries(connection["conn_list"], "mptcp_subflow_context", "node"):
         yield from _describe_subflow(subflow)
 
 

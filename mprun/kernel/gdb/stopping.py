@@ -15,22 +15,10 @@ import gdb
 from mprun.kernel.gdb import clock
 from mprun.kernel.gdb.headers import network_bytes
 from mprun.kernel.gdb.structure import text
-from mprun.model.frozen import Frozen
 
 TICK_NS = 10_000_000
 # The functions that pass a packet to a capture: with a shared ring, and without one.
 CAPTURING = ("tpacket_rcv", "packet_rcv")
-
-
-class CapturedPacket(Frozen):
-    """A packet of a capture.
-
-    - interface: the name of the interface.
-    - content: its captured bytes from the network header on.
-    """
-
-    interface: str
-    content: bytes
 
 
 class _Breakpoint(gdb.Breakpoint):  # type: ignore[misc]
@@ -83,18 +71,21 @@ def _go_exactly(wanted_ns: int) -> bool:
     return _continue_with([watch], is_reached)
 
 
-def go_to_packet(packet: CapturedPacket) -> bool:
-    """Continue until a capture gets a packet. Return False if it did not."""
+def go_to_packet(interface: str, content: bytes) -> bool:
+    """Continue until a capture gets a packet. Return False if it did not.
+
+    interface: the name of the packet's interface. content: its captured bytes from the network header on.
+    """
     found = False
 
     def is_it() -> bool:
         nonlocal found
         skb = gdb.parse_and_eval("(struct sk_buff *)$rdi")
         device = gdb.parse_and_eval("(struct net_device *)$rsi")
-        if text(device["name"]) != packet.interface:
+        if text(device["name"]) != interface:
             return False
-        content = network_bytes(skb, len(packet.content))
-        found = bool(content) and packet.content.startswith(content)
+        linear = network_bytes(skb, len(content))
+        found = bool(linear) and content.startswith(linear)
         return found
 
     # the address behind `*` is that of the function's first instruction, where its arguments are still in registers

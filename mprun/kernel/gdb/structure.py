@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import gdb
 
@@ -17,22 +17,20 @@ def variable(name: str) -> gdb.Value:
 
 
 def entries(head: gdb.Value, kind: str, member: str) -> Iterator[gdb.Value]:
-    """Yield each structure in a `struct list_head`, as a pointer to `struct KIND` with the list in MEMBER."""
-    pointer = gdb.lookup_type(f"struct {kind}").pointer()
-    offset = offset_of(kind, member)
+    """Return each structure in a `struct list_head`, as a pointer to `struct KIND` with the list in MEMBER."""
     first = int(head.address)
-    node = head["next"]
-    while int(node) not in (0, first):
-        yield gdb.Value(int(node) - offset).cast(pointer)
-        node = node["next"]
+    return _follow(head["next"], kind, member, lambda address: address in (0, first))
 
 
 def null_ended_entries(head: gdb.Value, kind: str, member: str) -> Iterator[gdb.Value]:
-    """Yield each structure in a `struct hlist_nulls_head`. An odd address ends the list."""
+    """Return each structure in a `struct hlist_nulls_head`. An odd address ends the list."""
+    return _follow(head["first"], kind, member, lambda address: address % 2 == 1)
+
+
+def _follow(node: gdb.Value, kind: str, member: str, is_end: Callable[[int], bool]) -> Iterator[gdb.Value]:
     pointer = gdb.lookup_type(f"struct {kind}").pointer()
     offset = offset_of(kind, member)
-    node = head["first"]
-    while not int(node) & 1:
+    while not is_end(int(node)):
         yield gdb.Value(int(node) - offset).cast(pointer)
         node = node["next"]
 

@@ -51,12 +51,10 @@ def list_suite(folder: Path, program: Path) -> list[Script]:
     """Return the scripts in a user's folder and below it, sorted by path. Raises SpecError if there are none."""
     root = folder.resolve()
     shown = {root: f"{engine_paths.ROOT}/suite", program: f"{engine_paths.ROOT}/program"}
-    scripts = []
-    for path in sorted(root.rglob("*.pkt")):
-        relative = path.relative_to(root)
-        directory = f"{engine_paths.ROOT}/suite/{relative.parent}"
-        command = (f"{engine_paths.ROOT}/guest/packetdrill.sh", path.name)
-        scripts.append(Script(NAME, str(relative.with_suffix("")), directory, command, shown))
-    if not scripts:
+    names = [path.relative_to(root) for path in sorted(root.rglob("*.pkt"))]
+    if not names:
         raise SpecError(f"--suite {folder}: no file *.pkt in this folder or below it")
-    return scripts
+    runner, suite = f"{engine_paths.ROOT}/guest/packetdrill.sh", f"{engine_paths.ROOT}/suite"
+    return [
+        Script(NAME, str(name.with_suffix("")), f"{suite}/{name.parent}", (runner, name.name), shown) for name in names
+    ]

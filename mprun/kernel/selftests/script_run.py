@@ -10,7 +10,8 @@ from pathlib import Path
 
 from mprun.engines.agent_process import ENVIRONMENT
 from mprun.engines.guest import Guest, booted
-from mprun.errors import MachineError, RunError
+from mprun.engines.trial import find_schedulers
+from mprun.errors import MachineError
 from mprun.kernel.selftests import tap
 from mprun.kernel.selftests.test_source import GUEST, Script
 from mprun.kernel.store import Kernel
@@ -85,28 +86,16 @@ def run_scripts(
             ended = [run for run in running if run.has_ended()]
             running = [run for run in running if run not in ended]
             if running:
-                progress(
-                    {run.script.label: run.last_line for run in running}, len(scripts) - len(waiting) - len(running)
-                )
+                lines = {run.script.label: run.last_line for run in running}
+                progress(lines, len(scripts) - len(waiting) - len(running))
             yield from (run.result() for run in ended)
             if not ended:
                 time.sleep(POLL_S)
 
 
-def check_scheduler(kernel: Kernel, name: str, output: Path) -> None:
+def check_scheduler(kernel: Kernel, name: str) -> None:
     """Raise MachineError, with the list of the kernel's schedulers, if the kernel lacks a scheduler."""
-    known = "/proc/sys/net/mptcp/available_schedulers"
-    guest = Guest(
-        argv=("/bin/cat", known), cwd="/", log=f"{engine_paths.RUN}/schedulers", opened={output: engine_paths.RUN}
-    )
-    said = output / "schedulers"
-    said.unlink(missing_ok=True)
-    with (output / "console.log").open("wb") as console, booted(kernel, guest, console) as process:
-        process.wait()
-    if not said.exists():
-        raise RunError(f"the experiment kernel did not start (see {output / 'console.log'})")
-    has = said.read_text().split()
-    said.unlink()
+    has = find_schedulers(kernel)
     if name not in has:
         raise MachineError(f"the kernel '{kernel.name}' has no scheduler '{name}' (it has: {', '.join(has)})")
 

@@ -114,16 +114,15 @@ def shown_tests(selftests: Path) -> dict[Path, str]:
 
 def list_scripts(selftests: Path) -> list[Script]:
     """Return the tests of MPTCP in a prepared folder, sorted by name. Each group of a script is a test."""
-    found = []
-    shown = shown_tests(selftests)
     directory = f"{engine_paths.ROOT}/selftests/net/mptcp"
-    for path in sorted((selftests / "net" / "mptcp").glob("*.sh")):
-        if path.name == LIBRARY:
-            continue
-        groups = [(match[2], [f"-{match[1]}"]) for match in _GROUP.finditer(path.read_text())]
-        for group, options in groups or [("", [])]:
-            found.append(Script(path.stem, group, directory, (f"./{path.name}", *options), shown))
-    return found
+    return [
+        Script(
+            path.stem, group, directory, (f"./{path.name}", *([f"-{letter}"] if letter else [])), shown_tests(selftests)
+        )
+        for path in sorted((selftests / "net" / "mptcp").glob("*.sh"))
+        if path.name != LIBRARY
+        for letter, group in _GROUP.findall(path.read_text()) or [("", "")]
+    ]
 
 
 def list_tc_scripts(selftests: Path) -> list[Script]:
@@ -132,14 +131,13 @@ def list_tc_scripts(selftests: Path) -> list[Script]:
     Each test sets up a queueing discipline, a filter or an action with tc(8), and compares what tc then prints.
     """
     folder = selftests / TC_TESTS / "tc-tests"
-    shown = shown_tests(selftests)
     directory = f"{engine_paths.ROOT}/selftests/{TC_TESTS}"
-    found = []
-    for path in sorted(folder.rglob("*.json")):
-        name = path.relative_to(folder)
-        command = ("/usr/bin/python3", "./tdc.py", "--outfile", "/tmp/results", "-f", f"tc-tests/{name}")
-        found.append(Script(TC_TESTS, str(name.with_suffix("")), directory, command, shown))
-    return found
+    command = ("/usr/bin/python3", "./tdc.py", "--outfile", "/tmp/results", "-f")
+    names = [path.relative_to(folder) for path in sorted(folder.rglob("*.json"))]
+    return [
+        Script(TC_TESTS, str(name.with_suffix("")), directory, (*command, f"tc-tests/{name}"), shown_tests(selftests))
+        for name in names
+    ]
 
 
 def _check_machine(source: Path) -> None:

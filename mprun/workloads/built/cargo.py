@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mprun.errors import MachineError, RunError, show_failure
-from mprun.machine.cache import Progress, find_home
+from mprun.machine import invoking_user
+from mprun.machine.cache import Progress
 from mprun.machine.version import version_in
 from mprun.workloads.built.source import Recipe
 
@@ -51,7 +52,7 @@ def missing(recipe: Recipe) -> str | None:
 
 def find_cargo() -> str | None:
     """Return the path of cargo. It is also found in rustup's folder, if PATH does not have it."""
-    home = find_home()
+    home = invoking_user.home()
     return shutil.which("cargo") or (shutil.which("cargo", path=str(home / ".cargo" / "bin")) if home else None)
 
 

@@ -87,10 +87,8 @@ def find(name: str, as_user: bool = False) -> BuiltProgram | None:
 
 def find_executable(executable: str, as_user: bool = False) -> BuiltProgram | None:
     """Return the built program that has an executable of this name, or None. Raises MachineError as `find` does."""
-    for recipe in PROGRAMS.values():
-        if recipe.executable == executable:
-            return find(recipe.name, as_user)
-    return None
+    recipe = next((one for one in PROGRAMS.values() if one.executable == executable), None)
+    return None if recipe is None else find(recipe.name, as_user)
 
 
 def install(name: str, jobs: int, progress: Progress) -> tuple[BuiltProgram, bool]:

@@ -279,7 +279,7 @@ _EXAMPLES: Mapping[str, object] = {
     "trace": "cellular.trace",
     "file": "sizes.csv",
     "sizes": ["10kb", "1mb"],
-    "shares": ["50%", "100%"],
+    "shares": ["0%", "100%"],
     "host": "client",
     "address": "path0",
     "server": ["nc", "-lN", "{port}"],

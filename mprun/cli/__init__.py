@@ -178,7 +178,18 @@ class LateGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0].startswith("-") and args[0] not in ("--help", "-h", "--version"):
             args = ["run", *args]
+        self._refuse_one_dash(ctx, args)
         return super().parse_args(ctx, args)
+
+    def _refuse_one_dash(self, ctx: click.Context, args: Sequence[str]) -> None:
+        """Raise UsageError for the long name of an option after one dash, which click reads as several short names."""
+        command: click.Command | None = self
+        for word in args:
+            if not word.startswith("-") and isinstance(command, click.Group):
+                command = command.get_command(ctx, word)
+            elif len(word) > 2 and word[0] == "-" and command is not None and not ctx.resilient_parsing:
+                for names in (one.opts for one in command.get_params(ctx) if f"-{word}" in one.opts):
+                    raise click.UsageError(f"no option '{word}': write {' or '.join(map(repr, names))}", ctx)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -368,6 +368,7 @@ def _tell_details(lab: Lab, one: Grade) -> dict[str, Any]:
 
 def _show_left(lab: Lab, grade: Grade) -> None:
     """Print the steps without a run, with the command of each. Print nothing if every step was run."""
+    from mprun.labs.definition import FILE
     from mprun.labs.grade import NOT_RUN
 
     if not grade.left:
@@ -379,6 +380,8 @@ def _show_left(lab: Lab, grade: Grade) -> None:
         click.echo(f"    {step.command(lab.folder)}")
         if reason != NOT_RUN:
             click.echo(prose.wrap(f"{step.name} {reason}", "      "))
+    if not (grade.folder / FILE).is_file():
+        click.echo(f"  in a copy of the lab, which `mprun lab start {lab.number}` makes")
 
 
 def _show_lab(result: LabRun) -> None:

@@ -96,7 +96,8 @@ class Bar(Live):
             print(f"{text} ...", file=sys.stderr, flush=True)
         elif self._pace.is_due():
             then_s, before = self._began
-            left = [f"about {say_time((1 - done) * (now_s - then_s) / (done - before))} left"] if done > before else []
+            rest = max(0, 1 - done) / (done - before) if done > before else None
+            left = [] if rest is None else [f"about {say_time(rest * (now_s - then_s))} left"]
             print(f"{text}: {', '.join([note or f'{done:.0%}', *left])}", file=sys.stderr, flush=True)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 
@@ -234,7 +235,9 @@ def _probes(spec: Spec, network: Network) -> Iterator[Process]:
             continue
         ends = _endpoints([path])
         address = (path.source.node, ends.source_address, ends.destination_address)
-        yield probe(f"probe.{path.name}", *address, spec.experiment.probe_pings)
+        ways = (way for link in network.links if link.name in path.links for way in (link.forward, link.reverse))
+        slowest = min((way.rate_bit_per_s for way in ways if way.rate_bit_per_s), default=math.inf)
+        yield probe(f"probe.{path.name}", *address, spec.experiment.probe_pings, slowest)
 
 
 def probed_paths(network: Network) -> tuple[Path, ...]:

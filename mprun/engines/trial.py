@@ -14,7 +14,7 @@ import contextlib
 import fnmatch
 import subprocess
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from mprun.agent import sysctl, trace_event
 from mprun.engines.agent_process import find_program
@@ -144,7 +144,7 @@ def find_refusals(specs: Sequence[Spec], name: str, for_run: bool) -> tuple[dict
     # hosts with equal settings need one namespace
     tried = [] if for_run else list(dict.fromkeys(settings for _, settings in hosts))[:MOST_HOSTS]
     values = [[f"sysctl:{sysctl.path_of(name)}={value}" for name, value in settings] for settings in tried]
-    constant, others = _ask(
+    constant, others = ask(
         kernel,
         [
             *map(_list_of, (sysctl.CONGESTION, sysctl.SCHEDULER)),
@@ -223,7 +223,7 @@ def _find_choices(spec: Spec) -> Iterator[tuple[ValuePath, str, str]]:
 
 def find_schedulers(kernel: Kernel) -> list[str]:
     """Return the MPTCP schedulers of an experiment kernel. Raises MachineError if the kernel does not start."""
-    [[names], _] = _ask(kernel, [_list_of(sysctl.SCHEDULER)], [])
+    [[names], _] = ask(kernel, [_list_of(sysctl.SCHEDULER)], [])
     return names.split()
 
 
@@ -232,29 +232,7 @@ def _list_of(name: str) -> str:
     return f"list:{sysctl.path_of(sysctl.CHOICES[name])}"
 
 
-def _ask(kernel: Kernel, constant: Sequence[str], others: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return an answer to each question, from a namespace of the kernel as a run's hosts have.
-
-    constant: questions whose answers are those of the kernel alone. They may come from the cache. others: in order.
-    """
-    # another script may have other answers
-    name = f"{kernel.digest}-{zlib.crc32(_SCRIPT.encode()):08x}.json"
-    folder = None
-    known: dict[str, str] = {}
-    # without a cache, each question is asked
-    with contextlib.suppress(MprunError, OSError, ValueError, TypeError):
-        folder = cache("trials")
-        known = {str(question): str(answer) for question, answer in dict(Folder(folder).read_json(name)).items()}
-    asked = [question for question in dict.fromkeys(constant) if question not in known]
-    answers = _ask_kernel(kernel, [*asked, *others]) if asked or others else []
-    known |= zip(asked, answers, strict=False)
-    if asked and folder is not None:
-        with contextlib.suppress(MprunError, OSError), locked(folder):
-            Folder(folder).write_json(name, dict([*known.items()][-MOST_KEPT:]))
-    return [known[question] for question in constant], answers[len(asked) :]
-
-
-def _ask_kernel(kernel: Kernel, questions: Sequence[str]) -> list[str]:
+def boot_and_ask(kernel: Kernel, questions: Sequence[str]) -> list[str]:
     """Boot a kernel, and return its answer to each question."""
     with scratch("mprun-trial-", temporary()) as path:
         folder = Folder(path)
@@ -274,3 +252,31 @@ def _ask_kernel(kernel: Kernel, questions: Sequence[str]) -> list[str]:
     if len(answers) != len(questions):
         raise MachineError(f"the experiment kernel '{kernel.name}' gave no answers: {' '.join(answers)[-200:]}")
     return answers
+
+
+Boot = Callable[[Kernel, Sequence[str]], list[str]]
+
+
+def ask(
+    kernel: Kernel, constant: Sequence[str], others: Sequence[str], boot: Boot = boot_and_ask
+) -> tuple[list[str], list[str]]:
+    """Return an answer to each question, from a namespace of the kernel as a run's hosts have.
+
+    constant: questions whose answers are those of the kernel alone. They may come from the cache. others: in order.
+    boot: boots the kernel for the questions that are left.
+    """
+    # another script may have other answers
+    name = f"{kernel.digest}-{zlib.crc32(_SCRIPT.encode()):08x}.json"
+    folder = None
+    known: dict[str, str] = {}
+    # without a cache, each question is asked
+    with contextlib.suppress(MprunError, OSError, ValueError, TypeError):
+        folder = cache("trials")
+        known = {str(question): str(answer) for question, answer in dict(Folder(folder).read_json(name)).items()}
+    asked = [question for question in dict.fromkeys(constant) if question not in known]
+    answers = boot(kernel, [*asked, *others]) if asked or others else []
+    known |= zip(asked, answers, strict=False)
+    if asked and folder is not None:
+        with contextlib.suppress(MprunError, OSError), locked(folder):
+            Folder(folder).write_json(name, dict([*known.items()][-MOST_KEPT:]))
+    return [known[question] for question in constant], answers[len(asked) :]

@@ -60,6 +60,8 @@ def check_network(topology: spec.TopologySpec, document: Document) -> None:
     for name in topology.nodes:
         if name not in linked:
             document.warn(("nodes", name), "has no link: join it or remove it")
+        if len(own := topology.links_at(name)) > 1 and all(link.backup for link in own):
+            document.warn((), f"all links of '{name}' are a backup, so that none is: remove 'backup' from one")
     for link in topology.links:
         forward, reverse = link.forward.rate_bit_per_s, link.reverse.rate_bit_per_s
         if (forward is None) != (reverse is None):
@@ -75,6 +77,10 @@ def check_events(topology: spec.TopologySpec, events: Sequence[ReadEvent], docum
     for n, entry in enumerate(event.entry for event in events):
         if "step" in entry.model_fields_set and entry.over is None:
             document.warn(("events", n, "step"), "has no effect without 'over': write 'over' too, or remove it")
+        if entry.every is not None and entry.until is not None and entry.at + entry.every >= entry.until:
+            document.warn(
+                ("events", n, "every"), "repeats nothing before 'until': write a later 'until', or remove both"
+            )
         if entry.set is None or entry.link not in links:
             continue
         link = links[entry.link]
@@ -139,7 +145,7 @@ def check_references(
             able = [name for name, kind in nodes.items() if kind in ("host", "router")]
             message = f"no host or router '{node}' in topology '{topology}'"
             document.refuse(("traffic", n, "on"), message + name_nearest(node, able, "hosts and routers"))
-        if isinstance(source, str) and source == destination:
+        if isinstance(source, str) and source == destination and not is_pattern(source):
             document.refuse(("traffic", n, "to"), f"is also the source of the flow, '{source}': name another host")
     captured: dict[tuple[object, object], ValuePath] = {}
     for n, capture in _mappings(values.get("capture")):
@@ -257,6 +263,18 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, no
             message = f"'{host}' opens the connections, and its endpoint '{idle[0].link}' opens no subflow"
             flags = ", ".join(["subflow", *(one for one in idle[0].flags if one == "backup")])
             notes.warn(("hosts", host, "mptcp", "endpoints"), f"{message}: write 'flags: [{flags}]'")
+        opens = settings.mptcp.path_manager != "default" or len(idle) < len(settings.mptcp.endpoints)
+        if settings.mptcp.subflows == 0 and opens and any(is_source for is_source, _ in ends):
+            message = f"is 0, so that '{host}' opens no further subflow: write a larger number, or remove it"
+            notes.warn(("hosts", host, "mptcp", "limits", "subflows"), message)
+        for name, value in settings.sysctl:
+            sizes = value.split()
+            if name not in spec.BUFFERS or not all(map(str.isdecimal, sizes)):
+                continue
+            ordered = sorted(sizes, key=int) if len(sizes) == 3 else ["4096", "131072", *sizes[-1:]]
+            if sizes != ordered:
+                message = f"'{value}' is not the least, the first and the largest size: write '{' '.join(ordered)}'"
+                notes.warn(("hosts", host, "sysctl", name), message)
         for link, _ in settings.congestion:
             _check_link(topology, host, link, ("hosts", host, "congestion", link), notes)
         flows = [(n, flow) for n, flow in enumerate(experiment.traffic) if host in (flow.source, flow.destination)]
@@ -324,13 +342,17 @@ def check_faults(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, d
                 document.warn(("faults", n), message)
 
 
-def check_reseed(experiment: spec.ExperimentSpec, document: Document) -> None:
-    """Record a change of random numbers after the end of the run, if the end is known."""
+def check_end(experiment: spec.ExperimentSpec, document: Document) -> None:
+    """Record a change of random numbers after the end of the run, and warn of samples after it, if the end is known."""
     # a resolved file may have a time that `mprun why` chose
     end_ns = None if document.tree.is_resolved else find_end(experiment.traffic)
     if end_ns is not None and experiment.reseed is not None and experiment.reseed.at_ns >= end_ns:
         message = f"is not before the end of the experiment, {TIME.render(end_ns)}: it would have no effect"
         document.refuse(("repeat", "reseed", "at"), message)
+    for kind, interval_ns in experiment.samples.items() if end_ns is not None else ():
+        if interval_ns >= (end_ns or 0):
+            message = f"leaves no second sample before the end of the experiment, {TIME.render(end_ns or 0)}"
+            document.warn(("sample", kind), f"{message}: write a shorter one")
 
 
 def check_shown_names(checked: spec.Spec, axes: Mapping[str, Sequence[Scalar]], document: Document) -> None:

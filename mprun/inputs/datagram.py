@@ -17,6 +17,9 @@ from mprun.workloads.tool import LENGTH, tool_of
 _UDP_HEADER_BYTES = 8
 # RFC 791, RFC 8200.
 _IP_HEADER_BYTES: Mapping[Family, int] = {"ipv4": 20, "ipv6": 40}
+# The least MTU without fragments of a protocol over IPv4. Linux sends TCP segments of 48 bytes (TCP_MIN_SND_MSS) after
+# headers of 40 bytes; a QUIC handshake has datagrams of 1200 bytes (RFC 9000, section 14).
+_LEAST_MTU: Mapping[str, int] = {"tcp": 88, "mptcp": 88, "quic": 1228}
 # The names of a packet's payload: in a flow's options, and in a file.
 _NAMES = {LENGTH: "length", "message_bytes": "message"}
 # For each node: the other end and the MTU of each link.
@@ -37,8 +40,15 @@ def _lacks(flow: Flow) -> bool:
 
 
 def check_lengths(paths: FlowPaths, notes: Notes) -> None:
-    """Warn of flows of UDP whose packets are longer than what their path carries in one piece."""
+    """Warn of flows whose packets are longer than what their path carries in one piece."""
+    smallest = min((link.mtu for link in paths.topology.links), default=0)
     for n, flow in enumerate(paths.experiment.traffic):
+        least = _LEAST_MTU.get(flow.protocol, 0)
+        for path in paths.of(flow) if least > smallest else ():
+            if (mtu := _find_mtu(paths.topology, flow.source, flow.destination, path)) < least:
+                message = f"has packets of {least} bytes, and the MTU of '{path.name}' is {mtu}: each is sent in"
+                notes.warn(("traffic", n, "protocol"), f"{message} fragments, write 'mtu: {least}' or more")
+                break
         given = next((option for option in _NAMES if option in flow.options), None)
         if flow.protocol != "udp" or given is None or not paths.of(flow):
             continue

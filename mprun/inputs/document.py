@@ -84,6 +84,11 @@ class Document:
         """Return True if a template gave the value at a path."""
         return path in self._filled
 
+    @property
+    def is_template(self) -> bool:
+        """Return True if a template gave any value."""
+        return bool(self._filled)
+
     def names_at(self, path: ValuePath) -> set[str]:
         """Return the names of the parameters that templates at a path or below it have."""
         return {name for one, names in self._filled.items() if path and one[: len(path)] == path for name in names}

@@ -146,10 +146,11 @@ class Timeline:
                     self._document.refuse(("events",), f"amount to more than {MOST_CHANGES} changes: use longer steps")
                     return ()
         moments: dict[tuple[str, str], dict[int, dict[Track, PropertyMoment]]] = {}
-        for track, laid_on_it in courses.items():
-            resolved = list(self._resolve(track, laid_on_it))
-            self._warn_of_states(track, laid_on_it, resolved)
-            for moment in resolved:
+        resolved = {track: list(self._resolve(track, laid)) for track, laid in courses.items()}
+        if not self._document.tree.is_resolved:
+            self._warn_of_idle(courses, resolved)
+        for track, found_for_it in resolved.items():
+            for moment in found_for_it:
                 moments.setdefault((track.link, track.host), {}).setdefault(moment.at_ns, {})[track] = moment
         found = [
             (min(map(_rank, at_once.values())), change)
@@ -249,8 +250,6 @@ class Timeline:
 
     def _resolve(self, track: Track, courses: Sequence[PropertyCourse]) -> Iterator[PropertyMoment]:
         """Yield the values of a track over time."""
-        link = self._links[track.link]
-        before = True if track.field in ("is_up", "is_there") else getattr(_sides(link)[track.side], track.field)
 
         def climb(ramp: PropertyCourse, first: Any, target: Any, share: float) -> Any:
             if not have_values_between(first, target):
@@ -259,28 +258,37 @@ class Timeline:
             value = mix(first, target, share)
             return hold_rate(value) if track.field == "rate_bit_per_s" else value
 
-        return resolve_courses(before, courses, climb)
+        return resolve_courses(self._before(track), courses, climb)
 
-    def _warn_of_states(
-        self, track: Track, courses: Sequence[PropertyCourse], moments: Sequence[PropertyMoment]
+    def _before(self, track: Track) -> Any:
+        """Return the value of a track without any event."""
+        is_state = track.field in ("is_up", "is_there")
+        return True if is_state else getattr(_sides(self._links[track.link])[track.side], track.field)
+
+    def _warn_of_idle(
+        self, courses: Mapping[Track, Sequence[PropertyCourse]], moments: Mapping[Track, Sequence[PropertyMoment]]
     ) -> None:
-        """Warn of events that set a link or an address to the state that it has already. All changes stay."""
-        if track.field not in ("is_up", "is_there") or self._document.tree.is_resolved:
-            return
-        if any(course.end_ns is not None for course in courses):
-            return
-        states = [True, *(moment.value for moment in moments)]
-        changing = {moment.course.order[0] for n, moment in enumerate(moments) if moment.value != states[n]}
-        words = ("removed", "present") if track.host else ("down", "up")
-        for course in sorted(courses, key=lambda one: one.rank):
-            if course.order[0] not in changing:
-                word, at = words[course.steps[0][1]], TIME.render(course.begin_ns)
+        """Warn of events that set only what holds already. All changes stay. A parameter may change in other runs."""
+        changing: set[int] = set()
+        for track, laid in courses.items():
+            values = [self._before(track), *(moment.value for moment in moments[track])]
+            changing |= {one.course.order[0] for n, one in enumerate(moments[track]) if one.value != values[n]}
+            # a temporary change holds other changes back
+            if any(one.end_ns is not None for one in laid) and len({one.order[0] for one in laid}) > 1:
+                changing |= {course.order[0] for course in laid}
+        for track, laid in courses.items():
+            words = ("removed", "present") if track.host else ("down", "up") if track.field == "is_up" else None
+            for course in sorted(laid, key=lambda one: one.rank):
+                if course.order[0] in changing or (self._document.is_template and not words):
+                    continue
+                at, key = TIME.render(course.begin_ns), "state" if words else course.position[2]
                 what = f"the address of '{track.link}'" if track.host else f"link '{track.link}'"
-                before = next((one.value for one in reversed(moments) if one.at_ns < course.begin_ns), True)
-                reason = f"a later event sets the state of {what} at {at} too"
-                if course.steps[0][1] == before:
-                    reason = f"{what} is {word} already at {at}"
-                self._document.warn((*course.position[:2], "state"), f"has no effect: {reason}")
+                earlier = (one.value for one in reversed(moments[track]) if one.at_ns < course.begin_ns)
+                reason = f"a later event sets the {'state' if words else 'values'} of {what} at {at} too"
+                if course.steps[0][1] == next(earlier, self._before(track)):
+                    has = f"is {words[course.steps[0][1]]}" if words else "has these values"
+                    reason = f"{what} {has} already at {at}"
+                self._document.warn((*course.position[:2], key), f"has no effect: {reason}")
 
     def _change_address(
         self, link: str, host: str, by_time: Mapping[int, Mapping[Track, PropertyMoment]]

@@ -25,7 +25,7 @@ from mprun.inputs.matrix_cells import CellValues, check_axes, lay_over
 from mprun.inputs.offered_rate import check_rates
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import FileTree, read
-from mprun.inputs.search_point import check_names
+from mprun.inputs.search_point import check_names, list_ends
 from mprun.inputs.topology import LayOver, Topology, read_topology
 from mprun.inputs.traffic import expand
 from mprun.model.frozen import Frozen
@@ -96,9 +96,7 @@ def load(found: FileTrees) -> Loaded:
     """
     cells = found.cells()
     files.refuse_several(found, cells)
-    loaded = _load(found, next(iter(cells), ()))
-    files.check_conditions(found, loaded.spec.experiment.across)
-    return loaded
+    return _load_first(found, next(iter(cells), ()))
 
 
 @_Reading
@@ -108,10 +106,7 @@ def load_cells(found: FileTrees) -> tuple[Loaded, ...]:
     The problems are those of the first cell that has any.
     """
     first, *others = found.cells()
-    loaded = _load(found, first)
-    # these problems are the same in all cells
-    files.check_conditions(found, loaded.spec.experiment.across)
-    return (loaded, *(_load(found, values) for values in others))
+    return (_load_first(found, first), *(_load(found, values) for values in others))
 
 
 @_Reading
@@ -158,6 +153,17 @@ def load_topology(
     return load(topology, None, parameters, allowed=allowed).spec.topology
 
 
+def _load_first(found: FileTrees, values: CellValues) -> Loaded:
+    """Check a cell, and what is the same in all cells. Raises InputError."""
+    loaded = _load(found, values)
+    files.check_conditions(found, loaded.spec.experiment.across)
+    search = loaded.spec.experiment.search
+    if search is not None and not found.trees[-1].is_resolved:
+        for position, point in list_ends(search):
+            _load(found, tuple(point.items()), position)
+    return loaded
+
+
 def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",)) -> Loaded:
     """Do all passes after reading for one cell. position: the path of the axes in the experiment."""
 
@@ -176,7 +182,7 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
         action = _read_action(last, parameters, network, PurePath(first.name).stem, found.seed)
     if action is not None:
         check_times(network.events, action.traffic, network.spec.changes if network.spec else (), first)
-        cross_check.check_reseed(action, last)
+        cross_check.check_end(action, last)
         axes = found.matrix.values(found.fixed)
         check_axes(action.plots, axes, last)
         if network.spec is not None:
@@ -190,11 +196,11 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
         documents, [problem for one in documents for problem in files.name_parameters(found, one, one.problems)]
     )
     if values and problems:
-        where = spell_values(dict(values), ", ")
+        where = f"{'in cell' if position == ('matrix',) else 'at'} {spell_values(dict(values), ', ')}"
         # these parts are equal in all cells unless they hold a template
         alike = [key for key in ("repeat", "plots", "show") if "{{" not in str(last.part(key))]
         problems = [
-            one if one.path[:1] and one.path[0] in alike else replace(one, message=f"{one.message} (in cell {where})")
+            one if one.path[:1] and one.path[0] in alike else replace(one, message=f"{one.message} ({where})")
             for one in problems
         ]
     if last is not first and not problems:

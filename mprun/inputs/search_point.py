@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from mprun.inputs.document import Document
 from mprun.inputs.keys.event import PROPERTIES
 from mprun.inputs.keys.search import SearchEntry, read_axis
 from mprun.inputs.matrix_cells import PLACES
 from mprun.model.metric import Unit
-from mprun.model.problem import name_nearest, tell_unknown
+from mprun.model.problem import ValuePath, name_nearest, tell_unknown
 from mprun.model.scalar import Scalar
-from mprun.model.search_space import Floors, Search, SearchAxis
+from mprun.model.search_space import Choice, Floors, Search, SearchAxis
 from mprun.statements.evaluation import check
 from mprun.statements.expression import ExpressionError, Reference, parse
 
@@ -76,6 +76,22 @@ def _find_name_problem(name: str, parameters: Collection[str], links: Collection
     if links is not None and link not in links:
         return tell_unknown("link", link, links)
     return None
+
+
+def list_ends(search: Search) -> Iterator[tuple[ValuePath, Mapping[str, Scalar]]]:
+    """Yield points that have each value of each list and both ends of each range, then the controls at the first point.
+
+    Each point has the path of its values in the file.
+    """
+    values = {
+        axis.name: axis.values if isinstance(axis, Choice) else [axis.value_at(share) for share in (0, 1)]
+        for axis in search.axes
+    }
+    points = [
+        {name: some[n % len(some)] for name, some in values.items()} for n in range(max(map(len, values.values())))
+    ]
+    yield from ((("search", "vary"), point) for point in points)
+    yield from ((("search", "control", name), control_values(search, name, points[0])) for name in search.controls)
 
 
 def control_values(search: Search, control: str, point: Mapping[str, Scalar]) -> dict[str, Scalar]:

@@ -79,6 +79,8 @@ def _read_entry(value: Mapping[str, object], n: int, document: Document) -> Flow
         return None
     if entry.timeout is not None and entry.timeout <= (getattr(entry, "duration", None) or 0):
         document.refuse((*position, "timeout"), "is not longer than 'duration': write a longer one")
+    for key, doubt in entry.find_doubts():
+        document.warn((*position, *((key,) if isinstance(key, str) else key)), doubt)
     return _read_files(entry, position, document)
 
 

@@ -40,6 +40,16 @@ def count_subflows(flow: AddressedFlow, connections: Sequence[Connection], evide
     return join((_warn_of_uncounted(flow, connections, whole, brief), judged, _warn_of_astray(flow, connections)))
 
 
+def tell_unopened(flow: AddressedFlow, evidence: Evidence) -> Readings:
+    """Warn of a flow of MPTCP whose connections are not looked up, and on whose host nothing opened MPTCP."""
+    host = str(flow.options.get("on", flow.source))
+    counters = evidence.agent.counters.get(host)
+    if flow.protocol != "mptcp" or counters is None or counters.get("MPTcpExtMPCapableSYNTX"):
+        return Readings()
+    told = f"{flow.name}: asked for MPTCP, and no MPTCP connection was opened on '{host}'"
+    return Readings(warnings=(f"{told}: its command opened plain TCP, or none",))
+
+
 def _warn_of_uncounted(
     flow: AddressedFlow, connections: Sequence[Connection], whole: Sequence[Connection], brief: Collection[Connection]
 ) -> Readings:

@@ -45,6 +45,9 @@ IPV6_LEAST_MTU = 1280
 # Ethernet's header. tc and captures count it, but not the checksum.
 HEADER_BYTES = 14
 
+# The sysctls of TCP's buffers: the least, the first and the largest size.
+BUFFERS = ("net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem")
+
 # The series that can be sampled during a run, see `experiment.SampleEntry`.
 SampleKind = Literal["interfaces", "queues", "sockets", "cpu"]
 # Figures over the time of a run, and the forms of figures.

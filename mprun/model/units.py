@@ -111,6 +111,8 @@ class Quantity(Frozen):
         return rf"^[0-9]+(\.[0-9]+)?({'|'.join(self.units)})$"
 
 
+_THOUSANDS = re.compile("[0-9]{1,3},[0-9]{3}(?![0-9])")
+_DECIMAL_COMMA = re.compile(r"[0-9]+,[0-9]+ *[A-Za-z%][A-Za-z/%]*")
 # The signs of micro in Unicode, before the s of seconds.
 _MICRO = re.compile("[\u00b5\u03bc]s")
 
@@ -124,6 +126,9 @@ def _split(kind: Quantity, value: object) -> tuple[int, int, str]:
     match = _QUANTITY.fullmatch(value)
     if match is None and _MICRO.search(value):
         raise QuantityError(f"'{value}' has a sign of its own for micro: write '{_MICRO.sub('us', value)}'")
+    if match is None and _DECIMAL_COMMA.fullmatch(value):
+        offers = [value.replace(",", "."), *([value.replace(",", "")] if _THOUSANDS.match(value) else [])]
+        raise QuantityError(f"'{value}' has a comma: write {' or '.join(map(repr, offers))}")
     if match is None:
         raise QuantityError(f"'{value}' is not a {kind.noun}: write one as in '{kind.example}'")
     sign, whole, decimals, space, unit = match.groups(default="")
@@ -155,12 +160,17 @@ def _bare(kind: Quantity, number: str) -> str:
     offers = [number + unit for unit in kind.bare] if float(number) or not kind.minimum else [kind.example]
     if kind.units == {"%": 1} and 0 < float(number) < (kind.maximum or 200) / 100:
         offers.append(f"{float(number) * 100:g}%")
+    if "s" in kind.units and 0 < float(number) < 1:
+        # seconds, as other programs count
+        offers = [f"{number}s", *offers]
     return f"a bare number has no unit: write {' or '.join(map(repr, offers))}"
 
 
 _TIME_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": NS_PER_S, "min": 60 * NS_PER_S}
 _TIME_MISTAKEN = {
-    "sec": "is not a unit here: write '{number}s'",
+    **dict.fromkeys(("sec", "secs", "second", "seconds"), "is not a unit here: write '{number}s'"),
+    "msec": "is not a unit here: write '{number}ms'",
+    "usec": "is not a unit here: write '{number}us'",
     "m": "may be minutes or milliseconds: write '{number}ms' or '{number}min'",
     "h": "is not a unit here: write minutes, as in '60min'",
 }
@@ -168,6 +178,7 @@ _RATE_UNITS = {
     "bit": 1, "kbit": 1_000, "kibit": 1 << 10, "mbit": 1_000_000, "mibit": 1 << 20, "gbit": 10**9, "gibit": 1 << 30,
 }  # fmt: skip
 _RATE_MISTAKEN = {
+    **{unit: f"is no unit of bits: write '{{number}}{unit}bit'" for unit in "kmg"},
     "bps": "is bytes per second to tc: write '{number}bit' for bits per second",
     "kbps": "is kilobytes per second to tc: write '{number}kbit' for kilobits per second",
     "mbps": "is megabytes per second to tc: write '{number}mbit' for megabits per second",
@@ -231,7 +242,10 @@ SIZE = Quantity(
     bare=("bytes", "kb"),
     maximum=1 << 30,
     too_large="nothing here is larger than a gigabyte",
-    mistaken={"kib": "is what tc calls kb: write '{number}kb'", "mib": "is what tc calls mb: write '{number}mb'"},
+    mistaken={
+        **{f"{unit}ib": f"is what tc calls {unit}b: write '{{number}}{unit}b'" for unit in "kmg"},
+        **{unit: f"is no unit of bytes: write '{{number}}{unit}b'" for unit in "kmg"},
+    },
     canonical=("bytes",),
 )
 # The total size of a flow.
@@ -240,7 +254,6 @@ VOLUME = replace(
     units={**SIZE.units, "gb": 1 << 30, "gbyte": 1 << 30},
     maximum=1 << 40,
     too_large="no run would carry a terabyte",
-    mistaken={**SIZE.mistaken, "gib": "is what tc would call gb: write '{number}gb'"},
 )
 
 
@@ -282,7 +295,9 @@ def convert(number: Decimal, unit: str, to: str) -> Decimal | None:
 
 # netem draws a 32-bit number for each packet (tc-netem(8)): a smaller loss never happens.
 _LEAST_LOSS = 2**-32
-_PERCENT = Quantity("percentage", {"%": 1}, "1%", ("%",), maximum=100)
+_PERCENT = Quantity(
+    "percentage", {"%": 1}, "1%", ("%",), maximum=100, mistaken={"percent": "is not a unit here: write '{number}%'"}
+)
 # A share such as goodput divided by a rate, which may be above 100 %.
 _SHARE = replace(_PERCENT, maximum=None)
 
@@ -294,7 +309,9 @@ _QUEUE = Quantity(
     example="100packets",
     bare=("packets", "kb", "ms"),
     minimum=1,
-    mistaken=dict.fromkeys(("p", "pkts"), "is not a unit here: write '{number}packets'"),
+    mistaken={
+        **SIZE.mistaken, **dict.fromkeys(("p", "pkt", "pkts"), "is not a unit here: write '{number}packets'"),
+    },
 )  # fmt: skip
 QUEUE_PATTERN = _QUEUE.pattern
 PERCENT_PATTERN = _PERCENT.pattern

@@ -24,7 +24,7 @@ from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent
 from mprun.model.scalar import Scalar, spell_values
 from mprun.model.search_space import Floors, Search
-from mprun.model.spec import Spec
+from mprun.model.spec import BUFFERS, Spec
 from mprun.questions.minimise import read_files
 from mprun.questions.proposal import Boundary, Point, Stage, explore
 from mprun.questions.reduction import ValueTree
@@ -210,7 +210,7 @@ def find_below_floor(spec: Spec, floors: Floors) -> str | None:
                 return f"the queue of {link.name} holds {packets:.0f} packets"
     for host, settings in spec.experiment.hosts.items():
         for name, value in settings.sysctl:
-            if name in ("net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem") and int(value.split()[-1]) < floors.buffer_bytes:
+            if name in BUFFERS and int(value.split()[-1]) < floors.buffer_bytes:
                 return f"{name} of {host} is {value.split()[-1]} bytes"
     for flow in spec.experiment.traffic:
         if flow.duration_ns is not None and flow.duration_ns < floors.duration_ns:

@@ -217,6 +217,10 @@ class Entry(ConnectionEntry):
         if self.aggregate and not self.is_several and self.group is None:
             yield "aggregate", "is for flows of several hosts: name them, as in 'to: [h1, h2]', or remove it"
 
+    def find_doubts(self) -> Iterator[KeyProblem]:
+        if self.arrivals != "constant" and self.duration and self.interval_ns and self.interval_ns >= self.duration:
+            yield "interval", "is not shorter than 'duration', so that perhaps no flow begins: write a shorter one"
+
     def companions(self) -> dict[str, str]:
         if self.schedule is not None:
             return {"schedule": self.schedule}

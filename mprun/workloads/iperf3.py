@@ -63,6 +63,8 @@ BACK = "sum_bidir_reverse"
 # The largest payload that fits into an IP packet, and iperf3's MAX_BLOCKSIZE.
 MOST_UDP_BYTES = 65_507
 MOST_BLOCK_BYTES = 1 << 20
+# The payload of a TCP write.
+BLOCK_BYTES = 128 << 10
 
 
 _NO_SECONDS = "iperf3 reports whole seconds, not {}: write '1s'"
@@ -100,8 +102,8 @@ class Entry(ServedEntry):
     omit: OmitSecondsEntry | None = None
     """The times to leave out of the goodput, to measure a steady state."""
     length_bytes: Block | None = Field(None, alias="length")
-    """The payload of a UDP packet, of an SCTP message, or of a TCP write. Default: for UDP the largest payload for the
-    path's MTU, for SCTP 1452bytes, for TCP 128kb."""
+    """The payload of a UDP packet, of an SCTP message, or of a TCP write. A smaller `size` of TCP or SCTP is sent at
+    once. Default: for UDP the largest payload for the path's MTU, for SCTP 1452bytes, for TCP 128kb."""
     window_bytes: Window | None = Field(None, alias="window")
     """The socket buffers of both ends. Default: the kernel tunes the buffers."""
     congestion: CongestionName | None = None
@@ -163,8 +165,12 @@ def _client(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
         argv += ["--udp", "--pacing-timer", str(_pacing_us(options))]
     if flow.protocol == "sctp":
         argv.append("--sctp")
-    if LENGTH in options or flow.protocol == "sctp":
-        argv += ["--length", str(options.get(LENGTH, SCTP_MESSAGE_BYTES))]
+    length_bytes = options.get(LENGTH, SCTP_MESSAGE_BYTES if flow.protocol == "sctp" else BLOCK_BYTES)
+    if flow.protocol != "udp":
+        # iperf3 writes whole blocks
+        length_bytes = min(length_bytes, options.get("size_bytes", length_bytes))
+    if LENGTH in options or length_bytes < BLOCK_BYTES:
+        argv += ["--length", str(length_bytes)]
     if "rate_bit_per_s" in options:
         argv += ["--bitrate", str(options["rate_bit_per_s"])]
     if "window_bytes" in options:

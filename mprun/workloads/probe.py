@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -21,9 +22,14 @@ _COUNTS = re.compile(r"(\d+) packets transmitted, (\d+) received")
 _TIMES = re.compile(r"rtt min/avg/max/mdev = ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms")
 
 
-def probe(name: str, node: str, source_address: str, destination_address: str, count: int) -> Process:
-    """Return the process of one probe. Option -I sets the source address, which selects the path."""
-    words = f"ping -n -c {count} -i {INTERVAL_NS / 1e9:g} -s {SIZE_BYTES} -I {source_address} {destination_address}"
+def probe(name: str, node: str, source_address: str, destination_address: str, count: int, slowest: float) -> Process:
+    """Return the process of one probe. Option -I sets the source address, which selects the path.
+
+    slowest: the least rate of the path in bit/s. A ping waits until it has sent the previous ping.
+    """
+    frame_bits = 8 * FRAME_BYTES["ipv6" if ":" in source_address else "ipv4"]
+    interval_s = max(INTERVAL_NS / 1e9, math.ceil(frame_bits / slowest * 1e3) / 1e3)
+    words = f"ping -n -c {count} -i {interval_s:g} -s {SIZE_BYTES} -I {source_address} {destination_address}"
     return Process(name=name, node=node, argv=tuple(words.split()), role="probe")
 
 

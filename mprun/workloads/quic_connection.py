@@ -446,6 +446,9 @@ def _find_movement(report: ClientReport) -> Movement | None:
     return Movement(began_ns, max([ended_ns, *(until for _, until in stood)]), stood)
 
 
+_SHORT = ": the transfer was over too soon to use it, so transfer more data"
+
+
 def _use(
     flow: Flow,
     end: Mapping[str, Any],
@@ -467,16 +470,20 @@ def _use(
     if not end["multipath"]:
         return use.fail(f"multipath was not negotiated (transport parameter {stack_of(flow).parameter})")
     if not path["validated"]:
-        return use.fail(_explain_invalid(path))
+        # the server's identifiers take a round trip, and so does the answer to PATH_CHALLENGE
+        is_short = end["end_ns"] - end["first_request_ns"] < 3 * end["paths"][0]["least_rtt_ns"]
+        return use.fail(f"{_explain_invalid(path)}{_SHORT if is_short else ''}")
     if use.forward_bytes or use.reverse_bytes:
         return use
     at = f" (it was usable from {validated[ends]:.3f} s on, and all was done at {end['end_ns'] / 1e9:.3f} s)"
-    nothing = f"it carried nothing{at if ends in validated else ''}"
+    is_short = ends in validated and end["end_ns"] - validated[ends] * 1e9 < path["least_rtt_ns"]
+    nothing = f"it carried nothing{at if ends in validated else ''}{_SHORT if is_short else ''}"
     policies = _schedulers(flow).values()
     if any(policy in ("roundrobin", "redundant") for policy in policies):
         return use.fail(nothing)
     if all(policy == "lowest-rtt" for policy in policies):
-        return use.warn(f"{nothing}: lowest-rtt leaves a path alone while one of a shorter round trip has room")
+        why = ": lowest-rtt leaves a path alone while one of a shorter round trip has room"
+        return use.warn(f"{nothing}{'' if is_short else why}")
     return use
 
 

@@ -53,11 +53,13 @@ FIRST_PORT = 5201
 # An association may take a minute to come up, and some seconds to end.
 TIME_LIMIT = TimeLimit(70)
 DEFAULT_INTERVAL_NS = 100_000_000
+# The largest message for a packet of 1500 bytes.
+MESSAGE_BYTES = 1444
 # RTO.Max (RFC 9260, section 16).
 MOST_RTO_MIN_NS = 60_000_000_000
 
 
-MessageSize = Annotated[int, *message_size("1444bytes")]
+MessageSize = Annotated[int, *message_size(f"{MESSAGE_BYTES}bytes")]
 # The library counts milliseconds.
 _RTO_MINS_NS = range(NS_PER_MS, MOST_RTO_MIN_NS + 1, NS_PER_MS)
 _NO_RTO_MIN = "{} is no whole number of milliseconds from 1ms to 60s: write '200ms'"
@@ -103,6 +105,14 @@ class Entry(ServedEntry):
             yield "duration", f"{what}: write 'duration: 10s' or 'size: 10mb'"
         elif self.omit is not None:
             yield from self.omit.find_excess(self.duration)
+
+    def find_doubts(self) -> Iterator[KeyProblem]:
+        message_bytes = self.message_bytes or MESSAGE_BYTES
+        if self.send_buffer_bytes is not None and self.send_buffer_bytes < message_bytes:
+            has = f"is {self.send_buffer_bytes} bytes, and holds no message of {message_bytes} bytes"
+            yield "send_buffer", f"{has}, so that nothing is sent: write '{message_bytes}bytes' or more"
+        if self.buffer_splitting != "off" and self.cmt == "off":
+            yield "buffer_splitting", "has no effect with 'cmt: off': write another 'cmt', or remove it"
 
 
 def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:

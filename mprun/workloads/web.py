@@ -84,13 +84,21 @@ class WebEntry(ConnectionEntry):
     concurrency: Annotated[int, Whole(1, 100, "curl has no more at a time than 300, and nobody needs them")] = 1
     """The number of requests at the same time."""
 
+    @property
+    def _count(self) -> int:
+        return len(self.sizes_bytes) if self.requests is None else self.requests
+
     def find_conflicts(self) -> Iterator[KeyProblem]:
-        if self.requests is not None and self.requests < self.concurrency:
-            yield "concurrency", f"is more than all requests, {self.requests}: write '{self.requests}' or less"
+        if self._count < self.concurrency:
+            remedy = "write more 'requests'" if self.requests is None else f"write '{self._count}' or less"
+            yield "concurrency", f"is more than all requests, {self._count}: {remedy}"
+
+    def find_doubts(self) -> Iterator[KeyProblem]:
+        if self._count < (given := len(self.sizes_bytes)):
+            yield "sizes", f"has {given} sizes for {self._count} requests: remove some, or write 'requests: {given}'"
 
     def options(self) -> dict[str, object]:
-        requests = len(self.sizes_bytes) if self.requests is None else self.requests
-        return super().options() | {"requests": requests}
+        return super().options() | {"requests": self._count}
 
 
 def build(flow: Flow, ends: Endpoints, capabilities: Capabilities, secure: bool) -> Work:

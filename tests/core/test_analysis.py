@@ -30,7 +30,7 @@ from mprun.model import agent_report
 from mprun.model.agent_report import AgentReport, Ended, MachineLoad
 from mprun.model.intent import AddressedFlow
 from mprun.model.run_summary import KINDS, Kind, MetricValue
-from mprun.model.spec import Capture, Direction, Endpoint, Expectation, LinkChange, Mptcp
+from mprun.model.spec import Capture, Direction, Endpoint, Expectation, LinkChange, Mptcp, Protocol
 from tests.intents import flow, intent, link, path
 
 PATHS = [path(f"path{n}", source=f"10.0.{n}.1", destination="10.1.0.1") for n in range(2)]
@@ -220,6 +220,20 @@ def test_settings_that_ask_for_no_more_subflows(client: Mptcp, server: Mptcp, ca
     said = explain_settings(client, server, 2)
     assert (said is None) == (cause is None)
     assert cause is None or (said is not None and cause in said)
+
+
+@pytest.mark.parametrize(("opened", "protocol", "warned"), [(0, "mptcp", 1), (1, "mptcp", 0), (0, "tcp", 0)])
+def test_a_command_that_opens_no_mptcp_is_told(opened: int, protocol: Protocol, warned: int) -> None:
+    """The flow has no server whose connections could be looked up."""
+    one = flow(tool="exec", protocol=protocol)
+    record = agent(
+        processes={one.name: Ended(0, False, "flow", (one.name,), 0, 1)},
+        counters={one.source: counters(MPCapableSYNTX=opened)},
+        zero_ns=0,
+    )
+    summary = measure(Evidence(replace(INTENT, traffic=(one,)), record, Observation(), lambda *_: "")).summary
+    told = f"{one.name}: asked for MPTCP, and no MPTCP connection was opened on '{one.source}'"
+    assert sum(text.startswith(told) for text in summary.warnings) == warned
 
 
 def test_data_beyond_the_window_is_told_of() -> None:

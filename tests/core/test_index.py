@@ -436,7 +436,9 @@ def test_a_plain_list_shows_parameters_that_differ(runs: Path) -> None:
 
 def test_a_run_is_named_by_its_values(runs: Path) -> None:
     write_run(runs, 4, {"label": "first"})
-    for text, number in (("scheduler=roundrobin", 2), ("scheduler=roundrobin,rate=20mbit", 1), ("label=first", 4)):
+    write_run(runs, 5, {"label": "x > 5 & y"})
+    found = (("scheduler=roundrobin", 2), ("scheduler=roundrobin,rate=20mbit", 1), ("label=first", 4))
+    for text, number in (*found, ("label=x > 5 & y", 5)):
         assert operand.find_run(runs, text).name.endswith(str(number))
         assert operand.find_either(runs, text).path == operand.find_run(runs, text).path
     for text, reason in (

@@ -5,6 +5,7 @@
 
 - mistake: the mistake in words.
 - topo, xp: texts to replace in the file, once each. An empty text stands for the whole file, `+` for its end.
+- files: further files by their names.
 - command: the command line; the default is `validate -t topo -x xp`.
 - status: the exit status; the default is 2.
 - grade: A if the text names the place and the remedy, B if it names one of them.
@@ -96,6 +97,8 @@ def test_mistake(
     for name in ("topo", "xp"):
         path = tmp_path / f"{name}.yaml"
         path.write_text(change(path.read_text(), entry.get(name, {})))
+    for name, content in entry.get("files", {}).items():
+        (tmp_path / name).write_text(content)
     # a line breaks at the width of the terminal
     monkeypatch.setenv("COLUMNS", "100")
     status, text = call(shlex.split(entry.get("command", "validate -t topo -x xp")))
@@ -109,6 +112,14 @@ def test_the_group_alone_names_the_command_that_lists() -> None:
     status, text = call(["runs"])
     assert status == 2
     assert "`mprun runs list` lists them" in text
+
+
+def test_lab_check_names_the_place_of_its_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text names the folder of the test, so that it is no entry of the list."""
+    monkeypatch.chdir(tmp_path)
+    status, text = call(["lab", "check", "01"])
+    assert status == 1
+    assert text.endswith("  in a copy of the lab, which `mprun lab start 01` makes\n")
 
 
 def test_no_text_misleads() -> None:

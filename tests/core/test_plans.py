@@ -20,6 +20,7 @@ from mprun.model.intent import Intent
 from mprun.model.intent.intent_file import CODEC, write_intent
 from mprun.model.plan import Plan, render
 from tests.labs import PAIRS
+from tests.scenes import ONE_PATH
 
 CASES = sorted((Path(__file__).parents[1] / "golden" / "plans").iterdir())
 ROOT = Path(__file__).parents[2]
@@ -114,3 +115,13 @@ def test_flows_of_one_group_and_host_vary_together(tmp_path: Path) -> None:
     )
     starts = {process.name: process.at_ns for process in plan_of(tmp_path).flows}
     assert len(starts) == len(set(starts.values())) == 2
+
+
+@pytest.mark.parametrize(("rate", "interval"), [("20mbit", "0.2"), ("4kbit", "0.2"), ("2kbit", "0.392")])
+def test_pings_before_a_run_do_not_meet(tmp_path: Path, rate: str, interval: str) -> None:
+    """The frame of a ping has 98 bytes, and the default interval is 0.2 s."""
+    (tmp_path / "topo.yaml").write_text(ONE_PATH.replace("20mbit", rate))
+    (tmp_path / "xp.yaml").write_text("version: 1\ntraffic: [{tool: ping, from: client, to: server}]\n")
+    spec = load(tmp_path / "topo", tmp_path / "xp").spec
+    (probe,) = compile_plan(spec, allocate(spec)).probes
+    assert probe.argv[probe.argv.index("-i") + 1] == interval

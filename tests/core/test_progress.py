@@ -32,6 +32,15 @@ def test_a_log_is_told_now_and_then_and_not_flooded(capsys: pytest.CaptureFixtur
     assert others[-1].endswith(" s left")
 
 
+def test_work_beyond_its_estimate_has_no_time_below_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    now_s = 0.0
+    with Bar(clock=lambda: now_s) as bar:
+        bar.show("running", 0.0)
+        now_s = 600.0
+        bar.show("running", 1.0 + 1e-9)
+    assert capsys.readouterr().err.splitlines()[-1] == "running: 100%, about 0 s left"
+
+
 def test_phases_that_pass_are_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     with Bar(clock=lambda: 0.0) as bar:
         for text, done in (("building", 0.0), ("building", 0.1), ("running", 0.2), ("running", 0.9)):

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -112,6 +113,25 @@ def test_a_path_that_lowest_rtt_leaves_alone_is_a_warning_and_one_that_roundrobi
     in_turn = quic.parse(flow(requests=20, scheduler=policies), Left(output("requests"))).paths[1]
     assert in_turn.failure is not None
     assert in_turn.failure.startswith("it carried nothing (")
+
+
+@pytest.mark.parametrize(
+    ("later", "text"),
+    [
+        ({"end_ns": 250_000_000}, "it carried nothing (it was usable from 0.236 s on, and all was done at 0.250 s)"),
+        ({"end_ns": 100_000_000, "path": False}, "no answer came over it to 1 packets with PATH_CHALLENGE"),
+    ],
+)
+def test_a_transfer_that_is_too_short_for_a_path_blames_no_scheduler(later: dict[str, Any], text: str) -> None:
+    *lines, last = map(json.loads, output("requests").splitlines())
+    last["end_ns"] = later["end_ns"]
+    if later.get("path") is False:
+        lines = [line for line in lines if line["event"] != "path"]
+        last["paths"][1] |= {"validated": False, "state": "validating", "received_packets": 0, "sent_packets": 1}
+    use = quic.parse(flow(requests=20), Left("\n".join(map(json.dumps, (*lines, last))))).paths[1]
+    said = use.warning or use.failure or ""
+    assert said.startswith(text)
+    assert said.endswith(": the transfer was over too soon to use it, so transfer more data")
 
 
 class BothEnds(Left):

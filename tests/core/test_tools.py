@@ -131,6 +131,17 @@ def test_only_the_receiver_is_woken_less_often() -> None:
     assert iperf3.work(sized, ENDS, capabilities).clients[0].env == {}
 
 
+@pytest.mark.parametrize(
+    ("options", "length"), [({}, 10_240), ({"length_bytes": 20_000}, 10_240), ({"length_bytes": 1_000}, 1_000)]
+)
+def test_iperf3_sends_no_more_than_the_size(options: dict[str, int], length: int) -> None:
+    asked = replace(flow("iperf3", duration_ns=None), options={"size_bytes": 10_240, **options})
+    argv = iperf3.work(asked, ENDS, Capabilities()).clients[0].argv
+    assert argv[argv.index("--length") + 1] == str(length)
+    whole = iperf3.work(flow("iperf3", duration_ns=None, size_bytes=1 << 20), ENDS, Capabilities()).clients[0].argv
+    assert "--length" not in whole
+
+
 @pytest.mark.parametrize(("share", "warned"), [(0.97, True), (0.99, False)])
 def test_a_size_of_which_a_part_did_not_arrive_is_told(share: float, warned: bool) -> None:
     report = output("iperf3-3.12-mptcp.json")

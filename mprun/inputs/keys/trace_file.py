@@ -104,6 +104,9 @@ def read_schedule(text: str, properties: tuple[str, ...]) -> list[ReadRow]:
         raise TraceError(line, "separates its cells by ';': write commas, as in 'at,rate,delay'")
     if "\t" in header[0]:
         raise TraceError(line, "separates its cells by tabs: write commas, as in 'at,rate,delay'")
+    if len(header) == 1 and header[0][:1].isdigit():
+        told = f"'{header[0][:40]}' is no header, so this is a trace"
+        raise TraceError(line, f"{told}: write 'trace: FILE', and for rates 'format: rates' too")
     if header[:1] != ["at"] or len(header) < 2:
         raise TraceError(1, "has no header: write 'at' and names of properties, as in 'at,rate,delay'")
     for name in header[1:]:
@@ -171,6 +174,8 @@ def number_lines(text: str) -> Iterator[tuple[int, str]]:
     found = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):
+            if not found and line.partition(",")[0].strip() == "at":
+                raise TraceError(number, "is the header of a schedule: write 'schedule: FILE', or 'format: schedule'")
             found = True
             yield number, line.strip()
     if not found:

@@ -197,6 +197,10 @@ class FlowEntry(FileModel):
             repetition=self.repeat.fill(FlowRepetition) if self.repeat else None,
         )
 
+    def find_doubts(self) -> Iterator[KeyProblem]:
+        """Yield warnings about keys whose values do not do what their user may expect."""
+        return iter(())
+
     def companions(self) -> dict[str, str]:
         """The files that fields of the entry name, by field, relative to the file with the entry."""
         return {}

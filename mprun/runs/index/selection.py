@@ -132,13 +132,14 @@ def select(index: Index, request: ListRequest, lacking: str = "") -> Listing:
     """
     source = _Listed(index, index.entries(), lacking)
     chosen, notes = list(source.entries), []
-    for text in request.where:
+    conditions = [_quote_label(text) for text in request.where]
+    for text in conditions:
         with _named(text):
             # a fault is a fault without any run, too
             if parse_condition(text) is None:
                 parse(text)
     if chosen:
-        for text in request.where:
+        for text in conditions:
             chosen, note = _filter(text, chosen, source)
             notes += [note] if note else []
         if request.sort:
@@ -182,6 +183,12 @@ def _filter(text: str, chosen: Sequence[int], source: _Listed) -> tuple[list[int
         return _evaluate(parse(_spell(*condition) if condition else text), chosen, source)
 
 
+def _quote_label(text: str) -> str:
+    """Return a condition on the label, which may be any text, with quotes around the label."""
+    name, _, label = text.partition("=")
+    return f"{name}='{label}'" if name == LABEL and not {"'", "="} & {*label} else text
+
+
 @contextlib.contextmanager
 def _named(text: str) -> Iterator[None]:
     """Turn a problem of a statement in the block into a SpecError that names the statement."""
@@ -189,6 +196,8 @@ def _named(text: str) -> Iterator[None]:
         yield
     except (ExpressionError, UnknownName) as error:
         advice = "; or give each condition a --where of its own" if " and " in text else ""
+        if not advice and {"<", ">"}.isdisjoint(text) and " " in text.partition("=")[2].strip():
+            advice = ", and a text of several words in single quotes"
         named = f"--where {error}" if str(error).startswith("'") else f"--where {text}: {error}"
         raise SpecError(named + advice) from None
 

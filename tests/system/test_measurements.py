@@ -354,7 +354,7 @@ def test_packets_that_the_kernel_did_not_take_in_are_told_of(mprun: Callable[...
     )
     (tmp_path / "xp.yaml").write_text(
         "version: 1\nhosts: {a: {sysctl: {net.core.netdev_max_backlog: 2}}}\n"
-        "traffic: [{name: bulk, tool: iperf3, from: a, to: b, duration: 1s}]\nsample: {interfaces: 1s}\n"
+        "traffic: [{name: bulk, tool: iperf3, from: a, to: b, duration: 1s}]\nsample: {interfaces: 500ms}\n"
     )
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
     (warning,) = result.summary["warnings"]

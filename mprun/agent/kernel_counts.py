@@ -9,6 +9,7 @@ own that no repetition compares. Only a kernel with the profile `coverage` count
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -38,6 +39,8 @@ def read_stops(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 def write_lines(path: str) -> None:
     """Copy the counters of executed lines, as they are now, to the file `path`."""
-    with suppress(FileNotFoundError), open(LINES, "rb") as counts, run_file.create(path, "wb") as made:
+    if not os.path.exists(LINES):
+        return
+    with open(LINES, "rb") as counts, run_file.create(path, "wb") as made:
         while block := counts.read(1 << 20):
             made.write(block)

@@ -105,7 +105,8 @@ class Bar(Live):
 def passing(text: str) -> Iterator[None]:
     """Show a line on the terminal, if there is one, inside the `with` block. It needs no import, so it is early."""
     line = f"{printable(text)} ..."[: terminal_width() - 1] if sys.stderr.isatty() else ""
-    print(line, end="", file=sys.stderr, flush=True)
+    if line:
+        print(line, end="", file=sys.stderr, flush=True)
     try:
         yield
     finally:

@@ -32,6 +32,7 @@ from mprun.model.grouping import gather
 from mprun.model.problem import InputError, InputProblem, ValuePath, find_nearest
 from mprun.model.spec import Spec
 from mprun.safety.folder import Folder
+from mprun.safety.text import printable
 
 # Answer each question with a line: the names beside a sysctl that does not exist; the allowed values of a sysctl, or
 # the trace events; the error of setting a sysctl; the error of a filter. `new` goes on in another network namespace.
@@ -249,8 +250,10 @@ def boot_and_ask(kernel: Kernel, questions: Sequence[str]) -> list[str]:
         with folder.create("console.log") as console, booted(kernel, guest, console) as process, is_patient:
             process.wait(MOST_S)
         answers = folder.read_text("answers").splitlines() if folder.has("answers") else []
+        last = answers or folder.read_text("console.log").split("\n")
     if len(answers) != len(questions):
-        raise MachineError(f"the experiment kernel '{kernel.name}' gave no answers: {' '.join(answers)[-200:]}")
+        said = printable(" ".join(" ".join(last).split())[-300:])
+        raise MachineError(f"the experiment kernel '{kernel.name}' gave no answers: {said}")
     return answers
 
 

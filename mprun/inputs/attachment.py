@@ -58,14 +58,18 @@ def examine(path: Path, archived: str | None = None) -> Attachment:
 
 def is_hidden(path: Path) -> bool:
     """Return True if a path is a file or folder of this machine that programs of a run do not see."""
-    seen = (*landlock.PROGRAM_FOLDERS, landlock.SETTINGS_FOLDER, "/proc", "/sys", "/dev")
-    with contextlib.suppress(OSError, RuntimeError, ValueError):
+    try:
         # a link may lead to a program that is seen, and is not seen itself
         final = path.parent.resolve(strict=True) / path.name
-        if os.path.lexists(final) and str(final) not in OWN:
-            # a run has a /dev/shm of its own
-            return Path("/dev/shm") in final.parents or not any(final.is_relative_to(folder) for folder in seen)
-    return False
+        if not os.path.lexists(final):
+            return False
+    except (OSError, RuntimeError, ValueError):
+        return False
+    if str(final) in OWN:
+        return False
+    seen = (*landlock.PROGRAM_FOLDERS, landlock.SETTINGS_FOLDER, "/proc", "/sys", "/dev")
+    # a run has a /dev/shm of its own
+    return Path("/dev/shm") in final.parents or not any(final.is_relative_to(folder) for folder in seen)
 
 
 def keep(attachment: Attachment, file: BinaryIO) -> None:

@@ -15,7 +15,7 @@ from mprun.errors import SpecError
 from mprun.inputs.attachment import examine, is_hidden
 from mprun.inputs.keys.trace_file import TraceError
 from mprun.inputs.parameter import NAME, FileParameters
-from mprun.inputs.reader import MOST_LEVELS, MOST_NODES, FileTree, read_text, refuse_outside
+from mprun.inputs.reader import MOST_LEVELS, MOST_NODES, FileTree, read_text, tell_outside
 from mprun.inputs.template import TemplateProblem, parse
 from mprun.model.problem import InputError, InputProblem, ValuePath, find_nearest
 from mprun.model.scalar import PLAIN, PRIVATE, REFUSED, TEXT_TAGS, Scalar, read_scalar
@@ -146,7 +146,7 @@ class Document:
         if the file cannot be read. The reason is recorded.
         """
         beside = str(PurePath(self.position(path)[0]).parent / name)
-        if message := refuse_outside(FilePath(beside), self.name, self.tree.allowed):
+        if message := tell_outside(FilePath(beside), self.name, self.tree.allowed):
             self.refuse(path, f"'{name}' {message}")
             return None
         try:
@@ -171,7 +171,7 @@ class Document:
         """
         beside = FilePath(self.position(path)[0]).parent / name
         try:
-            if message := refuse_outside(beside, self.name, self.tree.allowed):
+            if message := tell_outside(beside, self.name, self.tree.allowed):
                 raise SpecError(message)
             found = self.tree.examined.get((beside, archived))
             if found is None:

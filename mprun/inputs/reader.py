@@ -159,7 +159,7 @@ class _Reading:
             return self._done[actual]
         if len(self.files) >= MOST_FILES:
             raise _refusal(str(path), f"is one file too many: at most {MOST_FILES} files can be joined")
-        if outer and (message := refuse_outside(path, self.name, self._allowed)):
+        if outer and (message := tell_outside(path, self.name, self._allowed)):
             raise _refusal(str(path), message)
         self.files.append(str(path))
         text = self._converted(path, bool(outer)) if path.suffix == ".py" and path.is_file() else _text(path)
@@ -294,7 +294,7 @@ def read_text(path: Path) -> str:
     return text
 
 
-def refuse_outside(path: Path, given: str, allowed: Permissions = NONE) -> str | None:
+def tell_outside(path: Path, given: str, allowed: Permissions = NONE) -> str | None:
     """Return the problem of a named file outside the folder of the file that the user gave; None if it may be named.
 
     Links that lead out of the folder count. The result does not reveal if the file exists.

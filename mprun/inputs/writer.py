@@ -77,8 +77,12 @@ def write_experiment(experiment: spec.ExperimentSpec) -> str:
 
 
 def _fault(fault: spec.PacketFault) -> dict[str, Any]:
-    unsaid = {"drop": ("action", "by", "option"), "strip": ("by",)}.get(fault.action, ("option",))
-    return {key: value for key, value in _options(asdict(fault)).items() if key not in unsaid}
+    entry: dict[str, Any] = {"node": fault.node, "link": fault.link, "packet": fault.packet}
+    if fault.action == "strip":
+        return {**entry, "action": fault.action, "option": fault.option}
+    if fault.action != "drop":
+        entry |= {"action": fault.action, "by": units.TIME.render(fault.by_ns)}
+    return entry
 
 
 def _node(name: str, topology: spec.TopologySpec) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def default_source() -> Path:
     """
     if DEFAULT_KERNEL_SOURCE.exists():
         return DEFAULT_KERNEL_SOURCE
-    paths = [path for folder in KERNEL_SOURCE_FOLDERS for path in folder.glob("linux-source-*.tar.*")]
+    paths = [path for folder in KERNEL_SOURCE_FOLDERS for path in folder.glob("linux-source-[0-9]*.tar.*")]
     found = [(version, path) for path in paths if (version := version_in(path.name)) and version >= OLDEST]
     return max(found, default=(OLDEST, DEFAULT_KERNEL_SOURCE))[1]
 

@@ -23,7 +23,7 @@ from mprun.inputs.keys.lab_definition import (
 )
 from mprun.inputs.loading import Loaded, load, load_cells
 from mprun.inputs.parameter import FileParameters
-from mprun.inputs.reader import SUFFIXES, read, refuse_outside
+from mprun.inputs.reader import SUFFIXES, read, tell_outside
 from mprun.labs.published_values import read_published
 from mprun.labs.study_figure import HERE, PUBLISHED, StudyFigure, make_figure
 from mprun.model.frozen import Frozen
@@ -192,7 +192,7 @@ def _check_folders(lab: Lab, document: Document) -> None:
     lab_file = str(lab.folder / FILE)
     for position, one in _places_of(lab):
         for key, file in (("topology", one.topology), ("experiment", one.experiment)):
-            if any(refuse_outside(file.with_name(f"{file.name}{suffix}"), lab_file) for suffix in ("", *SUFFIXES)):
+            if any(tell_outside(file.with_name(f"{file.name}{suffix}"), lab_file) for suffix in ("", *SUFFIXES)):
                 document.refuse((*position, key), "lies outside the folder of the lab: copy the file there")
 
 

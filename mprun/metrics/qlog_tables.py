@@ -172,18 +172,23 @@ def _whole(value: object) -> int | None:
 def _packets(end: QlogEnd) -> Iterator[tuple[Any, ...]]:
     """Yield a row for each packet that was sent, received, or considered lost."""
     # the sizes of each packet that was sent, by path: in the multipath extension, each path has its own packet numbers
-    sent: dict[tuple[object, object], dict[str | None, int | None]] = {}
+    sent: dict[str, dict[str | None, int | None]] = {}
     for event in end.trace.events:
         if event.name not in _PACKETS:
             continue
-        sizes = sent.setdefault((event.packet.get("packet_type"), event.packet.get("packet_number")), {})
-        is_unnamed = event.name == "packet_lost" and event.path is None
-        path = _find_lost(event, sizes) if is_unnamed else end.path_of(event)
+        path = end.path_of(event)
         if event.name == "packet_sent":
-            sizes[path] = event.size_bytes
+            sent.setdefault(_identify(event), {})[path] = event.size_bytes
+        elif event.name == "packet_lost" and event.path is None:
+            path = _find_lost(event, sent.get(_identify(event), {}))
         kinds = Counter(str(frame.get("frame_type")) for frame in event.frames)
         payload = _payload(event)
         yield *_head(end, event, path), _whole(event.size_bytes), _whole(payload), " ".join(kinds) or None
+
+
+def _identify(event: QlogEvent) -> str:
+    # a file of a stranger may have anything there
+    return f"{event.packet.get('packet_type')!r} {event.packet.get('packet_number')!r}"
 
 
 def _payload(event: QlogEvent) -> int:

@@ -98,12 +98,13 @@ def readable_by_all(folder: Path) -> list[Path]:
 
 
 def _parts_of_entry(path: Path) -> list[Path]:
-    with contextlib.suppress(OSError):
+    try:
         mode = path.lstat().st_mode
-        if not stat.S_ISDIR(mode):
-            return [path] if mode & stat.S_IROTH else []
-        return readable_by_all(path) if mode & stat.S_IROTH and mode & stat.S_IXOTH else []
-    return []
+    except OSError:
+        return []
+    if not stat.S_ISDIR(mode):
+        return [path] if mode & stat.S_IROTH else []
+    return readable_by_all(path) if mode & stat.S_IROTH and mode & stat.S_IXOTH else []
 
 
 def restrict(handle: int | None) -> None:

@@ -347,15 +347,17 @@ class _Parser:
             return operands[0]
         return ComparisonChain(operands[0].start, operands[-1].end, tuple(operands), tuple(operators))
 
-    def _sum(self, level: int, operators: str = "+-") -> SyntaxNode:
+    def _sum(self, level: int) -> SyntaxNode:
+        return self._chain("+-", self._product, level)
+
+    def _product(self, level: int) -> SyntaxNode:
+        return self._chain("*/", self.unary, level)
+
+    def _chain(self, operators: str, part: Callable[[int], SyntaxNode], level: int) -> SyntaxNode:
         """Return operations of one precedence, which are carried out from left to right."""
-
-        def inner() -> SyntaxNode:
-            return self._sum(level, "*/") if operators == "+-" else self.unary(level)
-
-        node = inner()
+        node = part(level)
         while token := self._take(*operators):
-            right = inner()
+            right = part(level)
             node = Operation(node.start, right.end, token.text, node, right)
         return node
 

@@ -269,6 +269,14 @@ def test_a_loss_has_a_path_if_one_path_alone_sent_a_packet_of_this_number() -> N
     assert [(one["packet"], one["path"]) for one in packets if one["event"] == "lost"] == [(2, "path1"), (1, None)]
 
 
+@pytest.mark.parametrize("name", ["sent", "received", "lost"])
+def test_a_packet_number_may_be_anything(name: str) -> None:
+    odd = event(70, f"quic:packet_{name}", data={"header": {"packet_type": "1RTT", "packet_number": {"value": [1]}}})
+    _, _, last = sequence(odd).partition(b"\n")
+    packets = tables_of(placed("noq"), Left(client_sqlog=CLIENT, server_sqlog=SERVER + last))["qlog_packets"]
+    assert [(one["event"], one["packet"]) for one in packets][-1] == (name, None)
+
+
 def test_frames_name_the_path_that_they_are_about() -> None:
     frames = tables_of(placed("noq"), Left(client_sqlog=CLIENT, server_sqlog=SERVER))["qlog_frames"]
     assert "padding" not in {one["frame"] for one in frames}

@@ -218,9 +218,9 @@ def fields_of(model: type[BaseModel] | None) -> dict[str, FieldInfo]:
     """
     if model is None:
         return {}
-    names = dict.fromkeys(name for part in model.__mro__ for name in vars(part).get("__annotations__", ()))
-    fields = [(name, model.model_fields[name]) for name in names if name in model.model_fields]
-    return {field.alias or name: field for name, field in fields}
+    order = [name for part in model.__mro__ for name in vars(part).get("__annotations__", ())]
+    names = sorted(model.model_fields, key=order.index)
+    return {model.model_fields[name].alias or name: model.model_fields[name] for name in names}
 
 
 def _locate(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[ValuePath, type[FileModel] | None]:
@@ -346,7 +346,7 @@ _SYNONYMS: Mapping[str, Sequence[str]] = {
     "source": ("from",), "src": ("from",), "destination": ("to",), "dst": ("to",), "cc": ("congestion",),
     "after": ("start",), "parameters": ("params",), "flows": ("traffic",), "links": ("paths",), "vars": ("params",),
     "client": ("from",), "server": ("to",), "bytes": ("size",), "length": ("duration",), "type": ("tool", "kind"),
-    "count": (), "args": (), "streams": ("parallel",), "path": ("link",), "from": ("between",), "to": ("between",),
+    "count": (), "args": (), "streams": ("parallel",), "path": ("link",),
 }  # fmt: skip
 
 

@@ -114,15 +114,16 @@ def shown_tests(selftests: Path) -> dict[Path, str]:
 
 def list_scripts(selftests: Path) -> list[Script]:
     """Return the tests of MPTCP in a prepared folder, sorted by name. Each group of a script is a test."""
+    found = []
+    shown = shown_tests(selftests)
     directory = f"{engine_paths.ROOT}/selftests/net/mptcp"
-    return [
-        Script(
-            path.stem, group, directory, (f"./{path.name}", *([f"-{letter}"] if letter else [])), shown_tests(selftests)
-        )
-        for path in sorted((selftests / "net" / "mptcp").glob("*.sh"))
-        if path.name != LIBRARY
-        for letter, group in _GROUP.findall(path.read_text()) or [("", "")]
-    ]
+    for path in sorted((selftests / "net" / "mptcp").glob("*.sh")):
+        if path.name == LIBRARY:
+            continue
+        groups = [(match[2], [f"-{match[1]}"]) for match in _GROUP.finditer(path.read_text())]
+        for group, options in groups or [("", [])]:
+            found.append(Script(path.stem, group, directory, (f"./{path.name}", *options), shown))
+    return found
 
 
 def list_tc_scripts(selftests: Path) -> list[Script]:

@@ -134,7 +134,7 @@ def _fairness() -> tuple[str, str]:
 
 
 def _speed() -> tuple[str, str]:
-    ratios = [float(cells[3]) for cells in _rows("speed", 6) if "links of" in cells[0]]
+    ratios = [float(cells[3]) for cells in _rows("speed", 5) if "links of" in cells[0]]
     goodput = _sentence("speed", r"goodput of the two differs by at most [\d.]+ %").removeprefix("goodput of the two ")
     return (
         "[Speed](speed.md#compared-with-a-simulator): the same networks in ns-3 and in mprun",

@@ -188,7 +188,8 @@ class LateGroup(click.Group):
             if not word.startswith("-") and isinstance(command, click.Group):
                 command = command.get_command(ctx, word)
             elif len(word) > 2 and word[0] == "-" and command is not None and not ctx.resilient_parsing:
-                for names in (one.opts for one in command.get_params(ctx) if f"-{word}" in one.opts):
+                names = next((one.opts for one in command.get_params(ctx) if f"-{word}" in one.opts), None)
+                if names:
                     raise click.UsageError(f"no option '{word}': write {' or '.join(map(repr, names))}", ctx)
 
     def resolve_command(

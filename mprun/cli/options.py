@@ -260,8 +260,7 @@ class FileOptions(Frozen):
         with self._reading():
             from mprun.inputs.loading import load
 
-            files = (self.topology, self.experiment or None)
-            loaded = load(*files, self.parameters, self.seed, self.strict, self.permissions(consent))
+            loaded = load(*self._asked(consent))
         warn(loaded.warnings)
         return loaded
 
@@ -270,8 +269,11 @@ class FileOptions(Frozen):
         with self._reading():
             from mprun.inputs.loading import load_cells
 
-            files = (self.topology, self.experiment or None)
-            return load_cells(*files, self.parameters, self.seed, self.strict, self.permissions(consent))
+            return load_cells(*self._asked(consent))
+
+    def _asked(self, consent: Consent) -> tuple[str, str | None, Mapping[str, str], int | None, bool, Permissions]:
+        files = (self.topology, self.experiment or None)
+        return *files, self.parameters, self.seed, self.strict, self.permissions(consent)
 
     def _reading(self) -> contextlib.AbstractContextManager[None]:
         # a topology in Python may write to the terminal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Execute a run: build, start servers, measure idle paths, run the timeline, clean up.
+"""Execute a run: build, start servers, measure idle paths, run the timeline, wait for packets under way, clean up.
 
     python -m mprun.agent.main RUN_DIRECTORY REPORTS ORDERS [--simulated | --confine --lifeline FD] \
         [--shell before|after|only] [--hold NS]

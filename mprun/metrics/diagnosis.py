@@ -7,16 +7,11 @@ arrived. The counters of a middlebox are better evidence, and come first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from mprun.metrics.interference import NONE, Interference
 from mprun.model.spec import Mptcp
 
-STALE_LOSSES = "net.mptcp.stale_loss_cnt"
-DEFAULT_STALE_LOSSES = 4
-MAINLINE_SCHEDULER = "default"
-# A longer wait after a failure is reported if a smaller stale_loss_cnt would have shortened it.
-LATE_NS = 1_000_000_000
 # An end that falls back once MP_CAPABLE has been exchanged counts one of these for the connection.
 _FALLBACKS = ("MPCapableFallbackACK", "MPCapableDataFallback", "DssFallback")
 
@@ -164,84 +159,6 @@ def _blame_routes(client: Mapping[str, int], server: Mapping[str, int]) -> str |
         if lost := end.get("IpOutNoRoutes"):
             return f"{lost} packets of the {name} had no route: a source rule, or a route in its table, is missing"
     return None
-
-
-def explain_handover(
-    path: str,
-    time_ns: int,
-    is_over: bool,
-    backups: Sequence[str],
-    stale_losses: str | None = None,
-    scheduler: str | None = None,
-) -> str | None:
-    """Return why the data of a connection waited long after the failure of a path; None if it did not.
-
-    A scheduler of mprun leaves a subflow at its first time-out. That of mainline Linux leaves a subflow when it counts
-    as stale.
-
-    - backups: the paths that are used if no other path is left.
-    - stale_losses, scheduler: the settings of the sender's host; None for another transport than MPTCP.
-    """
-    allowed = int(stale_losses) if stale_losses and stale_losses.isdigit() else DEFAULT_STALE_LOSSES
-    is_patient = scheduler == MAINLINE_SCHEDULER and allowed != 1
-    if is_over and (time_ns < LATE_NS or not is_patient):
-        return None
-    waited = f"after {path} had failed its data waited for time-outs for {time_ns / 1e9:.2f} s"
-    waited += "" if is_over else ", and still did when it was last looked at"
-    if not is_patient:
-        return waited
-    others = ", ".join(name for name in backups if name != path)
-    instead = f"backup {others} gets" if others else "others get"
-    meanwhile = f"{instead} only what timers send again"
-    if not allowed:
-        return f"{waited}: with {STALE_LOSSES}=0 a subflow never counts as stale, and {meanwhile}"
-    return (
-        f"{waited}: a subflow counts as stale after {allowed} of them in a row ({STALE_LOSSES}={allowed}), and until "
-        f"then {meanwhile}"
-    )
-
-
-def explain_dropped_data(counters: Mapping[str, int], interference: Interference = NONE) -> str | None:
-    """Explain what a host's MPTCP dropped because it lay beyond the announced window; None if nothing.
-
-    The sender learns of it only by a time-out, and then sends one fragment of its data again.
-    """
-    if not (dropped := _count(counters, "NoDSSInWindow")):
-        return None
-    some = "1 segment" if dropped == 1 else f"{dropped} segments"
-    if culprit := interference.blame("alter.mp_capable"):
-        return f"dropped {some}, as it counts data from another key than their sender does: {culprit}"
-    return (
-        f"dropped {some} that arrived beyond its MPTCP receive window (NoDSSInWindow), each to be sent "
-        "again after a time-out: net.ipv4.tcp_rmem may be too small for the sum of the paths' rates times the longest "
-        "RTT with full queues (docs/mptcp.md, receive window)"
-    )
-
-
-def explain_memory_pressure(counters: Mapping[str, int]) -> str | None:
-    """Explain windows that are small because the kernel lacked memory for TCP; None if it did not."""
-    if not counters.get("TcpExtTCPMemoryPressures"):
-        return None
-    return (
-        "TCP came under memory pressure (TCPMemoryPressures): net.ipv4.tcp_mem is too small for the buffers of all "
-        "hosts together, and windows were made smaller than the network asks for; give smaller buffers"
-    )
-
-
-def count_full_sockets(counters: Mapping[str, int]) -> int:
-    """Return the number of UDP packets that a host dropped at full sockets (nstat(8))."""
-    return sum(counters.get(f"{name}RcvbufErrors", 0) for name in ("Udp", "Udp6"))
-
-
-def explain_full_sockets(counters: Mapping[str, int]) -> str | None:
-    """Explain losses of UDP in the sockets of a host; None if there are none."""
-    dropped = count_full_sockets(counters)
-    if not dropped:
-        return None
-    return (
-        f"dropped {dropped} UDP packets at full sockets (UdpRcvbufErrors), after all links had carried them: "
-        "its programs read too slowly; offer less, or raise net.core.rmem_default"
-    )
 
 
 def _count(counters: Mapping[str, int], name: str) -> int:

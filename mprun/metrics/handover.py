@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from mprun.metrics.connection import Connection, addresses_at, goes_forward
-from mprun.metrics.diagnosis import STALE_LOSSES, explain_handover
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.observation import DataProgress
 from mprun.metrics.readings import Readings, name_metrics
@@ -31,6 +30,11 @@ from mprun.workloads.tool import Movement
 
 # The shortest retransmission timeout (TCP_RTO_MIN of linux/tcp.h). A longer standstill is a wait for a timer.
 TIMEOUT_NS = 200_000_000
+STALE_LOSSES = "net.mptcp.stale_loss_cnt"
+DEFAULT_STALE_LOSSES = 4
+MAINLINE_SCHEDULER = "default"
+# A longer wait after a failure is reported if a smaller stale_loss_cnt would have shortened it.
+LATE_NS = 1_000_000_000
 
 
 class Handover(Frozen):
@@ -136,3 +140,38 @@ def _tell_handover(
     values = {"handover.gap": max(one.gap_ns for _, one in handovers) / 1e9, "handover.time": worst.time_ns / 1e9}
     warnings = (f"{flow.name}: {text}",) if text else ()
     return Readings(name_metrics(flow.name, values, OF_HANDOVER), warnings=warnings)
+
+
+def explain_handover(
+    path: str,
+    time_ns: int,
+    is_over: bool,
+    backups: Sequence[str],
+    stale_losses: str | None = None,
+    scheduler: str | None = None,
+) -> str | None:
+    """Return why the data of a connection waited long after the failure of a path; None if it did not.
+
+    A scheduler of mprun leaves a subflow at its first time-out. That of mainline Linux leaves a subflow when it counts
+    as stale.
+
+    - backups: the paths that are used if no other path is left.
+    - stale_losses, scheduler: the settings of the sender's host; None for another transport than MPTCP.
+    """
+    allowed = int(stale_losses) if stale_losses and stale_losses.isdigit() else DEFAULT_STALE_LOSSES
+    is_patient = scheduler == MAINLINE_SCHEDULER and allowed != 1
+    if is_over and (time_ns < LATE_NS or not is_patient):
+        return None
+    waited = f"after {path} had failed its data waited for time-outs for {time_ns / 1e9:.2f} s"
+    waited += "" if is_over else ", and still did when it was last looked at"
+    if not is_patient:
+        return waited
+    others = ", ".join(name for name in backups if name != path)
+    instead = f"backup {others} gets" if others else "others get"
+    meanwhile = f"{instead} only what timers send again"
+    if not allowed:
+        return f"{waited}: with {STALE_LOSSES}=0 a subflow never counts as stale, and {meanwhile}"
+    return (
+        f"{waited}: a subflow counts as stale after {allowed} of them in a row ({STALE_LOSSES}={allowed}), and until "
+        f"then {meanwhile}"
+    )

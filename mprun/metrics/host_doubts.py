@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mprun.metrics.diagnosis import explain_dropped_data, explain_full_sockets, explain_memory_pressure
 from mprun.metrics.evidence import Evidence
-from mprun.metrics.interference import Interference
-from mprun.metrics.loss import account_for_losses
+from mprun.metrics.interference import NONE, Interference
+from mprun.metrics.loss import account_for_losses, count_full_sockets
 from mprun.metrics.observation import Host, Observation
 from mprun.metrics.path_use import warn_of_ways
 from mprun.metrics.readings import Readings
@@ -128,6 +127,44 @@ def _warn_of_counters(agent: AgentReport) -> Iterator[str]:
             explain_full_sockets(counters),
         )
         yield from (f"{host}: {text}" for text in texts if text)
+
+
+def explain_dropped_data(counters: Mapping[str, int], interference: Interference = NONE) -> str | None:
+    """Explain what a host's MPTCP dropped because it lay beyond the announced window; None if nothing.
+
+    The sender learns of it only by a time-out, and then sends one fragment of its data again.
+    """
+    if not (dropped := counters.get("MPTcpExtNoDSSInWindow")):
+        return None
+    some = "1 segment" if dropped == 1 else f"{dropped} segments"
+    if culprit := interference.blame("alter.mp_capable"):
+        return f"dropped {some}, as it counts data from another key than their sender does: {culprit}"
+    return (
+        f"dropped {some} that arrived beyond its MPTCP receive window (NoDSSInWindow), each to be sent "
+        "again after a time-out: net.ipv4.tcp_rmem may be too small for the sum of the paths' rates times the longest "
+        "RTT with full queues (docs/mptcp.md, receive window)"
+    )
+
+
+def explain_memory_pressure(counters: Mapping[str, int]) -> str | None:
+    """Explain windows that are small because the kernel lacked memory for TCP; None if it did not."""
+    if not counters.get("TcpExtTCPMemoryPressures"):
+        return None
+    return (
+        "TCP came under memory pressure (TCPMemoryPressures): net.ipv4.tcp_mem is too small for the buffers of all "
+        "hosts together, and windows were made smaller than the network asks for; give smaller buffers"
+    )
+
+
+def explain_full_sockets(counters: Mapping[str, int]) -> str | None:
+    """Explain losses of UDP in the sockets of a host; None if there are none."""
+    dropped = count_full_sockets(counters)
+    if not dropped:
+        return None
+    return (
+        f"dropped {dropped} UDP packets at full sockets (UdpRcvbufErrors), after all links had carried them: "
+        "its programs read too slowly; offer less, or raise net.core.rmem_default"
+    )
 
 
 def _warn_of_cut_logs(processes: Mapping[str, Ended]) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mprun.metrics.diagnosis import count_full_sockets
 from mprun.metrics.interference import Interference
 from mprun.metrics.observation import Observation
 from mprun.model.agent_report import AgentReport
@@ -63,3 +62,8 @@ def account_for_losses(
         parts.append(f"{rest} that nothing counts")
     flows = ", ".join(f"{name} ({packets})" for name, packets in missing.items())
     yield f"packets did not arrive that no link dropped: of {flows}: {'; '.join(parts)}"
+
+
+def count_full_sockets(counters: Mapping[str, int]) -> int:
+    """Return the number of UDP packets that a host dropped at full sockets (nstat(8))."""
+    return sum(counters.get(f"{name}RcvbufErrors", 0) for name in ("Udp", "Udp6"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The value of a statement over measured values, and the check of its dimensions.
+"""Compute the value of a statement over measured values, and check its dimensions. `expression` has the functions.
 
 A rate times a time is a size. A comparison of a rate with a time is an error. This module does not know the meaning
 of names: `evaluate` asks for it, by a `Reference`. A name may have several values (the runs of a cell, the rows of a

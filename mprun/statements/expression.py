@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statements over measured values: `xp_mptcp.bulk.goodput >= 1.8 * xp_tcp.bulk.goodput`.
+"""The grammar and the functions of statements: `xp_mptcp.bulk.goodput >= 1.8 * mean(xp_tcp.bulk.goodput)`.
 
 Numbers carry the units of the files (`36mbit`, `20ms`, `50%`, `10kb`; counts are bare). The operators are `+ - * /`,
 comparisons, which may be chained, `and`, `or` and `not`. Parentheses and FUNCTIONS are allowed. Names may contain

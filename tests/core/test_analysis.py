@@ -13,8 +13,6 @@ from mprun.captures.pcapng import CaptureContent
 from mprun.metrics.capacity import Capacity, find_capacity
 from mprun.metrics.connection import Connection, SendingEnd, Subflow, find_brief, find_connections, find_refused
 from mprun.metrics.diagnosis import (
-    explain_dropped_data,
-    explain_memory_pressure,
     explain_missing_subflows,
     explain_plain_tcp,
     explain_settings,
@@ -22,6 +20,7 @@ from mprun.metrics.diagnosis import (
 )
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.expectation import judge_all
+from mprun.metrics.host_doubts import explain_dropped_data, explain_memory_pressure
 from mprun.metrics.interference import Interference, on_paths
 from mprun.metrics.observation import NAMES, Host, Observation, PathManagerEvent, SocketState
 from mprun.metrics.path_use import read_probes

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from mprun.metrics.diagnosis import explain_handover
 from mprun.metrics.flow import tell_dead
-from mprun.metrics.handover import Handover, find_handover, find_handover_of
+from mprun.metrics.handover import Handover, explain_handover, find_handover, find_handover_of
 from mprun.metrics.observation import DataProgress
 from mprun.model.intent.failure import PathFailure, find_failures, find_watches
 from mprun.model.spec import AddressChange, Chance, Change, Direction, GilbertElliott, LinkChange, Loss

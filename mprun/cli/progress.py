@@ -87,7 +87,9 @@ class Bar(Live):
         if self._task is None:
             # hidden, as it would begin with 0 %
             self._task = self._progress.add_task(text, total=1.0, visible=False, note=note)
-        self._progress.update(self._task, completed=done, description=text, visible=True, note=note)
+        # the end of a transfer with a size is not known before: the bar moves to and fro without a share
+        total = 1.0 if done else None
+        self._progress.update(self._task, total=total, completed=done, description=text, visible=True, note=note)
 
     def _log(self, text: str, done: float, note: str) -> None:
         now_s = self._clock()

@@ -106,7 +106,7 @@ def _warn_of_late_changes(intent: Intent, agent: AgentReport) -> Iterator[str]:
             what = f"address of '{host}' on '{link}'" if host else f"link '{link}'"
             yield (
                 f"events: no change of {what} had an effect: the first is at {TIME.render(at_ns)}, and the last flow "
-                f"ended at {end_ns / 1e9:.3f} s; write an earlier time, or a 'duration' in place of 'size'"
+                f"ended at {end_ns / 1e9:.3f} s; write an earlier time, or let the flows last longer"
             )
 
 

@@ -84,9 +84,12 @@ OF_FLOWS: Metrics = {
 # Metrics of flows over several paths, with the same names for every transport.
 OF_PATHS: Metrics = {
     "share": Metric(
-        "ratio", "share of the payload that a path carried, in the direction with more payload", by_path=True
+        "ratio",
+        "share of the payload that a path carried, in the direction with more payload (from the client if both have "
+        "the same)",
+        by_path=True,
     ),
-    "carried": Metric("size", "payload that a path carried, in the direction with more payload", by_path=True),
+    "carried": Metric("size", "payload that a path carried, in the direction of `share`", by_path=True),
     "joined": _less_by_path("time", "time from the flow's start until a path was ready for use"),
     "srtt": _less_by_path("time", "smoothed round-trip time of a path at the end, measured by the sender"),
     "resent": _less_by_path("count", "packets that were sent again on a path until the flow ended"),

@@ -221,10 +221,10 @@ def _draw_goodput(evidence: RunData, flow: str | None, form: ChartForm) -> Chart
 def _draw_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of the acknowledged payload of each subflow, from samples of the sender's sockets.
 
-    If the flow's own program is the receiver, all payload was acknowledged at its end, where the last interval ends.
-    A sender may end before, and then the figure ends with its regular samples.
+    If the flow's own program is the receiver, its end is the end of the last interval, and the last payload is
+    acknowledged half a round trip later. A sender may end before, and then the figure ends with its regular samples.
     """
-    rows = _sender(evidence, flow, "bytes_acked")
+    rows = _sender(evidence, flow, "rtt_us")
     if rows is None or rows["path"].null_count() == rows.height:
         return None
     moments = _regular(rows["time_ns"].unique().sort().to_list())
@@ -234,7 +234,8 @@ def _draw_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | 
     moments.insert(0, max(0, moments[0] - _usual_interval(moments)))
     end_ns = round(evidence.ends.get(flow or "", 0.0) * NS)
     if end_ns > moments[-1] and rows["host"][0] != evidence.clients.get(flow or ""):
-        moments.append(end_ns)
+        shortest_us = rows.group_by("path").agg(pl.col("rtt_us").min())["rtt_us"].drop_nulls()
+        moments.append(end_ns + 500 * max(shortest_us, default=0))
     else:
         rows = rows.filter(pl.col("time_ns") <= moments[-1])
     subflows = list(_subflows(rows, evidence))
@@ -250,7 +251,9 @@ def _draw_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | 
         before, acked_before = max(min(held) - 1, 0), 0
         for index, acked in held.items():
             if index > before and acked >= acked_before:
-                rate = (acked - acked_before) * 8 * NS / (moments[index] - moments[before])
+                # SYN and FIN are acknowledged too, and are no payload
+                payload = acked - acked_before if acked - acked_before > FLAG_BYTES else 0
+                rate = payload * 8 * NS / (moments[index] - moments[before])
                 rates[before:index] = [rate] * (index - before)
             before, acked_before = index, acked
         rates[-1] = rates[-2]

@@ -121,8 +121,10 @@ def _spread(series: Series, end: float, room: int, is_joined: bool) -> list[floa
 
 
 def _quantiles(series: Series, axis: ChartAxis) -> str:
-    """Return the quantiles as text. They follow the same rule as metrics."""
+    """Return the quantiles as text, or the only value. They follow the same rule as metrics."""
     ordered = sorted(series.y)
+    if len(ordered) == 1:
+        return _say(ordered[0], axis)
     return "  ".join(f"p{share * 100:.0f} {_say(percentile(ordered, share), axis)}" for share in SHARES)
 
 
@@ -137,4 +139,6 @@ def _bars(series: Series, chart: Chart, most: float, room: int) -> Iterator[str]
 def _say(value: float, axis: ChartAxis) -> str:
     if math.isnan(value):
         return "–"
-    return format_measured(value, axis.unit) if axis.unit != "packets" else f"{value:g} packets"
+    if axis.unit != "packets":
+        return format_measured(value, axis.unit)
+    return "1 packet" if value == 1 else f"{value:g} packets"

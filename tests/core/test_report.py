@@ -227,9 +227,14 @@ def test_a_rate_has_the_payload_of_all_connections() -> None:
     shown = replace(evidence(sockets=table), ends={"bulk": 2.25})
     (chart, *_) = draw_run(shown, [Plot(series="rate")])
     (series,) = chart.panels[0].series
-    assert (series.label, list(series.x)) == ("path0", [0, 0.5, 1, 1.5, 2, 2.25])
+    # the last payload is acknowledged half a round trip (40 ms) after it has come
+    assert (series.label, list(series.x)) == ("path0", [0, 0.5, 1, 1.5, 2, 2.27])
     area = sum((x - w) * y for w, x, y in zip(series.x, series.x[1:], series.y, strict=False))
     assert area == pytest.approx(10 * 262_398 * 8)
+    # a SYN and a FIN are no payload
+    flags = table.with_columns(bytes_acked=pl.lit(2))
+    (chart, *_) = draw_run(replace(shown, tables={"sockets": flags}), [Plot(series="rate")])
+    assert set(chart.panels[0].series[0].y) == {0}
     # a sender may end before its data is acknowledged
     (chart, *_) = draw_run(replace(shown, clients={"bulk": "server"}), [Plot(series="rate")])
     assert chart.panels[0].series[0].x[-1] == 2
@@ -639,6 +644,8 @@ def test_distribution_in_a_terminal() -> None:
         "c", "Delay", "", "cdf", ChartAxis("delay", "s"), ChartAxis("share", "share"), (Panel("", (delays,)),)
     )
     assert list(to_text(chart, 100))[1] == "  web  p50 50.500 ms  p90 90.100 ms  p99 99.010 ms"
+    single = replace(chart, panels=(Panel("", (Series("web", "f0", [0], [14.551]),)),))
+    assert list(to_text(single, 100))[1] == "  web  14.551 s"
     # the percentiles of the metrics of these delays
     metrics = summarize_delays("delay", [round(delay * 1e9) for delay in delays.y])
     assert [metrics["delay.median"], metrics["delay.p99"]] == pytest.approx([0.0505, 0.09901])

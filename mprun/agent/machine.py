@@ -227,13 +227,13 @@ class Machine(Builder):
         """Wait until a time, or until a watched event happens.
 
         Return the descriptors (of `attend`) of the processes that have ended. poll(2) counts in milliseconds, so the
-        rest is slept.
+        rest is slept, and then poll(2) only looks: with a sample each millisecond there is nothing but rest.
         """
-        remaining = until_ns - time.monotonic_ns()
+        remaining = max(0, until_ns - time.monotonic_ns())
         if 0 < remaining < 1_000_000:
             time.sleep(remaining / SECOND_NS)
-            return []
-        ready = [descriptor for descriptor, _ in self._poll.poll(max(0, remaining) // 1_000_000)]
+            remaining = 0
+        ready = [descriptor for descriptor, _ in self._poll.poll(remaining // 1_000_000)]
         for descriptor in ready:
             if descriptor in self._observers:
                 self._observers[descriptor].read_events()

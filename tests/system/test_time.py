@@ -56,6 +56,17 @@ print(time.monotonic() - began)
     assert float((result.run / "logs" / "it.out").read_text()) == pytest.approx(4000e-6, rel=0.05)
 
 
+def test_the_end_of_a_program_is_seen_between_samples(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """With a sample each millisecond, no wait is as long as a millisecond."""
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    flow = {"name": "it", "tool": "exec", "from": "client", "to": "server", "command": ["sleep", "0.02"]}
+    experiment = {"version": 1, "probe": {"pings": 0}, "traffic": [flow], "sample": {"queues": "1ms"}}
+    (tmp_path / "xp.yaml").write_text(yaml.safe_dump(experiment))
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--allow-exec", "--json")
+    assert result.status == 0, result.err
+    assert 0.02 <= result.metric("it.time") < 0.05
+
+
 # Some seconds of CPU time, at a gigabyte a second at most.
 COMPUTATION = "import hashlib\nfor _ in range(5000): hashlib.blake2s(bytes(1 << 20))\n"
 

@@ -29,10 +29,7 @@ _LIMITS = re.compile(r"add_addr_accepted (\d+) subflows (\d+)")
 
 def schedulers_asked(spec: Spec) -> set[str]:
     """Return the schedulers that the hosts of an experiment ask for."""
-    hosts = spec.experiment.hosts.values()
-    return {host.mptcp.scheduler for host in hosts} | {
-        value for host in hosts for name, value in host.sysctl if name == sysctl.SCHEDULER
-    }
+    return {host.mptcp.scheduler for host in spec.experiment.hosts.values()}
 
 
 def find_schedulers(asked: Iterable[str] = ()) -> SchedulerChoice:

@@ -268,6 +268,9 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, no
             message = f"is 0, so that '{host}' opens no further subflow: write a larger number, or remove it"
             notes.warn(("hosts", host, "mptcp", "limits", "subflows"), message)
         for name, value in settings.sysctl:
+            if name == "net.mptcp.scheduler":
+                message = f"is a setting of 'mptcp': write 'mptcp: {{scheduler: {value}}}' in place of this sysctl"
+                notes.refuse(("hosts", host, "sysctl", name), message)
             sizes = value.split()
             if name not in spec.BUFFERS or not all(map(str.isdecimal, sizes)):
                 continue

@@ -90,8 +90,6 @@ def _check_circles(
     place_of: Callable[[str], ValuePath],
 ) -> None:
     """Refuse flooding switches on a loop of switches: a flooded packet would circulate for ever."""
-    if not switches:
-        return
     between = [link for link in links if all(nodes[end] == "switch" for end in link.ends)]
     for link in _on_circles(between):
         for end in link.ends:

@@ -110,8 +110,7 @@ def test_a_kernel_that_accepts_any_name_is_found_out() -> None:
 
 
 def test_schedulers_that_an_experiment_asks_for(tmp_path: Path) -> None:
-    text = EXPERIMENT.replace("{mptcp: {scheduler: SCHEDULER}}", "{sysctl: {net.mptcp.scheduler: blest}}, server: {}")
-    (tmp_path / "xp.yaml").write_text(text)
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT.replace("SCHEDULER}}", "blest}}, server: {}"))
     assert schedulers_asked(load(LAB / "topo", tmp_path / "xp").spec) == {"blest", "default"}
 
 

@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from mprun.metrics.interference import NONE, Interference
 from mprun.model.spec import Mptcp
 
-# An end that falls back once MP_CAPABLE has been exchanged counts one of these for the connection.
-_FALLBACKS = ("MPCapableFallbackACK", "MPCapableDataFallback", "DssFallback")
+# An end that falls back after it has sent or received MP_CAPABLE counts one of these for the connection.
+_FALLBACKS = ("MPCapableSYNTXDrop", "MPCapableFallbackACK", "MPCapableDataFallback", "DssFallback")
 
 
 def has_fallen_back(client: Mapping[str, int], server: Mapping[str, int]) -> bool:
@@ -37,11 +37,18 @@ def is_left_alone(sender: Mapping[str, int], receiver: Mapping[str, int]) -> boo
 
 def explain_plain_tcp(client: Mapping[str, int], server: Mapping[str, int], interference: Interference = NONE) -> str:
     """Return the cause of a connection without MPTCP."""
-    if not _count(client, "MPCapableSYNTX"):
+    # connections after the first one that was given up do not ask for MPTCP (net.mptcp.blackhole_timeout)
+    given_up = _count(client, "MPCapableSYNTXDrop") or _count(client, "MPCapableSYNTXDisabled")
+    if not _count(client, "MPCapableSYNTX") and not given_up:
         return "the application opened a plain TCP socket: no MP_CAPABLE was sent"
     culprit = interference.blame("proxy.intercepted", "strip.mp_capable", "strip.mptcp")
     if culprit and not _count(client, "MPCapableSYNACKRX"):
         return culprit
+    if given_up:
+        return (
+            "the client's kernel gave MPTCP up, as its SYN with MP_CAPABLE had no answer in time (MPCapableSYNTXDrop): "
+            "the round trip is longer than the time-outs of a SYN, or something drops what has the option"
+        )
     if not _count(server, "MPCapableSYNRX"):
         return (
             "MP_CAPABLE was sent and no MPTCP socket received it: the server's program listens on plain TCP, or "

@@ -168,6 +168,8 @@ def counters(**values: int) -> dict[str, int]:
         ({"MPCapableSYNTX": 1}, {}, "no MPTCP socket received it"),
         ({"MPCapableSYNTX": 1}, {"MPCapableSYNRX": 1}, "its answer lost the option"),
         ({"MPCapableSYNTX": 1, "MPCapableSYNACKRX": 1}, {"MPCapableSYNRX": 1}, "fell back to TCP after its handshake"),
+        ({"MPCapableSYNTX": 1, "MPCapableSYNTXDrop": 1}, {"MPCapableSYNRX": 1}, "no answer in time"),
+        ({"MPCapableSYNTXDisabled": 1}, {}, "no answer in time"),
     ],
 )
 def test_causes_of_plain_tcp(client: dict[str, int], server: dict[str, int], cause: str) -> None:

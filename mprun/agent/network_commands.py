@@ -140,13 +140,17 @@ class Builder:
         ]
 
     def change(self, commands: Sequence[dict[str, Any]]) -> None:
-        """Run commands on the running network, and read back what tc set. Raises BuildError."""
+        """Run commands on the running network, and read back what tc and nft set. Raises BuildError."""
         touched = list(dict.fromkeys(command["node"] for command in commands))
         for name in touched:
             target = self._places[name]
             target.tc, target.mptcp = [], []
+        rules: dict[str, list[Sequence[str]]] = {}
         for command in commands:
             target = self._places[command["node"]]
+            if command["argv"][0] == "nft":
+                rules.setdefault(target.name, []).append(command["argv"])
+                continue
             if target.mptcp and command["argv"][:2] != ["ip", "mptcp"]:
                 self._run_mptcp(target)
             self._obey(target, command["argv"])
@@ -158,6 +162,8 @@ class Builder:
             self._run_mptcp(target)
             if target.tc:
                 self._change_tc(target)
+            if name in rules:
+                ruleset.load(target.own, rules[name])
         self._enter(self._root)
 
     def _run_mptcp(self, target: _Target) -> None:

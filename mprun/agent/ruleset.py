@@ -40,7 +40,7 @@ def missing(commands: Sequence[Sequence[str]], shown: Sequence[dict[str, Any]]) 
     """Return the tables, chains and counters that are missing, and chains with another number of rules."""
     found = Counter(_identity(kind, entry) for one in shown for kind, entry in one.items() if kind != "metainfo")
     # `nft add KIND FAMILY TABLE NAME ...`; a rule has its chain's identity
-    asked = Counter(tuple(argv[2:6]) for argv in commands)
+    asked = Counter(tuple(argv[2:6]) for argv in commands if argv[1] == "add")
     return [
         f"{' '.join(identity)}: asked {number}, reads {found[identity]}"
         for identity, number in asked.items()

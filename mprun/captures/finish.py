@@ -18,6 +18,7 @@ from mprun.captures.pcapng import (
     PcapngConversion,
     read_frames,
 )
+from mprun.captures.quic_decryption import DecryptionError, decrypt
 from mprun.captures.quic_observation import QuicObserver
 from mprun.captures.quic_packet import read_datagram
 from mprun.errors import MprunError
@@ -64,6 +65,15 @@ def _finish(
                 run.folder.remove(part)
     except (OSError, MprunError) as error:
         problem = f"stays as tcpdump wrote it: {error}"
+    quic = {} if problem else {name: observer.tell() for name, observer in observers.items()}
+    warnings = []
+    for flow in plan.intent.traffic:
+        # the other facts need no keys
+        if flow.name in quic and flow.options.get("testcase"):
+            try:
+                quic[flow.name] |= decrypt(run, target, flow)
+            except DecryptionError as error:
+                warnings.append(f"{flow.name}: {error}")
     zero_ns = agent.zero_ns or 0
     boot_ns = agent.boot_ns
     first_ns = conversion.first_ns
@@ -71,7 +81,8 @@ def _finish(
         packets=conversion.packets,
         first_ns=None if first_ns is None or boot_ns is None else first_ns - boot_ns - zero_ns,
         problem=problem,
-        quic={} if problem else {name: observer.tell() for name, observer in observers.items()},
+        quic=quic,
+        warnings=tuple(warnings),
     )
 
 

@@ -49,12 +49,14 @@ class CaptureContent(Frozen):
     - first_ns: time of the first packet, counted from time zero; None without packets.
     - problem: empty if the conversion succeeded.
     - quic: the facts of each flow of QUIC whose server was captured (`QuicObserver.tell`), by the flow's name.
+    - warnings: the reasons why facts are missing.
     """
 
     packets: int
     first_ns: int | None
     problem: str = ""
     quic: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 class InterfaceDescription(Frozen):

@@ -239,6 +239,20 @@ def info(name: str, as_json: bool) -> None:
     earlier=True,
     default=Path("runs/selftests"),
 )
+@click.option("--capture", is_flag=True, help="Keep the packets of each network namespace, 200 bytes of each.")
+@options.text(
+    "--tracepoint tracepoints",
+    "EVENT",
+    "Keep this trace event of the kernel, such as 'mptcp:*'. Can be repeated.",
+    multiple=True,
+)
+@click.option("--at", "time", metavar="TIME", help="Stop the kernel of one test at this time from its boot, in gdb.")
+@options.text(
+    "--command commands",
+    "TEXT",
+    "Run this command of gdb at the stop. Can be repeated. gdb then ends after the last command.",
+    multiple=True,
+)
 @options.file("--known", help="Add the known failures in FILE, which do not fail the command.")
 @click.option("--junit", metavar="FILE", type=options.Target(), help="Write JUnit's XML.")
 @click.option("--tap", "as_tap", is_flag=True, help="Print the results as TAP.")
@@ -252,6 +266,10 @@ def test(
     target: Path,
     program: Path | None,
     suite: Path | None,
+    capture: bool,
+    tracepoints: tuple[str, ...],
+    time: str | None,
+    commands: tuple[str, ...],
     known: Path | None,
     junit: Path | None,
     as_tap: bool,
@@ -268,12 +286,15 @@ def test(
     """
     from mprun.cli import selftests
     from mprun.kernel.selftests.known import read_known
+    from mprun.kernel.selftests.script_run import KeptRecords
 
     if as_tap and as_json:
         raise click.UsageError("use --tap or --json, not both")
     names = only.split(",") if only else None
     seed = 1 if files.seed is None else files.seed
     own = read_known(known) if known else ()
-    order = selftests.TestsToRun(names, scheduler, seed, jobs, target, program, suite, own, as_json or as_tap)
     chosen = {kernel.name: kernel for kernel in map(store.find_kernel, kernels)}
+    debugger = selftests.find_debugger(list(chosen.values()), time, commands)
+    kept = KeptRecords(capture, tracepoints, debugger)
+    order = selftests.TestsToRun(names, scheduler, seed, jobs, target, program, suite, own, kept, as_json or as_tap)
     sys.exit(0 if selftests.run(list(chosen.values()), order, as_json, as_tap, junit) else 1)

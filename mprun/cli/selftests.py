@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,15 +13,18 @@ import click
 
 from mprun.cli.output import emit, mark
 from mprun.cli.progress import Bar
+from mprun.engines.debugger import Debugger, find_gdb
 from mprun.errors import MachineError, SpecError
 from mprun.kernel.selftests import packetdrill
 from mprun.kernel.selftests.judgement import JudgedScript, find_changes, judge
 from mprun.kernel.selftests.known import Known, read_known
-from mprun.kernel.selftests.script_run import DEFAULT_SCRIPTS, check_scheduler, run_scripts
+from mprun.kernel.selftests.script_run import DEFAULT_SCRIPTS, NOTHING, KeptRecords, check_scheduler, run_scripts
 from mprun.kernel.selftests.test_source import Script, list_scripts, list_tc_scripts, prepare
 from mprun.kernel.store import Kernel
+from mprun.kernel.symbols import find_symbols
 from mprun.machine import invoking_user
 from mprun.model.frozen import Frozen
+from mprun.model.units import TIME, QuantityError
 from mprun.reports.test_results import checks_of_scripts, to_junit, to_tap
 
 
@@ -32,6 +36,7 @@ class TestsToRun(Frozen):
     - program: the folder of packetdrill; None for the program in PATH.
     - suite: the folder of packetdrill scripts that are run instead of the kernel's own tests.
     - own: the user's list of known failures.
+    - kept: what is kept of each script besides its output.
     - is_silent: print nothing while the scripts run.
     """
 
@@ -43,6 +48,7 @@ class TestsToRun(Frozen):
     program: Path | None = None
     suite: Path | None = None
     own: Sequence[Known] = ()
+    kept: KeptRecords = NOTHING
     is_silent: bool = False
 
 
@@ -93,7 +99,29 @@ def run(
     return passed
 
 
+def find_debugger(kernels: Sequence[Kernel], time: str | None, commands: Sequence[str]) -> Debugger | None:
+    """Return the gdb that stops a kernel at a time from its boot; None without a time.
+
+    commands: those that gdb executes at the stop; without any, the user types them. Raises SpecError for a time that is
+    none, MachineError without gdb or symbols.
+    """
+    if time is None:
+        if commands:
+            raise SpecError("--command needs the time of the stop: --at 1.5s")
+        return None
+    for kernel in kernels:
+        find_symbols(kernel)
+    try:
+        at_ns = TIME.parse(time)
+    except QuantityError as error:
+        raise SpecError(f"--at: {error}") from None
+    facts = {"zero_ns": 0, "nodes": {}, "at_ns": at_ns, "reason": "", "packet": None}
+    return Debugger(find_gdb(), facts, commands or None)
+
+
 def _test(kernel: Kernel, order: TestsToRun, output: Path) -> TestedKernel:
+    if order.kept.captures and shutil.which("tcpdump") is None:
+        raise MachineError("--capture needs tcpdump: apt-get install tcpdump")
     started = time.monotonic()
     output.mkdir(parents=True, exist_ok=True)
     known = read_known()
@@ -112,13 +140,16 @@ def _test(kernel: Kernel, order: TestsToRun, output: Path) -> TestedKernel:
                 click.echo(f"warning: {kernel.source} has changed since the kernel was built from it", err=True)
             scripts, not_run = _list(selftests, drill)
         scripts = _choose(order.only, scripts)
+        if order.kept.debugger is not None and len(scripts) > 1:
+            raise SpecError(f"--at: gdb stops one test, and {len(scripts)} would run: name one with --only")
         if order.scheduler:
             check_scheduler(kernel, order.scheduler)
 
         def show(running: Mapping[str, str], ended: int) -> None:
-            bar.show(f"testing: {', '.join(running)}", ended / len(scripts), "; ".join(running.values())[:60])
+            if order.kept.debugger is None:
+                bar.show(f"testing: {', '.join(running)}", ended / len(scripts), "; ".join(running.values())[:60])
 
-        for result in run_scripts(kernel, scripts, output, order.jobs, order.seed, order.scheduler, show):
+        for result in run_scripts(kernel, scripts, output, order.jobs, order.seed, order.scheduler, show, order.kept):
             judged = judge(result, known, order.own, order.scheduler)
             judged_scripts.append(judged)
             if not order.is_silent:

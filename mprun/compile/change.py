@@ -8,13 +8,14 @@ from dataclasses import fields
 
 from mprun.compile.addressing import congestion_of, interface_commands, loss_commands
 from mprun.compile.endpoint import endpoint_commands
+from mprun.compile.middlebox import rebinding_commands
 from mprun.compile.variation import is_wire_varied
 from mprun.compile.wire import change_commands
 from mprun.model.capabilities import Capabilities
 from mprun.model.intent.intent_file import CODEC
 from mprun.model.network import Network
 from mprun.model.plan import Command, PlannedChange
-from mprun.model.spec import AddressChange, Direction, LinkChange, Spec
+from mprun.model.spec import AddressChange, Direction, LinkChange, Rebinding, Spec
 
 
 def plan_changes(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator[PlannedChange]:
@@ -25,7 +26,15 @@ def plan_changes(spec: Spec, network: Network, capabilities: Capabilities) -> It
     links = {link.name: link for link in network.links}
     is_varied = is_wire_varied(spec, capabilities)
     now = {name: LinkChange(0, name, link.forward, link.reverse) for name, link in links.items()}
+    rebound: dict[tuple[str, str], list[Rebinding]] = {}
     for change in network.changes:
+        if isinstance(change, Rebinding):
+            name = f"{change.host}.{change.link}"
+            known = rebound.setdefault((change.host, change.link), [])
+            known.append(change)
+            commands = tuple(rebinding_commands(network, known))
+            yield PlannedChange(change.at_ns, name, {"rebound": change.rebound}, commands)
+            continue
         if isinstance(change, AddressChange):
             yield _change_address(spec, network, change)
             continue

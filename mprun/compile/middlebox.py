@@ -2,19 +2,30 @@
 """Commands for middleboxes: nft(8) rules, one table for each behaviour, and a relay for each proxy.
 
 Each rule that changes or drops packets has a counter with a unique name `TABLE.COUNTER`. So a run can report what each
-middlebox did. This module also finds the effect of middleboxes on a path, such as the source address behind a NAT.
+middlebox did. This module also finds the effect of middleboxes on a path, such as the source address behind a NAT. A
+rebinding has rules too, which come while the network runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from mprun.errors import SpecError
 from mprun.model import engine_paths
-from mprun.model.address import Address
+from mprun.model.address import Address, InterfaceAddress
 from mprun.model.frozen import Frozen
 from mprun.model.network import Interface, Network, Node, Path
 from mprun.model.plan import Command, Process, Ready
-from mprun.model.spec import AlteredOption, Firewall, Middlebox, Nat, Proxy, SequenceRewriter, StrippedOption
+from mprun.model.spec import (
+    AlteredOption,
+    Firewall,
+    Middlebox,
+    Nat,
+    Proxy,
+    Rebinding,
+    SequenceRewriter,
+    StrippedOption,
+)
 
 # Above the ports of iperf3 servers, and below the ports of clients.
 RELAY_PORT = 3129
@@ -128,6 +139,63 @@ def _proxy(proxy: Proxy) -> Iterator[tuple[str, ...]]:
     ports = ", ".join(map(str, proxy.ports))
     match = f"tcp dport {{ {ports} }}" if ports else "meta l4proto tcp"
     yield _rule("proxy", "prerouting", f"{match} counter name intercepted redirect to :{RELAY_PORT}")
+
+
+def rebinding_commands(network: Network, rebindings: Sequence[Rebinding]) -> Iterator[Command]:
+    """Yield the commands of the last of these rebindings of one address. They replace the rules of the earlier ones.
+
+    The packets change before connection tracking and NAT of the router, and answers change after them. Raises SpecError
+    if the link's subnet has no other address.
+    """
+    host, link = rebindings[-1].host, rebindings[-1].link
+    own, other = next(one for one in network.links if one.name == link).ends
+    if own.node != host:
+        own, other = other, own
+    table = f"rebind-{other.name}"
+    if len(rebindings) > 1:
+        yield Command(other.node, ("nft", "delete", "table", "inet", table))
+    ports, addresses = (sum(one.rebound == what for one in rebindings) for what in ("port", "address"))
+    rules = [
+        *_table(table, "from_host", "type filter hook prerouting priority raw;"),
+        ("chain", "inet", table, "to_host", "{ type filter hook prerouting priority dstnat + 1; }"),
+    ]
+    for address in own.addresses:
+        seen = [str(address.ip), *_free_addresses(network, address, link, addresses)]
+        rules += _rebind(table, other.name, seen, ports)
+    for words in rules:
+        yield Command(other.node, ("nft", "add", *words))
+
+
+def _rebind(table: str, interface: str, addresses: Sequence[str], ports: int) -> Iterator[tuple[str, ...]]:
+    """Yield the rules of an address. addresses: its own, and those that it was given, the last one now.
+
+    ports: how often the port was rebound. An exclusive or with this number gives a new port, and back the old one.
+    """
+    own, now = addresses[0], addresses[-1]
+    ip = "ip6" if ":" in own else "ip"
+    if now != own:
+        yield _rule(table, "to_host", f"iifname != {interface} {ip} daddr {{ {', '.join(addresses[:-1])} }} drop")
+    for protocol in ("udp", "tcp") if ports else ():
+        source, answer = (f"{protocol} {side} set {protocol} {side} ^ {ports}" for side in ("sport", "dport"))
+        yield _rule(table, "from_host", f"iifname {interface} {ip} saddr {own} {source}")
+        yield _rule(table, "to_host", f"iifname != {interface} {ip} daddr {now} {answer}")
+    if now != own:
+        yield _rule(table, "from_host", f"iifname {interface} {ip} saddr {own} {ip} saddr set {now}")
+        yield _rule(table, "to_host", f"iifname != {interface} {ip} daddr {now} {ip} daddr set {own}")
+
+
+def _free_addresses(network: Network, address: InterfaceAddress, link: str, count: int) -> list[str]:
+    """Return addresses of a subnet that no interface has, the highest first. Raises SpecError if there are too few."""
+    taken = {one.ip for node in network.nodes.values() for end in node.interfaces for one in end.addresses}
+    subnet = address.network
+    # the highest address of an IPv4 subnet is its broadcast address
+    most = min(subnet.num_addresses - 2, len(taken) + count)
+    free = [str(subnet[-1 - n]) for n in range(1, most + 1) if subnet[-1 - n] not in taken][:count]
+    if len(free) < count:
+        raise SpecError(
+            f"link '{link}': {subnet} has no {count} free addresses for 'rebind: address': enlarge the subnet"
+        )
+    return free
 
 
 def _names(node: Node, links: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ from mprun.model.capabilities import KERNEL_WIDE, SIMULATED_SLACK_NS, Capabiliti
 from mprun.model.discipline import DISCIPLINES
 from mprun.model.grouping import gather
 from mprun.model.plan import Plan
-from mprun.model.spec import Queue, Spec
+from mprun.model.spec import Queue, Rebinding, Spec
 from mprun.workloads import probe, tcpdump
 from mprun.workloads.tool import Program, programs_of
 
@@ -53,7 +53,7 @@ def programs_needed(spec: Spec) -> dict[str, Program]:
         needed |= tcpdump.PROGRAMS
     if spec.topology.switches:
         needed |= SWITCH_PROGRAMS
-    if spec.topology.middleboxes:
+    if spec.topology.middleboxes or any(isinstance(change, Rebinding) for change in spec.topology.changes):
         needed |= FILTER
     controllers = any(switch.controller for switch in spec.topology.switches.values())
     if controllers or any(box.proxy for box in spec.topology.middleboxes.values()):
@@ -243,11 +243,12 @@ def forbidden_congestion_control(plan: Plan) -> tuple[str, list[str]] | None:
 def refused_rules(plan: Plan) -> tuple[str, str] | None:
     """Return the first node whose packet filters this kernel or its nft refuses, and the reason; None if none.
 
-    The filters are tried in a temporary namespace.
+    The filters are tried in a temporary namespace, with those that come during the run.
     """
     from mprun.agent import ruleset  # imports Mininet, and few plans have a rule
 
-    rules = (command for command in plan.build if command.argv[0] == "nft")
+    commands = (*plan.build, *(command for change in plan.changes for command in change.commands))
+    rules = (command for command in commands if command.argv[0] == "nft")
     for node, lines in gather((command.node, " ".join(command.argv[1:])) for command in rules).items():
         done = run_in_namespace([str(find_program("nft")), "-f", "-"], lines)
         if done.returncode:

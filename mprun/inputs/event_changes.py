@@ -26,13 +26,26 @@ from mprun.inputs.traces import TRACES
 from mprun.model.frozen import Frozen
 from mprun.model.problem import InputProblem, ValuePath, name_nearest, tell_unknown
 from mprun.model.span import find_end
-from mprun.model.spec import HEADER_BYTES, AddressChange, Change, Direction, Flow, LinkChange, LinkSpec, NodeKind, Queue
+from mprun.model.spec import (
+    HEADER_BYTES,
+    AddressChange,
+    Change,
+    Direction,
+    Flow,
+    LinkChange,
+    LinkSpec,
+    NodeKind,
+    Queue,
+    Rebinding,
+)
 from mprun.model.units import LEAST_LINK_RATE, TIME, hold_rate, tell_rounding
 
 MOST_CHANGES = 100_000
 _SIDES = {"forward": (0,), "reverse": (1,), "both": (0, 1)}
 
 BothWays = tuple[Direction, Direction]
+# The order of a change among all changes (`_rank`).
+_Order = tuple[int, bool, int, EventOrder]
 PropertyT = TypeVar("PropertyT")
 
 
@@ -137,14 +150,19 @@ class Timeline:
         """Return all changes in the order of time, one for each moment of a link. Problems go to the document."""
         courses: dict[Track, list[PropertyCourse]] = {}
         changes = 0
+        rebindings: list[tuple[_Order, Change]] = []
         for n, event in enumerate(events):
+            if event.entry.rebind is not None:
+                rebindings += self._rebind(n, event.entry)
+                continue
             for laid in self._lay_event(n, event) if self._is_known(event.entry, ("events", n)) else ():
                 for track, course in laid.items():
                     courses.setdefault(track, []).append(course)
                 changes += max((len(one.steps) + (one.end_ns is not None) for one in laid.values()), default=0)
                 if changes > MOST_CHANGES:
-                    self._document.refuse(("events",), f"amount to more than {MOST_CHANGES} changes: use longer steps")
-                    return ()
+                    return self._refuse_number()
+        if len(rebindings) > MOST_CHANGES:
+            return self._refuse_number()
         moments: dict[tuple[str, str], dict[int, dict[Track, PropertyMoment]]] = {}
         resolved = {track: list(self._resolve(track, laid)) for track, laid in courses.items()}
         if not self._document.tree.is_resolved:
@@ -152,12 +170,30 @@ class Timeline:
         for track, found_for_it in resolved.items():
             for moment in found_for_it:
                 moments.setdefault((track.link, track.host), {}).setdefault(moment.at_ns, {})[track] = moment
-        found = [
+        found = rebindings + [
             (min(map(_rank, at_once.values())), change)
             for (link, host), by_time in moments.items()
             for at_once, change in (self._change_address if host else self._change_link)(link, host, by_time)
         ]
         return tuple(change for _, change in sorted(found, key=lambda one: one[0]))
+
+    def _refuse_number(self) -> tuple[Change, ...]:
+        self._document.refuse(("events",), f"amount to more than {MOST_CHANGES} changes: use longer steps")
+        return ()
+
+    def _rebind(self, n: int, entry: EventEntry) -> Iterator[tuple[_Order, Change]]:
+        """Yield the rebindings of an event with their order among all changes."""
+        position: ValuePath = ("events", n)
+        if entry.host is None or entry.address is None or not self._is_known(entry, position):
+            return
+        other = next(end for end in self._links[entry.address].ends if end != entry.host)
+        if self._nodes[other] != "router":
+            message = f"needs a router at the other end of '{entry.address}', and '{other}' is a {self._nodes[other]}"
+            self._document.refuse((*position, "rebind"), f"{message}: put a router between them")
+            return
+        assert entry.rebind is not None
+        for number, at_ns in enumerate(_starts(entry)):
+            yield (at_ns, False, 0, (n, number)), Rebinding(at_ns, entry.host, entry.address, entry.rebind)
 
     def _is_known(self, entry: EventEntry, position: ValuePath) -> bool:
         if entry.link is not None and entry.link not in self._links:
@@ -179,9 +215,7 @@ class Timeline:
     def _lay_event(self, n: int, event: ReadEvent) -> Iterator[dict[Track, PropertyCourse]]:
         """Yield the courses of each time that an event begins."""
         entry, position = event.entry, ("events", n)
-        starts: Iterable[int] = [entry.at]
-        if entry.every is not None and entry.until is not None:
-            starts = range(entry.at, entry.until, entry.every)
+        starts = _starts(entry)
         numbers = count()
         if entry.is_scheduled_trace:
             yield from self._lay_scheduled_trace(event, n)
@@ -334,6 +368,13 @@ class Timeline:
             yield at_once, LinkChange(at_ns, name, ways[0], ways[1], is_up)
 
 
+def _starts(entry: EventEntry) -> Sequence[int]:
+    """Return the times at which an event begins, from time zero."""
+    if entry.every is not None and entry.until is not None:
+        return range(entry.at, entry.until, entry.every)
+    return [entry.at]
+
+
 def _sides(link: LinkSpec) -> BothWays:
     return link.forward, link.reverse
 
@@ -365,7 +406,7 @@ def _repeat(
             return
 
 
-def _rank(moment: PropertyMoment) -> tuple[int, bool, int, EventOrder]:
+def _rank(moment: PropertyMoment) -> _Order:
     """The order of the changes of several links. Changes that begin come before steps and ends of earlier changes."""
     begin_ns = moment.course.begin_ns if moment.is_later else 0
     return moment.at_ns, moment.is_later, begin_ns, moment.course.order

@@ -116,6 +116,9 @@ def _events(topology: spec.TopologySpec) -> Iterator[dict[str, Any]]:
             state = "added" if change.is_there else "removed"
             yield entry | {"host": change.host, "address": change.link, "state": state}
             continue
+        if isinstance(change, spec.Rebinding):
+            yield entry | {"host": change.host, "address": change.link, "rebind": change.rebound}
+            continue
         before = now[change.link]
         now[change.link] = change
         entry["link"] = change.link

@@ -44,9 +44,8 @@ def _judge_capture(
     """Report what a capture lacks."""
     where = f"capture of {wanted.name}"
     passed, lost = facts.passed, facts.lost
-    failures, warnings = [], []
-    if held.problem:
-        warnings.append(f"{where}: {held.problem}")
+    failures = []
+    warnings = [f"{where}: {text}" for text in (held.problem, *held.warnings) if text]
     if lost is None or passed is None:
         warnings.append(f"{where}: tcpdump did not report how many packets it lost")
         return Readings(warnings=warnings)

@@ -255,7 +255,19 @@ class AddressChange(Frozen):
     is_there: bool
 
 
-Change = LinkChange | AddressChange
+Rebound = Literal["port", "address"]
+
+
+class Rebinding(Frozen):
+    """From a time on, a NAT gives the packets of a host's address on a link another port, or another source address."""
+
+    at_ns: int
+    host: str
+    link: str
+    rebound: Rebound
+
+
+Change = LinkChange | AddressChange | Rebinding
 
 
 class Controller(Frozen):

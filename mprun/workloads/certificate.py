@@ -16,6 +16,8 @@ PROGRAMS = {"openssl": Program("openssl", "version")}
 # Disable the processor's random numbers (RDRAND, RDSEED) and clock (RDTSC) for OpenSSL, because no seed controls them;
 # see OPENSSL_ia32cap(3).
 DETERMINISTIC = {"OPENSSL_ia32cap": "~0x4000000000000010:~0x40000"}
+# The same, and without the processor's instructions for AES.
+WITHOUT_AES = {"OPENSSL_ia32cap": "~0x4200000000000010:~0x40000"}
 # Kinds of key, as arguments of openssl-req(1).
 ED25519 = ("ed25519",)
 P256 = ("ec", "-pkeyopt", "ec_paramgen_curve:P-256")

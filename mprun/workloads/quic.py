@@ -104,11 +104,25 @@ class Entry(own_program.AttachedEntry):
             )
             if self.testcase == "keyupdate" and self.response_bytes <= quic_connection.KEY_UPDATE_BYTES:
                 yield "response", "is too small for a key update: write more than '50kb'"
+            if self.testcase == "multiconnect":
+                yield from self._find_reconnection_problems()
             if self.multipath and self.server_stack not in (None, self.stack):
                 yield (
                     "multipath",
                     "needs the same library at both ends, as each has its own draft: remove 'server_stack'",
                 )
+
+    def _find_reconnection_problems(self) -> Iterator[KeyProblem]:
+        """Yield the problems of keys if each request has a connection of its own."""
+        if self.requests == 1:
+            yield "requests", "is one connection: write '2' or more for 'multiconnect'"
+        for name, is_set in (
+            ("streams", self.streams > 1),
+            ("think", self.think_ns > 0),
+            ("multipath", self.multipath),
+        ):
+            if is_set:
+                yield name, "has no effect with 'multiconnect', where each request has a connection: remove it"
 
     def _find_own_problems(self) -> Iterator[KeyProblem]:
         """Yield the problems of keys that a stack of the user does not have."""

@@ -55,30 +55,48 @@ class QuicStack(Frozen):
         return f"{engine_paths.TOOLS}/{self.tool}/{self.executable}"
 
 
-TestCase = Literal["transfer", "retry", "resumption", "zerortt", "keyupdate", "chacha20", "v2", "versionnegotiation"]
+TestCase = Literal[
+    "transfer",
+    "multiconnect",
+    "retry",
+    "resumption",
+    "zerortt",
+    "keyupdate",
+    "chacha20",
+    "v2",
+    "versionnegotiation",
+]
 # The ends that a test case asks for more than a transfer.
 CASE_ENDS: Mapping[str, tuple[str, ...]] = {
     "retry": ("server",),
-    **dict.fromkeys(("resumption", "keyupdate", "chacha20", "versionnegotiation"), ("client",)),
-    **dict.fromkeys(("zerortt", "v2"), ("client", "server")),
+    **dict.fromkeys(("multiconnect", "resumption", "keyupdate", "versionnegotiation"), ("client",)),
+    **dict.fromkeys(("zerortt", "chacha20", "v2"), ("client", "server")),
 }
+_COMMON_CASES = frozenset(("multiconnect", "resumption", "zerortt", "keyupdate", "chacha20"))
 STACKS = {
-    "tquic": QuicStack("quic", ("cubic", "bbr", "bbr3", "copa"), "enable_multipath", declares_backups=False),
+    "tquic": QuicStack(
+        "quic",
+        ("cubic", "bbr", "bbr3", "copa"),
+        "enable_multipath",
+        declares_backups=False,
+        client_cases=_COMMON_CASES,
+        server_cases=frozenset(("retry", "zerortt", "chacha20")),
+    ),
     "noq": QuicStack(
         "noq",
         ("cubic", "reno", "bbr3"),
         "initial_max_path_id",
         declares_backups=True,
-        client_cases=frozenset(("resumption", "zerortt")),
-        server_cases=frozenset(("retry", "zerortt")),
+        client_cases=_COMMON_CASES,
+        server_cases=frozenset(("retry", "zerortt", "chacha20")),
     ),
     "aioquic": QuicStack(
         "aioquic",
         ("cubic", "reno"),
         "",
         declares_backups=False,
-        client_cases=frozenset(("resumption", "zerortt", "keyupdate", "chacha20", "v2", "versionnegotiation")),
-        server_cases=frozenset(("retry", "zerortt", "v2")),
+        client_cases=_COMMON_CASES | {"v2", "versionnegotiation"},
+        server_cases=frozenset(("retry", "zerortt", "chacha20", "v2")),
     ),
 }
 DEFAULT_STACK = "tquic"
@@ -101,6 +119,13 @@ SEEN: Metrics = {
     ),
     "seen.ecn.forward": Metric("ratio", "share of the datagrams at the server that have ECT or CE (RFC 3168)"),
     "seen.ecn.reverse": Metric("ratio", "share of the server's datagrams that have ECT or CE (RFC 3168)"),
+    "seen.chacha20": Metric("ratio", "share of ServerHello messages that choose ChaCha20-Poly1305; with `testcase`"),
+    "seen.updated.forward": Metric(
+        "ratio", "share of the 1-RTT packets to the server with key phase 1 (RFC 9001 6); with `testcase`"
+    ),
+    "seen.updated.reverse": Metric(
+        "ratio", "share of the server's 1-RTT packets with key phase 1 (RFC 9001 6); with `testcase`"
+    ),
     "seen.sources": Metric("count", "addresses and ports from which 1-RTT packets arrived at the server"),
     "seen.destinations": Metric("count", "addresses and ports to which the server sent 1-RTT packets"),
 }
@@ -187,7 +212,7 @@ NO_CHOICE = "has nothing to choose from on one path: write 'multipath: true'"
 QuicCongestion = Literal["cubic", "reno", "bbr", "bbr3", "copa"]
 StackName = Literal["tquic", "noq", "aioquic"]
 MultipathStackName = Literal["tquic", "noq"]
-# The case `keyupdate` updates its keys when this much of an answer has arrived (`built/aioquic/program.py`).
+# The case `keyupdate` updates its keys when this much of the answers has arrived (`built/exchange/src/lib.rs`).
 KEY_UPDATE_BYTES = 50_000
 STACK_DESCRIPTION = (
     "The QUIC library of both ends: tquic (multipath as in draft 05) or noq (as in draft 21). Default: tquic."
@@ -300,7 +325,7 @@ def _client(flow: Flow, port: int, pairs: Sequence[tuple[str, str]], requests: S
     keys = tool.kept(flow, KEY_LOG)
     argv += [*requests, "--timeout-ms", str(tool.time_limit_of(flow) // NS_PER_MS), "--keylog", keys]
     argv += [*case_arguments(flow, "client"), *_shared(flow, "client", pairs, pause_ns)]
-    return tool.make_client(flow, argv, env=certificate.DETERMINISTIC, keeps=(keys, *_qlog_of(flow, "client")))
+    return tool.make_client(flow, argv, env=_environment(flow), keeps=(keys, *_qlog_of(flow, "client")))
 
 
 def _server(flow: Flow, port: int, pairs: Sequence[tuple[str, str]], pause_ns: int) -> Process:
@@ -311,7 +336,12 @@ def _server(flow: Flow, port: int, pairs: Sequence[tuple[str, str]], pause_ns: i
     argv += case_arguments(flow, "server")
     argv += _shared(flow, "server", [(destination, source) for source, destination in pairs], pause_ns)
     ready, keeps = Ready("output", "listening"), _qlog_of(flow, "server")
-    return tool.make_server(flow, argv, ready, env=certificate.DETERMINISTIC, keeps=keeps)
+    return tool.make_server(flow, argv, ready, env=_environment(flow), keeps=keeps)
+
+
+def _environment(flow: Flow) -> Mapping[str, str]:
+    """Return the environment of both ends. BoringSSL prefers ChaCha20 on a processor without instructions for AES."""
+    return certificate.WITHOUT_AES if flow.options.get("testcase") == "chacha20" else certificate.DETERMINISTIC
 
 
 def _qlog_of(flow: Flow, end: str) -> tuple[str, ...]:

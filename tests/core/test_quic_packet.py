@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from mprun.captures.finish import find_observers
+from mprun.captures.quic_decryption import DecryptionError, count, decrypt
 from mprun.captures.quic_observation import QuicObserver
 from mprun.captures.quic_packet import VERSION_2, Datagram, read_datagram, read_quic, spell_kinds
 from mprun.model.intent import FlowEnds
 from mprun.model.spec import Capture
+from mprun.runs.run_directory import RunDirectory
 from tests.intents import flow, intent
 
 CLIENT, SERVER = ("10.0.0.1", 4000), ("10.1.0.1", 5201)
@@ -144,3 +147,29 @@ def test_a_rebinding_shows_two_sources_and_the_server_follows_to_the_second() ->
     assert (seen["sources"], seen["destinations"]) == (2, 2)
     assert (seen["ecn.forward"], seen["ecn.reverse"]) == (0.5, 0.5)
     assert observe()["ecn.forward"] == 0
+
+
+def test_cipher_suites_and_key_phases_are_counted_by_direction() -> None:
+    """The fields of a line: source port, key phases, types of handshake messages, cipher suite."""
+    lines = [
+        "4000\t\t1\t",
+        # tshark 4.0 prints the suite as a hexadecimal number, and names each message of a datagram
+        "5201\t\t2,8\t0x1303",
+        "4000\t0\t\t",
+        "5201\t0,1\t\t",
+        "4000\tTrue\t\t",
+        "4000\tFalse\t\t",
+        "5201\t1\t4\t",
+    ]
+    found = count(lines, "5201")
+    assert found == {"chacha20": 1, "updated.forward": 1 / 3, "updated.reverse": 2 / 3}
+    assert count([*lines, "5201\t\t2\t4865"], "5201")["chacha20"] == 0.5
+    # without keys, the key phase is not known
+    assert count(lines[:2], "5201") == {"chacha20": 1}
+
+
+def test_a_machine_without_tshark_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    get = flow(name="get", protocol="quic", endpoints=FlowEnds(CLIENT[0], *SERVER), options={"testcase": "chacha20"})
+    with pytest.raises(DecryptionError, match="apt-get install tshark"):
+        decrypt(RunDirectory(tmp_path), "pcap/server.pcap", get)

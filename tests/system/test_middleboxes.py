@@ -270,6 +270,32 @@ def test_it_repeats(attempt: Try, mprun: Callable[..., Result]) -> None:
     assert mprun("verify").out.startswith("identical: ")
 
 
+def test_a_rebound_host_keeps_its_datagrams_and_loses_its_connections(
+    mprun: Callable[..., Result], tmp_path: Path
+) -> None:
+    """A server of TCP does not know the other port, and resets the connection (RFC 9293 3.10.7.1)."""
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\nnodes: {client: {kind: host}, home: {kind: router}, server: {kind: host}}\n"
+        "links: [{name: wifi, between: [client, home], delay: 10ms}, {name: access, between: [home, server]}]\n"
+        "events: [{at: 1s, every: 1s, until: 3s, host: client, address: wifi, rebind: port}]\n"
+    )
+    (tmp_path / "xp.yaml").write_text(
+        "version: 1\ntraffic:\n"
+        "  - {name: stream, tool: udp, from: client, to: server, rate: 80kbit, length: 100bytes, duration: 3s}\n"
+        "  - {name: bulk, tool: iperf3, from: client, to: server, protocol: tcp, duration: 3s, rate: 1mbit}\n"
+        "capture: [{host: server, snaplen: 100}]\n"
+    )
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.status == 1
+    (error,) = result.summary["errors"]
+    assert "Connection reset by peer" in error
+    assert result.metric("stream.loss") == 0
+    sources = [int(port) for (port,) in fields(result, "server", "udp.dstport && ip.dst == 10.0.1.2", "udp.srcport")]
+    first, second, third = (sources.count(port) for port in dict.fromkeys(sources))
+    # 100 packets in each second, which reach the router after 10 ms
+    assert (first, second, third) == (99, 100, 101)
+
+
 @pytest.mark.usefixtures("leaves_nothing")
 @pytest.mark.parametrize("box", ["nat: {inside: [path0, path1]}", "rewrite_sequence: {}"])
 @pytest.mark.alone

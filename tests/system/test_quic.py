@@ -401,11 +401,18 @@ def test_a_video_that_no_path_carries_alone_plays_over_both(
         pytest.param(case, client, server, marks=[needs(client), needs(server)])
         for case, client, server in (
             ("crosstraffic", "noq", "aioquic"),
+            ("handshakeloss", "aioquic", "noq"),
             ("retry", "tquic", "noq"),
+            ("retry", "noq", "tquic"),
             # tquic fills the packets of a resumed connection with padding
             ("resumption", "noq", "tquic"),
             ("zerortt", "noq", "aioquic"),
             ("zerortt", "aioquic", "noq"),
+            ("zerortt", "tquic", "tquic"),
+            ("keyupdate", "tquic", "aioquic"),
+            ("keyupdate", "noq", "tquic"),
+            ("chacha20", "tquic", "aioquic"),
+            ("chacha20", "noq", "tquic"),
         )
     ],
 )
@@ -417,6 +424,38 @@ def test_two_libraries_pass_a_case(mprun: Callable[..., Result], case: str, clie
     assert (result.metric("get.seen.early") > 0) == (case == "zerortt")
     assert result.metric("get.seen.retries") == (case == "retry")
     assert (result.metric("get.seen.flight") <= 1_500) == (case in ("resumption", "zerortt"))
+    assert result.metric("get.seen.chacha20") == (case == "chacha20")
+    for way in ("forward", "reverse"):
+        # the keys are updated after 50 kB of 1 MB
+        assert (0.9 < result.metric(f"get.seen.updated.{way}") < 1) == (case == "keyupdate")
+
+
+REBOUND = """\
+version: 1
+nodes: {client: {kind: host}, home: {kind: router}, server: {kind: host}}
+links:
+  - {name: wifi, between: [client, home], rate: 20mbit, delay: 10ms}
+  - {name: access, between: [home, server]}
+events:
+  - {at: 300ms, host: client, address: wifi, rebind: WHAT}
+"""
+
+
+@needs("noq")
+@pytest.mark.parametrize(("what", "address"), [("port", "10.0.0.1"), ("address", "10.0.0.254")])
+def test_a_server_follows_a_client_that_a_nat_rebinds(
+    mprun: Callable[..., Result], tmp_path: Path, what: str, address: str
+) -> None:
+    """The client has sent its request, and only acknowledges from then on (RFC 9000 9.3)."""
+    (tmp_path / "topo.yaml").write_text(REBOUND.replace("WHAT", what))
+    xp = experiment(tmp_path, "xp", "capture: [{host: server}]", response="2mb", stack="noq")
+    result = mprun("-t", "topo", "-x", xp, "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    assert result.metric("get.seen.sources") == result.metric("get.seen.destinations") == 2
+    sources = ("-T", "fields", "-e", "ip.src", "-e", "udp.srcport", "-Y", "udp.dstport == 5201")
+    (before, port), (after, new_port) = dict.fromkeys(map(tuple, tshark(result.run / "pcap" / "server.pcap", *sources)))
+    assert (before, after) == ("10.0.0.1", address)
+    assert (port == new_port) == (what == "address")
 
 
 def test_what_is_installed_is_listed_and_not_built_again(mprun: Callable[..., Result]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,8 @@ from xml.etree import ElementTree
 import pytest
 
 from mprun.cli import selftests
-from mprun.kernel.selftests.script_run import ScriptResult, run_scripts
+from mprun.engines.guest import START_NS
+from mprun.kernel.selftests.script_run import NOTHING, KeptRecords, ScriptResult, run_scripts
 from mprun.kernel.selftests.test_source import list_scripts
 from mprun.kernel.store import find_kernel
 from tests.system.conftest import Result as Called
@@ -52,7 +54,9 @@ def test_what_does_not_exist_is_refused(mprun: Callable[..., Called]) -> None:
     assert "the kernel 'default' has no scheduler 'fastest' (it has: default" in done.err
 
 
-def run(folder: Path, scripts: dict[str, str], scheduler: str | None = None) -> dict[str, ScriptResult]:
+def run(
+    folder: Path, scripts: dict[str, str], scheduler: str | None = None, kept: KeptRecords = NOTHING
+) -> dict[str, ScriptResult]:
     """Run the test's scripts in place of the kernel's, and return their results."""
     (folder / "tests" / "net" / "mptcp").mkdir(parents=True)
     for name, text in scripts.items():
@@ -67,6 +71,7 @@ def run(folder: Path, scripts: dict[str, str], scheduler: str | None = None) -> 
         1,
         scheduler,
         lambda *_: None,
+        kept,
     )
     return {result.script.name: result for result in results}
 
@@ -91,6 +96,50 @@ def test_a_scheduler_is_set_in_new_namespaces(tmp_path: Path) -> None:
         found = run(tmp_path / folder, {"asks": text}, scheduler)
         said = found["asks"].log.read_text().split("\n")
         assert said[-3:] == [status, "default", ""]
+
+
+PING = """\
+for ns in a b; do ip netns add $ns; done
+ip link add x netns a type veth peer name y netns b
+ip -n a address add 10.9.0.1/24 dev x; ip -n a link set x up
+ip -n b address add 10.9.0.2/24 dev y; ip -n b link set y up
+ip netns exec a ping -c 3 -i 0.1 10.9.0.2 >/dev/null
+for ns in a b; do ip netns del $ns; done
+echo TAP version 13; echo 1..1; echo ok 1 - ping
+"""
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+def test_packets_and_trace_events_are_kept(tmp_path: Path) -> None:
+    found = run(tmp_path, {"ping": PING}, kept=KeptRecords(True, ("net:net_dev_queue",)))["ping"]
+    assert (found.status, found.error, found.names("passed")) == (0, "", ["ping"])
+    folder = found.log.parent
+    assert sorted(path.name for path in (folder / "pcap").iterdir()) == ["001-a.pcap", "002-b.pcap"]
+    for path in (folder / "pcap").iterdir():
+        argv = ["tshark", "-r", str(path), "-Y", "icmp", "-T", "fields", "-e", "frame.time_epoch"]
+        times = [float(time) for time in subprocess.run(argv, capture_output=True, check=True).stdout.split()]
+        assert len(times) == 6
+        # a simulated kernel boots at this time
+        assert 0 < times[0] - START_NS / 1e9 < 10
+    assert (folder / "trace.txt").read_text().count("net_dev_queue: dev=x") >= 3
+
+
+def test_an_unknown_trace_event_is_told(tmp_path: Path) -> None:
+    found = run(tmp_path, {"ping": PING}, kept=KeptRecords(tracepoints=("tcp:nothing",)))["ping"]
+    said = "trace events tcp:nothing: Invalid argument: --tracepoint needs names of this kernel's events"
+    assert found.error == f"cannot run: {said}"
+
+
+def test_gdb_stops_the_kernel_of_a_test(mprun: Callable[..., Called]) -> None:
+    gdb = ("--at", "1ms", "--command", "mp-time", "--command", "mp-hosts")
+    done = mprun("kernel", "test", "--only", "pm_netlink", *gdb)
+    assert done.status == 0, done.out + done.err
+    assert "stopped at 0.00" in done.out
+    assert "1 lo up 127.0.0.1/8" in done.out
+    assert "pm_netlink " in done.out
+    several = mprun("kernel", "test", "--only", "pm_netlink,diag", *gdb)
+    assert several.status == 2
+    assert "--at: gdb stops one test, and 2 would run: name one with --only" in several.err
 
 
 # A stand-in for packetdrill, which no distribution packages. It fails if the script contains the word for failure, and

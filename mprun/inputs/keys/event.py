@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entries of `events`: changes of a network over time.
 
-An event sets properties of a link, takes it down or up, or takes an address from a host. It may be repeated, spread
-over a time, or stand for a whole file (see `trace`).
+An event sets properties of a link, takes it down or up, takes an address from a host, or lets a NAT rebind it. It may
+be repeated, spread over a time, or stand for a whole file (see `trace`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from mprun.inputs.keys.field import Name, Time
 from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.inputs.keys.link import DirectionProperties
 from mprun.inputs.traces import TRACES
+from mprun.model.spec import Rebound
 from mprun.model.units import NS_PER_MS
 
 PROPERTIES = tuple(DirectionProperties.model_fields)
@@ -30,8 +31,8 @@ class EventEntry(FileModel):
         **dict.fromkeys(PROPERTIES, "is a property of the link: write it in 'set', as in 'set: {loss: 100%}'"),
     }
     at: Time = Field(0, examples=["5s"])
-    """The time of the change, counted from time zero. `set` and `state` need it. With `schedule` or `trace`: the time
-    at which the file begins."""
+    """The time of the change, counted from time zero. `set`, `state` and `rebind` need it. With `schedule` or `trace`:
+    the time at which the file begins."""
     link: Name | None = Field(None, examples=["path0"])
     """The link that changes."""
     set: DirectionProperties | None = Field(None, examples=[{"loss": "100%"}])
@@ -42,10 +43,13 @@ class EventEntry(FileModel):
     """The time between two steps of `over`."""
     state: Literal["down", "up", "removed", "added"] | None = None
     """Set a link `down` or `up`, or let an address be `removed` or `added`."""
+    rebind: Rebound | None = None
+    """Let the router at the other end of the link give the host's packets another `port` (UDP and TCP), or another
+    source `address`, as a NAT does that has forgotten a connection. Packets to the earlier one no longer arrive."""
     host: Name | None = None
-    """The host whose address changes."""
+    """The host whose address changes, or is rebound."""
     address: Name | None = None
-    """The address that changes, by the name of its link."""
+    """The address that changes, or is rebound, by the name of its link."""
     lasts: Time | None = Field(None, alias="for", examples=["200ms"])
     """End the change after this time. The values of other events then hold, or the values of the link. Default: the
     change stays."""
@@ -76,16 +80,21 @@ class EventEntry(FileModel):
         return self.trace is not None and (self.trace in TRACES or self.format == "schedule")
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
-        actions = [name for name in ("set", "state", "schedule", "trace") if getattr(self, name) is not None]
+        actions = [name for name in ("set", "state", "rebind", "schedule", "trace") if getattr(self, name) is not None]
         if len(actions) != 1:
             what = "changes nothing" if not actions else f"has {' and '.join(actions)}"
-            yield (), f"{what}: write one of 'set', 'state', 'schedule', 'trace'"
-        elif actions[0] in ("set", "state") and "at" not in self.model_fields_set:
+            yield (), f"{what}: write one of 'set', 'state', 'rebind', 'schedule', 'trace'"
+        elif actions[0] in ("set", "state", "rebind") and "at" not in self.model_fields_set:
             yield "at", "is missing: write when the change happens, as in 'at: 5s'"
         if self.set is not None and not self.set.model_fields_set:
             yield "set", "sets nothing: write a property, as in '{loss: 100%}'"
-        is_address = self.state in ("removed", "added")
-        if is_address and (self.host is None or self.address is None):
+        is_address = self.state in ("removed", "added") or self.rebind is not None
+        if self.rebind is not None:
+            if self.host is None or self.address is None:
+                yield "rebind", "is of an address of a host: write 'host: client, address: path0'"
+            elif self.link is not None:
+                yield "link", "is for changes of a link: remove it, as 'address' names the link"
+        elif is_address and (self.host is None or self.address is None):
             yield "state", f"an address is {self.state} of a host: write 'host: client, address: path0'"
         elif self.host is not None and self.state is not None and not is_address:
             yield "state", f"is of a link: write 'state: {'removed' if self.state == 'down' else 'added'}'"
@@ -96,7 +105,9 @@ class EventEntry(FileModel):
             if value is not None and value < NS_PER_MS:
                 yield name, "is shorter than 1ms: write a longer time"
         if self.lasts is not None:
-            if self.over is not None or self.schedule is not None or self.trace is not None:
+            if self.rebind is not None:
+                yield "for", "is not for 'rebind', which a NAT does not undo: remove it"
+            elif self.over is not None or self.schedule is not None or self.trace is not None:
                 yield "for", "is for 'set' at once and 'state': write the later change as an event of its own"
             elif self.lasts == 0:
                 yield "for", "is zero: write a longer time, as in '200ms'"
@@ -119,9 +130,9 @@ class EventEntry(FileModel):
                 way = self.direction if name == "direction" and self.direction != "both" else None
                 remedy = f"write the value as in 'set: {{rate: {{{way}: 1mbit}}}}'" if way else "remove it"
                 yield name, f"has no effect without 'trace': {remedy}"
-        if self.state is None:
+        if self.state is None and self.rebind is None:
             for name in sorted({"host", "address"} & self.model_fields_set):
-                yield name, "is for 'state: removed' and 'state: added': remove it"
+                yield name, "is for 'rebind', 'state: removed' and 'state: added': remove it"
         if self.over is not None and self.set is None:
             yield "over", "needs 'set': write the values to reach"
         if self.over is not None and self.step and self.over % self.step:

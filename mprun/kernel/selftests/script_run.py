@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from mprun.engines.agent_process import ENVIRONMENT
+from mprun.engines.debugger import Debugger, attached
 from mprun.engines.guest import Guest, booted
 from mprun.engines.trial import find_schedulers
 from mprun.errors import MachineError
@@ -41,6 +42,22 @@ MEMORY_MIB = 1536
 ScriptProgress = Callable[[dict[str, str], int], None]
 
 
+class KeptRecords(Frozen):
+    """What is kept of scripts besides their output.
+
+    - captures: keep the packets of each network namespace (`pcap/`).
+    - tracepoints: the trace events to keep (`trace.txt`), as names or patterns.
+    - debugger: gdb, which stops the kernel of the script.
+    """
+
+    captures: bool = False
+    tracepoints: tuple[str, ...] = ()
+    debugger: Debugger | None = None
+
+
+NOTHING = KeptRecords()
+
+
 class ScriptResult(Frozen):
     """The result of a script.
 
@@ -71,6 +88,7 @@ def run_scripts(
     seed: int,
     scheduler: str | None,
     progress: ScriptProgress,
+    kept: KeptRecords = NOTHING,
 ) -> Iterator[ScriptResult]:
     """Yield the results as scripts end; `jobs` scripts run at a time.
 
@@ -82,7 +100,7 @@ def run_scripts(
     with ExitStack() as stack:
         while waiting or running:
             while waiting and len(running) < jobs:
-                running.append(_Run(kernel, waiting.pop(0), output, seed, scheduler, stack))
+                running.append(_Run(kernel, waiting.pop(0), output, seed, scheduler, kept, stack))
             ended = [run for run in running if run.has_ended()]
             running = [run for run in running if run not in ended]
             if running:
@@ -110,6 +128,7 @@ class _Run:
         output: Path,
         seed: int,
         scheduler: str | None,
+        kept: KeptRecords,
         stack: ExitStack,
     ) -> None:
         self.script = script
@@ -117,20 +136,26 @@ class _Run:
         self._folder = output / script.label
         self._folder.mkdir(parents=True, exist_ok=True)
         self._log = self._folder / "said.txt"
-        for name in ("said.txt", "end"):
-            (self._folder / name).unlink(missing_ok=True)
+        pcap = self._folder / "pcap"
+        for path in (*(self._folder / name for name in ("said.txt", "end", "trace.txt")), *pcap.glob("*.pcap")):
+            path.unlink(missing_ok=True)
+        if kept.captures:
+            pcap.mkdir(exist_ok=True)
+        inside = f"{engine_paths.ROOT}/guest"
+        traced = ("/usr/bin/python3", f"{inside}/trace.py", " ".join(kept.tracepoints)) if kept.tracepoints else ()
         guest = Guest(
-            argv=(f"{engine_paths.ROOT}/guest/run.sh", script.folder, *script.command),
+            argv=(*traced, f"{inside}/run.sh", script.folder, *script.command),
             cwd=engine_paths.RUN,
             log=f"{engine_paths.RUN}/{self._log.name}",
             opened={self._folder: engine_paths.RUN},
-            shown={**script.shown, GUEST: f"{engine_paths.ROOT}/guest"},
+            shown={**script.shown, GUEST: inside},
             # failures that the scripts call flaky count as failures, because nothing here depends on chance
             environment={
                 **ENVIRONMENT,
                 "HOME": "/tmp",
                 "SELFTESTS_MPTCP_LIB_OVERRIDE_FLAKY": "1",
                 "MPRUN_SCHEDULER": scheduler or "",
+                "MPRUN_CAPTURE": "1" if kept.captures else "",
             },
             seed=seed,
             memory_mib=MEMORY_MIB,
@@ -141,11 +166,16 @@ class _Run:
         self._kernel = ExitStack()
         stack.push(self._kernel)
         console = self._kernel.enter_context((self._folder / "console.log").open("wb"))
-        self._process = self._kernel.enter_context(booted(kernel, guest, console))
+        self._process = self._kernel.enter_context(booted(kernel, guest, console, kept.debugger is not None))
+        self._is_held = (
+            self._kernel.enter_context(attached(kept.debugger, kernel, self._process.pid)) if kept.debugger else None
+        )
 
     def has_ended(self) -> bool:
         """Return True if the script has ended, or has printed nothing for too long."""
         self._look()
+        if self._is_held is not None and self._is_held():
+            self._moved = time.monotonic()
         self._is_hung = time.monotonic() - self._moved > SILENCE_S
         return self._is_hung or self._process.poll() is not None
 

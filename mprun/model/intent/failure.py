@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from mprun.model.frozen import Frozen
 from mprun.model.intent.values import AddressedFlow, Intent
-from mprun.model.spec import AddressChange, Chance, Change
+from mprun.model.spec import AddressChange, Chance, Change, LinkChange, Rebinding
 
 # The time for which the data of MPTCP connections is watched after a failure, the longest such time in a run, and the
 # interval of the samples.
@@ -39,7 +39,7 @@ def find_failures(flow: AddressedFlow, changes: Sequence[Change]) -> tuple[PathF
         causes: set[tuple[str, ...]] = set()
         began_ns = None
         for change in changes:
-            if change.link not in path.links:
+            if change.link not in path.links or isinstance(change, Rebinding):
                 continue
             host = change.host if isinstance(change, AddressChange) else ""
             if host and host not in (flow.source, flow.destination):
@@ -78,7 +78,7 @@ def find_watches(intent: Intent) -> tuple[tuple[int, int], ...]:
     return tuple(watched)
 
 
-def _is_bad(change: Change) -> bool:
+def _is_bad(change: LinkChange | AddressChange) -> bool:
     """Check whether an address is gone, or one direction carries nothing: no data arrives without acknowledgements."""
     if isinstance(change, AddressChange):
         return not change.is_there

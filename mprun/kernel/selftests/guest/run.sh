@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs one test, as process 2 of an experiment kernel: run.sh FOLDER COMMAND [ARGUMENT...].
+# Runs one test: run.sh FOLDER COMMAND [ARGUMENT...].
 # Leaves its exit status and the seconds of simulated time in the file `end`.
 
 cd "$1" || exit
 shift
 PATH=/run/mprun/program:$PATH
-if [ -n "$MPRUN_SCHEDULER" ]; then
+if [ -n "$MPRUN_SCHEDULER$MPRUN_CAPTURE" ]; then
 	PATH=/run/mprun/guest/bin:$PATH
 fi
 export PATH

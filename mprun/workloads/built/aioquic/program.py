@@ -90,21 +90,27 @@ def split(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-class Client(QuicConnectionProtocol):  # type: ignore[misc]
-    """The client's end: requests, their answers, and what is printed about them."""
+class Progress:
+    """The requests of a client that are not sent yet, and the totals of the others."""
 
-    def __init__(self, quic: QuicConnection, options: argparse.Namespace, began_ns: int) -> None:
-        super().__init__(quic)
-        self.options, self.began_ns = options, began_ns
-        self.has_begun = self.has_updated = False
-        self.under_way: dict[int, dict[str, Any]] = {}
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.began_ns = self.moved_ns = time.monotonic_ns()
         self.waiting = deque(range(options.requests))
         self.done = self.bytes = self.sent_bytes = self.first_ns = self.end_ns = 0
-        self.moved_ns = began_ns
+
+
+class Client(QuicConnectionProtocol):  # type: ignore[misc]
+    """The client's end of a connection: requests, their answers, and what is printed about them."""
+
+    def __init__(self, quic: QuicConnection, options: argparse.Namespace, progress: Progress) -> None:
+        super().__init__(quic)
+        self.options, self.progress = options, progress
+        self.has_begun = self.has_updated = False
+        self.under_way: dict[int, dict[str, Any]] = {}
         self.over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def since(self, at_ns: int) -> int:
-        return at_ns - self.began_ns
+        return at_ns - self.progress.began_ns
 
     def quic_event_received(self, event: QuicEvent) -> None:
         if isinstance(event, HandshakeCompleted) and self.options.requests:
@@ -122,18 +128,19 @@ class Client(QuicConnectionProtocol):  # type: ignore[misc]
         """Send the first requests, once."""
         if not self.has_begun:
             self.has_begun = True
-            for _ in range(min(self.options.streams, self.options.requests)):
+            at_a_time = 1 if self.options.testcase == "multiconnect" else self.options.streams
+            for _ in range(min(at_a_time, self.options.requests)):
                 self.send()
 
     def send(self) -> None:
-        now_ns = time.monotonic_ns()
+        now_ns, progress = time.monotonic_ns(), self.progress
         stream = self._quic.get_next_available_stream_id()
-        self.first_ns = self.first_ns or now_ns
+        progress.first_ns = progress.first_ns or now_ns
         if not self.under_way:
-            self.moved_ns = now_ns
-        self.under_way[stream] = {"number": self.waiting.popleft(), "at_ns": now_ns, "bytes": 0}
+            progress.moved_ns = now_ns
+        self.under_way[stream] = {"number": progress.waiting.popleft(), "at_ns": now_ns, "bytes": 0}
         content = f"{self.options.response}\n".encode() + bytes(self.options.request)
-        self.sent_bytes += len(content)
+        progress.sent_bytes += len(content)
         self._quic.send_stream_data(stream, content, end_stream=True)
         self.transmit()
 
@@ -153,17 +160,20 @@ class Client(QuicConnectionProtocol):  # type: ignore[misc]
         if size != self.options.response:
             self.end(f"request {request['number']}: {size} bytes instead of {self.options.response}")
             return
-        self.done, self.bytes, self.end_ns = self.done + 1, self.bytes + size, now_ns
-        if self.done == self.options.requests:
+        progress = self.progress
+        progress.done, progress.bytes, progress.end_ns = progress.done + 1, progress.bytes + size, now_ns
+        if progress.done == self.options.requests:
             self.end("")
-        elif self.waiting:
+        elif self.options.testcase == "multiconnect":
+            self.over.set_result("")
+        elif progress.waiting:
             self._loop.call_later(self.options.think_ns / 1e9, self.send)
 
     def move(self, now_ns: int) -> None:
         """Note that the requests have progressed. Print a standstill before it."""
-        if now_ns - self.moved_ns >= STANDSTILL_NS:
-            tell("standstill", at_ns=self.since(self.moved_ns), to_ns=self.since(now_ns))
-        self.moved_ns = now_ns
+        if now_ns - self.progress.moved_ns >= STANDSTILL_NS:
+            tell("standstill", at_ns=self.since(self.progress.moved_ns), to_ns=self.since(now_ns))
+        self.progress.moved_ns = now_ns
 
     def end(self, cause: str) -> None:
         """Print the totals, and end the client. cause: why it ends early; empty if everything has arrived."""
@@ -171,13 +181,14 @@ class Client(QuicConnectionProtocol):  # type: ignore[misc]
             return
         if self.under_way:
             self.move(time.monotonic_ns())
-        first_ns, end_ns = (self.since(at_ns) if at_ns else 0 for at_ns in (self.first_ns, self.end_ns))
+        progress = self.progress
+        first_ns, end_ns = (self.since(at_ns) if at_ns else 0 for at_ns in (progress.first_ns, progress.end_ns))
         # the library has no figures of a path: a client knows only what has arrived
-        received = self.bytes + sum(one["bytes"] for one in self.under_way.values())
+        received = progress.bytes + sum(one["bytes"] for one in self.under_way.values())
         ends = dict(zip(("local", "remote"), addresses_of(self.options), strict=True))
         path = {**ends, **dict.fromkeys(FIGURES, 0), "validated": True, "state": "active"}
-        path |= {"sent_stream_bytes": self.sent_bytes, "received_stream_bytes": received}
-        totals = {"requests": self.done, "bytes": self.bytes, "first_request_ns": first_ns, "end_ns": end_ns}
+        path |= {"sent_stream_bytes": progress.sent_bytes, "received_stream_bytes": received}
+        totals = {"requests": progress.done, "bytes": progress.bytes, "first_request_ns": first_ns, "end_ns": end_ns}
         tell("end", **totals, multipath=False, paths=[path])
         self.over.set_result(cause)
 
@@ -220,31 +231,33 @@ def addresses_of(options: argparse.Namespace) -> tuple[str, str]:
 async def fetch(options: argparse.Namespace) -> str:
     """Fetch all answers. Return why the client ended early; empty if it has all."""
     configuration = configure(options, is_client=True, address=addresses_of(options)[0])
-    began_ns = time.monotonic_ns()
-    tell("begin", monotonic_ns=began_ns)
+    progress = Progress(options)
+    tell("begin", monotonic_ns=progress.began_ns)
     with open(options.keylog or "/dev/null", "w") as secrets:
         configuration.secrets_log_file = secrets
         if options.testcase in ("resumption", "zerortt"):
             configuration.session_ticket = await get_ticket(options, configuration)
             if configuration.session_ticket is None:
                 return "the server gave no session ticket"
-        quic = QuicConnection(configuration=configuration)
-        client = await open_client(quic, options, began_ns)
-        if options.testcase == "zerortt":
-            client.begin()
-        await asyncio.wait([client.over], timeout=options.timeout_ms / 1000)
-        client.end(f"no end after {options.timeout_ms / 1000:g} s")
-        cause = client.over.result()
-        client.close()
+        deadline_s = time.monotonic() + options.timeout_ms / 1000
+        cause = ""
+        while progress.done < options.requests and not cause:
+            client = await open_client(QuicConnection(configuration=configuration), options, progress)
+            if options.testcase == "zerortt":
+                client.begin()
+            await asyncio.wait([client.over], timeout=deadline_s - time.monotonic())
+            client.end(f"no end after {options.timeout_ms / 1000:g} s")
+            cause = client.over.result()
+            client.close()
         await asyncio.sleep(FAREWELL_S)
     write_qlog(options, configuration)
-    return f"{client.done} of {options.requests} requests done when the connection ended: {cause}" if cause else ""
+    return f"{progress.done} of {options.requests} requests done when the connection ended: {cause}" if cause else ""
 
 
-async def open_client(quic: QuicConnection, options: argparse.Namespace, began_ns: int) -> Client:
+async def open_client(quic: QuicConnection, options: argparse.Namespace, progress: Progress) -> Client:
     local, _, remote = options.path.partition(",")
     _, client = await asyncio.get_running_loop().create_datagram_endpoint(
-        lambda: Client(quic, options, began_ns), local_addr=(local, 0)
+        lambda: Client(quic, options, progress), local_addr=(local, 0)
     )
     client.connect(split(remote))
     return client
@@ -259,7 +272,8 @@ async def get_ticket(options: argparse.Namespace, configuration: QuicConfigurati
             ticket.set_result(one)
 
     quic = QuicConnection(configuration=configuration, session_ticket_handler=keep)
-    client = await open_client(quic, argparse.Namespace(**vars(options) | {"requests": 0}), time.monotonic_ns())
+    without = argparse.Namespace(**vars(options) | {"requests": 0})
+    client = await open_client(quic, without, Progress(without))
     await asyncio.wait([ticket], timeout=options.idle_timeout_ms / 1000)
     client.close()
     await asyncio.sleep(FAREWELL_S)

@@ -25,7 +25,9 @@ pub const SERVER_NAME: &str = "mprun";
 /// An end keeps connection identifiers for this number of paths.
 pub const MOST_PATHS: u64 = 8;
 /// The names of the arguments that both ends read.
-pub const SHARED: [&str; 4] = ["congestion", "scheduler", "idle-timeout-ms", "qlog"];
+pub const SHARED: [&str; 5] = ["congestion", "scheduler", "idle-timeout-ms", "qlog", "testcase"];
+/// The case `keyupdate` updates the keys once this much of the answers has arrived.
+pub const UPDATE_BYTES: u64 = 50_000;
 
 /// The content of requests and answers. It does not matter, because it is encrypted on the wire.
 static CONTENT: [u8; 65_536] = [0; 65_536];

@@ -47,6 +47,9 @@ pub struct Requests {
     think: Duration,
     /// The largest number of requests under way at a time, each on a stream of its own.
     streams: usize,
+    /// Each request has a connection of its own, after the previous one.
+    reconnects: bool,
+    wants_connection: bool,
     /// The paths other than the first.
     further: Vec<Pair>,
     began: Instant,
@@ -114,6 +117,8 @@ impl Requests {
             request_bytes: arguments.number("request", 0)?,
             think: Duration::from_nanos(arguments.number("think-ns", 0)?),
             streams: arguments.number("streams", 1)?,
+            reconnects: arguments.get("testcase") == Some("multiconnect"),
+            wants_connection: false,
             further,
             began: now,
             connected: false,
@@ -144,6 +149,17 @@ impl Requests {
     /// Returns true if everything is fetched.
     pub fn is_finished(&self) -> bool {
         self.finished
+    }
+
+    /// Returns true, once, if the next request needs another connection.
+    pub fn take_reconnection(&mut self) -> bool {
+        self.connected &= !self.wants_connection;
+        std::mem::take(&mut self.wants_connection)
+    }
+
+    /// Returns the bytes of all answers that have arrived.
+    pub fn received_bytes(&self) -> u64 {
+        self.done_bytes + self.under_way.values().map(|request| request.received_bytes).sum::<u64>()
     }
 
     /// Returns the reason why the client cannot continue, if there is one.
@@ -182,10 +198,16 @@ impl Requests {
         report::print(&Event::Connected { at_ns: report::nanos(self.began.elapsed()) });
     }
 
+    /// Returns true if a request is under way or done on the connection.
+    pub fn has_begun(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
     /// Sends the first requests of a given number.
     pub fn begin(&mut self, connection: &mut dyn Connection) {
         if let Source::Equal { requests, response_bytes } = self.source {
-            for _ in 0..requests.min(self.streams as u64) {
+            let count = if self.reconnects { 1 } else { self.streams as u64 };
+            for _ in 0..requests.min(count) {
                 self.send(connection, response_bytes);
             }
         }
@@ -296,6 +318,8 @@ impl Requests {
         if let Source::Equal { requests, .. } = self.source {
             if self.done == requests {
                 self.finished = true;
+            } else if self.reconnects {
+                self.wants_connection = true;
             } else if self.started + (self.due.len() as u64) < requests {
                 self.due.push_back(now + self.think);
             }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use mprun_exchange::arguments::Arguments;
 use mprun_exchange::report::{self, Event as Line};
 use mprun_exchange::requests::{self, Pair, Requests};
-use mprun_exchange::{SERVER_NAME, SHARED};
-use noq_proto::{ClientConfig, ConnectionError, ConnectionHandle, Event, StreamEvent, VarInt};
+use mprun_exchange::{SERVER_NAME, SHARED, UPDATE_BYTES};
+use noq_proto::{ConnectionError, ConnectionHandle, Event, StreamEvent, VarInt};
 
 use crate::configuration::{self, Policy};
 use crate::link::Link;
@@ -20,7 +20,7 @@ const TICKET: Duration = Duration::from_millis(200);
 
 /// Fetches all answers. An error gives the reason for an early end.
 pub fn fetch(words: &[String]) -> Result<(), String> {
-    let arguments = Arguments::parse(words, &[&requests::KNOWN[..], &SHARED[..], &["backup", "testcase"]].concat())?;
+    let arguments = Arguments::parse(words, &[&requests::KNOWN[..], &SHARED[..], &["backup"]].concat())?;
     let timeout = Duration::from_millis(arguments.number("timeout-ms", 60_000)?);
     let policy = Policy::parse(&arguments)?;
     let backups = arguments
@@ -34,28 +34,30 @@ pub fn fetch(words: &[String]) -> Result<(), String> {
     let requests = Requests::new(&arguments, paths)?;
     report::print(&Line::Begin { monotonic_ns: report::monotonic_ns() });
     let mut stack = Stack::new(network, policy.clone(), None);
-    if matches!(arguments.get("testcase"), Some("resumption" | "zerortt")) {
-        get_ticket(&mut stack, config.clone(), policy.clone(), first)?;
+    let open: Box<Open> = Box::new(move |stack, further| {
+        let (handle, connection) = stack
+            .endpoint
+            .connect(Instant::now(), config.clone(), first.1, SERVER_NAME)
+            .map_err(|e| format!("connect to {}: {e}", first.1))?;
+        let mut link = Link::new(connection, policy.clone(), first, further);
+        link.declare_backups(&backups);
+        stack.links.insert(handle, link);
+        Ok(handle)
+    });
+    let case = arguments.get("testcase");
+    if matches!(case, Some("resumption" | "zerortt")) {
+        get_ticket(&mut stack, &open)?;
     }
-    let (handle, connection) = stack
-        .endpoint
-        .connect(Instant::now(), config, first.1, SERVER_NAME)
-        .map_err(|e| format!("connect to {}: {e}", first.1))?;
-    let mut link = Link::new(connection, policy, first, &requests.further());
-    link.declare_backups(&backups);
-    stack.links.insert(handle, link);
-    run(&mut stack, handle, requests, timeout)
+    run(&mut stack, &open, requests, timeout, case == Some("keyupdate"))
 }
+
+/// Opens a connection whose further paths are between these addresses.
+type Open = dyn Fn(&mut Stack, &[Pair]) -> Result<ConnectionHandle, String>;
 
 /// Opens a connection without requests, and closes it. The configuration keeps its session ticket, which the server
 /// sends after the handshake.
-fn get_ticket(stack: &mut Stack, config: ClientConfig, policy: Policy, first: Pair) -> Result<(), String> {
-    let start = Instant::now();
-    let (handle, connection) = stack
-        .endpoint
-        .connect(start, config, first.1, SERVER_NAME)
-        .map_err(|e| format!("connect to {}: {e}", first.1))?;
-    stack.links.insert(handle, Link::new(connection, policy, first, &[]));
+fn get_ticket(stack: &mut Stack, open: &Open) -> Result<(), String> {
+    let handle = open(stack, &[])?;
     let mut until = None;
     while let Some(link) = stack.links.get_mut(&handle) {
         let now = Instant::now();
@@ -82,18 +84,25 @@ fn get_ticket(stack: &mut Stack, config: ClientConfig, policy: Policy, first: Pa
 }
 
 /// The main loop. It ends when everything is fetched, the connection is closed or the time is over.
-fn run(stack: &mut Stack, handle: ConnectionHandle, mut requests: Requests, timeout: Duration) -> Result<(), String> {
+///
+/// updates_keys: update the keys of the connection once.
+fn run(
+    stack: &mut Stack,
+    open: &Open,
+    mut requests: Requests,
+    timeout: Duration,
+    mut updates_keys: bool,
+) -> Result<(), String> {
+    let mut handle = open(stack, &requests.further())?;
     let deadline = Instant::now() + timeout;
     let mut until = deadline;
-    let mut has_begun = false;
     if let Some(link) = stack.links.get_mut(&handle).filter(|link| link.connection.has_0rtt()) {
         requests.begin(link);
-        has_begun = true;
     }
     loop {
         let now = Instant::now();
         if let Some(link) = stack.links.get_mut(&handle) {
-            if let Some(reason) = take_events(link, &mut requests, has_begun) {
+            if let Some(reason) = take_events(link, &mut requests) {
                 requests.print_end(link);
                 return Err(requests.explain_close(&explain(&reason)));
             }
@@ -102,6 +111,14 @@ fn run(stack: &mut Stack, handle: ConnectionHandle, mut requests: Requests, time
                 until = now + FAREWELL;
                 requests.print_end(link);
                 link.connection.close(now, VarInt::from_u32(0), "done".into());
+            }
+            if updates_keys && requests.received_bytes() > UPDATE_BYTES {
+                link.connection.force_key_update();
+                updates_keys = false;
+            }
+            if requests.take_reconnection() {
+                link.connection.close(now, VarInt::from_u32(0), "done".into());
+                handle = open(stack, &requests.further())?;
             }
         }
         if let Some(cause) = requests.failure() {
@@ -121,14 +138,14 @@ fn run(stack: &mut Stack, handle: ConnectionHandle, mut requests: Requests, time
     }
 }
 
-/// Handles what has happened. has_begun: the first requests are sent already. Returns why the connection ended, if it has before everything was fetched.
-fn take_events(link: &mut Link, requests: &mut Requests, has_begun: bool) -> Option<ConnectionError> {
+/// Handles what has happened. Returns why the connection ended, if it has before everything was fetched.
+fn take_events(link: &mut Link, requests: &mut Requests) -> Option<ConnectionError> {
     while let Some(event) = link.poll() {
         match event {
             Event::Connected => {
                 requests.connect();
                 link.set_statuses();
-                if !has_begun {
+                if !requests.has_begun() {
                     requests.begin(link);
                 }
             }

@@ -77,7 +77,12 @@ pub fn addresses(pair: &str) -> Option<(IpAddr, IpAddr)> {
 
 /// The configuration of a client.
 pub fn client(arguments: &Arguments, policy: &Policy, is_ipv6: bool) -> Result<ClientConfig, String> {
-    let provider = Arc::new(ring::default_provider());
+    let case = arguments.get("testcase");
+    let mut suites = ring::default_provider();
+    if case == Some("chacha20") {
+        suites.cipher_suites = vec![ring::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256];
+    }
+    let provider = Arc::new(suites);
     let mut tls = rustls::ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|e| format!("TLS: {e}"))?
@@ -90,7 +95,14 @@ pub fn client(arguments: &Arguments, policy: &Policy, is_ipv6: bool) -> Result<C
         let file = File::create(name).map_err(|e| format!("key log {name}: {e}"))?;
         tls.key_log = Arc::new(Keys(Mutex::new(file)));
     }
-    let crypto = QuicClientConfig::try_from(tls).map_err(|e| format!("TLS: {e}"))?;
+    if case == Some("multiconnect") {
+        // each connection has a whole handshake
+        tls.resumption = rustls::client::Resumption::disabled();
+    }
+    // Initial packets have this cipher suite, whatever the handshake negotiates (RFC 9001 5.2)
+    let initial = ring::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite());
+    let initial = initial.ok_or("TLS: no cipher suite for Initial packets")?;
+    let crypto = QuicClientConfig::with_initial(Arc::new(tls), initial).map_err(|e| format!("TLS: {e}"))?;
     let mut config = ClientConfig::new(Arc::new(crypto));
     config.transport_config(Arc::new(transport(arguments, policy, is_ipv6)?));
     Ok(config)

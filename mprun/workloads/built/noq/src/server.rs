@@ -15,7 +15,7 @@ use crate::stack::Stack;
 
 /// Runs for ever. An error gives the reason why the server could not start.
 pub fn serve(words: &[String]) -> Result<(), String> {
-    let arguments = Arguments::parse(words, &[&answers::KNOWN[..], &SHARED[..], &["testcase"]].concat())?;
+    let arguments = Arguments::parse(words, &[&answers::KNOWN[..], &SHARED[..]].concat())?;
     let policy = Policy::parse(&arguments)?;
     let network = answers::bind(&arguments)?;
     network.forbid_fragments()?;

@@ -19,8 +19,10 @@ use crate::network::{self, Sender};
 pub fn serve(words: &[String]) -> Result<(), String> {
     let arguments = Arguments::parse(words, &[&answers::KNOWN[..], &SHARED[..]].concat())?;
     let mut config = configure(&arguments)?;
+    let case = arguments.get("testcase");
+    config.enable_retry(case == Some("retry"));
     let (certificate, key) = (arguments.require("certificate")?, arguments.require("key")?);
-    let tls = TlsConfig::new_server_config(certificate, key, vec![PROTOCOL.to_vec()], false)
+    let tls = TlsConfig::new_server_config(certificate, key, vec![PROTOCOL.to_vec()], case == Some("zerortt"))
         .map_err(|e| format!("certificate {certificate}, key {key}: {e}"))?;
     config.set_tls_config(tls);
     let network = Rc::new(answers::bind(&arguments)?);

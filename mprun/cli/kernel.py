@@ -246,7 +246,7 @@ def info(name: str, as_json: bool) -> None:
     "Keep this trace event of the kernel, such as 'mptcp:*'. Can be repeated.",
     multiple=True,
 )
-@click.option("--at", "time", metavar="TIME", help="Stop the kernel of one test at this time from its boot, in gdb.")
+@click.option("--at", "time", metavar="TIME", help="Run one test until this time from its boot, in gdb.")
 @options.text(
     "--command commands",
     "TEXT",

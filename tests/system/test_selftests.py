@@ -130,16 +130,23 @@ def test_an_unknown_trace_event_is_told(tmp_path: Path) -> None:
     assert found.error == f"cannot run: {said}"
 
 
-def test_gdb_stops_the_kernel_of_a_test(mprun: Callable[..., Called]) -> None:
-    gdb = ("--at", "1ms", "--command", "mp-time", "--command", "mp-hosts")
-    done = mprun("kernel", "test", "--only", "pm_netlink", *gdb)
-    assert done.status == 0, done.out + done.err
-    assert "stopped at 0.00" in done.out
-    assert "1 lo up 127.0.0.1/8" in done.out
-    assert "pm_netlink " in done.out
-    several = mprun("kernel", "test", "--only", "pm_netlink,diag", *gdb)
+def test_gdb_stops_the_kernel_of_a_test(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    debugger = selftests.find_debugger([find_kernel()], "1s", ["mp-time", "mp-hosts"])
+    script = f"sleep 3; {TAP}; echo ok 2 - second"
+    found = run(tmp_path, {"sleeps": script}, kept=KeptRecords(debugger=debugger))["sleeps"]
+    assert (found.status, found.error, len(found.names("passed"))) == (0, "", 2)
+    out = capfd.readouterr().out
+    assert "stopped at 1.0" in out
+    assert " lo " in out
+
+
+def test_gdb_stops_only_one_test(mprun: Callable[..., Called]) -> None:
+    several = mprun("kernel", "test", "--only", "pm_netlink,diag", "--at", "1s")
     assert several.status == 2
     assert "--at: gdb stops one test, and 2 would run: name one with --only" in several.err
+    without = mprun("kernel", "test", "--only", "pm_netlink", "--command", "bt")
+    assert without.status == 2
+    assert "--command needs the time of the stop: --at 1.5s" in without.err
 
 
 # A stand-in for packetdrill, which no distribution packages. It fails if the script contains the word for failure, and

@@ -43,7 +43,7 @@ ScriptProgress = Callable[[dict[str, str], int], None]
 
 
 class KeptRecords(Frozen):
-    """What is kept of scripts besides their output.
+    """The records that are kept of scripts besides their output.
 
     - captures: keep the packets of each network namespace (`pcap/`).
     - tracepoints: the trace events to keep (`trace.txt`), as names or patterns.

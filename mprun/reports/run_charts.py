@@ -13,7 +13,7 @@ from itertools import product
 
 from mprun.model.agent_report import AgentReport
 from mprun.model.intent import AddressedFlow, Intent
-from mprun.model.spec import Direction, LinkChange, Plot, TopologySpec
+from mprun.model.spec import Direction, LinkChange, Plot, Rebinding, TopologySpec
 from mprun.model.wording import say_change
 from mprun.reports.figure import MOST_NUMBERS, Chart, Mark
 from mprun.reports.metrics import paths_of
@@ -105,6 +105,8 @@ def marks_of(network: Intent | TopologySpec) -> Iterator[Mark]:
                 before = (_follow(before[0], after[0]), _follow(before[1], after[1]))
             if (before, was_up) != (after, change.is_up):
                 yield Mark(at, f"{change.link} {say_change(before, after, change.is_up, was_up)}")
+        elif isinstance(change, Rebinding):
+            yield Mark(at, f"{change.host}: another {change.rebound} on {change.link}")
         else:
             yield Mark(at, f"{change.host}: address on {change.link} {'added' if change.is_there else 'removed'}")
 

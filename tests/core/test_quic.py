@@ -286,7 +286,7 @@ def test_the_certificate_that_openssl_makes_has_this_size(
     [
         ({"stack": "aioquic", "multipath": True}, "the stack aioquic has one path only: write 'stack: tquic' or"),
         ({"server_stack": "noq", "multipath": True}, "needs the same library at both ends, as each has its own draft"),
-        ({"testcase": "v2"}, "the client on tquic cannot do 'v2': take aioquic for it"),
+        ({"testcase": "v2"}, "the server on tquic cannot do 'v2': take aioquic for it"),
         ({"stack": "aioquic", "server_stack": "noq", "testcase": "v2"}, "the server on noq cannot do 'v2'"),
         ({"testcase": "multiconnect"}, "is one connection: write '2' or more for 'multiconnect'"),
         ({"testcase": "multiconnect", "requests": 2, "streams": 2}, "has no effect with 'multiconnect'"),

@@ -9,6 +9,7 @@
     machine   start QEMU, follow its console, take the results from its third disk
     table     read the results of the tests, and print them
     suite     the tests of the suite that use the real engine
+    exchange  packages that make trees of several releases equal where captures depend on versions
     guest     the tests that run inside; `pytest tests/vm/guest.py` runs them on this machine's own kernel
     labs      claims of labs, held against the real engine
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import shlex
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from mprun.machine.scratch import scratch
 from tests.vm import image, kernel, machine, store, table
 from tests.vm.keys import with_keys
 from tests.vm.payload import Order, make_payload
-from tests.vm.release import RELEASES, Release
+from tests.vm.release import RELEASES, Architecture, Release
 from tests.vm.suite import LACKING, find_tests
 
 # The tests that run in every machine. The other tests are those of the suite.
@@ -27,8 +28,17 @@ LABS = "tests/vm/labs.py"
 # The short form: lab 01, ends of a run, captures, and the needs of an ordinary user.
 SHORT = "first_lab or ends_a_run or captures_under or doctor or refused"
 SHORT_USER = "jitter_and_loss"
-PROGRAMS = ("qemu-system-x86_64", "mmdebstrap", "mke2fs", "depmod", "zstd", "busybox")
-PACKAGES = "qemu-system-x86 mmdebstrap e2fsprogs kmod zstd busybox-static"
+# The packages of the programs that make and run a machine.
+PACKAGES = {
+    "mmdebstrap": "mmdebstrap",
+    "mke2fs": "e2fsprogs",
+    "depmod": "kmod",
+    "zstd": "zstd",
+    "qemu-system-x86_64": "qemu-system-x86",
+    "qemu-system-aarch64": "qemu-system-arm",
+    "qemu-aarch64-static": "qemu-user-static",
+    "arch-test": "arch-test",
+}
 # The longest time of a machine, s. Other programs of the host may use most of its processors.
 TIMEOUT_S = 4 * 3600.0
 
@@ -62,7 +72,7 @@ def run_release(release: Release, wanted: Sequence[Order], output: Path) -> dict
     kernel_folder = store.keep(
         f"kernel-{release.name}-{release.digest()}", lambda folder: kernel.unpack(trusted, folder), say
     )
-    kept = kernel.read_kernel(kernel_folder)
+    kept = kernel.read_kernel(kernel_folder, release.kernel.architecture)
     root = store.keep(image.name_of(release.system), lambda folder: image.make_image(trusted.system, folder), say)
     with scratch("mprun-vm-") as folder:
         payload = make_payload(kept, wanted, folder)
@@ -87,6 +97,20 @@ def run_release(release: Release, wanted: Sequence[Order], output: Path) -> dict
     return found
 
 
+def missing_programs(wanted: Iterable[Architecture], path: str = f"{os.defpath}:/sbin:/usr/sbin") -> list[str]:
+    """Return the programs that machines of these architectures need and that are not installed.
+
+    The packages of another architecture configure themselves. Their programs run in QEMU, too (binfmt_misc).
+    """
+    needed = ["mmdebstrap", "mke2fs", "depmod", "zstd"]
+    for one in wanted:
+        needed += [
+            one.emulator,
+            *([] if one.linux == platform.machine() else [f"qemu-{one.linux}-static", "arch-test"]),
+        ]
+    return [program for program in needed if shutil.which(program, path=path) is None]
+
+
 def main() -> int:
     """Return 0 if no test failed, 1 if a test failed, 3 if this machine cannot run any."""
     parser = argparse.ArgumentParser(prog="make vm", description=__doc__)
@@ -99,10 +123,9 @@ def main() -> int:
     names = given.kernels or ["6.12"]
     if unknown := [name for name in names if name not in RELEASES]:
         parser.error(f"no kernel '{unknown[0]}': write one of {', '.join(RELEASES)}")
-    if missing := [
-        program for program in PROGRAMS if shutil.which(program, path=f"{os.defpath}:/sbin:/usr/sbin") is None
-    ]:
-        print(f"make vm needs {', '.join(missing)}: apt-get install {PACKAGES}", file=sys.stderr)
+    if missing := missing_programs({RELEASES[name].kernel.architecture for name in names}):
+        packages = " ".join(PACKAGES[program] for program in missing)
+        print(f"make vm needs {', '.join(missing)}: apt-get install {packages}", file=sys.stderr)
         return 3
     if os.geteuid() != 0:
         # to make the image of a system; the cache is the invoker's

@@ -10,6 +10,7 @@ import configparser
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from tests.vm.release import ROOT, Archive, digest_of, packages_to_run
@@ -18,8 +19,6 @@ from tests.vm.release import ROOT, Archive, digest_of, packages_to_run
 FORMAT = 1
 # Space for the tests' output beyond the content of the tree, MB.
 SPARE_MB = 1024
-# pip accepts wheels for any of these platforms.
-PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_28_x86_64")
 
 
 def requirements() -> list[str]:
@@ -37,20 +36,22 @@ def system_packages() -> tuple[str, ...]:
 
 def name_of(archive: Archive) -> str:
     """Return the name of the image of an archive's packages in the cache."""
-    made = {"archive": archive.lines, "packages": system_packages(), "python": requirements(), "format": FORMAT}
-    return f"image-{archive.suite}-{digest_of(made)}"
+    made = {"archive": asdict(archive), "packages": system_packages(), "python": requirements(), "format": FORMAT}
+    return f"image-{archive.suite}-{archive.architecture.debian}-{digest_of(made)}"
 
 
 def make_image(archive: Archive, folder: Path) -> None:
     """Write `root.img` into `folder`."""
     tree = folder / "tree"
     argv = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(system_packages())}"]
+    argv += [f"--architectures={archive.architecture.debian}"]
     subprocess.run([*argv, archive.suite, tree, *archive.lines], check=True)
     (python,) = (path.name for path in (tree / "usr/bin").glob("python3.*") if re.fullmatch(r"python3\.\d+", path.name))
     target = tree / "usr/local/lib" / python / "dist-packages"
     install = [sys.executable, "-m", "pip", "install", "-q", f"--target={target}", "--only-binary=:all:"]
     install += ["--no-compile", "--disable-pip-version-check", "--implementation=cp"]
-    install += [f"--python-version={python.removeprefix('python')}", *(f"--platform={name}" for name in PLATFORMS)]
+    platforms = [f"--platform={name}" for name in archive.architecture.platforms]
+    install += [f"--python-version={python.removeprefix('python')}", *platforms]
     subprocess.run([*install, *requirements()], check=True)
     inside = f"/{target.relative_to(tree)}"
     subprocess.run(["chroot", tree, f"/usr/bin/{python}", "-m", "compileall", "-q", inside], check=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.vm.packages import download
-from tests.vm.release import Release
+from tests.vm.release import AMD64, Architecture, Release
 
-BUSYBOX = Path("/usr/bin/busybox")
+BUSYBOX = "busybox-static"
 BOOT = Path(__file__).with_name("boot.sh")
 # Modules that the initrd needs to mount the disks. A kernel may have them built in.
 DISK_MODULES = ("virtio_pci", "virtio_blk", "ext4")
@@ -26,6 +26,7 @@ class Kernel:
 
     folder: Path
     release: str
+    architecture: Architecture = AMD64
 
     @property
     def image(self) -> Path:
@@ -41,9 +42,9 @@ class Kernel:
         return self.folder / "modules"
 
 
-def read_kernel(folder: Path) -> Kernel:
+def read_kernel(folder: Path, architecture: Architecture) -> Kernel:
     """Return the kernel that `unpack` wrote into a folder."""
-    return Kernel(folder, next((folder / "modules").iterdir()).name)
+    return Kernel(folder, next((folder / "modules").iterdir()).name, architecture)
 
 
 def unpack(release: Release, folder: Path) -> None:
@@ -51,7 +52,7 @@ def unpack(release: Release, folder: Path) -> None:
     packages = folder / "packages"
     packages.mkdir()
     tree = folder / "tree"
-    for package in download(release.kernel, release.packages, packages):
+    for package in download(release.kernel, (*release.packages, BUSYBOX), packages):
         subprocess.run(["dpkg", "-x", package, tree], check=True)
     shutil.rmtree(packages)
     shutil.copy(next((tree / "boot").glob("vmlinuz-*")), folder / "vmlinuz")
@@ -62,16 +63,14 @@ def unpack(release: Release, folder: Path) -> None:
     (tree / "lib").mkdir(exist_ok=True)
     os.symlink(folder / "modules", tree / "lib" / "modules")
     subprocess.run(["depmod", "-b", tree, kernel.name], check=True, stderr=subprocess.DEVNULL)
+    busybox = next(path for path in (tree / "bin/busybox", tree / "usr/bin/busybox") if path.exists())
+    (folder / "initrd").write_bytes(make_initrd(kernel, busybox.read_bytes()))
     shutil.rmtree(tree)
-    (folder / "initrd").write_bytes(make_initrd(kernel))
 
 
-def make_initrd(modules: Path) -> bytes:
+def make_initrd(modules: Path, busybox: bytes) -> bytes:
     """Return an initrd: Busybox, the modules of disks in the order of loading, and `boot.sh` as the first program."""
     loaded = order(DISK_MODULES, (modules / "modules.dep").read_text())
-    busybox = BUSYBOX.read_bytes()
-    if b"/ld-linux" in busybox:
-        raise RuntimeError("busybox needs libraries, which the initrd has not: apt-get install busybox-static")
     files = {"init": (BOOT.read_bytes(), 0o755), "bin/busybox": (busybox, 0o755)}
     for number, name in enumerate(loaded):
         files[f"modules/{number:02}-{Path(name).name.split('.')[0]}.ko"] = (decompress(modules / name), 0o644)

@@ -8,6 +8,7 @@ results are a tar archive on its third disk.
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import time
 from collections.abc import Callable
@@ -25,13 +26,8 @@ POLL_S = 0.2
 KVM_DEVICE = Path("/dev/kvm")
 KVM = ("-accel", "kvm", "-cpu", "max", "-smp", "2")
 # The machine's clock advances by 2 ns with each instruction, and jumps while the machine only waits. So a slow or busy
-# host does not change the machine's view. The kernel must not use compare-and-exchange of 16 bytes: Linux 6.12 faulted
-# once in QEMU 7.2. The processor's random numbers stay. Without them, the first programs wait minutes for other
-# sources.
-TCG = (
-    *("-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-rtc", "clock=vm"),
-    *("-cpu", "max", "-smp", "1"),
-)
+# host does not change the machine's view.
+TCG = (*("-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-rtc", "clock=vm"), *("-smp", "1"))
 
 
 def has_kvm(kernel: Kernel, device: Path = KVM_DEVICE, trial_s: float = TRIAL_S) -> bool:
@@ -39,10 +35,10 @@ def has_kvm(kernel: Kernel, device: Path = KVM_DEVICE, trial_s: float = TRIAL_S)
 
     A virtual machine with a /dev/kvm of its own may be unable to run anything with it.
     """
-    if not os.access(device, os.R_OK | os.W_OK):
+    if kernel.architecture.linux != platform.machine() or not os.access(device, os.R_OK | os.W_OK):
         return False
-    argv = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", "max", "-m", "512M", "-nodefaults", "-display", "none"]
-    argv += ["-no-reboot", "-kernel", str(kernel.image), "-append", "quiet panic=-1"]
+    argv = [kernel.architecture.emulator, *kernel.architecture.machine, *("-accel", "kvm", "-cpu", "max", "-m", "512M")]
+    argv += ["-nodefaults", "-display", "none", "-no-reboot", "-kernel", str(kernel.image), "-append", "quiet panic=-1"]
     try:
         done = subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL, timeout=trial_s)
     except subprocess.TimeoutExpired:
@@ -52,12 +48,14 @@ def has_kvm(kernel: Kernel, device: Path = KVM_DEVICE, trial_s: float = TRIAL_S)
 
 def qemu_command(kernel: Kernel, root: Path, payload: Path, folder: Path, with_kvm: bool) -> list[str]:
     """Return the command line of a machine. The machine writes its console and its results into `folder`."""
-    options = ["root=/dev/vda", "console=ttyS0", "quiet", "panic=-1", "apparmor=1", "security=apparmor"]
-    options += [] if with_kvm else ["mitigations=off", "clearcpuid=cx16"]
+    known = kernel.architecture
+    options = ["root=/dev/vda", f"console={known.console}", "quiet", "panic=-1", "apparmor=1", "security=apparmor"]
+    options += [] if with_kvm else known.quirks
     disk = "if=virtio,format=raw,file="
     return [
-        "qemu-system-x86_64",
-        *(KVM if with_kvm else TCG),
+        known.emulator,
+        *known.machine,
+        *(KVM if with_kvm else (*TCG, *known.processor)),
         *("-m", f"{MEMORY_MB}M"),
         *("-nodefaults", "-display", "none", "-no-reboot", "-nic", "none"),
         *("-serial", f"file:{folder}/console"),

@@ -41,7 +41,8 @@ def _prepare(archive: Archive, folder: Path) -> list[str]:
         "Dir::State": folder / "state",
         "Dir::State::status": folder / "status",
         "Dir::Cache": folder / "cache",
-        "APT::Architecture": "amd64",
+        "APT::Architecture": archive.architecture.debian,
+        "APT::Architectures": archive.architecture.debian,
         "APT::Sandbox::User": "root",
         "Acquire::Languages": "none",
     }

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The second disk of a machine: the kernel's modules, this checkout with its local changes, and the orders.
 
-The disk has the programs for multipath QUIC and SCTP too, if they are built.
+The disk has the programs for multipath QUIC and SCTP too, if they are built and fit its processor.
 """
 
 from __future__ import annotations
 
 import configparser
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -48,7 +49,7 @@ def make_payload(kernel: Kernel, orders: Sequence[Order], folder: Path) -> Path:
     _describe(tree / "source")
     shutil.copy(HERE / "init.sh", tree / "init.sh")
     (tree / "orders.sh").write_text("".join(map(_spell, orders)))
-    for name in TOOLS:
+    for name in TOOLS if kernel.architecture.linux == platform.machine() else ():
         if (program := find(name, as_user=True)) is not None:
             shutil.copytree(program.directory, tree / "tools" / program.directory.name)
     shutil.copytree(kernel.modules, tree / "modules", symlinks=True, copy_function=os.link)

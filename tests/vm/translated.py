@@ -22,7 +22,7 @@ from tests.vm import kernel, machine, store
 from tests.vm.__main__ import TIMEOUT_S
 from tests.vm.image import SPARE_MB, make_disk
 from tests.vm.keys import with_keys
-from tests.vm.release import RELEASES
+from tests.vm.release import release_of
 
 INIT = Path(__file__).with_suffix(".sh")
 # The file with the digests, in the folder of root.
@@ -44,7 +44,7 @@ def run(suite: str, tree: Path, labs: Sequence[str]) -> int:
     def say(text: str) -> None:
         print(f"translated: {time.monotonic() - began:.0f} s: {text}", flush=True)
 
-    release = next(one for one in RELEASES.values() if one.system.suite == suite)
+    release = release_of(suite)
     known = replace(release, kernel=with_keys(release.kernel, say))
     name = f"kernel-{release.name}-{release.digest()}"
     folder = store.keep(name, lambda place: kernel.unpack(known, place), say)
@@ -61,9 +61,8 @@ def run(suite: str, tree: Path, labs: Sequence[str]) -> int:
         used = subprocess.run(["du", "-sm", tree], capture_output=True, text=True, check=True).stdout
         make_disk(tree, work / "root.img", int(used.split()[0]) * 5 // 4 + SPARE_MB)
         say("booting")
-        left = machine.run(
-            kernel.read_kernel(folder), work / "root.img", work / "payload.img", work, TIMEOUT_S, False, say
-        )
+        booted = kernel.read_kernel(folder, release.kernel.architecture)
+        left = machine.run(booted, work / "root.img", work / "payload.img", work, TIMEOUT_S, False, say)
         if left is None:
             say((work / "console").read_text(errors="replace")[-2000:])
             return 1

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Makes a fresh Debian 12, 13 or Ubuntu 24.04 one that runs mprun: what the virtual machine (Vagrantfile), the container
-# (Dockerfile, .devcontainer) and `make fresh` execute. A thin cover of `make setup`.
+# (Dockerfile, .devcontainer) and `make fresh` execute. A thin cover of `make setup`. If the wheels of a release lie in the
+# folder dist, they are installed instead, and nothing is built.
 #
 #   provision.sh [SOURCE TARGET]    with these, sets up a copy of SOURCE in TARGET instead of the tree that this file is in
 set -eu
@@ -21,7 +22,17 @@ if [ $# = 2 ]; then
 	tree=$2
 fi
 
-make -C "$tree" setup
+if ls "$tree"/dist/mprun_kernel-*.whl >/dev/null 2>&1; then
+	$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends python3-venv
+	python3 -m venv "$tree/.venv"
+	"$tree/.venv/bin/pip" install --quiet --disable-pip-version-check --find-links "$tree/dist" 'mprun[all]'
+	# the doctor ends with the command that installs what is missing
+	missing=$("$tree/.venv/bin/mprun" doctor | sed -n 's/^\(sudo \)*apt-get install //p')
+	# shellcheck disable=SC2086  # a list of words
+	[ -z "$missing" ] || $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y $missing
+else
+	make -C "$tree" setup
+fi
 
 # mprun on the path of every shell, and its completion in bash
 $as_root ln -sf "$tree/.venv/bin/mprun" /usr/local/bin/mprun

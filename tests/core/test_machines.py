@@ -153,6 +153,42 @@ def test_script(name: str) -> None:
     assert done.returncode == 0, done.stdout
 
 
+# Commands that write down how they were called. `python3` makes an environment whose doctor misses two packages.
+RECORDERS = {
+    "id": "echo 1000",
+    "sudo": 'echo "sudo $*" >>"$SAID"; cat >/dev/null',
+    "make": 'echo "make $*" >>"$SAID"',
+    "mprun": "echo 0.1.0",
+    "python3": """\
+mkdir -p "$3/bin"
+printf '#!/bin/sh\\necho "pip $*" >>"$SAID"\\n' >"$3/bin/pip"
+printf '#!/bin/sh\\necho "sudo apt-get install --no-install-recommends iperf3 tshark"; exit 3\\n' >"$3/bin/mprun"
+chmod +x "$3/bin/pip" "$3/bin/mprun"
+""",
+}
+
+
+@pytest.mark.parametrize("with_wheels", [True, False], ids=["wheels", "none"])
+def test_provision_installs_wheels_instead_of_building(tmp_path: Path, with_wheels: bool) -> None:
+    """Only the packages that the doctor names are installed."""
+    tree, commands, said = tmp_path / "tree", tmp_path / "bin", tmp_path / "said"
+    for folder in (tree / "dist", commands):
+        folder.mkdir(parents=True)
+    shutil.copy(ROOT / "provision.sh", tree)
+    if with_wheels:
+        (tree / "dist" / "mprun_kernel-0.1.0-py3-none-manylinux_2_34_x86_64.whl").touch()
+    for name, action in RECORDERS.items():
+        (commands / name).write_text(f"#!/bin/sh\n{action}\n")
+        (commands / name).chmod(0o755)
+    env = {"PATH": f"{commands}:/usr/bin:/bin", "SAID": str(said), "HOME": str(tmp_path)}
+    subprocess.run(["sh", tree / "provision.sh"], env=env, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    lines = said.read_text().splitlines()
+    assert (f"make -C {tree} setup" in lines) != with_wheels
+    installs = [line.partition(" --no-install-recommends ")[2] for line in lines if "apt-get -q install" in line]
+    assert ("iperf3 tshark" in installs) == with_wheels
+    assert any(line.startswith("pip install") and f"--find-links {tree}/dist" in line for line in lines) == with_wheels
+
+
 def test_provision_is_a_cover_of_setup() -> None:
     """provision.sh calls make. make runs setup.sh, which knows the packages of this architecture."""
     assert 'make -C "$tree" setup' in _read("provision.sh")

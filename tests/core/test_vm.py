@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.pages import ROOT
-from tests.vm.__main__ import orders
+from tests.vm.__main__ import PACKAGES, missing_programs, orders
+from tests.vm.exchange import PACKAGES as EXCHANGED
 from tests.vm.kernel import Kernel, cpio, order
 from tests.vm.machine import has_kvm, qemu_command
 from tests.vm.packages import newest
 from tests.vm.payload import Order
-from tests.vm.release import RELEASES, packages_to_run
+from tests.vm.release import AMD64, ARM64, RELEASES, packages_to_run, release_of
 from tests.vm.suite import LACKING, find_tests
 from tests.vm.table import Result, draw, read_results
 from tests.vm.translated import compare
@@ -149,6 +150,30 @@ def test_kvm_is_taken_where_a_kernel_runs_with_it(
     assert called[:2] == ["-accel", "kvm"]
     assert called[called.index("-append") + 1] == "quiet panic=-1"
     assert called[called.index("-kernel") + 1] == str(tmp_path / "vmlinuz")
+
+
+def test_a_machine_of_another_processor_has_its_own_qemu_and_packages(tmp_path: Path) -> None:
+    """KVM is out of the question. The packages configure themselves, for which their programs must run here."""
+    arm64 = Kernel(tmp_path, "6.12.0", ARM64)
+    command = qemu_command(arm64, tmp_path / "root.img", tmp_path / "payload.img", tmp_path, with_kvm=False)
+    options = dict(itertools.pairwise(command))
+    assert (command[0], options["-machine"]) == ("qemu-system-aarch64", "virt")
+    assert "console=ttyAMA0" in options["-append"].split()
+    (tmp_path / "kvm").touch()
+    assert not has_kvm(arm64, tmp_path / "kvm")
+    assert RELEASES["6.12-arm64"].packages[0].endswith("-arm64")
+    missing = missing_programs([ARM64], path=str(tmp_path))
+    assert {"qemu-system-aarch64", "qemu-aarch64-static", "arch-test"} < set(missing)
+    assert not set(missing_programs([AMD64], path=str(tmp_path))) & {"qemu-x86_64-static", "arch-test"}
+    assert {*missing, AMD64.emulator} == PACKAGES.keys()
+
+
+def test_the_tools_of_a_release_are_those_of_x86_64() -> None:
+    assert release_of("trixie") == RELEASES["6.12"]
+    names = ["libpython3.13-minimal", "libpython3.13-minimal-dbg", "python3.13-minimal", "python3.13", "python3.9"]
+    assert [newest(pattern, names) for pattern in EXCHANGED if "python" in pattern and "-" not in pattern] == [
+        "python3.13"
+    ]
 
 
 def test_files_that_differ_between_machines_are_named() -> None:

@@ -104,10 +104,9 @@ def missing_programs(wanted: Iterable[Architecture], path: str = f"{os.defpath}:
     """
     needed = ["mmdebstrap", "mke2fs", "depmod", "zstd"]
     for one in wanted:
-        needed += [
-            one.emulator,
-            *([] if one.linux == platform.machine() else [f"qemu-{one.linux}-static", "arch-test"]),
-        ]
+        needed.append(one.emulator)
+        if one.linux != platform.machine():
+            needed += [f"qemu-{one.linux}-static", "arch-test"]
     return [program for program in needed if shutil.which(program, path=path) is None]
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 from collections.abc import Sequence
 
 # Errors of system calls whose cause is the machine, its limits or missing rights, and not mprun.
@@ -82,7 +83,18 @@ def explain_machine(error: BaseException) -> str | None:
     if error.errno in _LIMITS:
         what = f"{error.filename}: " if error.filename else ""
         return f"{what}{error.strerror}: a limit of this machine: see `{_LIMITS[error.errno]}`"
-    return f"{error.filename or 'what is printed cannot be written'}: {error.strerror}"
+    return f"{error.filename or _tell_unnamed()}: {error.strerror}"
+
+
+def _tell_unnamed() -> str:
+    """Return what could not be written, if the error names no file. A pipe and a terminal are never full."""
+    try:
+        printed = os.fstat(1).st_mode
+    except OSError:
+        printed = 0
+    if stat.S_ISFIFO(printed) or os.isatty(1):
+        return f"a file here or in the folder for temporary files ({os.environ.get('TMPDIR', '/tmp')}, set by TMPDIR)"
+    return "what is printed cannot be written"
 
 
 def _has_current_folder() -> bool:

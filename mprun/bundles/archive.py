@@ -84,6 +84,15 @@ def unpack(source: Path, folder: Path) -> None:
         raise SpecError(f"{source}: {error.strerror or error}") from None
 
 
+def has_member(source: Path, name: str) -> bool:
+    """Return True if a file is an archive with a member of this name."""
+    try:
+        with open_regular(source, source, follow=True) as file, zipfile.ZipFile(file) as archive:
+            return name in archive.NameToInfo
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError, zlib.error, OSError):
+        return False
+
+
 def _tell_damage(source: Path, error: Exception) -> str:
     """Return why a file cannot be unpacked, and the remedy. A zip file begins with PK."""
     with open_regular(source, source, follow=True) as file:

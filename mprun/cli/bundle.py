@@ -35,6 +35,8 @@ def command(name: str, parent: Path, target: Path | None, licence: str | None, w
     from mprun.bundles.pack import pack
     from mprun.cli.report import write_report
 
+    if target is not None and target.suffix not in ("", ".zip"):
+        raise click.UsageError(f"--to {target}: a bundle is a zip file: end the name in .zip")
     url = "" if licence is None else find_licence(licence)
     found = find_either(parent, name)
     if isinstance(found, SweepDirectory):

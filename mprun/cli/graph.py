@@ -37,6 +37,9 @@ def command(files: options.FileOptions, language: str | None, target: Path | Non
     from mprun.compile import allocate, resolve
     from mprun.reports.drawing import draw
 
+    of_name = SUFFIXES.get(target.suffix.lower()) if target else None
+    if language and of_name and language != of_name:
+        raise click.UsageError(f"--to {target} is for {of_name}, and --format says {language}: change one of the two")
     language = language or _language_of(target)
     loaded = files.load()
     spec = resolve(loaded.spec, allocate(loaded.spec))

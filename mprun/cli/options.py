@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
@@ -90,6 +91,17 @@ class Target(click.Path):
         except OSError as error:
             reason = "is a file" if not folder.is_dir() else (error.strerror or str(error)).lower()
             self.fail(f"'{folder}' takes no new files ({reason}): name another place", param, ctx)
+
+
+def confirm(question: str) -> bool:
+    """Ask the user a question. Raises SpecError if nobody can answer it."""
+    try:
+        return click.confirm(question)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        click.echo(err=True)
+        raise SpecError("no terminal to ask: add -y, which does not ask") from None
 
 
 class WholeNumber(click.IntRange):

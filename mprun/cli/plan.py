@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from mprun.cli import options
+from mprun.errors import SpecError
 from mprun.model.plan import Plan, render
 
 
@@ -54,6 +55,8 @@ def _read_plan(name: str) -> Plan:
 
     path = Path(name)
     with run_directory.readable(path):
+        if path.is_file() and path.suffix != ".json":
+            raise SpecError(f"{name} is no plan: name the directory of a run or a plan.json")
         if path.is_file():
             return run_directory.read_as(Folder(path.parent), path.name, "run", Plan.from_json)
         return run_directory.find(options.DEFAULT_PARENT, name).plan()

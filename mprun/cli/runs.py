@@ -16,6 +16,7 @@ from mprun.cli import options, show, verify, wireshark
 from mprun.cli.completion import complete_runs, complete_values
 from mprun.cli.output import emit, show_table
 from mprun.cli.progress import Bar
+from mprun.errors import RunError
 from mprun.machine import invoking_user
 from mprun.runs.run_directory import RunDirectory
 from mprun.safety.text import name_some, plain
@@ -120,8 +121,12 @@ def rm(names: tuple[str, ...], parent: Path, yes: bool) -> None:
     """Remove runs and sweeps. Removing a sweep removes all its runs."""
     from mprun.sweeps.sweep_directory import SweepDirectory, find_either
 
-    for found in [find_either(parent, name) for name in names]:
-        if yes or click.confirm(f"remove {'sweep ' if isinstance(found, SweepDirectory) else ''}{found.path}?"):
+    chosen = [find_either(parent, name) for name in names]
+    if held := [found for found in chosen if found.is_held]:
+        raise RunError(f"{held[0].path} is running now: end it first, as with Ctrl-C in its terminal")
+    for found in chosen:
+        question = f"remove {'sweep ' if isinstance(found, SweepDirectory) else ''}{found.path}?"
+        if yes or options.confirm(question):
             found.remove()
 
 

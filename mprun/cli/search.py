@@ -48,10 +48,10 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
     from mprun.runs import runner
     from mprun.sweeps import execution, study
 
-    load_optimiser()
     options.refuse_existing(target)
     allowed = files.permissions(runs.consent)
     loaded, load_at = load_search(files.topology, files.experiment, files.parameters, files.seed, allowed=allowed)
+    load_optimiser()
     options.warn(loaded.warnings)
     search = loaded.spec.experiment.search
     assert search is not None

@@ -22,15 +22,17 @@ from mprun.engines.guest import Guest, booted
 from mprun.errors import MachineError, MprunError
 from mprun.inputs.loading import Loaded
 from mprun.inputs.user_configuration import configured_engine
+from mprun.kernel import store
 from mprun.kernel.store import DEFAULT_NAME, Kernel, find_kernel
 from mprun.machine.cache import cache, locked
 from mprun.machine.scratch import scratch, temporary
 from mprun.model import engine_paths
 from mprun.model.capabilities import DEFAULT_SCHEDULER, KERNEL_WIDE
+from mprun.model.discipline import DISCIPLINES, Discipline
 from mprun.model.engine_name import DEFAULT_ENGINE, EngineChoice
 from mprun.model.grouping import gather
 from mprun.model.problem import InputError, InputProblem, ValuePath, find_nearest
-from mprun.model.spec import Spec
+from mprun.model.spec import LinkChange, Spec
 from mprun.safety.folder import Folder
 from mprun.safety.text import printable
 
@@ -104,7 +106,8 @@ def refuse_unknown(
         found = [(position, text, True) for position, text in refused.items()]
         found += [(position, text, strict or is_virtual) for position, text in lacking.items()]
         for position, text, is_certain in found:
-            problem = InputProblem(*own[0].locate(position), position, text)
+            shown = position[1:] if position[0] == "topology" else position
+            problem = InputProblem(*own[0].locate(position), shown, text)
             if is_certain:
                 problems[problem] = None
             else:
@@ -133,7 +136,9 @@ def find_refusals(specs: Sequence[Spec], name: str, for_run: bool) -> tuple[dict
     hosts = list(dict.fromkeys(entry for spec in specs for entry in _find_sysctls(spec)))
     chosen = [entry for spec in specs for entry in _find_choices(spec)]
     traced = {one: ("tracepoints", n) for spec in specs for n, one in enumerate(spec.experiment.tracepoints)}
-    if not (filters or hosts or chosen or traced):
+    # a run is refused before its kernel boots
+    newer = {} if for_run else {place: known for spec in specs for place, known in _find_newer_disciplines(spec)}
+    if not (filters or hosts or chosen or traced or newer):
         return {}, {}
     try:
         kernel = find_kernel(name)
@@ -141,6 +146,8 @@ def find_refusals(specs: Sequence[Spec], name: str, for_run: bool) -> tuple[dict
         if name == DEFAULT_NAME:
             return {}, {}
         raise
+    told = {place: store.find_lacking_discipline(kernel, known) for place, known in newer.items()}
+    lacking = {place: text for place, text in told.items() if text is not None}
     names = list(dict.fromkeys(name for _, settings in hosts for name, _ in settings))
     # hosts with equal settings need one namespace
     tried = [] if for_run else list(dict.fromkeys(settings for _, settings in hosts))[:MOST_HOSTS]
@@ -156,7 +163,6 @@ def find_refusals(specs: Sequence[Spec], name: str, for_run: bool) -> tuple[dict
     )
     answers = iter(constant)
     has = {name: next(answers).split() for name in (sysctl.CONGESTION, sysctl.SCHEDULER)}
-    lacking: dict[ValuePath, str] = {}
     # a kernel without any event is refused before a run
     if events := next(answers).split() if traced else []:
         events.append(trace_event.PRINT)
@@ -200,6 +206,17 @@ def _find_sysctls(spec: Spec) -> Iterator[tuple[str, tuple[tuple[str, str], ...]
         own = [one for one in settings.sysctl if not _is_of_interface(one[0]) and one[0] not in KERNEL_WIDE]
         if own:
             yield host, tuple(own)
+
+
+def _find_newer_disciplines(spec: Spec) -> Iterator[tuple[ValuePath, Discipline]]:
+    """Yield the link and the discipline of each queue whose discipline the default kernel does not have."""
+    changes = [change for change in spec.topology.changes if isinstance(change, LinkChange)]
+    ways = [(link.name, (link.forward, link.reverse)) for link in spec.topology.links]
+    ways += [(change.link, (change.forward, change.reverse)) for change in changes]
+    for name, both in ways:
+        for way in both:
+            if way.queue is not None and (known := DISCIPLINES[way.queue.discipline]).since is not None:
+                yield ("topology", name, "queue"), known
 
 
 def _is_of_interface(name: str) -> bool:

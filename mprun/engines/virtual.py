@@ -230,17 +230,13 @@ def lacking_discipline(plan: Plan, kernel: Kernel) -> str | None:
         asks = any(command.argv[0] == "tc" and known.kind in command.argv for command in commands)
         if known.since is None or not asks:
             continue
-        since = "{}.{}".format(*known.since)
-        if not store.has_option(kernel, f"{known.kernel_option}=y"):
-            return (
-                f"experiment kernel '{kernel.name}' ({kernel.version}) has no queue discipline '{known.kind}', which "
-                f"Linux has from {since} on: `mprun kernel build --source TREE --name later` with a source of {since} "
-                "or later, and run with --kernel later"
-            )
+        if lacking := store.find_lacking_discipline(kernel, known):
+            return lacking
         if needs_tc(plan) and not tc_knows(known.kind):
             return (
                 f"this machine's tc does not know '{known.kind}', and a change of a link, a jitter or another "
-                f"discipline in the same topology needs it: install iproute2 {since} or later, or remove them"
+                f"discipline in the same topology needs it: install iproute2 {known.since[0]}.{known.since[1]} or "
+                "later, or remove them"
             )
     return None
 

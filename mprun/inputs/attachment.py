@@ -56,16 +56,19 @@ def examine(path: Path, archived: str | None = None) -> Attachment:
     return Attachment(archived or path.name, hashed.hash.hexdigest(), hashed.size_bytes, str(path), is_archive)
 
 
-def is_hidden(path: Path) -> bool:
-    """Return True if a path is a file or folder of this machine that programs of a run do not see."""
+def is_hidden(path: Path, may_lack: bool = False) -> bool:
+    """Return True if a path is a file or folder of this machine that programs of a run do not see.
+
+    may_lack: also a path without a file.
+    """
     try:
         # a link may lead to a program that is seen, and is not seen itself
-        final = path.parent.resolve(strict=True) / path.name
-        if not os.path.lexists(final):
+        final = path.parent.resolve(strict=not may_lack) / path.name
+        if not (may_lack or os.path.lexists(final)):
             return False
     except (OSError, RuntimeError, ValueError):
         return False
-    if str(final) in OWN:
+    if str(final) in OWN or (may_lack and any(folder in map(str, final.parents) for folder in OWN[1:])):
         return False
     seen = (*landlock.PROGRAM_FOLDERS, landlock.SETTINGS_FOLDER, "/proc", "/sys", "/dev")
     # a run has a /dev/shm of its own

@@ -15,6 +15,7 @@ from mprun.inputs.event_changes import ReadEvent
 from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern
 from mprun.inputs.subnet import check_addresses
 from mprun.model import metric, spec
+from mprun.model.capabilities import DEFAULT_SCHEDULER
 from mprun.model.grouping import gather
 from mprun.model.path import FlowPaths, are_side_by_side, count_subflows, find_areas, find_flow_paths, pairs_of
 from mprun.model.problem import Notes, ValuePath, list_names, name_nearest, tell_unknown
@@ -250,6 +251,23 @@ def _check_link(topology: spec.TopologySpec, node: str, link: str, position: Val
     return link in own
 
 
+def _goes_forth(flow: spec.Flow) -> bool:
+    """Return True if the tool of a flow sends its data in one direction, and here from the source."""
+    return flow.options.get("reverse") is False and not flow.options.get("bidirectional")
+
+
+def _explain_idle_scheduler(host: str, experiment: spec.ExperimentSpec) -> str | None:
+    """Return the warning that a host has a scheduler that no sender has, and only receives; else None."""
+    scheduler = experiment.mptcp_of(host).scheduler
+    flows = [one for one in experiment.traffic if one.protocol == "mptcp" and host in (one.source, one.destination)]
+    senders = [flow.source for flow in flows if flow.destination == host and _goes_forth(flow)]
+    if scheduler == DEFAULT_SCHEDULER or not flows or len(senders) < len(flows):
+        return None
+    if any(experiment.mptcp_of(sender).scheduler == scheduler for sender in senders):
+        return None
+    return f"has no effect, as '{host}' only receives: give it to '{senders[0]}', which sends, or remove it"
+
+
 def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, notes: Notes) -> None:
     """Record problems of endpoints and congestion controls: links elsewhere, and controls that have no effect."""
     for host, settings in experiment.hosts.items():
@@ -267,6 +285,8 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, no
         if settings.mptcp.subflows == 0 and opens and any(is_source for is_source, _ in ends):
             message = f"is 0, so that '{host}' opens no further subflow: write a larger number, or remove it"
             notes.warn(("hosts", host, "mptcp", "limits", "subflows"), message)
+        if idle_scheduler := _explain_idle_scheduler(host, experiment):
+            notes.warn(("hosts", host, "mptcp", "scheduler"), idle_scheduler)
         for name, value in settings.sysctl:
             if name == "net.mptcp.scheduler":
                 message = f"is a setting of 'mptcp': write 'mptcp: {{scheduler: {value}}}' in place of this sysctl"

@@ -189,7 +189,8 @@ class Document:
         first = PurePath(word).parts[:1]
         if word.startswith("-") or "\0" in word or len(word) > 1000 or (first and first[0] in attached):
             return
-        if ("/" in word or "." in word) and is_hidden(beside):
+        is_program = path[-1] == 0 and PurePath(word).is_absolute()
+        if ("/" in word or "." in word) and is_hidden(beside, may_lack=is_program):
             remedy = f"write 'files: [{first[0]}]'"
             if PurePath(word).is_absolute():
                 remedy = f"copy it beside this file, write 'files: [{beside.name}]', and here '{beside.name}'"

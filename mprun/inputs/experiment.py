@@ -28,7 +28,7 @@ from mprun.inputs.search_point import read_search
 from mprun.inputs.traffic import read_traffic
 from mprun.model import metric
 from mprun.model.metric import Metric, Metrics
-from mprun.model.problem import Notes, ValuePath, name_nearest, tell_unknown
+from mprun.model.problem import Notes, ValuePath, find_nearest, list_names, name_nearest, tell_unknown
 from mprun.model.spec import Expectation, ExperimentSpec, HostSpec, Mptcp, Plot, Reseed
 from mprun.model.trace_event_name import event_of, is_recorded
 from mprun.model.units import QuantityError
@@ -96,6 +96,9 @@ def read_experiment(
         if of_flows and not any(not {*of_flows}.isdisjoint(metrics) for metrics in owned.values()):
             names = " or ".join(f"'{name}'" for name in of_flows)
             document.warn(("plots", n, "series"), f"has nothing to show: no flow has the metric {names}; remove it")
+        if plot.series == "one_way_delay" and len({entry.capture().node for entry in file.capture}) < 2:
+            message = "has nothing to show without captures at both ends: write 'capture: [{host: ...}, {host: ...}]'"
+            document.warn(("plots", n, "series"), message)
         needed = SAMPLES.get(plot.series) if plot.series else None
         if needed is not None and (file.sample is None or needed not in file.sample.intervals()):
             document.refuse(("plots", n, "series"), f"needs samples: write 'sample: {{{needed}: 100ms}}'")
@@ -265,4 +268,6 @@ def _metric_of(name: str, owned: Mapping[str, Metrics]) -> Metric:
         raise UnknownName(f"flow '{owner}' has no metric '{what}'{name_nearest(what, metrics, 'it has')}")
     if f"{owner}-1" in owned:
         raise UnknownName(f"flow '{owner}' is repeated: write '{owner}-1.{what}', or give the flow a 'group'")
-    raise UnknownName(f"{tell_unknown('flow', owner, owned)}; a path has: {', '.join(metric.OF_PATH)}")
+    near = find_nearest(owner, known := list(owned))
+    every = f"{list_names(known, 'flows')}; a path has: {', '.join(metric.OF_PATH)}"
+    raise UnknownName(f"no flow '{owner}'" + (f": did you mean '{near}'?" if near else every))

@@ -7,7 +7,7 @@ gathers the parameters, reads the topology and the experiment, and checks the tw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path, PurePath
@@ -47,7 +47,8 @@ class Loaded(Frozen):
     `values`: the values of the matrix's axes in this run.
     `parameters`: the value of each parameter of the files and of each axis.
     `words`: the options of a command that reads these files with all their cells.
-    `locate`: return the file and the line of a value of the experiment, by its path.
+    `locate`: return the file and the line of a value of the experiment, by its path. `topology` and a link name the
+    link's file.
     `reseed`: make the Spec for another seed. Some workloads draw the pairs of hosts from the seed.
     """
 
@@ -211,12 +212,18 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
     told = {**parameters.values, **dict(values)}
     sources = dict.fromkeys(Path(file) for document in documents for file in document.files)
     spec = Spec(network.spec, action)
-    locate = partial(_locate, last, spec)
+    locate = partial(_locate, documents, spec)
     return Loaded(spec, tuple(map(str, warnings)), tuple(sources), values, told, found.words, locate, reseed)
 
 
-def _locate(document: Document, spec: Spec, path: ValuePath) -> tuple[str, int | None]:
-    """Return the file and the line of a value. A flow has none of its own if an entry makes several flows."""
+def _locate(documents: Sequence[Document], spec: Spec, path: ValuePath) -> tuple[str, int | None]:
+    """Return the file and the line of a value. A flow has none of its own if an entry makes several flows.
+
+    A path that begins with `topology` names a link, which a generator may have made: its file has no line for it.
+    """
+    document = documents[-1]
+    if path[:1] == ("topology",):
+        return documents[0].name, None
     entries = document.part("traffic")
     is_entry = path[:1] != ("traffic",) or (isinstance(entries, list) and len(entries) == len(spec.experiment.traffic))
     return document.position(path if is_entry else path[:1])

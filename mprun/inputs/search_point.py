@@ -14,7 +14,7 @@ from mprun.model.problem import ValuePath, name_nearest, tell_unknown
 from mprun.model.scalar import Scalar
 from mprun.model.search_space import Choice, Floors, Search, SearchAxis
 from mprun.statements.evaluation import check
-from mprun.statements.expression import ExpressionError, Reference, parse
+from mprun.statements.expression import ExpressionError, Reference, UnknownName, parse
 
 # The axis of a search's table with the names of controls.
 CASE = "case"
@@ -38,8 +38,18 @@ def read_search(entry: SearchEntry, unit_of: Callable[[str], Unit], document: Do
         message = f"'{name}' has a meaning in the table of a search: take another name"
         document.refuse(("search", position, name), message)
 
+    def is_metric(name: str) -> bool:
+        try:
+            return bool(unit_of(name))
+        except UnknownName:
+            return False
+
     def find_unit(reference: Reference) -> Unit:
-        return unit_of(reference.name.partition(".")[2] if is_of_control(reference, entry.control) else reference.name)
+        first, _, rest = reference.name.partition(".")
+        is_known = is_of_control(reference, entry.control)
+        if not is_known and is_metric(rest) and not is_metric(reference.name):
+            raise UnknownName(tell_unknown("control", first, entry.control))
+        return unit_of(rest if is_known else reference.name)
 
     try:
         check(parse(entry.violate), find_unit)

@@ -92,12 +92,13 @@ def _read_files(entry: FlowEntry, position: ValuePath, document: Document) -> Fl
     attached = [one for one in found if one is not None]
     if len(attached) < len(found):
         return None
-    for path, word in entry.named_words().items():
+    words = entry.named_words()
+    for path, word in words.items():
         # few files have commands of their own
         from mprun.workloads.own_program import doubt_word
 
         document.warn_of_hidden((*position, *path), word, [one.name for one in attached])
-        if warning := doubt_word(word, bool(attached)):
+        if warning := doubt_word(word, bool(attached), words.get((*path[:-1], int(path[-1]) - 1))):
             document.warn((*position, *path), warning)
     entry = entry.with_attachments(attached) if attached else entry
     for field, name in entry.companions().items():

@@ -25,6 +25,7 @@ from mprun.kernel.tree import KeptTree
 from mprun.machine import invoking_user, packaged
 from mprun.machine.cache import cache, locked
 from mprun.machine.version import version_in
+from mprun.model.discipline import Discipline
 from mprun.model.frozen import Frozen
 from mprun.safety import unchanged_program
 
@@ -166,6 +167,8 @@ def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
     Raises MachineError, with the command that builds it, if the kernel does not exist, if its files have changed since
     the build, or if another user could replace them.
     """
+    if not NAME_PATTERN.fullmatch(name):
+        raise SpecError(f"'{name}' is no name of a kernel: give one that `mprun kernel list` shows")
     link = store() / name
     what, how = "experiment kernel", "mprun kernel build"
     if name != DEFAULT_NAME:
@@ -174,7 +177,7 @@ def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
         kernels = list_kernels()
         found = _find_matching(kernels, name)
         if len(found) != 1:
-            others = ", ".join(kernel.name for kernel in kernels) or "none"
+            others = ", ".join(kernel.name for kernel in kernels) or f"none in {store()}"
             raise MachineError(f"no {what} is built for this user (built: {others}); run `{how}`")
         link, name = found[0].directory, found[0].name
     if damage := find_damage(link):
@@ -187,6 +190,18 @@ def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
 def has_option(kernel: Kernel, option: str) -> bool:
     """Return True if the configuration of a kernel has a line such as `CONFIG_VETH=y`."""
     return option in (kernel.directory / "config").read_text().splitlines()
+
+
+def find_lacking_discipline(kernel: Kernel, known: Discipline) -> str | None:
+    """Return the message, with a remedy, that a kernel lacks a queue discipline; None if the kernel has it."""
+    if known.since is None or has_option(kernel, f"{known.kernel_option}=y"):
+        return None
+    since = "{}.{}".format(*known.since)
+    return (
+        f"experiment kernel '{kernel.name}' ({kernel.version}) has no queue discipline '{known.kind}', which "
+        f"Linux has from {since} on: `mprun kernel build --source TREE --name later` with a source of {since} "
+        "or later, and run with --kernel later"
+    )
 
 
 def is_current(kernel: Kernel) -> bool:

@@ -139,8 +139,13 @@ def is_narrow(values: Sequence[float], confidence: float, within: float) -> bool
 
 
 def jain(values: Sequence[float]) -> float:
-    """Return Jain's fairness index: 1 if all are equal, 1/n if one of n has all (RFC 5166 section 2.3.3)."""
+    """Return Jain's fairness index: 1 if all are equal, 1/n if one of n has all (RFC 5166 section 2.3.3).
+
+    Raises ValueError for a value below 0.
+    """
     need(1, values)
+    if min(values) < 0:
+        raise ValueError(f"{min(values)} is below 0, and Jain's index is for shares: leave it out")
     squares = math.fsum(value * value for value in values)
     return math.fsum(values) ** 2 / (len(values) * squares) if squares else 1.0
 

@@ -223,11 +223,15 @@ class Plan(Frozen):
 
         Raises MprunError for a plan of another format, codec.JsonProblem for another value that is no plan.
         """
+        form = value.get("format", FORMAT) if isinstance(value, dict) else FORMAT
+        other = MprunError(f"a plan of format {form}; this mprun reads format {FORMAT}")
+        if isinstance(form, int) and form > FORMAT:
+            raise other
         try:
             return CODEC.decode(cls, value)
         except JsonProblem:
-            if isinstance(value, dict) and value.get("format", FORMAT) != FORMAT:
-                raise MprunError(f"a plan of format {value['format']}; this mprun reads format {FORMAT}") from None
+            if form != FORMAT:
+                raise other from None
             raise
 
 

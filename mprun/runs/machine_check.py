@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 
 from mprun.captures import tshark
 from mprun.engines import capability, machine_mptcp
@@ -100,6 +101,10 @@ def _all_checks(here: Surroundings) -> Iterator[MachineCheck]:
         # these large packages are installed by hand
         yield replace(_of_package(name, serves, find_program(name), name), package="")
     yield _of_package("dot", "drawing", find_program("dot"), "graphviz")
+    for name, module, serves in (("pycma", "cma", "search"), ("dask", "distributed", "cluster")):
+        has = find_spec(module) is not None
+        says = "installed" if has else "not installed"
+        yield MachineCheck(name, serves, has, says, f"pip install 'mprun[{serves}]'")
     features = {**capability.kernel_features(), "openvswitch": capability.kernel_switches()}
     yield from _real_checks(features, unshare_command([]) == ["unshare", "--"])
     if features["mptcp"]:

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import functools
 import os
 import re
@@ -43,7 +44,7 @@ from mprun.machine import invoking_user
 from mprun.model.codec import PLAIN, JsonProblem
 from mprun.model.problem import find_nearest
 from mprun.runs.table import is_of_polars, open_table, pack, writing
-from mprun.safety.folder import Folder, parse_json
+from mprun.safety.folder import Folder, UnsafeError, parse_json
 from mprun.safety.text import make_printable, name_some, plain, printable
 
 if TYPE_CHECKING:
@@ -84,10 +85,12 @@ class OutputDirectory:
     - NAME: the form of the name that it is made with, with the title and the beginning of the digest.
     - RECORD: a file that each has.
     - IS_NAMED_FIRST: it gets its name before its record.
+    - LOCK: a file that is locked as long as a process works on it.
     """
 
     NAME: ClassVar[re.Pattern[str]]
     RECORD: ClassVar[str]
+    LOCK: ClassVar[str]
     IS_NAMED_FIRST: ClassVar[bool] = False
 
     def __init__(self, folder: Path | Folder) -> None:
@@ -113,6 +116,17 @@ class OutputDirectory:
         """The first 8 digits of the digest, from the name; empty if the name has none."""
         match = self.NAME.match(self.name)
         return match["digest"] if match else ""
+
+    @property
+    def is_held(self) -> bool:
+        """True if a process is working on it."""
+        try:
+            with self.folder.locked(self.LOCK, fcntl.LOCK_SH | fcntl.LOCK_NB, create=False):
+                return False
+        except BlockingIOError:
+            return True
+        except (OSError, UnsafeError):
+            return False
 
     def has(self, name: str) -> bool:
         """Return whether a regular file of this name exists, such as `plan.json`."""
@@ -164,6 +178,7 @@ class RunDirectory(OutputDirectory):
 
     NAME = re.compile(r"^(?P<time>\d{8}-\d{6})-(?P<title>.*)-(?P<digest>[0-9a-f]{8})(\.\d+)?$")
     RECORD = "plan.json"
+    LOCK = INCOMPLETE
     IS_NAMED_FIRST = True
 
     @classmethod
@@ -232,6 +247,10 @@ class RunDirectory(OutputDirectory):
     def is_complete(self) -> bool:
         """True if the run has ended and its results are complete."""
         return not self.folder.has(INCOMPLETE)
+
+    def held(self) -> contextlib.AbstractContextManager[None]:
+        """Hold the lock of the run, which is not complete, during the block."""
+        return self.folder.locked(self.LOCK, fcntl.LOCK_EX)
 
     def mark_complete(self) -> None:
         """Remove the mark that the run is incomplete. Call this when all results are written."""
@@ -500,7 +519,8 @@ def find(parent: Path, name: str) -> RunDirectory:
         if (candidate / "sweep.json").is_file():
             raise SpecError(f"{name} is a sweep: name one of its runs, as in {candidate}/runs/CELL/1")
         if (candidate / "inputs").is_dir():
-            raise damaged(candidate / "plan.json", "the file is missing")
+            record = "sweep.json" if (candidate / "runs").is_dir() else "plan.json"
+            raise damaged(candidate / record, "the file is missing")
         if candidate.exists():
             what = "has no plan.json" if candidate.is_dir() else "is a file"
             raise SpecError(f"{name} {what}: name the directory of a run or a sweep")

@@ -183,9 +183,10 @@ def run_into(
     resolved = resolve(request.spec, prepared.network)
     texts = {RESOLVED_TOPOLOGY: write_topology(resolved.topology)}
     texts[RESOLVED_EXPERIMENT] = write_experiment(resolved.experiment)
-    run.keep_inputs({**request.inputs, **texts})
-    _keep_attachments(run, request.spec)
-    return run, _carry_out(prepared, run, progress)
+    with run.held():
+        run.keep_inputs({**request.inputs, **texts})
+        _keep_attachments(run, request.spec)
+        return run, _carry_out(prepared, run, progress)
 
 
 def _keep_attachments(run: RunDirectory, spec: Spec) -> None:
@@ -360,9 +361,10 @@ def run_again(
         reason = CHANGED_INPUTS if is_same else "this version of mprun makes another plan of its inputs"
         raise RunError(f"{original.name}: {reason}; run them again")
     run = RunDirectory.create(parent, original.title, prepared.plan.digest)
-    run.keep_inputs(original.inputs())
-    _keep_attachments(run, prepared.request.spec)
-    return run, _carry_out(replace(prepared, warnings=before.warnings), run, progress)
+    with run.held():
+        run.keep_inputs(original.inputs())
+        _keep_attachments(run, prepared.request.spec)
+        return run, _carry_out(replace(prepared, warnings=before.warnings), run, progress)
 
 
 def _environment(prepared: Prepared) -> dict[str, Any]:

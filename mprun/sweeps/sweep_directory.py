@@ -74,6 +74,7 @@ class SweepDirectory(OutputDirectory):
 
     NAME = re.compile(r"^\d{8}-\d{6}-(?P<title>.*)-(?P<digest>[0-9a-f]{8})(\.\d+)?-sweep$")
     RECORD = "sweep.json"
+    LOCK = ".lock"
 
     def __init__(self, folder: Path | Folder) -> None:
         super().__init__(folder)
@@ -167,17 +168,6 @@ class SweepDirectory(OutputDirectory):
             return line if told.folder == os.getcwd() else f"cd {shlex.quote(told.folder)} && {line}"
         return ""
 
-    @property
-    def is_held(self) -> bool:
-        """True if a process is working on the sweep."""
-        try:
-            with self.folder.locked(".lock", fcntl.LOCK_SH | fcntl.LOCK_NB, create=False):
-                return False
-        except BlockingIOError:
-            return True
-        except (OSError, UnsafeError):
-            return False
-
     def tell_incomplete(self, called: object, progress: str) -> str:
         """Return a text that says that runs are missing and how to resume. called: the sweep's name in the text."""
         return "; ".join(filter(None, (f"{called} is incomplete: {progress}", self.tell_how_to_go_on())))
@@ -203,7 +193,7 @@ class SweepDirectory(OutputDirectory):
         """Hold the sweep's lock during the block. Raises RunError if another process holds it."""
         with contextlib.ExitStack() as holding:
             try:
-                holding.enter_context(self.folder.locked(".lock", fcntl.LOCK_EX | fcntl.LOCK_NB))
+                holding.enter_context(self.folder.locked(self.LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB))
             except BlockingIOError:
                 raise RunError(f"{self.path}: another mprun is running this sweep") from None
             yield

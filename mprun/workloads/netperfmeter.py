@@ -168,7 +168,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     receiver, sender = (_read_scalars(outputs, side) for side in sides)
     if receiver is None or sender is None:
         said = (outputs.log(flow.name, "err") + outputs.log(f"{flow.name}.server", "err")).strip()
-        return Result(error=said[-500:] or "it left no scalars")
+        return Result(error=f"{said[-500:]}{_remedy_of_limit(flow, said)}" or "it left no scalars")
     received = [values for name, values in receiver.items() if name.startswith("flow[") and values["Received Packets"]]
     if not received:
         return Result(error="nothing arrived")
@@ -195,6 +195,15 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         portions={"goodput": _find_portions(flow, outputs, side, receiver)} if length_us else {},
         lost_packets=round(sent_packets - arrived_packets) if is_udp else 0,
     )
+
+
+def _remedy_of_limit(flow: Flow, said: str) -> str:
+    """Return the remedy if netperfmeter printed that a host limits the size of a buffer; else an empty text."""
+    for side, limit in (("send", "wmem_max"), ("receive", "rmem_max")):
+        if f"actual {side} buffer size <" in said:
+            least = f"net.core.{limit}: {flow.options[f'{side}_buffer_bytes']}"
+            return f": the kernel's limit is lower: give a host 'sysctl: {{{least}}}'"
+    return ""
 
 
 def _doubt(flow: Flow, sent_bytes: float) -> Iterator[str]:

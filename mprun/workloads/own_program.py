@@ -23,6 +23,7 @@ _SHELL_SIGNS = ("|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1")
 PLACEHOLDERS = ("source", "destination", "port", "files", "inputs")
 # `${name}` and `%{name}` are the syntax of a shell and of other programs.
 _PLACEHOLDER = re.compile(r"(?<![$%{])\{([a-z_]+)\}")
+_VARIABLE = re.compile(r"\$\{?([A-Z][A-Z0-9_]+)\b")
 MOST_FILES, MOST_VARIABLES = 50, 100
 
 CommandWords = Annotated[list[str], Field(min_length=1, max_length=1000)]
@@ -156,15 +157,20 @@ def tell_commands(*commands: tuple[str, Sequence[str]]) -> tuple[str, ...]:
     return tuple(f"{host}: {shlex.join(words)}" for host, words in commands if words)
 
 
-def doubt_word(word: str, has_files: bool) -> str | None:
+def doubt_word(word: str, has_files: bool, before: str | None = None) -> str | None:
     """Return the warning about a word of a command: a sign of a shell, or a placeholder that no value replaces.
 
-    A word with blanks is a program of its own, in which braces have other meanings.
+    A word with blanks, or after `-c`, is a program of its own, in which braces have other meanings. before: the word
+    before it.
     """
-    if any(letter.isspace() for letter in word):
+    if before == "-c" or any(letter.isspace() for letter in word):
         return None
     if word in _SHELL_SIGNS:
         return f"'{word}' is a sign of a shell, and none runs this command: write it as in [sh, -c, 'ls | wc -l']"
+    if variable := _VARIABLE.search(word):
+        own = variable[1].removeprefix("MPRUN_").lower()
+        remedy = f"write '{{{own}}}'" if own in PLACEHOLDERS else "write it as in [sh, -c, 'echo $HOME']"
+        return f"'{variable[0]}' is a variable of a shell, and none runs this command: {remedy}"
     for name in _PLACEHOLDER.findall(word):
         if name == "inputs" and not has_files:
             return "'{inputs}' is the folder of 'files', and there are none: write 'files: [...]'"

@@ -112,6 +112,12 @@ class Entry(own_program.AttachedEntry):
                     "needs the same library at both ends, as each has its own draft: remove 'server_stack'",
                 )
 
+    def find_doubts(self) -> Iterator[KeyProblem]:
+        yield from super().find_doubts()
+        if self.streams > self.requests:
+            remedy = f"write 'requests: {self.streams}' or more"
+            yield "streams", f"is more than 'requests', and each request has one stream: {remedy}"
+
     def _find_reconnection_problems(self) -> Iterator[KeyProblem]:
         """Yield the problems of keys if each request has a connection of its own."""
         if self.requests == 1:

@@ -53,7 +53,8 @@ def read_mahimahi(text: str, interval_ns: int, frame_bytes: int) -> RateTrace:
     moments: list[int] = []
     for number, line in number_lines(text):
         if not line.isascii() or not line.isdigit() or len(line) > 18:
-            raise TraceError(number, f"'{line[:40]}' is not a whole number of ms: for rates write 'format: rates'")
+            remedy = "write times in ms, or for rates the format 'rates'"
+            raise TraceError(number, f"'{line[:40]}' is no whole number of ms: {remedy}")
         moment = int(line)
         if moments and moment < moments[-1]:
             raise TraceError(number, f"{moment} ms comes after {moments[-1]} ms: sort the trace")

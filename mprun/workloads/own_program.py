@@ -170,7 +170,7 @@ def doubt_word(word: str, has_files: bool, before: str | None = None) -> str | N
     if variable := _VARIABLE.search(word):
         own = variable[1].removeprefix("MPRUN_").lower()
         remedy = f"write '{{{own}}}'" if own in PLACEHOLDERS else "write it as in [sh, -c, 'echo $HOME']"
-        return f"'{variable[0]}' is a variable of a shell, and none runs this command: {remedy}"
+        return f"'${variable[1]}' is a variable of a shell, and none runs this command: {remedy}"
     for name in _PLACEHOLDER.findall(word):
         if name == "inputs" and not has_files:
             return "'{inputs}' is the folder of 'files', and there are none: write 'files: [...]'"

@@ -68,3 +68,9 @@ def test_a_key_of_a_newer_version_is_ignored() -> None:
 def test_a_plan_of_another_format_says_so() -> None:
     with pytest.raises(MprunError, match=f"a plan of format 4; this mprun reads format {FORMAT}"):
         Plan.from_json({"format": 4})
+
+
+def test_a_plan_of_a_newer_mprun_is_not_read() -> None:
+    """Its keys may have another meaning, even if this mprun knows all of them."""
+    with pytest.raises(MprunError, match=f"a plan of format {FORMAT + 1}; this mprun reads format {FORMAT}"):
+        Plan.from_json(changed(FORMAT + 1, "format"))

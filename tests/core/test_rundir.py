@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli.runs import command as runs_command
-from mprun.errors import MachineError
+from mprun.errors import MachineError, RunError
 from mprun.machine.scratch import scratch
 from mprun.runs.run_directory import RunDirectory, make_frame
 from mprun.sweeps.sweep_directory import SweepDirectory
@@ -166,6 +166,43 @@ def test_tables_are_not_made_again_from_a_part_of_the_output(name: str, lost: st
     shown = call("show", str(run))
     assert shown.status == 0
     assert f"has no {lost}, from which its tables are made" in shown.text
+
+
+def test_a_sweep_without_its_record_is_no_run(tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path)
+    write_summary(SweepDirectory(sweep))
+    (sweep / "inputs").mkdir(exist_ok=True)
+    _remove(sweep / "sweep.json")
+    assert str(call("show", str(sweep)).error).startswith(f"{sweep}/sweep.json: damaged: the file is missing")
+
+
+def test_a_run_of_a_newer_mprun_is_not_shown(tmp_path: Path) -> None:
+    run = copy_run(tmp_path)
+    plan = json.loads((run / "plan.json").read_text())
+    (run / "plan.json").write_text(json.dumps(plan | {"format": 99}))
+    for verb in ("show", "compare"):
+        assert "a plan of format 99; this mprun reads format" in str(call_verb(verb, run).error)
+
+
+def test_a_run_in_progress_is_not_removed(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path, "topo-xp", "0" * 64)
+    words = ["rm", "-o", str(tmp_path), "--yes", run.name]
+    with run.held():
+        refused = CliRunner().invoke(runs_command, words)
+        assert isinstance(refused.exception, RunError)
+        assert "is running now: end it first" in str(refused.exception)
+    # a killed run has no lock
+    run.folder.write_text("plan.json", "{}")
+    assert CliRunner().invoke(runs_command, words).exit_code == 0
+    assert not run.path.exists()
+
+
+def test_nobody_can_answer_without_a_terminal(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path, "topo-xp", "0" * 64)
+    run.folder.write_text("plan.json", "{}")
+    refused = CliRunner().invoke(runs_command, ["rm", "-o", str(tmp_path), run.name], input="")
+    assert str(refused.exception) == "no terminal to ask: add -y, which does not ask"
+    assert run.path.exists()
 
 
 def test_a_table_of_a_sweep_that_was_removed_is_called_missing(tmp_path: Path) -> None:

@@ -229,6 +229,15 @@ def test_netperfmeter_without_files_is_an_error(kept: tuple[str, ...]) -> None:
     assert netperfmeter.parse(flow("netperfmeter", "udp"), Left(files=files)).error == "it left no scalars"
 
 
+@pytest.mark.parametrize(("side", "limit"), [("send", "wmem_max"), ("receive", "rmem_max")])
+def test_netperfmeter_with_a_buffer_above_the_limit_names_the_sysctl(side: str, limit: str) -> None:
+    said = f"ERROR: actual {side} buffer size < configured {side} buffer size: 425984 < 104857600\n"
+    asked = flow("netperfmeter", "tcp", **{f"{side}_buffer_bytes": 104857600})
+    error = netperfmeter.parse(asked, Left(logs={"bulk.err": said, "flow.err": said})).error
+    assert error is not None
+    assert error.endswith(f"104857600: the kernel's limit is lower: give a host 'sysctl: {{net.core.{limit}: 104857600}}'")
+
+
 def test_ports_of_the_client_by_those_of_the_server() -> None:
     def event(kind: str, local: int, remote: int) -> PathManagerEvent:
         return PathManagerEvent(0, kind, None, "c", local, "s", remote)

@@ -54,6 +54,7 @@ def test_one_run_has_no_spread() -> None:
         (lambda: statistics.standard_error([1]), "a sample has 1 value: at least 2 are needed"),
         (lambda: statistics.bootstrap_interval([], 0.95), "a sample has 0 values: at least 1 is needed"),
         (lambda: statistics.jain([]), "a sample has 0 values: at least 1 is needed"),
+        (lambda: statistics.jain([-1, 1]), "-1 is below 0, and Jain's index is for shares: leave it out"),
         (lambda: summarize([], "s"), "a sample has 0 values: at least 1 is needed"),
         (lambda: summarize([float("nan"), 1.0], "s"), "a value of a sample is not finite .* leave it out"),
         (lambda: statistics.jain([1.0, float("inf")]), "a value of a sample is not finite"),

@@ -472,9 +472,10 @@ def test_a_threshold_marks_before_the_discipline_does(
 def test_a_discipline_that_the_kernel_lacks_is_refused_by_name(mprun: Callable[..., Result], tmp_path: Path) -> None:
     links = "  - {name: l, between: [a, b], rate: 10mbit, rtt: 40ms, queue: {discipline: dualpi2}}\n"
     write(tmp_path, links, "", LOADED.format(ecn=1))
-    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual")
-    assert result.status == 3
-    assert "has no queue discipline 'dualpi2', which Linux has from 6.17 on: `mprun kernel build" in result.err
+    for words, status in ((("run",), 3), (("validate",), 2)):
+        result = mprun(*words, "-t", "topo", "-x", "xp", "--engine", "virtual")
+        assert result.status == status
+        assert "has no queue discipline 'dualpi2', which Linux has from 6.17 on: `mprun kernel build" in result.err
 
 
 @pytest.mark.parametrize("discipline", ["codel", "red", "pie"])

@@ -80,12 +80,9 @@ class GeneratedTopology(TopologyFile):
     """A topology made by a generator, whose module adds its own keys."""
 
     # keys of one generator, each near a key of another
-    ELSEWHERE = {
-        **TopologyFile.ELSEWHERE,
-        **{
-            key: f"is a key of 'topology: {name}': remove it, or write that generator"
-            for key, name in (("pairs", "dumbbell"), ("routers", "line"), ("hops", "parking-lot"), ("clients", "star"))
-        },
+    ELSEWHERE = TopologyFile.ELSEWHERE | {
+        key: f"is a key of 'topology: {name}': remove it, or write that generator"
+        for key, name in (("pairs", "dumbbell"), ("routers", "line"), ("hops", "parking-lot"), ("clients", "star"))
     }
     topology: str = Field(examples=["multi-path"])
     """The generator."""

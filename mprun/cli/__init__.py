@@ -12,6 +12,7 @@ import io
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -178,7 +179,9 @@ class LateGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0].startswith("-") and args[0] not in ("--help", "-h", "--version"):
             args = ["run", *args]
-        self._refuse_one_dash(ctx, args)
+        if not ctx.resilient_parsing:
+            self._refuse_one_dash(ctx, args)
+            self._refuse_repeated(ctx, args)
         return super().parse_args(ctx, args)
 
     def _refuse_one_dash(self, ctx: click.Context, args: Sequence[str]) -> None:
@@ -187,10 +190,23 @@ class LateGroup(click.Group):
         for word in args:
             if not word.startswith("-") and isinstance(command, click.Group):
                 command = command.get_command(ctx, word)
-            elif len(word) > 2 and word[0] == "-" and command is not None and not ctx.resilient_parsing:
+            elif len(word) > 2 and word[0] == "-" and command is not None:
                 names = next((one.opts for one in command.get_params(ctx) if f"-{word}" in one.opts), None)
                 if names:
                     raise click.UsageError(f"no option '{word}': write {' or '.join(map(repr, names))}", ctx)
+
+    def _refuse_repeated(self, ctx: click.Context, args: Sequence[str]) -> None:
+        """Raise UsageError for an option with one value that is given twice. Click would take the last value."""
+        # other problems are reported when click parses the words
+        context, left = click.Context(self, None, ctx.info_name, resilient_parsing=True), [*args]
+        while isinstance(group := context.command, click.Group) and left and not left[0].startswith("-"):
+            if (command := group.get_command(context, word := left.pop(0))) is None:
+                return
+            context = click.Context(command, context, word, resilient_parsing=True)
+        _, _, given = context.command.make_parser(context).parse_args(left)
+        for option, times in Counter(given).items():
+            if times > 1 and isinstance(option, click.Option) and not (option.multiple or option.is_flag):
+                raise click.UsageError(f"{option.opts[0]} is given {times} times: keep one", context)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

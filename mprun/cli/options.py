@@ -110,13 +110,6 @@ class WholeNumber(click.IntRange):
     name = "whole number"
 
 
-def _take_one(_context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> str:
-    """Return the one value of an option. Of two, click would take the last without a word."""
-    if len(given) > 1:
-        raise click.UsageError(f"{option.opts[0]} is given {len(given)} times: name one file")
-    return given[0] if given else ""
-
-
 def text(names: str, metavar: str, what: str, **settings: Any) -> Decorator:
     """Return a decorator that adds an option with a text. names: of click, in one text. what: the help text.
 
@@ -137,7 +130,7 @@ def number(names: str, least: int, most: int | None, what: str, default: int | N
     return click.option(*names.split(), type=kind, metavar="N", help=what, default=default, show_default=True)
 
 
-_file_option = partial(click.option, metavar="FILE", shell_complete=complete_files, multiple=True, callback=_take_one)
+_file_option = partial(click.option, metavar="FILE", shell_complete=complete_files)
 _topology = partial(_file_option, "-t", "--topology", help="Read the topology from FILE, FILE.yaml or FILE.yml.")
 _experiment = partial(_file_option, "-x", "--experiment", help="Read the experiment from FILE, FILE.yaml or FILE.yml.")
 _engine_option = partial(choice, "--engine", ENGINE_CHOICES, default="auto")
@@ -162,9 +155,9 @@ _keep = partial(
 # The options of a group. A name that ends in a point and a word is another form of the option before the point.
 _FILES: Mapping[str, Decorator] = {
     "topology": _topology(required=True),
-    "topology.optional": _topology(),
+    "topology.optional": _topology(default=""),
     "experiment": _experiment(required=True),
-    "experiment.optional": _experiment(),
+    "experiment.optional": _experiment(default=""),
     "params": text(
         "-p --param params",
         "NAME=VALUE",

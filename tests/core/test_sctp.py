@@ -235,7 +235,9 @@ def test_netperfmeter_with_a_buffer_above_the_limit_names_the_sysctl(side: str, 
     asked = flow("netperfmeter", "tcp", **{f"{side}_buffer_bytes": 104857600})
     error = netperfmeter.parse(asked, Left(logs={"bulk.err": said, "flow.err": said})).error
     assert error is not None
-    assert error.endswith(f"104857600: the kernel's limit is lower: give a host 'sysctl: {{net.core.{limit}: 104857600}}'")
+    assert error.endswith(
+        f"104857600: the kernel's limit is lower: give a host 'sysctl: {{net.core.{limit}: 104857600}}'"
+    )
 
 
 def test_ports_of_the_client_by_those_of_the_server() -> None:

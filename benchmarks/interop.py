@@ -47,6 +47,13 @@ CAUSES = {
         "it sends 4 of 1200 bytes, where 4416 bytes are allowed (RFC 9000 8.1)."
     ),
 }
+# The causes of errors, by their last words.
+EXPLAINED = {
+    "nothing arrived any more on any path": (
+        ". Each end doubles the time between its probes (RFC 9002 6.2.1), to 5 s and more when many packets in a row "
+        "are damaged. The programs of mprun give up after 10 s without a packet."
+    ),
+}
 
 
 def mark(cell: CellSummary | None) -> str:
@@ -76,11 +83,9 @@ def failures(cells: Sequence[CellSummary]) -> Iterator[str]:
         if mark(cell) == "passed":
             continue
         case, client, server = (str(cell.values[key]) for key in ("case", "client", "server"))
-        said = [*cell.told.errors]
-        for verdict in missed(cell):
+        said = [f"{error}{EXPLAINED.get(error.rpartition(': ')[2], '')}" for error in cell.told.errors]
+        for verdict in () if said else missed(cell):
             found = cell.metrics.get(verdict.metric)
-            if found is None and said:
-                continue
             cause = CAUSES.get((server, verdict.metric), "The cause is not known.")
             said.append(f"`{verdict.metric}` {'was not measured' if found is None else f'is {found.mean:g}'}. {cause}")
         yield f"- `{case}`, {client} and server {server}: {' '.join(said)}\n"

@@ -40,6 +40,7 @@ A table has a row for each library of the client, and a column for each library 
 do the case.
 
 """
+UNKNOWN = "The cause is not known."
 # The causes of failed cells, by the library of the server and the metric that failed.
 CAUSES = {
     ("noq", "get.seen.amplification"): (
@@ -47,11 +48,11 @@ CAUSES = {
         "it sends 4 of 1200 bytes, where 4416 bytes are allowed (RFC 9000 8.1)."
     ),
 }
-# The causes of errors, by their last words.
-EXPLAINED = {
-    "nothing arrived any more on any path": (
-        ". Each end doubles the time between its probes (RFC 9002 6.2.1), to 5 s and more when many packets in a row "
-        "are damaged. The programs of mprun give up after 10 s without a packet."
+# The causes of errors, by case, client and server.
+ERRORS = {
+    ("handshakecorruption", "noq", "tquic"): (
+        "Many packets in a row are damaged, and each end doubles the time between its probes (RFC 9002 6.2.1). When "
+        "the client repeats its Finished message after 22 s, the server has given up: it limits a handshake to 30 s."
     ),
 }
 
@@ -83,10 +84,11 @@ def failures(cells: Sequence[CellSummary]) -> Iterator[str]:
         if mark(cell) == "passed":
             continue
         case, client, server = (str(cell.values[key]) for key in ("case", "client", "server"))
-        said = [f"{error}{EXPLAINED.get(error.rpartition(': ')[2], '')}" for error in cell.told.errors]
+        why = ERRORS.get((case, client, server), UNKNOWN)
+        said = [f"{error}. {why}" for error in cell.told.errors]
         for verdict in () if said else missed(cell):
             found = cell.metrics.get(verdict.metric)
-            cause = CAUSES.get((server, verdict.metric), "The cause is not known.")
+            cause = CAUSES.get((server, verdict.metric), UNKNOWN)
             said.append(f"`{verdict.metric}` {'was not measured' if found is None else f'is {found.mean:g}'}. {cause}")
         yield f"- `{case}`, {client} and server {server}: {' '.join(said)}\n"
 

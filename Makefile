@@ -38,7 +38,7 @@ help:
 	@echo "make docs    the documentation as a site: build/site/index.html"
 	@echo "make fresh   set up from nothing in a tree of packages (SUITE=bookworm), run the first lab; needs root, ten minutes;"
 	@echo "             with STAGE=archive from the kernel in dist, without a compiler; five minutes; with STAGE=wheel"
-	@echo "             from the wheels in dist, without a checkout"
+	@echo "             from the wheels in dist, without a checkout; with STAGE=equal so on three releases, with equal captures"
 	@echo "make vm      the real engine on distributions' kernels (KERNEL=\"6.1 6.12 6.8\", SHORT=1) in QEMU; needs root"
 	@echo "make pictures  draw the pictures in the labs' READMEs again (LABS=\"01 02\"), each from a run of its step; two minutes"
 	@echo "make gallery  draw the pictures of docs/gallery/index.md again; needs chromium; two minutes"

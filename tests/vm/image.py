@@ -7,6 +7,7 @@ mmdebstrap makes the tree, pip installs the Python packages, and mke2fs makes th
 from __future__ import annotations
 
 import configparser
+import platform
 import re
 import subprocess
 import sys
@@ -53,8 +54,10 @@ def make_image(archive: Archive, folder: Path) -> None:
     platforms = [f"--platform={name}" for name in archive.architecture.platforms]
     install += [f"--python-version={python.removeprefix('python')}", *platforms]
     subprocess.run([*install, *requirements()], check=True)
-    inside = f"/{target.relative_to(tree)}"
-    subprocess.run(["chroot", tree, f"/usr/bin/{python}", "-m", "compileall", "-q", inside], check=True)
+    if archive.architecture.linux == platform.machine():
+        # a translated Python would need half an hour; there, the machine compiles what it uses
+        inside = f"/{target.relative_to(tree)}"
+        subprocess.run(["chroot", tree, f"/usr/bin/{python}", "-m", "compileall", "-q", inside], check=True)
     for place in (tree / "var/cache/apt", tree / "var/lib/apt/lists"):
         subprocess.run(["find", place, "-type", "f", "-delete"], check=True)
     with (tree / "etc/passwd").open("a") as file:

@@ -3,7 +3,6 @@
 # Process 1 of the machine: mount what a system has, load AppArmor's profiles, carry the orders out, hand over the results,
 # power off. Lines that begin with `vm:` are shown to whoever waits.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TZ=UTC
-export PYTHONDONTWRITEBYTECODE=1
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mkdir -p /dev/pts /dev/shm

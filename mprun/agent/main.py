@@ -266,7 +266,7 @@ def calibrate(run: AgentRun) -> None:
     """Send each train (a series of frames over one link) alone, one train after the other."""
     trains = run.plan["trains"]
     for number, train in enumerate(trains):
-        run.report(f"calibrating {train['link']}", number, len(trains))
+        run.report(f"calibrating {train['link']}, {number + 1} of {len(trains)}")
         run.result = run.result._replace(trains=(*run.result.trains, run.machine.send_train(train)))
 
 

@@ -192,7 +192,8 @@ class RunningProcess:
                 )
             if time.monotonic() > deadline:
                 lacking = _LACKING[self.plan["ready"]["kind"]].format(self.plan["ready"]["value"])
-                raise ProcessError(f"{self.name}: not ready: {lacking} after {READY_TIMEOUT_S:g} s{self.tail()}")
+                own = _REMEDY if self.plan["is_foreign"] and self.plan["ready"]["kind"] in ("port", "udp") else ""
+                raise ProcessError(f"{self.name}: not ready: {lacking}{own} after {READY_TIMEOUT_S:g} s{self.tail()}")
             time.sleep(READY_POLL_S)
 
     def _is_ready(self) -> bool:
@@ -272,7 +273,7 @@ class RunningProcess:
                 return f" (all that it printed: logs/{os.path.basename(path)}):\n{said}"
             if text:
                 return ": " + "\n".join(printable(text).splitlines()[-TAIL_LINES:])
-        return " without a word"
+        return ", and it printed nothing"
 
 
 # The reasons why a process is not ready, by the kind of the condition (`mprun.model.plan.Ready`).
@@ -282,6 +283,8 @@ _LACKING = {
     "socket": "it did not make {}",
     "output": "it did not print '{}' on its standard output",
 }
+# What a server that the user brings may lack.
+_REMEDY = " ('{port}' in its command, 'protocol' in its entry, or 'listens: false')"
 
 
 def _confine(confine: Callable[[], None]) -> None:

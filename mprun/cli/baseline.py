@@ -85,12 +85,15 @@ def _measure(
 ) -> dict[str, str]:
     """Run once, and return the lines of the baseline at a path."""
     from mprun.cli.progress import Bar
+    from mprun.inputs.experiment import refuse_unknown_metrics
     from mprun.inputs.loading import load
     from mprun.runs import runner
     from mprun.runs.place import choose_place_of
 
     allowed = files.permissions(runs.consent)
     loaded = load(files.topology, files.experiment, files.parameters, files.seed, allowed=allowed)
+    if not is_check:
+        refuse_unknown_metrics(asked, [loaded.spec.experiment])
     # only simulated time repeats exactly
     place = choose_place_of(loaded.values, "virtual", runs.kernel)
     request = runner.make_request(loaded, place, runs.consent)

@@ -46,16 +46,13 @@ def command(files: options.FileOptions, runs: options.RunOptions, as_json: bool)
 
 def show_calibration(rows: Sequence[CalibratedQuantity]) -> None:
     """Print the table with a line for each quantity. Values outside their tolerance are red."""
-    from mprun.model.units import format_measured
-
     if not rows:
         click.echo("no link has a rate, a delay or a loss to measure")
         return
     width = max(4, *(len(row.link) for row in rows))
     click.echo(f"  {'link':{width}}           quantity           asked             got    deviation")
     for row in rows:
-        asked = format_measured(row.asked, row.unit)
-        got = "not measured" if row.got is None else format_measured(row.got, row.unit)
+        asked, got = (_spell(value, row.unit) for value in (row.asked, row.got))
         line = f"  {row.link:{width}}  {row.direction:8} {row.quantity:8} {asked:>15} {got:>15}"
         line += f" {_deviation(row):>12} {mark(row.held)}"
         click.echo("  ".join([line, *(text for text in (row.basis, row.note) if text)]))
@@ -68,6 +65,15 @@ def show_calibration(rows: Sequence[CalibratedQuantity]) -> None:
         )
     else:
         click.echo(click.style(f"all {len(rows)} values within their tolerance", fg="green"))
+
+
+def _spell(value: float | None, unit: str) -> str:
+    """Return a value with its unit. A share has more digits than elsewhere, as that of a loss model may be small."""
+    from mprun.model.units import format_measured
+
+    if value is None:
+        return "not measured"
+    return f"{value * 100:.4g} %" if unit == "share" else format_measured(value, unit)
 
 
 def _deviation(row: CalibratedQuantity) -> str:

@@ -76,6 +76,7 @@ def command(
     With --control, the exit status is 1 if a packet separates the two kernels.
     """
     from mprun.cli.sweep_work import held, run_cells, start_executor
+    from mprun.inputs.experiment import refuse_unknown_metrics
     from mprun.inputs.keys.experiment import MPTCP_OPTION
     from mprun.questions import faults
     from mprun.runs import runner
@@ -87,6 +88,7 @@ def command(
     by_ns = _read_time(by or DEFAULT_BY) if action in ("delay", "duplicate") else 0
     fault = Fault(action, by_ns, MPTCP_OPTION if action == "strip" else 0)
     loaded = files.load(runs.consent)
+    refuse_unknown_metrics([metric] if metric else [], [loaded.spec.experiment])
     place = choose_place_of(loaded.values, "virtual", runs.kernel)
     if control is not None:
         choose_place_of((), "virtual", control)

@@ -406,11 +406,12 @@ def _show_lab(result: LabRun) -> None:
             rows.append([f"{_SIGNS[_state(done)][0]} {done.step.name}", *(_cell(done, name) for name in names), digest])
         show_table(rows, 1)
         click.echo()
-    for (state, alike), complaints in _group_complaints(result.done).items():
+    grouped = _group_complaints(result.done)
+    for (state, alike), complaints in grouped.items():
         click.echo(f"  {_sign(state)} {prose.wrap(', '.join(alike), '    ')[4:]}")
         for text in complaints:
             click.echo(prose.wrap(text, "      ", "        "))
-    if result.judgements:
+    if result.judgements and grouped:
         click.echo()
     _show_judgements(result.judgements)
 

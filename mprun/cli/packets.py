@@ -64,6 +64,8 @@ def command(name: str, parent: Path, pairs: tuple[tuple[str, str], ...], as_json
             click.echo(f"{click.style(capture, bold=True)}{said}")
             continue
         _show(capture, connections, [one for one in found.subflows if one["capture"] == capture])
+        if spoken:
+            click.echo(f"  not listed: flows over {', '.join(sorted(spoken)).upper()}, which are in the table packets")
     _show_delays(found.delays)
     for text in found.warnings:
         click.echo(f"  {click.style('warning', fg='yellow')}: {printable(text)}")

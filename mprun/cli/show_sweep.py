@@ -56,6 +56,8 @@ def show_sweep(
     word, colour = MARKS[summary.status]
     words = {"passed": "passed", "failed": "failed", "error": "in error"}
     counts = ", ".join(f"{count} {words[status]}" for status, count in summary.runs._asdict().items() if count)
+    if unheld := sum(one.held is False for one in summary.statements):
+        counts += f", {unheld} statement{'s' * (unheld > 1)} about cells not held"
     if summary.status == INCOMPLETE:
         counts = f"{tell_progress(summary)}{f' ({counts})' if counts else ''}"
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {counts}  {options.spell_path(sweep.path)}")

@@ -109,7 +109,16 @@ def _show(explained: Explained, run: RunDirectory, sweep: SweepDirectory, end_ns
     else:
         span = f"{before.at_ns / 1e9:.3f} s and {after.at_ns / 1e9:.3f} s"
         shares = f"{before.share:.0%} of the runs fail, and after, {after.share:.0%}"
-        text = f"inevitable between {span}: with other random numbers before, {shares}"
+        # at the end of the run, nothing is left to draw
+        is_certain = after.at_ns == end_ns or before.interval[1] < after.interval[0]
+        text = (
+            f"{'' if is_certain else 'perhaps '}inevitable between {span}: with other random numbers before, {shares}"
+        )
+        if not is_certain:
+            low, high = (f"{one.interval[0]:.0%} to {one.interval[1]:.0%}" for one in (before, after))
+            text += (
+                f"; {before.count} runs are too few to tell, as the 95 % intervals overlap ({low}, {high}): add --runs"
+            )
         click.echo(prose.wrap(text, "", "  "))
         _show_packets(run, before.at_ns, after.at_ns)
     click.echo(f"table and figure: {options.spell_path(sweep.path)}/tables/why.parquet, why.svg")

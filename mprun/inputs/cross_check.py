@@ -325,6 +325,8 @@ def check_captures(topology: spec.TopologySpec, experiment: spec.ExperimentSpec,
     will lack packets.
     """
     names: dict[str, ValuePath] = {}
+    # `check_references` names a second capture of the same
+    taken: set[tuple[str, str | None]] = set()
     for n, capture in enumerate(experiment.captures):
         if capture.node not in topology.nodes:
             continue
@@ -334,9 +336,10 @@ def check_captures(topology: spec.TopologySpec, experiment: spec.ExperimentSpec,
         if capture.link is None and capture.node in topology.switches:
             message = f"'{capture.node}' is an OpenFlow switch, and those share a namespace: name one of its links"
             document.refuse(("capture", n), f"{message} too, as in 'link: {links[0].name}'" if links else message)
-        elif is_there and line:
+        elif is_there and line and (capture.node, capture.link) not in taken:
             message = f"would have the name '{capture.name}' of the capture on line {line}: name another node or link"
             document.refuse(("capture", n), message)
+        taken.add((capture.node, capture.link))
         has_ipv6 = any("ipv6" in topology.families_of(link) for link in links if capture.link in (None, link.name))
         family: spec.Family = "ipv6" if has_ipv6 else "ipv4"
         # on one interface, packets have the header of Ethernet

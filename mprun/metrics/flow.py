@@ -104,9 +104,9 @@ def _find_errors(
         yield f"{flow.name}: did not end in time and was stopped {limit}{because}"
     elif failed is not None or result.error:
         why = processes[failed].why if failed is not None else ""
-        said = why or result.error or outputs.log(failed or flow.name, "err").strip()[-500:] or "without a word"
-        status = processes[failed].status if failed is not None else 0
-        yield f"{flow.name}: {flow.tool} ended with status {spell_status(status)}: {said}{because}"
+        said = why or result.error or outputs.log(failed or flow.name, "err").strip()[-500:] or "it printed nothing"
+        status = "" if failed is None else f" ended with status {spell_status(processes[failed].status)}"
+        yield f"{flow.name}: {flow.tool}{status}: {said}{because}"
 
 
 def tell_dead(flow: AddressedFlow, changes: Sequence[Change], began_ns: int) -> str:

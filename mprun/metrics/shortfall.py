@@ -37,6 +37,8 @@ SHORT_QUEUE = 0.5
 GROWN = 0.01
 # A window counts as full if this share of it is in use.
 FULL = 0.95
+# A time without payload that is longer than waiting for a retransmission.
+LEAST_STOP_NS = 500_000_000
 # The default buffers of usrsctp.
 _LIBRARY_BYTES = {"send_buffer_bytes": 1 << 18, "receive_buffer_bytes": 1 << 17}
 # A way back with this share of the rate carries all acknowledgements.
@@ -124,7 +126,8 @@ def explain_shortfall(
     if few and not evidence.expects(flow.name):
         return Readings()
     more = "; write 'sample: {sockets: 10ms}'" if few else f"; queues on its path dropped {_sum(drops, scene)} packets"
-    return Readings(notes=(f"{told}no cause found among queue, buffers and receive window{more}",))
+    cause = _explain_stop(scene, results[flow.name].portions["goodput"])
+    return Readings(notes=(f"{told}{cause or 'no cause found among queue, buffers and receive window'}{more}",))
 
 
 def _find_scene(flow: AddressedFlow, results: Mapping[str, Result], evidence: Evidence) -> _Scene | None:
@@ -221,6 +224,23 @@ def _explain_queue(scene: _Scene, drops: Counter[tuple[str, str]]) -> str | None
                 f"the path's BDP is {needed:.0f} packets. Remedy: write 'queue: 1bdp'"
             )
     return None
+
+
+def _explain_stop(scene: _Scene, portions: Sequence[Portion]) -> str | None:
+    """Return the sentence for the longest time in the last third without any payload; None for a short one."""
+    empty = sorted(
+        (max(one.begin_ns, scene.begin_ns), min(one.end_ns, scene.end_ns)) for one in portions if not one.size_bytes
+    )
+    longest = last = (0.0, 0.0)
+    for begin_ns, end_ns in empty:
+        last = (last[0] if begin_ns <= last[1] else begin_ns, end_ns)
+        longest = max(longest, last, key=lambda span: span[1] - span[0])
+    begin_ns, end_ns = longest
+    if end_ns - begin_ns < LEAST_STOP_NS:
+        return None
+    timer = ": a chunk that is lost again waits for a timer of 1 s or more (docs/sctp.md)"
+    said = f"nothing arrived from {begin_ns / 1e9:.2f} s to {end_ns / 1e9:.2f} s"
+    return said + (timer if scene.flow.protocol == "sctp" else "")
 
 
 def _find_samples(scene: _Scene, tables: Mapping[str, polars.DataFrame]) -> Iterator[tuple[int, ...]]:

@@ -63,6 +63,7 @@ class Series(Frozen):
     - dash: the number of the line style.
     - low, high: an interval at each point, or empty.
     - samples: for a box plot, the values at each position.
+    - is_lost: its points mark lost packets, and their values say nothing.
     """
 
     label: str
@@ -73,6 +74,7 @@ class Series(Frozen):
     high: Sequence[float] = ()
     dash: int = 0
     samples: Sequence[Sequence[float]] = ()
+    is_lost: bool = False
 
     def along(self, form: ChartForm) -> Sequence[float]:
         """Return the values on the x axis.

@@ -78,7 +78,12 @@ def _number(marks: Sequence[Mark], end: float, room: int) -> str:
 
 
 def _say_ends(series: Series, chart: Chart) -> str:
-    """Return the lowest and the highest value of a series, once if they are the same."""
+    """Return the lowest and the highest value of a series, once if they are the same.
+
+    A series of lost packets has no values, but their number.
+    """
+    if series.is_lost:
+        return "1 packet" if len(series.y) == 1 else f"{len(series.y)} packets"
     known = [y for y in series.y if not math.isnan(y)]
     ends = (_say(find(known, default=0.0), chart.y) for find in (min, max))
     return " to ".join(dict.fromkeys(ends))

@@ -170,4 +170,4 @@ def _delay_series(evidence: RunData, rows: pl.DataFrame, words: str) -> Iterator
         name = str(where)
         tone = evidence.tones.get(name) or evidence.tone_of_link(name) or FLOW_TONES[0]
         times, delays = ([value / NS for value in part[column]] for column in ("sent_ns", "delay_ns"))
-        yield Series(f"{name}{words}", tone, times, delays, dash=2 * bool(words))
+        yield Series(f"{name}{words}", tone, times, delays, dash=2 * bool(words), is_lost=bool(words))

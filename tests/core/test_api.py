@@ -107,7 +107,7 @@ def test_a_run_that_ended_with_an_error_says_so(tmp_path: Path) -> None:
 def test_an_error_names_the_signal_that_ended_a_program(tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(ONE_PATH)
     (tmp_path / "xp.yaml").write_text(COMMAND.replace("['true']", "[sh, -c, 'kill -s SEGV $$']"))
-    with pytest.warns(UserWarning, match=r"exec ended with status -11 \(SIGSEGV\): without a word"):
+    with pytest.warns(UserWarning, match=r"exec ended with status -11 \(SIGSEGV\): it printed nothing"):
         mprun.run(tmp_path / "topo", tmp_path / "xp", parent=tmp_path / "runs", allow_exec=True, as_root=True)
 
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
+from mprun.cli.calibrate import show_calibration
 from mprun.compile import allocate
 from mprun.compile.packet_trains import compile_calibration
 from mprun.compile.wire import correlate
 from mprun.inputs.keys.impairment import JitterEntry
 from mprun.inputs.loading import load
-from mprun.metrics.calibration import binomial_interval, judge, say_row
+from mprun.metrics.calibration import CalibratedQuantity, binomial_interval, judge, say_row
 from mprun.model.agent_report import Arrivals, Delays
 from mprun.model.capabilities import REFERENCE, Capabilities
 from mprun.model.distribution import SHAPES
@@ -254,3 +255,8 @@ def test_jitter_is_told_as_a_standard_deviation(tmp_path: Path, distribution: st
     assert row.held
     assert row.basis == f"standard deviation of {distribution}, amount 3 ms"
     assert say_row(row).startswith(f"jitter (standard deviation of {distribution}, amount 3 ms): asked ")
+
+
+def test_the_table_shows_the_digits_of_a_small_loss(capsys: pytest.CaptureFixture[str]) -> None:
+    show_calibration([CalibratedQuantity("wifi", "forward", "loss", "share", 0.002488, 0.0021127, 0.002, 0.003, True)])
+    assert "0.2488 %        0.2113 %    -15.084 %" in capsys.readouterr().out

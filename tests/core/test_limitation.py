@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from mprun.metrics.limitation import Cause, ConnectionState, LimitedFlow, Sample, SubflowState, explain_rate, find_cause
+from mprun.metrics.shortfall import _explain_stop
+from mprun.workloads.tool import Portion
 
 BEST = ("fast",)
 LIMITS = LimitedFlow("client", "server", "default", 0)
@@ -102,3 +107,20 @@ def test_what_is_no_cause_of_the_network_is_a_note() -> None:
     few, is_known = explain_rate(0.1, [FULL] * 4, BEST, LIMITS)
     assert not is_known
     assert few.startswith("no cause found: 4 samples of its sockets are too few")
+
+
+def test_a_long_time_without_payload_is_named() -> None:
+    """Half a second counts in the last third, and two intervals that touch are one time."""
+    flow = SimpleNamespace(protocol="sctp")
+    scene: Any = SimpleNamespace(flow=flow, begin_ns=2_600_000_000, end_ns=4_000_000_000)
+    rate = [*([350_000] * 31), *([0] * 9)]
+    portions = [Portion(n * 100_000_000, (n + 1) * 100_000_000, size) for n, size in enumerate(rate)]
+    said = _explain_stop(scene, portions)
+    assert said == (
+        "nothing arrived from 3.10 s to 4.00 s: a chunk that is lost again waits for a timer of 1 s or more "
+        "(docs/sctp.md)"
+    )
+    flow.protocol = "tcp"
+    assert _explain_stop(scene, portions) == "nothing arrived from 3.10 s to 4.00 s"
+    assert _explain_stop(scene, portions[:35]) is None
+    assert _explain_stop(scene, [*portions[:35], portions[0], *portions[36:]]) is None

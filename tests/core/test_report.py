@@ -562,6 +562,13 @@ def test_page_is_one_file_and_trusts_no_text() -> None:
     assert "var(--0072b2)" in text
 
 
+def test_lost_packets_in_a_terminal_have_a_number_and_no_delay() -> None:
+    lost = Series("wifi, lost", "p0", (0, 1, 2), (0, 0, 0), dash=2, is_lost=True)
+    came = Series("wifi", "p0", (0, 1, 2), (0.02, 0.03, 0.02))
+    chart = Chart("c", "Delay", "", "points", figure.TIME, ChartAxis("delay", "s"), (Panel("", (came, lost)),))
+    assert [line.split("  ")[-1] for line in list(to_text(chart, 80))[1:]] == ["20.000 ms to 30.000 ms", "3 packets"]
+
+
 def test_figures_in_a_terminal() -> None:
     steps = Series("path0", "p0", (0, 1, 2, 3), (0, 10e6, 20e6, 20e6))
     chart = Chart("c", "Rate", "", "step", figure.TIME, ChartAxis("rate", "bit/s"), (Panel("", (steps,)),))

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mprun.cli.output import cut_middle
-from mprun.cli.show_sweep import _runs
-from mprun.model.sweep_files import RunCounts
+from mprun.cli.show_sweep import _runs, show_sweep
+from mprun.model.sweep_files import RunCounts, StatementResult
+from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.sweeps.sweep_summary import write_summary
+from tests.hostile import make_sweep
 from tests.summaries import CELL
 
 
@@ -26,3 +31,11 @@ def test_a_long_text_loses_its_middle(text: str, most: int, shown: str) -> None:
 )
 def test_a_cell_counts_its_runs_and_those_that_passed(counts: tuple[int, int, int], shown: str) -> None:
     assert _runs(CELL._replace(runs=RunCounts(*counts))) == shown
+
+
+def test_a_sweep_that_failed_by_a_statement_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = SweepDirectory(make_sweep(tmp_path))
+    write_summary(sweep)
+    statements = (StatementResult("cells[cc=cubic].asks.requests > 1", False), StatementResult("1 > 2", None))
+    show_sweep(sweep.summary()._replace(status="failed", statements=statements), sweep)
+    assert "FAILED  2 passed, 1 statement about cells not held  " in capsys.readouterr().out

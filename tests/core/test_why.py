@@ -75,6 +75,20 @@ def test_runs_that_all_failed_prove_no_more_than_their_number(capsys: pytest.Cap
     assert "each of these 12 runs failed: no time was found" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("count", "is_certain"), [(3, False), (30, True)])
+def test_few_runs_do_not_tell_when_a_failure_was_inevitable(
+    count: int, is_certain: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of 3 runs, 1 and 3 may fail with equal probability: the intervals are 6 to 79 % and 44 to 100 %."""
+    before, after = moment(1, count // 3, count), moment(2, count, count)
+    run: Any = SimpleNamespace(path=Path("runs/s"), captures=dict)
+    _show(Explained((before, after), before, after, True), run, run, 4, 0.0)
+    said = " ".join(capsys.readouterr().out.split())
+    assert ("perhaps inevitable between" in said) is not is_certain
+    overlap = "3 runs are too few to tell, as the 95 % intervals overlap (6% to 79%, 44% to 100%): add --runs"
+    assert (overlap in said) is not is_certain
+
+
 @pytest.mark.parametrize("command", ["why", "minimise"])
 @pytest.mark.parametrize(
     ("statement", "message"),

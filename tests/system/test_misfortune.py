@@ -389,7 +389,7 @@ def test_programs_that_are_not_there_or_fail_end_no_other_flow(mprun: Callable[.
     assert result.summary["errors"] == [
         "missing: exec ended with status 127: missing: no program 'no-such-program' on this machine",
         "folder: exec ended with status 127: folder: '/usr' cannot be started: Permission denied",
-        "failing: exec ended with status 1: without a word",
+        "failing: exec ended with status 1: it printed nothing",
         "rude: exec ended with status 3: \ufffd[2J\ufffdno",
     ]
     assert (result.run / "logs" / "rude.out").read_bytes() == b"\xff\0"

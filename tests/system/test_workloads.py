@@ -762,7 +762,7 @@ traffic:
     assert (result.run / "logs" / "never.out").read_text() == "rea dy\n"
     assert sorted(result.summary["errors"]) == [
         "absent: exec ended with status 127: no program 'no-such-program' on this machine",
-        "never: exec ended with status 1: ended with status 0 and has not printed 'ready'",
+        "never: exec ended with status 1: the command ended with status 0 and has not printed 'ready'",
     ]
 
 
@@ -773,7 +773,8 @@ def test_a_server_that_never_listens(mprun: Callable[..., Result], tmp_path: Pat
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "--allow-exec")
     assert result.status == 1
     assert result.summary["errors"] == [
-        "exec.server: not ready: nothing listens on its TCP port 80 after 10 s without a word"
+        "exec.server: not ready: nothing listens on its TCP port 80 ('{port}' in its command, 'protocol' in its entry, "
+        "or 'listens: false') after 10 s, and it printed nothing"
     ]
 
 

@@ -75,7 +75,7 @@ def run(wanted: str, argv: list[str]) -> int:
             process.kill()
         return 0
     status = process.wait()
-    print(f"ended with status {status} and has not printed '{wanted}'", file=sys.stderr)
+    print(f"the command ended with status {status} and has not printed '{wanted}'", file=sys.stderr)
     return status if 0 < status < 256 else 128 - status if status < 0 else 1
 
 

@@ -311,9 +311,9 @@ def tell_silence(probe: RunningProcess) -> str:
         return said
     path = probe.name.partition(".")[2]
     return (
-        f": none of its pings was answered. Look at the rate, loss, delay and queue of the links of {path}, at its "
-        "routes and at middleboxes (mprun plan prints them). To run without these pings, write 'probe: {pings: 0}' in "
-        "the experiment"
+        f": none of its pings was answered. Look at the rate, loss, corruption, delay and queue of the links of {path}"
+        ", at its routes and at middleboxes (mprun plan prints them). To run without these pings, write "
+        "'probe: {pings: 0}' in the experiment"
     )
 
 

@@ -107,7 +107,7 @@ def refuse_unknown(
         found += [(position, text, strict or is_virtual) for position, text in lacking.items()]
         for position, text, is_certain in found:
             shown = position[1:] if position[0] == "topology" else position
-            problem = InputProblem(*own[0].locate(position), shown, text)
+            problem = InputProblem(*own[0].locate(position), shown, text + _tell_cell(own, text))
             if is_certain:
                 problems[problem] = None
             else:
@@ -115,6 +115,12 @@ def refuse_unknown(
     if problems:
         raise InputError(list(problems))
     return list(warnings)
+
+
+def _tell_cell(cells: Sequence[Loaded], text: str) -> str:
+    """Return the value of an axis that a message names, as its end; empty if it names none."""
+    named = (one for cell in cells for one in cell.values if f" '{one[1]}'" in text)
+    return next((f" (in cell {axis}={value})" for axis, value in named), "")
 
 
 def find_refusals(specs: Sequence[Spec], name: str, for_run: bool) -> tuple[dict[ValuePath, str], dict[ValuePath, str]]:

@@ -211,7 +211,10 @@ def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[st
             raise UnknownName(f"is no value of a cell: write as in '{CELLS}{first}.bulk.goodput'")
         for condition in cells.conditions:
             if condition.key not in axes:
-                raise UnknownName(f"no axis '{condition.key}'{name_nearest(condition.key, axes, 'axes')}")
+                write = f": write 'matrix: {{{condition.key}: [...]}}'"
+                raise UnknownName(
+                    f"no axis '{condition.key}'{name_nearest(condition.key, axes, 'axes') if axes else write}"
+                )
         name = ".".join(segment.name for segment in rest)
         return _metric_of(name, owned).unit
 

@@ -522,6 +522,8 @@ def find(parent: Path, name: str) -> RunDirectory:
             record = "sweep.json" if (candidate / "runs").is_dir() else "plan.json"
             raise damaged(candidate / record, "the file is missing")
         if candidate.exists():
+            if candidate.suffix == ".zip":
+                raise SpecError(f"{name} is a bundle: `mprun verify {name}` makes its runs again")
             what = "has no plan.json" if candidate.is_dir() else "is a file"
             raise SpecError(f"{name} {what}: name the directory of a run or a sweep")
     if "/" in name or name.endswith(".zip"):

@@ -15,6 +15,7 @@ from typing import Any
 from mprun.inputs.keys.own_output import OUTPUT_UNITS
 from mprun.model.grouping import gather
 from mprun.model.metric import SUFFIXES, SYMBOLS, Metric, Metrics
+from mprun.model.problem import list_names
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S
 from mprun.safety.folder import parse_json
@@ -98,7 +99,9 @@ def read_values(flow: Flow, outputs: Outputs) -> tuple[dict[str, float], list[st
                 raise NotFound(f"{name}: line {line} of {part}: '{said}' is no number that fits")
             numbers.append(number)
         if not numbers:
-            raise NotFound(f"{name}: no number for {_name_values(entry)} in {position}")
+            heads = [next(_rows(text), (0, []))[1] for text in read[position].values()] if "column" in entry else []
+            known = list_names([one for one in heads[0] if one], "columns") if heads else ""
+            raise NotFound(f"{name}: no number for {_name_values(entry)} in {position}{known}")
         factor = OUTPUT_UNITS[entry["unit"]][1]
         values[entry["name"]] = float(_TAKES[entry["take"]](numbers)) * factor
     return values, warnings
@@ -137,7 +140,8 @@ def _read_table(
     _, names = next(rows, (0, []))
     named = [name for name in (entry.get("time"), *entry["units"]) if name is not None]
     if missing := next((name for name in named if name not in names), None):
-        raise NotFound(f"table '{entry['name']}': no column '{missing}' in {_tell_position(entry)}")
+        known = list_names([name for name in names if name], "columns")
+        raise NotFound(f"table '{entry['name']}': no column '{missing}' in {_tell_position(entry)}{known}")
     columns: list[list[str]] = [[] for _ in names]
     lines: list[int] = []
     problems: list[tuple[str, int]] = []

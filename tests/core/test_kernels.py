@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -19,7 +21,7 @@ from mprun.engines.machine_mptcp import (
     parse_limits,
     schedulers_asked,
 )
-from mprun.engines.trial import ask
+from mprun.engines.trial import _tell_cell, ask
 from mprun.inputs.loading import load
 from mprun.kernel.store import Kernel
 from mprun.model.capabilities import Capabilities, SchedulerChoice
@@ -210,3 +212,9 @@ def test_a_kernel_is_booted_once_for_what_it_alone_decides(tmp_path: Path, monke
         file.write_text(broken)
         assert ask(mine, constant[:1], [], answer) == (["a list:controls"], [])
     assert booted[3:] == [constant[:1]] * 3
+
+
+def test_a_message_about_a_value_of_an_axis_names_its_cell() -> None:
+    cells: Any = [SimpleNamespace(values=(("cc", cc), ("runs", 2))) for cc in ("reno", "renno")]
+    assert _tell_cell(cells, "kernel 'default' has no congestion control 'renno'") == " (in cell cc=renno)"
+    assert _tell_cell(cells, "kernel 'default' has no congestion control 'bbr'") == ""

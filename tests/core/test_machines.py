@@ -16,6 +16,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -345,3 +346,13 @@ def test_make_describes_its_commands() -> None:
     done = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert [line.split()[1] for line in done.stdout.splitlines() if line.startswith("make ")][:2] == ["lab", "test"]
+
+
+def test_a_full_folder_is_named_if_a_pipe_takes_what_is_printed() -> None:
+    """A pipe is never full, so the error cannot be that of the printed text."""
+    code = "import errno; from mprun.errors import explain_machine; "
+    code += "print(explain_machine(OSError(errno.ENOSPC, 'No space left on device')))"
+    environment = {**os.environ, "TMPDIR": "/mine"}
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment, check=True)
+    begin = "a file here or in the folder for temporary files (/mine, set by TMPDIR)"
+    assert done.stdout == f"{begin}: No space left on device\n"

@@ -75,7 +75,10 @@ def test_a_metric_is_found(metric: dict[str, Any], value: float) -> None:
             "metric 'own': line 3 of the output of the command: 'many' is no number that fits",
         ),
         ({"json": "end.x.y"}, "metric 'own': no number for 'end.x.y' in the output of the command"),
-        ({"column": "none", "file": "f"}, "metric 'own': no number for column 'none' in 'f'"),
+        (
+            {"column": "none", "file": "f"},
+            "metric 'own': no number for column 'none' in 'f'; columns: at, delay, word, odd",
+        ),
         ({"column": "delay", "file": "g"}, "'own': the programs left no file 'g' in {files}"),
     ],
 )

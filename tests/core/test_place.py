@@ -15,6 +15,7 @@ from mprun.cli import group
 from mprun.errors import MachineError, MprunError, SpecError
 from mprun.inputs import user_configuration
 from mprun.inputs.loading import load
+from mprun.kernel.store import store
 from mprun.model.engine_name import EngineChoice, EngineName
 from mprun.model.permission import Consent
 from mprun.runs.place import choose_place, refuse_commands
@@ -60,8 +61,8 @@ def test_without_a_kernel_nothing_is_taken_in_its_place() -> None:
         choose_place("auto", "default")
     assert refused.value.exit_code == 3
     assert str(refused.value) == (
-        "no experiment kernel is built for this user (built: none); run `mprun kernel build`; or run on this machine's "
-        "own kernel, in real time: add `--engine real`"
+        f"no experiment kernel is built for this user (built: none in {store()}); run `mprun kernel build`; or run on "
+        "this machine's own kernel, in real time: add `--engine real`"
     )
     with pytest.raises(MachineError, match=r"run `mprun kernel build`$"):
         choose_place("virtual", "default")

@@ -302,6 +302,8 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -
             advice = f"write '{whole}'"
         if kind == "string_type" and isinstance(value, list | dict):
             advice = "write one value"
+        if kind == "bool_type" and value in ("true", "false"):
+            return f"'{value}' in quotes is text: remove the quotes"
         return f"{name_value(value)} is not {what}: {advice}"
     return detail["msg"].lower()
 

@@ -79,7 +79,7 @@ def test_runs_that_all_failed_prove_no_more_than_their_number(capsys: pytest.Cap
 def test_few_runs_do_not_tell_when_a_failure_was_inevitable(
     count: int, is_certain: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of 3 runs, 1 and 3 may fail with equal probability: the intervals are 6 to 79 % and 44 to 100 %."""
+    """With 3 runs, 1 and 3 failures may have the same probability: the intervals are 6 to 79 % and 44 to 100 %."""
     before, after = moment(1, count // 3, count), moment(2, count, count)
     run: Any = SimpleNamespace(path=Path("runs/s"), captures=dict)
     _show(Explained((before, after), before, after, True), run, run, 4, 0.0)

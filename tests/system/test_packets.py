@@ -494,6 +494,16 @@ def test_flows_without_a_connection_are_named(tmp_path: Path) -> None:
     assert "client: no connection of TCP, MPTCP or SCTP; the run has flows over UDP" in shown.out
 
 
+def test_flows_beside_connections_are_named(tmp_path: Path) -> None:
+    flow = "{tool: udp, from: client, to: server, rate: 1mbit, duration: 1s}"
+    other = "{tool: http, from: client, to: server, size: 10kb}"
+    text = f"version: 1\ntraffic:\n  - {flow}\n  - {other}\ncapture: [{{host: client}}]\n"
+    run, _ = run_and_read(tmp_path, LAB / "topo", text)
+    shown = call("packets", run.run, cwd=tmp_path)
+    assert "client: 1 connection\n" in shown.out
+    assert "  not listed: flows over UDP, which are in the table packets\n" in shown.out
+
+
 def test_subflows_of_one_path_differ_in_their_ports(tmp_path: Path) -> None:
     text = EXPERIMENT.replace("AMOUNT", "size: 1mb").replace("fullmesh", "ndiffports", 1)
     run, _ = run_and_read(tmp_path, LAB / "topo", text)

@@ -183,8 +183,11 @@ class Document:
         self.attachments = (*self.attachments, found)
         return found
 
-    def warn_of_hidden(self, path: ValuePath, word: str, attached: Collection[str]) -> None:
-        """Warn if a word of a command names a file of this machine that no program of a run sees."""
+    def warn_of_hidden(self, path: ValuePath, word: str, attached: Collection[str], is_built: bool) -> None:
+        """Warn if a word of a command names a file of this machine that no program of a run sees.
+
+        Warn also of a relative path of a program that is neither attached nor built.
+        """
         beside = FilePath(self.position(path)[0]).parent / word
         first = PurePath(word).parts[:1]
         if word.startswith("-") or "\0" in word or len(word) > 1000 or (first and first[0] in attached):
@@ -195,6 +198,10 @@ class Document:
             if PurePath(word).is_absolute():
                 remedy = f"copy it beside this file, write 'files: [{beside.name}]', and here '{beside.name}'"
             self.warn(path, f"'{word}' is a file that programs of a run do not see: {remedy}")
+        elif path[-1] == 0 and "/" in word and not (is_built or "{" in word or PurePath(word).is_absolute()):
+            self.warn(
+                path, f"'{word}' is not in the folder of a run: write 'files', and 'build' if a compiler makes it"
+            )
 
     def position(self, path: ValuePath) -> tuple[str, int | None]:
         """Return the file and line of a value: the line of its key, or of the list item."""

@@ -97,7 +97,8 @@ def _read_files(entry: FlowEntry, position: ValuePath, document: Document) -> Fl
         # few files have commands of their own
         from mprun.workloads.own_program import doubt_word
 
-        document.warn_of_hidden((*position, *path), word, [one.name for one in attached])
+        is_built = (*path[:-2], "build", 0) in words
+        document.warn_of_hidden((*position, *path), word, [one.name for one in attached], is_built)
         if warning := doubt_word(word, bool(attached), words.get((*path[:-1], int(path[-1]) - 1))):
             document.warn((*position, *path), warning)
     entry = entry.with_attachments(attached) if attached else entry

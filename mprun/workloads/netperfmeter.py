@@ -168,7 +168,9 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     receiver, sender = (_read_scalars(outputs, side) for side in sides)
     if receiver is None or sender is None:
         said = (outputs.log(flow.name, "err") + outputs.log(f"{flow.name}.server", "err")).strip()
-        return Result(error=f"{said[-500:]}{_remedy_of_limit(flow, said)}" or "it left no scalars")
+        # notes about other transports hide the reason
+        errors = "\n".join(line for line in said.splitlines() if line.startswith("ERROR"))
+        return Result(error=f"{(errors or said)[-500:]}{_remedy_of_limit(flow, said)}" or "it left no scalars")
     received = [values for name, values in receiver.items() if name.startswith("flow[") and values["Received Packets"]]
     if not received:
         return Result(error="nothing arrived")

@@ -231,7 +231,7 @@ def test_netperfmeter_without_files_is_an_error(kept: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(("side", "limit"), [("send", "wmem_max"), ("receive", "rmem_max")])
 def test_netperfmeter_with_a_buffer_above_the_limit_names_the_sysctl(side: str, limit: str) -> None:
-    said = f"ERROR: actual {side} buffer size < configured {side} buffer size: 425984 < 104857600\n"
+    said = f"ERROR: actual {side} buffer size < configured {side} buffer size: 425984 < 104857600\nNOTE: no DCCP!\n"
     asked = flow("netperfmeter", "tcp", **{f"{side}_buffer_bytes": 104857600})
     error = netperfmeter.parse(asked, Left(logs={"bulk.err": said, "flow.err": said})).error
     assert error is not None

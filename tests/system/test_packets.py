@@ -496,7 +496,7 @@ def test_flows_without_a_connection_are_named(tmp_path: Path) -> None:
 
 def test_flows_beside_connections_are_named(tmp_path: Path) -> None:
     flow = "{tool: udp, from: client, to: server, rate: 1mbit, duration: 1s}"
-    other = "{tool: http, from: client, to: server, size: 10kb}"
+    other = "{tool: http, from: client, to: server, sizes: [10kb]}"
     text = f"version: 1\ntraffic:\n  - {flow}\n  - {other}\ncapture: [{{host: client}}]\n"
     run, _ = run_and_read(tmp_path, LAB / "topo", text)
     shown = call("packets", run.run, cwd=tmp_path)

@@ -224,7 +224,7 @@ class Plan(Frozen):
         Raises MprunError for a plan of another format, codec.JsonProblem for another value that is no plan.
         """
         form = value.get("format", FORMAT) if isinstance(value, dict) else FORMAT
-        other = MprunError(f"a plan of format {form}; this mprun reads format {FORMAT}")
+        other = MprunError(f"a plan of format {form}; this mprun reads format {FORMAT}: use the one that made it")
         if isinstance(form, int) and form > FORMAT:
             raise other
         try:

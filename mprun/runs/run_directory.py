@@ -320,7 +320,10 @@ class RunDirectory(OutputDirectory):
         from mprun.model.plan import Plan
 
         def decode(value: Any) -> tuple[Plan, str]:
-            plan = Plan.from_json(value)
+            try:
+                plan = Plan.from_json(value)
+            except MprunError as error:
+                raise MprunError(f"{self.path / 'plan.json'}: {error}") from None
             if digest_of(value["intent"]) != value.get("digest"):
                 raise damaged(self.path / "plan.json", "its digest is not that of its intent")
             return plan, value["digest"]

@@ -18,7 +18,7 @@ from mprun.statements.claim import column_unit, split_table
 from mprun.statements.evaluation import check as check_units
 from mprun.statements.evaluation import compute
 from mprun.statements.expression import ExpressionError, Reference, UnknownName, Value, parse_value
-from mprun.workloads.tool import owned_metrics
+from mprun.workloads.tool import OwnedMetrics
 
 
 def check_claims(lab: Lab) -> None:
@@ -47,7 +47,7 @@ def check_claims(lab: Lab) -> None:
 
 
 def _owned(loaded: Loaded) -> Mapping[str, Metrics]:
-    return owned_metrics(loaded.spec.experiment.traffic)
+    return OwnedMetrics(loaded.spec.experiment.traffic)
 
 
 def _find_metric(name: str, owned: Mapping[str, Metrics]) -> Metric | None:

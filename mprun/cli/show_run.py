@@ -35,12 +35,12 @@ def show_summary(
 
     Colours are used only if the output is a terminal. told: warnings that were printed before, and are left out.
     """
-    from mprun.workloads.tool import owned_metrics
+    from mprun.workloads.tool import OwnedMetrics
 
     expected = gather((verdict.metric, verdict) for verdict in summary.expectations)
     intent = _read_intent(run)
     flows = intent.traffic if intent else ()
-    owned = owned_metrics(flows)
+    owned = OwnedMetrics(flows)
     metrics = order_metrics(summary.metrics, owned, paths_of(intent) if intent else ())
     hidden = _find_hidden(summary)
     out = hidden | find_repeated(metrics)

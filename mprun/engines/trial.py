@@ -144,14 +144,14 @@ def find_refusals(specs: Sequence[Spec], name: str, for_run: bool) -> tuple[dict
     traced = {one: ("tracepoints", n) for spec in specs for n, one in enumerate(spec.experiment.tracepoints)}
     # a run is refused before its kernel boots
     newer = {} if for_run else {place: known for spec in specs for place, known in _find_newer_disciplines(spec)}
-    if not (filters or hosts or chosen or traced or newer):
-        return {}, {}
     try:
         kernel = find_kernel(name)
     except MachineError:
         if name == DEFAULT_NAME:
             return {}, {}
         raise
+    if not (filters or hosts or chosen or traced or newer):
+        return {}, {}
     told = {place: store.find_lacking_discipline(kernel, known) for place, known in newer.items()}
     lacking = {place: text for place, text in told.items() if text is not None}
     names = list(dict.fromkeys(name for _, settings in hosts for name, _ in settings))

@@ -22,12 +22,14 @@ from mprun.model.problem import Notes, ValuePath, list_names, name_nearest, tell
 from mprun.model.scalar import Scalar, spell_scalar
 from mprun.model.span import find_end
 from mprun.model.units import RATE, TIME
-from mprun.workloads.tool import owned_metrics, tool_of
+from mprun.safety.text import name_some
+from mprun.workloads.tool import OwnedMetrics, receiver_of, tool_of
 
 # A packet captured on any interface: the header of libpcap, and the headers of IP and TCP with all TCP options.
 WHOLE_HEADERS_BYTES: Mapping[spec.Family, int] = {"ipv4": 20 + 20 + 60, "ipv6": 20 + 40 + 60}
 # By so much is Ethernet's header shorter than libpcap's.
 _SHORTER_BYTES = 6
+_CONTROL = "net.ipv4.tcp_congestion_control"
 # The largest number of names that are listed completely. Of a longer list only the nearest name is shown.
 FEW = 6
 
@@ -199,7 +201,7 @@ def check_metrics(known_paths: FlowPaths, notes: Notes) -> None:
     hosts = {name for name, kind in known_paths.topology.nodes.items() if kind == "host"}
     # a flow with wrong hosts has a problem already, and its paths are not known
     is_sound = all({one.source, one.destination} <= hosts and one.source != one.destination for one in flows.values())
-    owned = owned_metrics(experiment.traffic)
+    owned = OwnedMetrics(experiment.traffic)
     by_flow = {name: [path.name for path in known_paths.of(flow)] for name, flow in flows.items()}
     paths = list(dict.fromkeys(path.name for found in known_paths.named.values() for path in found))
     for n, expected in enumerate(experiment.expectations):
@@ -301,6 +303,7 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, no
         for link, _ in settings.congestion:
             _check_link(topology, host, link, ("hosts", host, "congestion", link), notes)
         flows = [(n, flow) for n, flow in enumerate(experiment.traffic) if host in (flow.source, flow.destination)]
+        _check_control(host, settings, experiment, [flow for _, flow in flows], notes)
         if not settings.congestion:
             continue
         if len(topology.links_at(host)) == 1:
@@ -318,6 +321,33 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, no
                     f"conflicts with 'congestion' of host '{host}', which holds for its links: remove one of the two"
                 )
                 notes.refuse(("traffic", n, "congestion"), message)
+
+
+def _check_control(
+    host: str, settings: spec.HostSpec, experiment: spec.ExperimentSpec, flows: Sequence[spec.Flow], notes: Notes
+) -> None:
+    """Warn of a congestion control of a host that sends no data, if the senders have none of their own.
+
+    flows: those of this host.
+    """
+    key = _control_of(settings)
+    controlled = [flow for flow in flows if flow.protocol in ("tcp", "mptcp")]
+    senders = {one.source if one.destination == host else one.destination for one in controlled}
+    is_idle = all(receiver_of(one) == host and one.congestion is None for one in controlled)
+    if key is None or not controlled or not is_idle or any(map(_control_of, map(experiment.hosts.get, senders))):
+        return
+    names, sender = name_some([f"'{flow.name}'" for flow in controlled], FEW), min(senders)
+    message = f"acts on what '{host}' sends, and '{sender}' sends the data of {names}: write it for '{sender}'"
+    notes.warn(("hosts", host, *key), message)
+
+
+def _control_of(settings: spec.HostSpec | None) -> ValuePath | None:
+    """Return the key that chooses a host's congestion control; None without such a key."""
+    if settings is None:
+        return None
+    if settings.congestion:
+        return ("congestion",)
+    return ("sysctl", _CONTROL) if _CONTROL in dict(settings.sysctl) else None
 
 
 def check_captures(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, document: Document) -> None:
@@ -388,7 +418,7 @@ def check_shown_names(checked: spec.Spec, axes: Mapping[str, Sequence[Scalar]], 
         return
     paths = find_flow_paths(topology, experiment)
     known = {path.name for found in paths.named.values() for path in found} | {*topology.nodes, *axes, metric.TOTAL}
-    known |= {link.name for link in topology.links} | {*owned_metrics(experiment.traffic)}
+    known |= {link.name for link in topology.links} | {*OwnedMetrics(experiment.traffic)}
     known |= {spell_scalar(value) for values in axes.values() for value in values}
     for n, plot in enumerate(experiment.plots):
         for name, _ in plot.names if plot.table is None else ():

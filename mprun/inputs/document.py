@@ -275,12 +275,11 @@ class Document:
             return UNREADABLE
         if parameters is not None and "{{" in text:
             try:
-                value = parameters.render(text)
+                self._filled[path] = parse(text).names
+                return parameters.render(text)
             except TemplateProblem as error:
                 self.refuse(path, str(error))
                 return UNREADABLE
-            self._filled[path] = parse(text).names
-            return value
         # the words of a command are in a list, and have placeholders in single braces; other texts mean themselves
         may_mean = isinstance(path[-1], str) and not {"environment", "title", "description"} & {*path}
         braced = _BRACED.fullmatch(text) if parameters is not None and may_mean else None

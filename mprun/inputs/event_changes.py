@@ -23,6 +23,7 @@ from mprun.inputs.keys.link import find_disagreements
 from mprun.inputs.overlap import EventOrder, PropertyCourse, PropertyMoment, have_values_between, mix, resolve_courses
 from mprun.inputs.reader import read_text
 from mprun.inputs.traces import TRACES
+from mprun.inputs.traffic import expand
 from mprun.model.frozen import Frozen
 from mprun.model.problem import InputProblem, ValuePath, name_nearest, tell_unknown
 from mprun.model.span import find_end
@@ -38,7 +39,8 @@ from mprun.model.spec import (
     Queue,
     Rebinding,
 )
-from mprun.model.units import LEAST_LINK_RATE, TIME, hold_rate, tell_rounding
+from mprun.model.units import LEAST_LINK_RATE, NS_PER_S, TIME, hold_rate, tell_rounding
+from mprun.workloads.tool import time_limit_of
 
 MOST_CHANGES = 100_000
 _SIDES = {"forward": (0,), "reverse": (1,), "both": (0, 1)}
@@ -443,13 +445,14 @@ def check_times(
 ) -> None:
     """Record problems of events that begin after the end of the run, and warn of events that end later.
 
-    Events are checked only if the end of the run is known. A trace may be longer than the run, and so may a
+    Most events are checked only if the end of the run is known. A trace may be longer than the run, and so may a
     repetition. A resolved topology has such changes one by one, so it is not checked.
     """
     if document.tree.is_resolved:
         return
     end_ns = find_end(traffic)
     if end_ns is None:
+        _warn_of_unreached(events, traffic, document)
         return
     when = f"the end of the experiment, {TIME.render(end_ns)}"
     for n, event in enumerate(events):
@@ -467,6 +470,18 @@ def check_times(
             rates = [getattr(one, way).rate_bit_per_s for one in played if entry.at <= one.at_ns < end_ns]
             if {*rates} == {LEAST_LINK_RATE}:
                 document.refuse(("events", n, "trace"), f"lets no packet pass before {when}: its times are in ms")
+
+
+def _warn_of_unreached(events: Sequence[ReadEvent], traffic: Sequence[Flow], document: Document) -> None:
+    """Warn of events after the time limits of all flows. A parameter may give an earlier time in other runs."""
+    # a flow whose tool has no limit has no latest end
+    limited = (replace(one, duration_ns=one.duration_ns or time_limit_of(one, 0) or None) for one in expand(traffic))
+    end_ns = find_end(limited)
+    for n, event in enumerate(events):
+        position = ("events", n, "at")
+        if end_ns is not None and event.entry.at >= end_ns and not document.is_filled(position):
+            message = "when the time limits of all flows have passed: it has no effect"
+            document.warn(position, f"is not before {end_ns / NS_PER_S:.1f} s, {message}")
 
 
 def _check_rows(schedule: Schedule, left_ns: int, when: str, document: Document) -> None:

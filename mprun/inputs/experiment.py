@@ -27,7 +27,7 @@ from mprun.inputs.matrix_cells import list_axes
 from mprun.inputs.search_point import read_search
 from mprun.inputs.traffic import read_traffic
 from mprun.model import metric
-from mprun.model.metric import Metric, Metrics
+from mprun.model.metric import Metric
 from mprun.model.problem import Notes, ValuePath, find_nearest, list_names, name_nearest, tell_unknown
 from mprun.model.spec import Expectation, ExperimentSpec, HostSpec, Mptcp, Plot, Reseed
 from mprun.model.trace_event_name import event_of, is_recorded
@@ -35,8 +35,14 @@ from mprun.model.units import QuantityError
 from mprun.statements.evaluation import check as check_statement
 from mprun.statements.expression import ExpressionError, Reference, UnknownName
 from mprun.statements.expression import parse as parse_statement
-from mprun.workloads.tool import owned_metrics
+from mprun.workloads.tool import OwnedMetrics
 
+# The metrics that are meant by other words.
+_MEANT: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("throughput", "bandwidth", "rate", "speed", "bitrate"), ("goodput",)),
+    **dict.fromkeys(("rtt", "latency", "time", "duration"), ("delay.mean", "srtt")),
+    "retransmits": ("resent",),
+}
 # The name of a sweep's cells in a statement.
 CELLS = "cells"
 
@@ -68,7 +74,7 @@ def read_experiment(
     if values.get("traffic") is None and is_written and not file.calibrate:
         missing = "is missing, so that a run measures nothing: write '- {tool: ping, from: client, to: server}' in it"
         document.warn(("traffic",), missing)
-    owned = owned_metrics(flows)
+    owned = OwnedMetrics(flows)
     repeat = RepeatEntry.model_validate({}) if file.repeat is None else file.repeat
     if repeat.until is not None:
         _find(("repeat", "until", "metric"), repeat.until.metric, owned, document)
@@ -159,9 +165,7 @@ def check_links(links: Sequence[tuple[str, str]], topology: str, experiment: str
         taken.add(name)
 
 
-def _expectation(
-    n: int, name: str, entry: ExpectEntry, owned: Mapping[str, Metrics], document: Document
-) -> Expectation:
+def _expectation(n: int, name: str, entry: ExpectEntry, owned: OwnedMetrics, document: Document) -> Expectation:
     """Return an expectation with its bounds in base units. A bound that cannot be read is left out."""
     found = _find(("expect", n, "metric"), name, owned, document)
     if found is None:
@@ -197,9 +201,20 @@ def _refuse_contradictions(expectations: Mapping[int, Expectation], document: Do
             if one.metric == other.metric and n != m and low is not None and high is not None and low > high:
                 message = f"of '{one.metric}' is below the 'min' of expect[{m}]: both cannot hold, so remove one"
                 document.refuse(("expect", n, "max"), message)
+    shares: dict[str, dict[str, float]] = {}
+    for n, one in expectations.items():
+        name, _, path = one.metric.rpartition(".")
+        least = one.minimum or one.equals or 0
+        if not name.endswith(".share") or not least:
+            continue
+        own = shares.setdefault(name, {})
+        own[path] = max(least, own.get(path, 0))
+        if (total := sum(own.values())) > 1 and len(own) > 1:
+            message = f"and those of other paths amount to {total:.0%}, and all paths share 100%: write less"
+            document.refuse(("expect", n, "equals" if one.minimum is None else "min"), message)
 
 
-def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[str, Metrics], document: Document) -> str:
+def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: OwnedMetrics, document: Document) -> str:
     """Check a statement about cells, and return it. Its problems go to the document."""
     position: ValuePath = ("expect", n, "holds")
     axes = list_axes(matrix)
@@ -228,7 +243,7 @@ def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[st
     return text
 
 
-def _find(position: ValuePath, name: str, owned: Mapping[str, Metrics], document: Document) -> Metric | None:
+def _find(position: ValuePath, name: str, owned: OwnedMetrics, document: Document) -> Metric | None:
     """Return a metric. None if it does not exist; the reason is recorded."""
     try:
         return _metric_of(name, owned)
@@ -239,7 +254,7 @@ def _find(position: ValuePath, name: str, owned: Mapping[str, Metrics], document
 
 def unit_of(name: str, experiment: ExperimentSpec) -> metric.Unit:
     """Return the kind of a metric's unit. Raises UnknownName if no flow and no path of an experiment can have it."""
-    return _metric_of(name, owned_metrics(experiment.traffic)).unit
+    return _metric_of(name, OwnedMetrics(experiment.traffic)).unit
 
 
 def refuse_unknown_metrics(names: Iterable[str], experiments: Sequence[ExperimentSpec]) -> None:
@@ -256,7 +271,7 @@ def refuse_unknown_metrics(names: Iterable[str], experiments: Sequence[Experimen
             raise SpecError(f"--metric {name}: {reasons[0]}")
 
 
-def _metric_of(name: str, owned: Mapping[str, Metrics]) -> Metric:
+def _metric_of(name: str, owned: OwnedMetrics) -> Metric:
     """Return a metric. Raises UnknownName if no flow and no path can have the metric. `cross_check` knows the paths."""
     owner, _, what = name.partition(".")
     metrics = metric.metrics_of(owner, owned)
@@ -268,7 +283,10 @@ def _metric_of(name: str, owned: Mapping[str, Metrics]) -> Metric:
     if what in metrics:
         raise UnknownName(f"no metric '{name}': name one path, as in '{name}.path0'")
     if owner in owned or owner == metric.TOTAL:
-        raise UnknownName(f"flow '{owner}' has no metric '{what}'{name_nearest(what, metrics, 'it has')}")
+        offered = owned.offered(owner)
+        meant = next((one for one in _MEANT.get(what, ()) if one in offered), what)
+        hint = f": did you mean '{meant}'?" if meant != what else name_nearest(what, offered, "it has")
+        raise UnknownName(f"flow '{owner}' has no metric '{what}'{hint}")
     if f"{owner}-1" in owned:
         raise UnknownName(f"flow '{owner}' is repeated: write '{owner}-1.{what}', or give the flow a 'group'")
     near = find_nearest(owner, known := list(owned))

@@ -68,6 +68,7 @@ def gather(
     if not problems:
         wrong = [(name, text) for name, value in files.fixed.items() if (text := check_place(name, value))]
         wrong += matrix.find_lost(files.fixed)
+        wrong += matrix.find_lists(parameters)
         problems = [InputProblem(f"-p {name}", None, (), text) for name, text in wrong]
     if not problems and not files.cells():
         problems = [documents[1].problem(("matrix",), "has no cell left: 'exclude' takes all of them")]
@@ -153,10 +154,16 @@ def fill_in(files: FileTrees, documents: Sequence[Document], values: CellValues)
 
 def name_parameters(files: FileTrees, document: Document, problems: Sequence[InputProblem]) -> Iterator[InputProblem]:
     """Yield problems of a document, each with the parameters of the command line that gave its value."""
+    parameters = {name: text for name, text in files.parameters.items() if name not in files.matrix.names}
     for problem in problems:
-        names = sorted(document.names_at(problem.path) & files.parameters.keys() - set(files.matrix.names))
-        given = " ".join(f"-p {name}={files.parameters[name]}" for name in names)
+        given = name_givers(problem, document, parameters)
         yield replace(problem, message=f"{problem.message} (given by {given})") if given else problem
+
+
+def name_givers(problem: InputProblem, document: Document, parameters: Mapping[str, str]) -> str:
+    """Return the words of the command line that gave a value with a problem, such as `-p rate=5mbit`."""
+    names = sorted(document.names_at(problem.path) & parameters.keys())
+    return " ".join(f"-p {name}={parameters[name]}" for name in names)
 
 
 def warn_unused(parameters: FileParameters, documents: Sequence[Document]) -> None:

@@ -22,7 +22,7 @@ from mprun.inputs.files import FileTrees
 from mprun.inputs.keys.event import PROPERTIES
 from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.matrix_cells import CellValues, check_axes, lay_over
-from mprun.inputs.offered_rate import check_rates
+from mprun.inputs.offered_rate import check_bounds, check_rates
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import FileTree, read
 from mprun.inputs.search_point import check_names, list_ends
@@ -266,6 +266,7 @@ def _read_action(
         cross_check.check_faults(network.spec, action, document)
         cross_check.check_tools(paths, notes)
         check_rates(paths, notes)
+        check_bounds(paths, notes)
         check_lengths(paths, notes)
         if not document.problems:
             action = replace(action, traffic=fill_lengths(paths, expand(action.traffic)))

@@ -80,6 +80,14 @@ class Matrix(Frozen):
                 remedy = f"write one of {values}, or give {others} too"
                 yield given[-1].name, f"{others} has no value together with '{told}': {remedy}"
 
+    def find_lists(self, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Yield each axis for which several of its values are given in one text, with the message."""
+        for axis in (axis for group in self.groups for axis in group):
+            parts = given.get(axis.name, "").split(",")
+            if len(parts) > 1 and {*parts} <= {*map(spell_scalar, axis.values)}:
+                remedy = "give one, or remove the others from 'matrix'"
+                yield axis.name, f"'{given[axis.name]}' is several values of this axis: {remedy}"
+
     def find_cells(self, conditions: Mapping[str, str], among: Sequence[CellValues]) -> str | None:
         """Return the reason why no cell has these values; None if one has."""
         if any(all(spell_scalar(dict(row)[name]) == value for name, value in conditions.items()) for row in among):

@@ -21,8 +21,9 @@ from mprun.model.path import FlowPaths, HostPair, NamedPath, PathEnd, search, st
 from mprun.model.problem import Notes
 from mprun.model.span import find_spans
 from mprun.model.spec import FAMILIES, Family, Flow, LinkChange, TopologySpec
-from mprun.model.units import NS_PER_S
+from mprun.model.units import DAY_NS, NS_PER_S
 from mprun.safety.text import name_some
+from mprun.workloads.tool import time_limit_of
 
 # The option of flows that offer a rate.
 RATE = "rate_bit_per_s"
@@ -76,6 +77,35 @@ def check_rates(paths: FlowPaths, notes: Notes) -> None:
             _check_together(running, capacity, told, notes)
 
 
+def check_bounds(paths: FlowPaths, notes: Notes) -> None:
+    """Warn of expectations on the payload of a flow that are above all that its links can carry."""
+    experiment = paths.experiment
+    # a program of the user's may count what it likes
+    flows = {flow.name: flow for flow in experiment.traffic if flow.tool != "exec"}
+    wanted = [(n, one, flows.get(one.metric.rpartition(".")[0])) for n, one in enumerate(experiment.expectations)]
+    if not any(flow for _, _, flow in wanted):
+        return
+    capacity, network = _find_capacity(paths.topology), _Network(paths.topology)
+    for n, one, flow in wanted:
+        least, kind = one.minimum or one.equals, one.metric.rpartition(".")[2]
+        used = () if flow is None else _used(flow, paths.of(flow))
+        if flow is None or least is None or kind not in ("goodput", "bytes") or not used:
+            continue
+        ends = (flow.source, flow.destination)
+        most = max(_find_most(network.cross(*way, flow, used), *way, capacity) for way in (ends, ends[::-1]))
+        limit_s = time_limit_of(flow, DAY_NS) / NS_PER_S
+        until = f" until its time limit, {limit_s:.1f} s" if kind == "bytes" else ""
+        if least > most * (limit_s / 8 if until else 1):
+            key = "equals" if one.minimum is None else "min"
+            message = f"cannot hold: the links of '{flow.name}' carry at most {_spell(most)}{until}"
+            notes.warn(("expect", n, key), message)
+
+
+def _used(flow: Flow, paths: Sequence[NamedPath]) -> tuple[NamedPath, ...]:
+    """Return the paths that a flow may use. SCTP uses one path at a time, and may choose it."""
+    return tuple(paths[:1] if flow.protocol in ("tcp", "udp") else paths)
+
+
 def _check_together(running: Sequence[_Stream], capacity: _Capacity, told: set[str], notes: Notes) -> None:
     """Warn of streams that offer too much together. told: the entries with a warning, to which this adds."""
     taken = Counter[_Crossing]()
@@ -120,18 +150,11 @@ def _find_streams(known_paths: FlowPaths) -> Iterator[_Stream]:
         if not isinstance(offered, int) or not paths:
             continue
         rate = offered * int(str(flow.options.get("parallel", 1)))
-        # SCTP uses one path at a time, and may choose it
-        used = tuple(paths[:1] if flow.protocol in ("tcp", "udp") else paths)
+        used = _used(flow, paths)
         for sender, receiver in _directions(flow):
             key = (sender, receiver, used)
             if key not in known:
-                is_forward = sender == flow.source
-                ways = [
-                    network.find_ways((sender, first), (receiver, last), path.family)
-                    for path in used
-                    for first, last in [(path.first_link, path.last_link)[:: 1 if is_forward else -1]]
-                ]
-                crossings = frozenset[_Crossing]().union(*ways)
+                crossings = network.cross(sender, receiver, flow, used)
                 known[key] = crossings, frozenset(_find_certain(crossings, sender, receiver))
             if known[key][0]:
                 entry = flow.group or entries[n].name
@@ -178,6 +201,15 @@ class _Network:
         inner = [link for link in topology.links if all(topology.nodes[end] != "host" for end in link.ends)]
         self._between = {family: [link.name for link in inner if topology.carries(link, family)] for family in FAMILIES}
         self._counted = cache(self._count_routers)
+
+    def cross(self, sender: str, receiver: str, flow: Flow, used: Iterable[NamedPath]) -> frozenset[_Crossing]:
+        """Return the crossings on all ways of the paths that a flow uses in one direction."""
+        ways = [
+            self.find_ways((sender, first), (receiver, last), path.family)
+            for path in used
+            for first, last in [(path.first_link, path.last_link)[:: 1 if sender == flow.source else -1]]
+        ]
+        return frozenset[_Crossing]().union(*ways)
 
     def find_ways(self, first: PathEnd, last: PathEnd, family: Family) -> frozenset[_Crossing]:
         """Return the crossings on all ways with the fewest routers between two interfaces of hosts."""

@@ -34,6 +34,8 @@ MOST_NODES = 200_000
 MOST_LEVELS = 64
 MOST_FILES = 100
 
+# The directory of a run or a sweep has one of these files.
+_RECORDS = ("plan.json", "sweep.json")
 _COLLECTION = "collection"
 _EMPTY = "is empty: 'mprun new' writes a pair of files to start from"
 _NO_SPACE = re.compile(r"([A-Za-z0-9_]+):([^ \r\n/]\S*)\s*$")
@@ -90,17 +92,24 @@ def find(given: Path | str) -> str:
     tried = [str(given), *(f"{given}{suffix}" for suffix in SUFFIXES)]
     try:
         for name in tried:
+            if _is_of_run(Path(name)):
+                raise _refusal(name, f"is written by mprun in a run: {Path(name).parent}/inputs has the run's files")
             if Path(name).exists() and not Path(name).is_dir():
                 return name
         if folder := next((name for name in tried if Path(name).is_dir()), None):
             inside = _list_yaml_files(Path(folder))
             hint = f"name one of its files: {', '.join(inside[:8])}" if inside else "name a YAML file"
             if (Path(folder) / "plan.json").is_file():
-                hint = f"mprun verify --keep {folder} repeats this run"
+                hint = f"mprun verify --keep {folder} repeats this run, and {folder}/inputs has its files"
             raise _refusal(folder, f"is a directory: {hint}")
         raise _refusal(str(given), f"no such file: tried {', '.join(tried)}{_name_nearest_file(Path(given))}")
     except (OSError, ValueError) as error:
         raise _unreadable(str(given), error) from None
+
+
+def _is_of_run(file: Path) -> bool:
+    """Return True for a JSON file in the directory of a run or a sweep, such as its plan."""
+    return file.suffix == ".json" and file.is_file() and any((file.parent / one).is_file() for one in _RECORDS)
 
 
 def _name_nearest_file(given: Path) -> str:

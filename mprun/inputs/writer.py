@@ -13,7 +13,7 @@ from mprun.inputs.keys.plot import FORMS, TABLE_FORMS
 from mprun.inputs.reader import RESOLVED
 from mprun.model import metric, spec, units
 from mprun.model.discipline import LOSS_MODELS, OPTIONS
-from mprun.workloads.tool import owned_metrics, tool_of
+from mprun.workloads.tool import OwnedMetrics, tool_of
 
 # The writer of an option, by the end of the name of a flow's option, and by the kind of a discipline's option.
 _RENDERERS: Mapping[str, Callable[[Any], str]] = {
@@ -50,7 +50,7 @@ def _plain_box(box: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_experiment(experiment: spec.ExperimentSpec) -> str:
     """Return the text of an experiment with parameters and templates filled in."""
-    owned = owned_metrics(experiment.traffic)
+    owned = OwnedMetrics(experiment.traffic)
     repeat = {
         "seed": experiment.seed,
         "vary": list(experiment.vary) or None,

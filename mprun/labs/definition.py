@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mprun.inputs.document import Document
+from mprun.inputs.files import name_givers
 from mprun.inputs.keys.file_model import check
 from mprun.inputs.keys.lab_definition import (
     PROFILES,
@@ -143,8 +144,18 @@ def read_lab(folder: Path, parameters: Mapping[str, str] = {}) -> Lab:
         _check_folders(lab, document)
         _check_names(lab, document)
     if document.problems or lab is None:
-        raise InputError(document.problems)
+        raise InputError(_blame(document, parameters))
     return lab
+
+
+def _blame(document: Document, parameters: Mapping[str, str]) -> list[InputProblem]:
+    """Return the problems of a lab's file. A problem of a value that -p gave is said once, at that option."""
+    found: dict[tuple[str, int | None, ValuePath], InputProblem] = {}
+    for problem in document.problems:
+        given = name_givers(problem, document, parameters)
+        one = InputProblem(given, None, (), problem.message) if given else problem
+        found.setdefault((one.file, one.line, one.path), one)
+    return list(found.values())
 
 
 def _lab(folder: Path, file: LabFile, defaults: Mapping[str, str], given: Mapping[str, str]) -> Lab:

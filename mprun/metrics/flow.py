@@ -23,7 +23,7 @@ from mprun.model.intent.failure import find_failures
 from mprun.model.metric import OF_TOTAL, TOTAL
 from mprun.model.run_summary import MetricValue
 from mprun.model.spec import Change
-from mprun.model.units import TIME
+from mprun.model.units import NS_PER_S, TIME
 from mprun.workloads.tool import Result, Tool, metrics_of, steady_span, time_limit_of, tool_of
 
 # A share of a flow's time in which no payload could arrive. A larger share gets a warning.
@@ -92,12 +92,10 @@ def _find_errors(
     """Yield why a process of the flow failed, if one did. because: the middlebox that may be the cause."""
     failed = next((name for name, ended in processes.items() if ended.status), None)
     if any(ended.timed_out for ended in processes.values()):
-        limit = f"after {TIME.render(time_limit_of(flow))}, "
-        limit += (
-            "its 'timeout'"
-            if flow.timeout_ns
-            else f"the time limit of {flow.tool} for this work: 'timeout' sets another"
-        )
+        limit = f"after {time_limit_of(flow) / NS_PER_S:.1f} s, the time limit of {flow.tool} for this work"
+        limit += ": 'timeout' sets another"
+        if flow.timeout_ns:
+            limit = f"after {TIME.render(flow.timeout_ns)}, its 'timeout'"
         began_ns = min(ended.started_ns for ended in processes.values()) - outputs.zero_ns
         if dead := tell_dead(flow, outputs.evidence.intent.changes, began_ns):
             limit, because = limit.removesuffix(": 'timeout' sets another"), dead

@@ -24,7 +24,7 @@ from mprun.reports.run_figures import draw_run, lacking
 from mprun.runs.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.safety.text import printable
 from mprun.sweeps.sweep_directory import title_of
-from mprun.workloads.tool import owned_metrics
+from mprun.workloads.tool import OwnedMetrics
 
 # The main metrics of a report, in this order, each with a second metric and its words for the note below it.
 MAIN = (
@@ -131,7 +131,7 @@ def _grids(spec: Spec, metrics: Mapping[str, MetricValue], all_paths: Iterable[s
 
     Flows of a group are left out, because there may be hundreds. They are in the summary.
     """
-    owned = owned_metrics(spec.experiment.traffic)
+    owned = OwnedMetrics(spec.experiment.traffic)
     groups = {flow.group for flow in spec.experiment.traffic}
     members = {flow.name for flow in spec.experiment.traffic if flow.group is not None}
     repeated = find_repeated(metrics)

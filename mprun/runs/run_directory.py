@@ -535,6 +535,8 @@ def find(parent: Path, name: str) -> RunDirectory:
         links = [LATEST] if (parent / LATEST).exists() else []
         near = find_nearest(name, [*links, *(run.name for run in runs)])
         advice = f"did you mean '{near}'?" if near else "`mprun runs list` lists the runs"
+        if name == LATEST:
+            advice = f"this link is missing, and the newest run is {runs[-1].name}"
     elif sweeps := Folder(parent).find("*-sweep/sweep.json"):
         count = f"{len(sweeps)} sweep{'' if len(sweeps) == 1 else 's'}"
         advice = f"{parent} has {count}: {name_some([one.partition('/')[0] for one in sweeps], 4)}"

@@ -32,7 +32,7 @@ from mprun.runs.provenance import list_makers, list_programs
 from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps.sweep_directory import Kept, ResultDirectory, SweepDirectory
 from mprun.sweeps.sweep_summary import find_missing
-from mprun.workloads.tool import owned_metrics
+from mprun.workloads.tool import OwnedMetrics
 
 
 class Operands(Frozen):
@@ -151,7 +151,7 @@ def _define(runs: Iterable[tuple[RunDirectory, Summary]]) -> dict[str, Metric]:
 def _find_definitions(run: RunDirectory, names: Iterable[str]) -> Iterator[tuple[str, Metric]]:
     # a run of another version may have inputs that this one cannot read: its metrics have no definition then
     with contextlib.suppress(MprunError):
-        owned = owned_metrics(run.plan().intent.traffic)
+        owned = OwnedMetrics(run.plan().intent.traffic)
         for name in names:
             if definition := find_owned(name, owned):
                 yield name, definition[0]

@@ -7,17 +7,20 @@ server's think time. Client and server are `mprun.agent.programs.reqres`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from mprun.inputs.keys.field import Time, Whole
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import CongestionName, ConnectionEntry, Size
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, delays
 from mprun.model.plan import Ready
 from mprun.model.spec import Flow
+from mprun.model.units import DAY_NS
 from mprun.workloads import tool
 from mprun.workloads.account import tell_requests
 from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, TimeLimit, Work
@@ -53,6 +56,11 @@ class Entry(ConnectionEntry):
     """The time that the server waits before each answer. Default: 0s."""
     congestion: CongestionName | None = None
     """The congestion control of both ends. Default: the hosts'."""
+
+    def find_conflicts(self) -> Iterator[KeyProblem]:
+        days = self.requests * (self.think_ns + self.server_think_ns) / DAY_NS
+        if days > 1:
+            yield "requests", f"wait {days:.0f} days between them, and a run lasts a day at most: write fewer"
 
 
 def _work_ns(flow: Flow) -> int:

@@ -15,7 +15,7 @@ from mprun.machine.plugin import Collection, PluginProblem
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.frozen import Frozen
-from mprun.model.metric import OF_FLOWS, Better, Metric, Metrics, Unit, group_metrics
+from mprun.model.metric import OF_FLOWS, OF_TOTAL, Better, Metric, Metrics, Unit, group_metrics
 from mprun.model.plan import TIMEOUT_NS, Process, Ready
 from mprun.model.spec import Flow
 from mprun.model.spec import Protocol as Transport
@@ -93,6 +93,10 @@ def make_server(flow: Flow, argv: Iterable[str], ready: Ready | None, **more: An
     return Process(name=name, node=flow.destination, argv=tuple(argv), role="server", ready=ready, **more)
 
 
+# The tools whose server sends all data.
+_DOWNLOADS = ("http", "https", "video")
+
+
 class TimeLimit(Frozen):
     """The time limit of a tool's flows without a `timeout`: the time of their work, and some seconds more.
 
@@ -110,6 +114,16 @@ def time_limit_of(flow: Flow, otherwise_ns: int = TIMEOUT_NS) -> int:
     """
     limit: TimeLimit | None = getattr(tool_of(flow), "TIME_LIMIT", None)
     return flow.timeout_ns or (otherwise_ns if limit is None else limit.grace_s * NS_PER_S + limit.work_ns(flow))
+
+
+def receiver_of(flow: Flow) -> str | None:
+    """Return the host to which all data of a flow goes; None if both hosts send data, or if it is not known."""
+    options = flow.options
+    if "reverse" not in options and flow.tool not in _DOWNLOADS:
+        return None
+    if options.get("bidirectional"):
+        return None
+    return flow.source if options.get("reverse", True) else flow.destination
 
 
 def transfer_ns(size_bytes: int) -> int:
@@ -347,10 +361,23 @@ def metrics_of(flow: Flow) -> Metrics:
     return {**tool.METRICS, **getattr(tool, "own_metrics", _nothing)(flow)}
 
 
-def owned_metrics(flows: Sequence[Flow]) -> dict[str, Metrics]:
-    """The metrics of each flow and each group of flows by its name."""
-    owned = {name: {**metrics_of(flow), **OF_FLOWS} for flow in flows for name in flow.names}
-    return owned | {flow.group: group_metrics(metrics_of(flow)) for flow in flows if flow.group is not None}
+class OwnedMetrics(dict[str, Metrics]):
+    """The metrics that each flow and each group of flows may have, by its name."""
+
+    def __init__(self, flows: Sequence[Flow]) -> None:
+        super().__init__({name: {**metrics_of(flow), **OF_FLOWS} for flow in flows for name in flow.names})
+        self.update({one.group: group_metrics(metrics_of(one)) for one in flows if one.group is not None})
+        self._flows = {name: flow for flow in flows for name in (*flow.names, flow.group)}
+
+    def offered(self, owner: str) -> dict[str, Metric]:
+        """Return those that a flow has with its protocol and its direction."""
+        flow = self._flows.get(owner)
+        return {
+            name: metric
+            for name, metric in self.get(owner, OF_TOTAL).items()
+            if flow is None or not metric.protocols or flow.protocol in metric.protocols
+            if flow is None or not name.endswith(".back") or flow.options.get("bidirectional")
+        }
 
 
 def _fit(where: str, module: object) -> Tool:

@@ -290,6 +290,9 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -
         return f"{name_value(value)} is not known here{name_nearest(value, known, 'write one of')}"
     if kind in _WANTED:
         what, advice = _WANTED[kind]
+        field = fields_of(owner).get(_key_of(path))
+        if kind == "int_type" and field and type(example := [field.default, *(field.examples or ())][-1]) is int:
+            advice = f"write one, as in '{example}'"
         if kind == "int_type" and isinstance(value, str):
             if _MANY_DIGITS.fullmatch(value):
                 largest = _find_largest(owner, _key_of(path))
@@ -372,8 +375,8 @@ def _say_unknown(key: str, owner: type[FileModel] | None) -> str:
     return f"unknown key '{key}'" + (f": did you mean '{meant}'?" if meant else list_names(known, "keys here"))
 
 
-# A whole number with a unit.
-_COUNTED = re.compile("([0-9]+) *[A-Za-z%]+")
+# A whole number with a unit that is no multiple of another.
+_COUNTED = re.compile("([0-9]+) *(?![kmgKMG]i?[bB])[A-Za-z%]+")
 # A number of so many digits is read as text.
 _MANY_DIGITS = re.compile("[1-9][0-9]{19,}")
 _MAPPING = ("a mapping", "write 'key: value' pairs")

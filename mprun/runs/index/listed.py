@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from pathlib import Path
@@ -21,6 +22,8 @@ from mprun.sweeps.sweep_directory import NUMBER, SweepDirectory
 
 S = TypeVar("S", Summary, SweepSummary)
 
+# The begin of the name of a run or a sweep, in a name without a suffix.
+_TIME = re.compile(r"\d{8}-\d{6}-[^.]*$")
 DAMAGED = "damaged"
 # A run directly in the folder, a sweep, or a run of a sweep.
 DirectoryKind = Literal["run", "sweep", "run of sweep"]
@@ -41,7 +44,10 @@ class FoundDirectory(Frozen):
 
 
 class Scan(Frozen):
-    """The content of a folder. strange: the names of folders in it that are no run, no sweep and no page."""
+    """The content of a folder. strange: the names in it that are no run, no sweep and no page.
+
+    Of the files in it, only those with a name as of a run are strange.
+    """
 
     found: tuple[FoundDirectory, ...] = ()
     strange: tuple[str, ...] = ()
@@ -81,6 +87,8 @@ def scan(parent: Path, is_deep: bool = False) -> Scan:
     except (FileNotFoundError, NotADirectoryError):
         return Scan()
     for entry in entries:
+        if _TIME.match(entry.name) and entry.is_file(follow_symlinks=False):
+            strange.append(plain(entry.name))
         if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=False):
             continue
         folder = Folder(parent / entry.name)

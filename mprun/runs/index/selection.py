@@ -119,6 +119,8 @@ class _Listed:
             of_all: ColumnValues = self.index.parameter(name) if name in parameters else self.index.metric(name)
             return {number: of_all[number] for number in self.entries if number in of_all}
         known = [*FIELDS, *parameters, *metrics]
+        if name == LABEL:
+            raise UnknownName(f"no run has a label: `mprun run --label TEXT` gives one{self.lacking}")
         hint = name_nearest(name, known, "names")
         if not hint.startswith(":"):
             hint = f"{list_names(parameters, 'parameters')}{list_names(metrics, 'metrics')}"
@@ -196,6 +198,8 @@ def _named(text: str) -> Iterator[None]:
         yield
     except (ExpressionError, UnknownName) as error:
         advice = "; or give each condition a --where of its own" if " and " in text else ""
+        if not set("<>=") & {*text} and " " not in text:
+            advice = f"; put a whole condition in quotes, as a shell takes '<' and '>': '{text} >= ...'"
         if not advice and {"<", ">"}.isdisjoint(text) and " " in text.partition("=")[2].strip():
             advice = ", and a text of several words in single quotes"
         named = f"--where {error}" if str(error).startswith("'") else f"--where {text}: {error}"
@@ -231,7 +235,7 @@ def _compare(
     if condition.value not in spelled.values():
         known = sorted(set(spelled.values()))
         return [number for number in chosen if not is_wanted and number in spelled], (
-            f"--where {text}: no run has this value{name_nearest(condition.value, known, 'values')}"
+            f"--where {text}: no run has this value{name_nearest(condition.value, known, 'values')}{source.lacking}"
         )
     return [n for n in chosen if n in spelled and (spelled[n] == condition.value) == is_wanted], ""
 

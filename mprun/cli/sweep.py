@@ -59,13 +59,13 @@ def command(
     consent = Consent(commands=True, unconfined=True, as_root=True) if dry_run else runs.consent
     cells, kernels = execution.place_cells(made, runs.engine, consent)
     options.note_unconfined()
+    if len(cells) == 1 and cells[0].spec.experiment.repeat.most == 1:
+        click.echo("note: this sweep is one run: 'matrix' and 'repeat' in the experiment make several", err=True)
     if dry_run:
         begun = None if anew else execution.find_sweep(runs.parent, cells, kernels, is_finished=False)
         _show_cells(cells, runs.slots({cell.runs_in for cell in cells}), runs.parent, begun)
         return
     refuse_unknown(loaded, runs.engine, runs.kernel)
-    if len(cells) == 1 and cells[0].spec.experiment.repeat.most == 1:
-        click.echo("note: this sweep is one run: 'matrix' and 'repeat' in the experiment make several", err=True)
     inputs = runner.read_inputs(loaded[0].sources)
     # a cluster that cannot be used leaves no directory behind
     with closing(start_executor(cells, runs)) as executor:

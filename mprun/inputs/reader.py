@@ -93,7 +93,8 @@ def find(given: Path | str) -> str:
     try:
         for name in tried:
             if _is_of_run(Path(name)):
-                raise _refusal(name, f"is written by mprun in a run: {Path(name).parent}/inputs has the run's files")
+                inputs = Path(name).parent / "inputs"
+                raise _refusal(name, f"is written by mprun in a run: {inputs} has the run's files")
             if Path(name).exists() and not Path(name).is_dir():
                 return name
         if folder := next((name for name in tried if Path(name).is_dir()), None):

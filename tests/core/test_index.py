@@ -346,7 +346,11 @@ def test_statements_choose_runs(runs: Path, where: list[str], found: str) -> Non
         (
             "bulk.goodput",
             "--where 'bulk.goodput': at 'bulk.goodput' (character 1): is a value and nothing that may be true or "
-            "false: compare it, as in 'a >= b'",
+            "false: compare it, as in 'a >= b'; a shell takes '<' and '>', so put the whole condition in quotes",
+        ),
+        (
+            "label=fast",
+            "--where label='fast': no run has a label: `mprun run --label TEXT` gives one",
         ),
         (
             "bulk[scheduler=default].goodput > 1mbit",
@@ -495,11 +499,29 @@ def test_a_sweep_is_no_run(tmp_path: Path) -> None:
     )
 
 
+def test_a_value_that_only_runs_of_sweeps_may_have_is_no_unknown_value(runs: Path) -> None:
+    make_sweep(runs)
+    told = call("-o", runs, "--where", "scheduler=blest").stderr
+    assert told.startswith("note: --where scheduler=blest: no run has this value")
+    assert told.endswith("; --all adds the runs of sweeps\n")
+
+
+def test_without_the_link_to_the_newest_run_its_name_is_told(runs: Path) -> None:
+    with pytest.raises(SpecError) as error:
+        operand.find_run(runs, "latest")
+    assert str(error.value) == (
+        f"no run 'latest' here or in {runs}; this link is missing, and the newest run is "
+        "20260101-000003-topo-xp-00000003"
+    )
+
+
 def test_damaged_and_foreign_directories_are_named(runs: Path) -> None:
     (next(runs.glob("*0")) / "summary.json").write_text('{"status": "pas')
     (next(runs.glob("*1")) / "environment.json").write_text("[]")
     for name in ("notes", "more", ".hidden", "20260101-000000-evil\x1b[2J-00000000"):
         (runs / name).mkdir()
+    for name in ("20260101-000000-copy", "list.html"):
+        (runs / name).touch()
     (runs / "latest").symlink_to(next(runs.glob("*3")).name)
     shown = call("-o", runs)
     assert [line.split()[0] for line in shown.stdout.splitlines()[1:]] == ["damaged", "failed", "passed", "passed"]
@@ -508,7 +530,7 @@ def test_damaged_and_foreign_directories_are_named(runs: Path) -> None:
         "where it came\n"
         "warning: 20260101-000001-topo-xp-00000001/environment.json: damaged: X: run it again, or take the directory "
         "from where it came\n"
-        "note: neither a run nor a sweep: 20260101-000000-evil\ufffd[2J-00000000, more, notes\n"
+        "note: neither a run nor a sweep: 20260101-000000-copy, 20260101-000000-evil\ufffd[2J-00000000, more, notes\n"
     )
     rows = json.loads(call("-o", runs, "--json").stdout)
     assert ["fault" in row for row in rows] == [True, True, False, False]

@@ -21,8 +21,8 @@ from mprun.engines.machine_mptcp import (
     parse_limits,
     schedulers_asked,
 )
-from mprun.engines.trial import _tell_cell, ask
-from mprun.inputs.loading import load
+from mprun.engines.trial import _tell_cell, ask, refuse_unknown
+from mprun.inputs.loading import load, load_cells
 from mprun.kernel.store import Kernel
 from mprun.model.capabilities import Capabilities, SchedulerChoice
 from mprun.model.plan import Plan
@@ -218,3 +218,13 @@ def test_a_message_about_a_value_of_an_axis_names_its_cell() -> None:
     cells: Any = [SimpleNamespace(values=(("cc", cc), ("runs", 2))) for cc in ("reno", "renno")]
     assert _tell_cell(cells, "kernel 'default' has no congestion control 'renno'") == " (in cell cc=renno)"
     assert _tell_cell(cells, "kernel 'default' has no congestion control 'bbr'") == ""
+
+
+def test_a_kernel_of_an_axis_that_is_not_built_is_named_before_a_run(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    (tmp_path / "xp.yaml").write_text(
+        "version: 1\ntraffic: [{tool: ping, from: client, to: server, count: 1}]\nmatrix: {kernel: [nosuch]}\n"
+    )
+    cells = load_cells(tmp_path / "topo.yaml", tmp_path / "xp.yaml")
+    (warning,) = refuse_unknown(cells, "virtual", "default", for_run=False)
+    assert "no experiment kernel 'nosuch' is built" in warning

@@ -126,3 +126,14 @@ def test_no_text_misleads() -> None:
     grades = Counter(entry["grade"] for entry in STATED)
     assert set(grades) == {"A", "B"}
     assert grades["A"] > 90, grades
+
+
+def test_a_sweep_of_one_run_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text names the number of CPUs, so that it is no entry of the list."""
+    monkeypatch.chdir(tmp_path)
+    call(["new", "."])
+    told = "note: this sweep is one run: 'matrix' and 'repeat' in the experiment make several\n1 cell of 1 run, "
+    assert call(["sweep", "-t", "topo", "-x", "xp", "--dry-run"])[1].startswith(told)
+    with Path("xp.yaml").open("a") as file:
+        file.write("repeat: {runs: 2}\n")
+    assert call(["sweep", "-t", "topo", "-x", "xp", "--dry-run"])[1].startswith("1 cell of 2 runs, ")

@@ -75,6 +75,8 @@ def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) ->
         if isinstance(original.source, RunDirectory) and not original.source.has("summary.json"):
             raise SpecError(f"{original.source.name} has not ended, so it has no results to compare: name another run")
         if isinstance(original.source, RunDirectory) and not is_kept:
+            # a damaged file is named before the run is repeated
+            original.source.summary()
             _refuse_real_time(original.source)
         engine, reason = reproduction.choose_engine(original, None if runs.engine == "auto" else runs.engine)
         if original.missing is not None:

@@ -56,5 +56,6 @@ def explain_expected(verdicts: Sequence[ExpectationVerdict], intent: Intent) -> 
                 continue
             if flow.subflows <= value < max(bounds):
                 client, server = (intent.mptcp_of(host) for host in (flow.source, flow.destination))
-                if cause := explain_settings(client, server, max(bounds)):
-                    yield f"{flow.name}: {value} of {max(bounds):g} subflows: {cause}"
+                allowed = f"the addresses and settings of both hosts allow {flow.subflows}, not more"
+                cause = explain_settings(client, server, max(bounds)) or allowed
+                yield f"{flow.name}: {value} of {max(bounds):g} subflows: {cause}"

@@ -99,7 +99,9 @@ OF_PATHS: Metrics = {
 }
 # Metrics of flows whose data is observed after the failure of a path, with the same names for every transport.
 OF_HANDOVER: Metrics = {
-    "handover.gap": _less("time", "longest time without progress of the data after the failure of a path"),
+    "handover.gap": _less(
+        "time", "longest time without progress of the data while a path has failed"
+    ),
     "handover.time": _less("time", "time from the failure of a path until the data no longer waits for timers"),
 }
 # Metrics of flows whose connections are sampled from the kernel.
@@ -116,7 +118,7 @@ OF_CONNECTIONS: Metrics = {
     "reinjected": _less(
         "count",
         "pieces of data that MPTCP's own timer sent again, usually on another subflow; data of a stale subflow, "
-        "which `mprun packets` counts too, is not among them",
+        "which mprun packets counts too, is not among them",
         ("mptcp",),
     ),
     **{name: replace(metric, protocols=("mptcp",)) for name, metric in {**OF_HANDOVER, **OF_PATHS}.items()},

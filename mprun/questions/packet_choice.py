@@ -170,7 +170,8 @@ def list_packets(rows: Iterable[Mapping[str, Any]], headings: Mapping[tuple[str,
         index, payload_bytes, options = counts[arrival], row["payload_bytes"] or 0, row["options"] or ""
         way, path = heading.way, heading.path
         found.append(Packet(0, arrival, index, row["time_ns"], way, path, kind, payload_bytes, options))
-    found.sort(key=lambda one: (one.at_ns, one.arrival.node, one.arrival.link, one.index))
+    # packets of one node at one time stay in the order of its capture
+    found.sort(key=lambda one: (one.at_ns, one.arrival.node))
     return [replace(one, number=number) for number, one in enumerate(found, 1)]
 
 

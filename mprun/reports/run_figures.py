@@ -421,7 +421,8 @@ def _distribution(
     shown = tuple(series[:MOST_LINES])
     count = sum(len(each.y) for each in shown)
     if form == "cdf":
-        caption = f"Share of the {count} {noun} whose {label} was no longer than that."
+        counted = f"{count} {noun if count > 1 else noun.removesuffix('s')}"
+        caption = f"Share of the {counted} whose {label} was no longer than that."
         caption += say_dropped(shown, series)
         values = sorted(y for each in shown for y in each.y)
         is_wide = 0 < FAR * values[len(values) // 2] < values[-1] and values[0] > 0

@@ -19,7 +19,7 @@ from mprun.metrics.diagnosis import (
     has_fallen_back,
 )
 from mprun.metrics.evidence import Evidence
-from mprun.metrics.expectation import judge_all
+from mprun.metrics.expectation import explain_expected, judge_all
 from mprun.metrics.host_doubts import explain_dropped_data, explain_memory_pressure
 from mprun.metrics.interference import Interference, on_paths
 from mprun.metrics.observation import NAMES, Host, Observation, PathManagerEvent, SocketState
@@ -28,8 +28,8 @@ from mprun.metrics.summary import measure
 from mprun.model import agent_report
 from mprun.model.agent_report import AgentReport, Ended, MachineLoad
 from mprun.model.intent import AddressedFlow
-from mprun.model.run_summary import KINDS, Kind, MetricValue
-from mprun.model.spec import Capture, Direction, Endpoint, Expectation, LinkChange, Mptcp, Protocol
+from mprun.model.run_summary import KINDS, ExpectationVerdict, Kind, MetricValue
+from mprun.model.spec import Capture, Direction, Endpoint, Expectation, HostSpec, LinkChange, Mptcp, Protocol
 from tests.intents import flow, intent, link, path
 
 PATHS = [path(f"path{n}", source=f"10.0.{n}.1", destination="10.1.0.1") for n in range(2)]
@@ -221,6 +221,14 @@ def test_settings_that_ask_for_no_more_subflows(client: Mptcp, server: Mptcp, ca
     said = explain_settings(client, server, 2)
     assert (said is None) == (cause is None)
     assert cause is None or (said is not None and cause in said)
+
+
+def test_more_subflows_than_there_are_addresses_are_explained() -> None:
+    hosts = {name: HostSpec(mptcp=Mptcp("fullmesh")) for name in ("client", "server")}
+    asked = intent(traffic=(flow(subflows=2),), hosts=hosts)
+    verdict = ExpectationVerdict("bulk.subflows", None, None, 4, value=2, held=False)
+    why = "the addresses and settings of both hosts allow 2, not more"
+    assert list(explain_expected([verdict], asked)) == [f"bulk: 2 of 4 subflows: {why}"]
 
 
 @pytest.mark.parametrize(("opened", "protocol", "warned"), [(0, "mptcp", 1), (1, "mptcp", 0), (0, "tcp", 0)])

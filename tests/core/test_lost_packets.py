@@ -191,6 +191,16 @@ def test_only_packets_of_flows_are_listed_and_all_but_icmp_are_counted() -> None
     ]
 
 
+def test_an_answer_at_the_time_of_its_packet_is_listed_after_it() -> None:
+    headings = {
+        ("10.0.0.1", "10.2.0.1"): _heading("near", "path0"),
+        ("10.2.0.1", "10.0.0.1"): _heading("near", "access"),
+    }
+    back = {"link": "access", "source": "10.2.0.1", "destination": "10.0.0.1", "flags": "SYN,ACK"}
+    rows = [{**ROW, "time_ns": 1, "flags": "SYN"}, {**ROW, **back, "time_ns": 1}]
+    assert [one.kind for one in list_packets(rows, headings)] == ["SYN", "SYN,ACK"]
+
+
 @pytest.mark.parametrize(
     ("values", "kind"),
     [

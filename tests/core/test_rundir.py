@@ -121,6 +121,14 @@ def test_a_file_that_was_removed_is_called_missing(verb: str, name: str, tmp_pat
     assert "did not get so far" not in called.text
 
 
+def test_a_damaged_summary_is_named_before_the_run_is_repeated(tmp_path: Path) -> None:
+    run = copy_run(tmp_path)
+    (run / "summary.json").write_text("{")
+    # this run has no engine that could repeat it
+    (run / "environment.json").unlink()
+    assert "summary.json: damaged" in str(call("verify", str(run)).error)
+
+
 def test_removed_inputs_are_no_difference_of_two_runs(tmp_path: Path) -> None:
     runs = [copy_run(tmp_path / name) for name in ("one", "two")]
     _remove(runs[1] / "inputs")

@@ -6,6 +6,7 @@ No network is built and nothing is written.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,11 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit
+from mprun.errors import MachineError
 from mprun.model.problem import InputError, InputProblem, render_path
 
 if TYPE_CHECKING:
+    from mprun.inputs.loading import Loaded
     from mprun.model.spec import Spec
 
 
@@ -30,11 +33,14 @@ def command(files: options.FileOptions, runs: options.RunOptions, as_json: bool)
     events that the experiment names, and tcpdump for its filters.
     """
     try:
-        cells = files.load_cells()
-        # after the line that says that the files are read
-        from mprun.engines.trial import refuse_unknown
-
-        asked = refuse_unknown(cells, runs.engine, runs.kernel, files.strict, for_run=False)
+        try:
+            cells = files.load_cells()
+        except InputError as error:
+            # a kernel that does not start hides no problem of the files
+            with contextlib.suppress(MachineError):
+                _ask((error.loaded,) if error.loaded else (), files, runs, error.found)
+            raise
+        asked = _ask(cells, files, runs)
     except InputError as error:
         if as_json:
             _print_json(error.found)
@@ -44,6 +50,19 @@ def command(files: options.FileOptions, runs: options.RunOptions, as_json: bool)
         _print_json(())
     else:
         click.echo(f"ok: {describe(cells[0].spec)}{f', in {len(cells)} cells' if len(cells) > 1 else ''}")
+
+
+def _ask(
+    cells: Sequence[Loaded], files: options.FileOptions, runs: options.RunOptions, found: Sequence[InputProblem] = ()
+) -> list[str]:
+    """Return warnings of what the kernel may lack. Raise InputError for what it refuses, after the problems found."""
+    # after the line that says that the files are read
+    from mprun.engines.trial import refuse_unknown
+
+    try:
+        return refuse_unknown(cells, runs.engine, runs.kernel, files.strict, for_run=False)
+    except InputError as error:
+        raise InputError([*found, *error.found]) from None
 
 
 def _print_json(problems: Sequence[InputProblem]) -> None:

@@ -392,10 +392,10 @@ def _show(text: bytes, progress: RunProgress, before: float) -> float:
     """Report progress, and return the share that is done. before: the share until now, below which none falls."""
     if not (state := _state(text)):
         return before
-    # the end is 0 if no flow has a duration
+    # the end is 0 if no flow has a duration, and too early if only some have one
     end_ns = state["end_ns"]
     done = max(before, min(1.0, state["done_ns"] / end_ns) if end_ns else 0.0)
-    of = f" of {end_ns / 1e9:g}" if end_ns else ""
+    of = f" of {end_ns / 1e9:g}" if end_ns >= max(1, state["done_ns"]) else ""
     note = f"{state['done_ns'] / 1e9:.1f}{of} s" if state["done_ns"] else ""
     progress(state["text"], done, note)
     return done

@@ -207,13 +207,16 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
     if last is not first and not problems:
         files.warn_unused(parameters, documents)
     warnings = files.sort(documents, [warning for document in documents for warning in document.warnings])
-    if problems or (found.strict and warnings) or network.spec is None or action is None:
+    if network.spec is None or action is None:
         raise InputError(files.sort(documents, problems + warnings) if found.strict else problems)
     told = {**parameters.values, **dict(values)}
     sources = dict.fromkeys(Path(file) for document in documents for file in document.files)
     spec = Spec(network.spec, action)
     locate = partial(_locate, documents, spec)
-    return Loaded(spec, tuple(map(str, warnings)), tuple(sources), values, told, found.words, locate, reseed)
+    loaded = Loaded(spec, tuple(map(str, warnings)), tuple(sources), values, told, found.words, locate, reseed)
+    if problems or (found.strict and warnings):
+        raise InputError(files.sort(documents, problems + warnings) if found.strict else problems, loaded)
+    return loaded
 
 
 def _locate(documents: Sequence[Document], spec: Spec, path: ValuePath) -> tuple[str, int | None]:

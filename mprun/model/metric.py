@@ -99,9 +99,7 @@ OF_PATHS: Metrics = {
 }
 # Metrics of flows whose data is observed after the failure of a path, with the same names for every transport.
 OF_HANDOVER: Metrics = {
-    "handover.gap": _less(
-        "time", "longest time without progress of the data while a path has failed"
-    ),
+    "handover.gap": _less("time", "longest time without progress of the data while a path has failed"),
     "handover.time": _less("time", "time from the failure of a path until the data no longer waits for timers"),
 }
 # Metrics of flows whose connections are sampled from the kernel.

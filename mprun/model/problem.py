@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from mprun.errors import SpecError
 from mprun.model.frozen import Frozen
@@ -34,10 +34,14 @@ class InputProblem(Frozen):
 
 
 class InputError(SpecError):
-    """All problems of a topology and an experiment, as text and as values."""
+    """All problems of a topology and an experiment, as text and as values.
 
-    def __init__(self, found: Sequence[InputProblem]) -> None:
+    `loaded`: the files in spite of their problems, of `mprun.inputs.loading`; None if they have no meaning.
+    """
+
+    def __init__(self, found: Sequence[InputProblem], loaded: Any = None) -> None:
         self.found = tuple(found)
+        self.loaded = loaded
         super().__init__([str(problem) for problem in self.found])
 
 

@@ -90,6 +90,14 @@ def test_the_progress_of_a_run_never_falls() -> None:
     assert [share for _, share, _ in said] == [0, 0.85, 1, 1]
 
 
+def test_an_end_that_has_passed_is_not_told() -> None:
+    said: list[str] = []
+    for done_ns in (5, 15):
+        state = {"text": "bulk", "done_ns": done_ns * 10**8, "end_ns": 10**9}
+        _show(json.dumps(state).encode(), lambda *shown: said.append(shown[2]), 0)
+    assert said == ["0.5 of 1 s", "1.5 s"]
+
+
 def test_a_bar_begins_with_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     added: list[bool] = []

@@ -57,6 +57,14 @@ def test_names_that_the_kernel_does_not_have(mprun: Callable[..., Result], tmp_p
     assert "mptcp.scheduler: kernel 'default' has no scheduler 'roundrobbin': did you mean 'roundrobin'?" in result.err
 
 
+def test_a_fault_of_the_files_hides_no_name_that_the_kernel_lacks(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    fault = {"tracepoints:": "expect: [{metric: nothing.goodput, min: 1mbit}]\ntracepoints:"}
+    result = validate(mprun, tmp_path, SCHEDULER="roundrobbin", **fault)
+    assert result.status == 2
+    assert "expect[0].metric: no flow 'nothing'" in result.err
+    assert "kernel 'default' has no scheduler 'roundrobbin'" in result.err
+
+
 def test_names_far_from_all_others(mprun: Callable[..., Result], tmp_path: Path) -> None:
     result = validate(mprun, tmp_path, SCHEDULER="own")
     assert result.status == 2

@@ -142,7 +142,7 @@ class _Run:
         if kept.captures:
             pcap.mkdir(exist_ok=True)
         inside = f"{engine_paths.ROOT}/guest"
-        traced = ("/usr/bin/python3", f"{inside}/trace.py", " ".join(kept.tracepoints)) if kept.tracepoints else ()
+        traced = ("/usr/bin/python3", f"{inside}/traced.py", " ".join(kept.tracepoints)) if kept.tracepoints else ()
         guest = Guest(
             argv=(*traced, f"{inside}/run.sh", script.folder, *script.command),
             cwd=engine_paths.RUN,

@@ -90,7 +90,7 @@ def split(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-class Progress:
+class Tally:
     """The requests of a client that are not sent yet, and the totals of the others."""
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -102,7 +102,7 @@ class Progress:
 class Client(QuicConnectionProtocol):  # type: ignore[misc]
     """The client's end of a connection: requests, their answers, and what is printed about them."""
 
-    def __init__(self, quic: QuicConnection, options: argparse.Namespace, progress: Progress) -> None:
+    def __init__(self, quic: QuicConnection, options: argparse.Namespace, progress: Tally) -> None:
         super().__init__(quic)
         self.options, self.progress = options, progress
         self.has_begun = self.has_updated = False
@@ -231,7 +231,7 @@ def addresses_of(options: argparse.Namespace) -> tuple[str, str]:
 async def fetch(options: argparse.Namespace) -> str:
     """Fetch all answers. Return why the client ended early; empty if it has all."""
     configuration = configure(options, is_client=True, address=addresses_of(options)[0])
-    progress = Progress(options)
+    progress = Tally(options)
     tell("begin", monotonic_ns=progress.began_ns)
     with open(options.keylog or "/dev/null", "w") as secrets:
         configuration.secrets_log_file = secrets
@@ -254,7 +254,7 @@ async def fetch(options: argparse.Namespace) -> str:
     return f"{progress.done} of {options.requests} requests done when the connection ended: {cause}" if cause else ""
 
 
-async def open_client(quic: QuicConnection, options: argparse.Namespace, progress: Progress) -> Client:
+async def open_client(quic: QuicConnection, options: argparse.Namespace, progress: Tally) -> Client:
     local, _, remote = options.path.partition(",")
     _, client = await asyncio.get_running_loop().create_datagram_endpoint(
         lambda: Client(quic, options, progress), local_addr=(local, 0)
@@ -273,7 +273,7 @@ async def get_ticket(options: argparse.Namespace, configuration: QuicConfigurati
 
     quic = QuicConnection(configuration=configuration, session_ticket_handler=keep)
     without = argparse.Namespace(**vars(options) | {"requests": 0})
-    client = await open_client(quic, without, Progress(without))
+    client = await open_client(quic, without, Tally(without))
     await asyncio.wait([ticket], timeout=options.idle_timeout_ms / 1000)
     client.close()
     await asyncio.sleep(FAREWELL_S)

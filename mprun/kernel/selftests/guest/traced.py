@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a command as process 2 of an experiment kernel, and keep trace events: trace.py EVENTS COMMAND [ARGUMENT...].
+"""Run a command as process 2 of an experiment kernel, and keep trace events: traced.py EVENTS COMMAND [ARGUMENT...].
 
 Only process 2 can reach the events (`kernel/src/mprun_seal.c`). Afterwards, the file `trace.txt` has the events in the
 kernel's own words, with times from its boot. If the kernel has no such event, the command does not run.

@@ -425,9 +425,9 @@ def test_two_libraries_pass_a_case(mprun: Callable[..., Result], case: str, clie
     assert result.metric("get.seen.retries") == (case == "retry")
     assert (result.metric("get.seen.flight") <= 1_500) == (case in ("resumption", "zerortt"))
     assert result.metric("get.seen.chacha20") == (case == "chacha20")
-    for way in ("forward", "reverse"):
-        # the keys are updated after 50 kB of 1 MB
-        assert (0.9 < result.metric(f"get.seen.updated.{way}") < 1) == (case == "keyupdate")
+    if case == "keyupdate":
+        # after 50 kB of 1 MB
+        assert all(0.9 < result.metric(f"get.seen.updated.{way}") < 1 for way in ("forward", "reverse"))
 
 
 REBOUND = """\

@@ -30,6 +30,9 @@ FAILING = {
     "stumbles": f"{TAP}; echo ok 2 - second; exit 1",
     "cannot": "echo no such feature; exit 4",
     "dies": "poweroff -f",
+    # more operations on semaphores than a kernel can hold in one piece of memory
+    "warns": f"""{TAP}; echo ok 2 - second; echo 250 32000 2147483647 128 >/proc/sys/kernel/sem
+python3 -c 'import ctypes; ctypes.CDLL(None).semop(0, None, 400000000)'""",
 }
 
 
@@ -80,6 +83,9 @@ def test_a_failure_of_any_kind_is_told(tmp_path: Path) -> None:
     found = run(tmp_path, FAILING)
     assert found["fails"].names("failed") == ["second"]
     assert found["fails"].status == 1
+    warning = found.pop("warns").error
+    assert warning.startswith('the kernel reported "WARNING: CPU: 0 PID: ')
+    assert "mm/util.c:" in warning
     assert {name: result.error for name, result in found.items()} == {
         "fails": "",
         "breaks_off": "ended with status 0 and 1 of 2 results",

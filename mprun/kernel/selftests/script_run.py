@@ -13,6 +13,7 @@ from mprun.engines.debugger import Debugger, attached
 from mprun.engines.guest import Guest, booted
 from mprun.engines.trial import find_schedulers
 from mprun.errors import MachineError
+from mprun.kernel.log import find_reports, read_console
 from mprun.kernel.selftests import tap
 from mprun.kernel.selftests.test_source import GUEST, Script
 from mprun.kernel.store import Kernel
@@ -32,6 +33,8 @@ DEFAULT_SCRIPTS = (
 )
 # Exit status of a test that cannot run (tools/testing/selftests/kselftest.h).
 SKIP_STATUS = 4
+# The file with the warnings of a script's kernel.
+CONSOLE = "console.log"
 POLL_S = 0.1
 # The longest real time in which a working script prints nothing new.
 SILENCE_S = 300.0
@@ -165,7 +168,7 @@ class _Run:
         self._is_hung = False
         self._kernel = ExitStack()
         stack.push(self._kernel)
-        console = self._kernel.enter_context((self._folder / "console.log").open("wb"))
+        console = self._kernel.enter_context((self._folder / CONSOLE).open("wb"))
         self._process = self._kernel.enter_context(booted(kernel, guest, console, kept.debugger is not None))
         self._is_held = (
             self._kernel.enter_context(attached(kept.debugger, kernel, self._process.pid)) if kept.debugger else None
@@ -214,6 +217,9 @@ class _Run:
     def _error(self, status: int | None, report: tap.TapOutput) -> str:
         if self._is_hung:
             return f"printed nothing new for {SILENCE_S:g} s of real time"
+        console = self._folder / CONSOLE
+        if reports := find_reports(read_console(console.read_text(errors="replace"))):
+            return f"the kernel reported {reports[0].describe()}; see {console}"
         if status is None:
             return "the experiment kernel ended before the script did"
         if status == SKIP_STATUS:

@@ -117,6 +117,30 @@ def test_fresh_does_as_the_virtual_machine_does() -> None:
     )
 
 
+# A tree with one run, whose time and capture depend on the release. Arguments: as .ci/fresh gives them to unshare(1).
+FAKE_TREE = """\
+#!/bin/sh
+[ "$6 $7 $TOOLS" = "$6 wheel trixie" ] || exit 9
+mkdir -p "$KEEP/$6/20261126-20180$(($(echo "$6" | wc -c) % 3))-topo-xp_tcp-0e4364dc/pcap"
+echo "$([ "$6" != "$ODD" ] || echo other)" >"$(echo "$KEEP/$6"/2*/pcap)/client.pcap"
+"""
+
+
+@pytest.mark.parametrize("odd", ["", "trixie", "noble"])
+def test_fresh_compares_captures_of_three_releases(tmp_path: Path, odd: str) -> None:
+    """The same run of two releases has other times in its name."""
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "fresh", tmp_path / ".ci")
+    for name, script in (("id", "#!/bin/sh\necho 0\n"), ("unshare", FAKE_TREE)):
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "ODD": odd}
+    argv = [".ci/fresh", "bookworm", "equal"]
+    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == (1 if odd else 0), done.stderr
+    assert f"fresh: captures of {odd} differ" in done.stdout if odd else "equal on bookworm, trixie" in done.stdout
+
+
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="a source distribution does not know what is committed")
 def test_dockerfile() -> None:
     instructions = _dockerfile()

@@ -188,7 +188,7 @@ def test_the_values_of_a_point_are_those_of_its_files(tmp_path: Path) -> None:
         ("path1.rate: 1mbit..20mbit", "path2.rate: 1mbit..20mbit", "no link 'path2'"),
         ("search:", "x-search:", "is missing"),
         ("tcp.bulk.goodput", "tcp.path0.rtt", "a rate cannot be compared with a time"),
-        ("tcp.bulk.goodput", "udp.bulk.goodput", "no flow 'udp'"),
+        ("tcp.bulk.goodput", "udp.bulk.goodput", "no control 'udp'; controls: tcp"),
     ],
 )
 def test_faults_of_a_search_name_their_place(tmp_path: Path, old: str, new: str, told: str) -> None:

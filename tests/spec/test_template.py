@@ -111,7 +111,9 @@ SWEPT = "version: 1\nmatrix: {gap: [50, 100]}"
         ("{dest}", "'{dest}' is no value of a run, and the program gets it as written; known: {source}"),
         ("{inputs}/x", "'{inputs}' is the folder of 'files', and there are none: write 'files: [...]'"),
         ("{destination}:{port}", ""),
-        ("${HOME}%{time_total}", ""),
+        ("%{time_total}", ""),
+        ("$1%{time_total}", ""),
+        ("--home=${HOME}", "'$HOME' is a variable of a shell, and none runs this command: write it as in [sh, -c,"),
         # a program of its own
         ("{print $1} {dest}", ""),
     ],

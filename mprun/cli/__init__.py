@@ -90,7 +90,11 @@ REMOVED_OPTIONS: Mapping[str, str] = {
 }
 
 # Options that `mprun` and `mprun sweep` do not have, and the way to the same.
-_IN_THE_FILE = dict.fromkeys(("--repeat", "--runs"), "write 'repeat: {runs: 3}' in the experiment, for `mprun sweep`")
+_OTHERWISE = {
+    **dict.fromkeys(("--repeat", "--runs"), "write 'repeat: {runs: 3}' in the experiment, for `mprun sweep`"),
+    "--resume": "the command of an interrupted sweep resumes it",
+    "--dry-run": "`mprun plan` shows what a run would do",
+}
 
 # Words that other tools have for a command.
 _MEANT = {"list": "runs list", "ls": "runs list", "rm": "runs rm", "init": "new", "check": "validate"}
@@ -143,19 +147,20 @@ class LateGroup(click.Group):
         try:
             return super().invoke(ctx)
         except click.MissingParameter as error:
-            both = {"topology", "experiment"}
-            required = {one.name for one in error.ctx.command.params if one.required} if error.ctx else set()
-            if error.ctx and error.param and error.param.name in both and required >= both:
-                words = f"{error.ctx.command_path} -t TOPOLOGY -x EXPERIMENT"
-                raise click.UsageError(f"name both files: {words}", error.ctx) from None
+            files = {"topology": "-t TOPOLOGY", "experiment": "-x EXPERIMENT"}
+            if error.ctx and error.param and error.param.name in files:
+                wanted = [files[one.name] for one in error.ctx.command.params if one.required and one.name in files]
+                what = "name both files" if len(wanted) > 1 else "name the file"
+                words = " ".join((error.ctx.command_path, *wanted))
+                raise click.UsageError(f"{what}: {words}", error.ctx) from None
             raise
         except click.NoSuchOption as error:
             import difflib
 
             if (option := error.option_name).isupper() and error.ctx and _has_option(error.ctx, option.lower()):
                 raise click.UsageError(f"no option '{option}': did you mean '{option.lower()}'?", error.ctx) from None
-            if error.ctx and error.ctx.info_name in ("run", "sweep") and error.option_name in _IN_THE_FILE:
-                message = f"no option '{error.option_name}': {_IN_THE_FILE[error.option_name]}"
+            if error.ctx and error.ctx.info_name in ("run", "sweep") and error.option_name in _OTHERWISE:
+                message = f"no option '{error.option_name}': {_OTHERWISE[error.option_name]}"
                 raise click.UsageError(message, error.ctx) from None
             if advice := REMOVED_OPTIONS.get(error.option_name):
                 raise click.UsageError(

@@ -396,6 +396,8 @@ def parse(text: str, name: str) -> Node:
             problem = 'a value with {{ }} is not in quotes: write it as in "{{ rate }}mbit"'
         elif found := _NO_DASH.search(_line(text, line_number)):
             problem = f"'{found[1]}' has no space after its dash: write '- {found[1][1:]}'"
+        elif "expected ','" in problem and ";" in _line(text, line_number):
+            problem = "a ';' separates nothing: write ',' in its place"
         raise _refusal(name, f"is not YAML: {problem}", line_number) from None
     if root is None:
         raise _refusal(name, _EMPTY)
@@ -412,7 +414,9 @@ def _problem(error: YAMLError) -> str:
         return f"{problem}: check the indentation, and quote a value that holds ': '"
     if "undefined alias" in problem:
         return f"{problem}: mark what it stands for with '&', above"
-    context = getattr(error, "context", None)
+    context, begin = getattr(error, "context", None), getattr(error, "context_mark", None)
+    if begin is not None and "flow" in str(context) and begin.line + 1 != _problem_line(error):
+        context = f"{context} that begins on line {begin.line + 1}"
     return f"{problem}, {context}: check brackets, quotes and indentation" if context else problem
 
 

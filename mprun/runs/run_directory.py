@@ -61,6 +61,8 @@ T = TypeVar("T")
 OutputT = TypeVar("OutputT", bound="OutputDirectory")
 
 LATEST = "latest"
+# Fewer names than this are listed in a message.
+FEW = 6
 RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT = "resolved-topology.yaml", "resolved-experiment.yaml"
 FIGURES = "figures"
 # The beginnings of the names of folders beside the runs: a page of the published figures of a lab, and a comparison.
@@ -528,9 +530,17 @@ def find(parent: Path, name: str) -> RunDirectory:
             if candidate.suffix == ".zip":
                 raise SpecError(f"{name} is a bundle: `mprun verify {name}` makes its runs again")
             what = "has no plan.json" if candidate.is_dir() else "is a file"
-            raise SpecError(f"{name} {what}: name the directory of a run or a sweep")
+            paths = sorted(candidate.iterdir()) if candidate.is_dir() else []
+            inside = [one.name for one in paths if has_record(RunDirectory, one)]
+            remedy = f"name a run in it: {name_some(inside, 5)}" if inside else "name the directory of a run or a sweep"
+            raise SpecError(f"{name} {what}: {remedy}")
     if "/" in name or name.endswith(".zip"):
-        raise SpecError(f"no run '{name}' here or in {parent}; no file or directory has this path")
+        above = Path(name).parent
+        there = sorted(one.name for one in above.iterdir()) if above.is_dir() else []
+        near = find_nearest(Path(name).name, there)
+        few = f"{above} has {', '.join(there)}" if 0 < len(there) < FEW else "no file or directory has this path"
+        hint = f"did you mean '{above / near}'?" if near else few
+        raise SpecError(f"no run '{name}' here or in {parent}; {hint}")
     if runs := list_runs(parent):
         links = [LATEST] if (parent / LATEST).exists() else []
         near = find_nearest(name, [*links, *(run.name for run in runs)])

@@ -8,7 +8,7 @@ of a run. The files are sparse: zeros that use no disk space.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -75,6 +75,11 @@ http {{
 class WebEntry(ConnectionEntry):
     """Files of given sizes from a web server."""
 
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {
+        **ConnectionEntry.ELSEWHERE,
+        "duration": "is no key here, as the flow ends when all files have arrived: write 'sizes' and 'requests'",
+        "reverse": "is no key here, as the server sends the files: name it in 'to'",
+    }
     sizes_bytes: Annotated[list[Size], Field(min_length=1, max_length=100)] = Field(alias="sizes", examples=[["1mb"]])
     """The sizes of the files. The client requests the files in turn."""
     requests: Annotated[int, Whole(1, MOST_REQUESTS, "curl keeps a list of them")] | None = None

@@ -351,7 +351,8 @@ _SYNONYMS: Mapping[str, Sequence[str]] = {
     "source": ("from",), "src": ("from",), "destination": ("to",), "dst": ("to",), "cc": ("congestion",),
     "after": ("start",), "parameters": ("params",), "flows": ("traffic",), "links": ("paths",), "vars": ("params",),
     "client": ("from",), "server": ("to",), "bytes": ("size",), "length": ("duration",), "type": ("tool", "kind"),
-    "count": (), "args": (), "streams": ("parallel",), "path": ("link",),
+    "count": (), "args": (), "streams": ("parallel",), "path": ("link", "paths"),
+    "nodes": ("between", "hosts"), "ends": ("between",), "ip": ("addresses",),
 }  # fmt: skip
 
 
@@ -361,9 +362,11 @@ def _say_unknown(key: str, owner: type[FileModel] | None) -> str:
     if owner is not None and (where := owner.ELSEWHERE.get(key)):
         return f"'{key}' {where}"
     # a no-break space of a web page is no space of YAML
-    name, colon, value = key.replace("\u00a0", " ").partition(":")
-    value = value.strip()
-    if colon and name in known:
+    name, value = (re.split("[:=]", key.replace("\u00a0", " "), maxsplit=1) + [""])[:2]
+    name, value = name.strip(), value.strip()
+    if value and name in known and f"{name}=" in key.replace(" ", ""):
+        return f"'{key}' has '=' in place of a colon: write '{name}: {value}'"
+    if value and name in known:
         return f"'{key}' has no space after its colon: write '{name}: {value}'"
     if key[:1].isdigit():
         return f"'{key}' is no key: write a decimal number with a point, as in '2.5ms'"

@@ -147,7 +147,10 @@ class FlowEntry(FileModel):
 
     # Fields that are left out of the options if they are empty or false. Digests of files without them stay the same.
     UNSAID: ClassVar[tuple[str, ...]] = ()
-    ELSEWHERE: ClassVar[Mapping[str, str]] = {"mptcp": "is no key of a flow: write 'protocol: mptcp'"}
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {
+        "mptcp": "is no key of a flow: write 'protocol: mptcp'",
+        "scheduler": "is a setting of hosts: write 'mptcp: {scheduler: ...}' under 'hosts', for the host that sends",
+    }
     name: Name | None = None
     """The name of the flow, used in its metrics. Default: the tool's name, for further flows with -2, -3 and so on."""
     tool: str

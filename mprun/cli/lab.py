@@ -529,10 +529,13 @@ def say_comparison(comparison: Comparison) -> str:
 def _show_total(results: Sequence[LabRun], wall_s: float) -> None:
     judgements = [judgement for result in results for judgement in result.judgements]
     counts = Counter[str](judgement.verdict for judgement in judgements)
-    runs = sum(len(result.done) for result in results)
+    # a step whose files cannot be read makes no run
+    runs = sum(done.summary is not None for result in results for done in result.done)
     said = [f"{counts['held']} of {len(judgements)} claims hold"] if judgements else []
     said += [
-        f"{counts[verdict]} {word}" for verdict, word in (("failed", "do not"), ("open", "are open")) if counts[verdict]
+        f"{counts[verdict]} {one if counts[verdict] == 1 else more}"
+        for verdict, one, more in (("failed", "does not", "do not"), ("open", "is open", "are open"))
+        if counts[verdict]
     ]
     verdicts = [finding.verdict for result in results for judged in result.figures for finding in judged.findings]
     said += [f"{verdicts.count('agrees')} of {len(verdicts)} published results agree"] if verdicts else []

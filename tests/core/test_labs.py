@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli.graph import command as graph
-from mprun.cli.lab import _group_steps
+from mprun.cli.lab import _group_steps, _show_total
 from mprun.inputs.loading import load_cells
 from mprun.labs.catalog import ORIGIN, copy_lab, find_original, open_lab
 from mprun.labs.definition import read_lab
@@ -197,3 +197,11 @@ def test_a_step_that_was_run_with_another_seed_is_named(tmp_path: Path) -> None:
     run.write_summary(Summary("passed", True, 2, {}, (), (), (), ()))
     graded = grade(lab, "quick", {}, tmp_path)
     assert graded.left[0] == (step, "was run with seed 2: run it again without --seed")
+
+
+def test_the_total_of_a_lab_counts_the_runs_that_were_made(capsys: pytest.CaptureFixture[str]) -> None:
+    done: Any = [SimpleNamespace(summary=one) for one in (object(), None)]
+    judged: Any = [SimpleNamespace(verdict=verdict) for verdict in ("held", "failed", "open")]
+    result: Any = SimpleNamespace(done=done, judgements=judged, figures=())
+    _show_total([result], 3)
+    assert capsys.readouterr().out == "\n1 of 3 claims hold, 1 does not, 1 is open; 1 run in 3.0 s\n"

@@ -15,11 +15,13 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli.graph import command as graph
-from mprun.cli.lab import _group_steps, _show_total
+from mprun.cli.lab import _group_steps, _show_lab, _show_total
 from mprun.inputs.loading import load_cells
 from mprun.labs.catalog import ORIGIN, copy_lab, find_original, open_lab
 from mprun.labs.definition import read_lab
 from mprun.labs.grade import grade
+from mprun.labs.steps import Done, LabRun
+from mprun.metrics.claim_check import JudgedClaim
 from mprun.model.run_summary import Summary
 from mprun.runs.run_directory import RunDirectory
 from mprun.runs.runner import read_inputs
@@ -185,6 +187,19 @@ def test_steps_with_other_flows_have_a_table_of_their_own() -> None:
     assert tables == [(["msg.delay"], ["broken", "a", "b"]), (["http.delay", "http.share"], ["c", "d"])]
     nothing: Any = SimpleNamespace(lab=SimpleNamespace(show=shown), done=[step("broken")])
     assert [names for names, _ in _group_steps(nothing)] == [shown]
+
+
+def test_one_empty_line_is_between_the_values_of_a_lab_and_its_claims(capsys: pytest.CaptureFixture[str]) -> None:
+    lab = open_lab("01")
+    done = tuple(
+        Done(step, "ran", 1.0, Path("runs/x"), Summary("passed", True, 1, {}, (), (), (), ()))
+        for step in lab.steps_of("quick")
+    )
+    judgements = tuple(JudgedClaim(claim, "held") for claim in lab.claims)
+    _show_lab(LabRun(lab, done, judgements, (), {}, {}, {}))
+    printed = capsys.readouterr().out
+    assert judgements
+    assert "\n\n\n" not in printed
 
 
 def test_a_step_that_was_run_with_another_seed_is_named(tmp_path: Path) -> None:

@@ -536,7 +536,7 @@ def find(parent: Path, name: str) -> RunDirectory:
             raise SpecError(f"{name} {what}: {remedy}")
     if "/" in name or name.endswith(".zip"):
         above = Path(name).parent
-        there = sorted(one.name for one in above.iterdir()) if above.is_dir() else []
+        there = sorted(one.name for one in above.iterdir()) if "/" in name and above.is_dir() else []
         near = find_nearest(Path(name).name, there)
         few = f"{above} has {', '.join(there)}" if 0 < len(there) < FEW else "no file or directory has this path"
         hint = f"did you mean '{above / near}'?" if near else few

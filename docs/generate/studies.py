@@ -145,14 +145,16 @@ def collect(lab: Lab, folder: Path) -> tuple[dict[str, MeasuredPart], dict[str, 
 def _find_sweep(sweep: LabSweep, settings: LabSettings, is_recorded: bool) -> SweepDirectory | None:
     """Return the finished sweep of the lab's files in a folder, or else an unfinished one; None if there is none.
 
-    is_recorded: its values are recorded, and an unfinished sweep must not replace them.
+    is_recorded: its values are recorded, and a sweep that lacks runs must not replace them. Runs may have failed.
     """
     place, folder = settings.place, settings.parent
     placed = execution.place_cells(study.make_cells(sweep.load(), place.name, "default"), place.name, settings.consent)
     finished = execution.find_sweep(folder, *placed, is_finished=True)
-    if finished is not None or is_recorded:
+    if finished is not None:
         return finished
-    return next(execution.find_by_digest(folder, execution.identify_placed(*placed)), None)
+    found = next(execution.find_by_digest(folder, execution.identify_placed(*placed)), None)
+    lacks = found is not None and any(cell.runs.total < cell.needed for cell in found.summary().cells)
+    return None if is_recorded and lacks else found
 
 
 def run_lab(number: str, folder: Path) -> int:

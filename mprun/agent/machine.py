@@ -227,7 +227,7 @@ class Machine(Builder):
         """Wait until a time, or until a watched event happens.
 
         Return the descriptors (of `attend`) of the processes that have ended. poll(2) counts in milliseconds, so the
-        rest is slept, and then poll(2) only looks: with a sample each millisecond there is nothing but rest.
+        rest is slept, and then poll(2) only looks. With a sample each millisecond, every wait is shorter than one.
         """
         remaining = max(0, until_ns - time.monotonic_ns())
         if 0 < remaining < 1_000_000:

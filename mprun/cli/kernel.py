@@ -290,6 +290,8 @@ def test(
 
     if as_tap and as_json:
         raise click.UsageError("use --tap or --json, not both")
+    if time and (as_tap or as_json):
+        raise click.UsageError("use --at without --tap and --json: gdb prints its own lines")
     names = only.split(",") if only else None
     seed = 1 if files.seed is None else files.seed
     own = read_known(known) if known else ()

@@ -59,7 +59,7 @@ def command(
     consent = Consent(commands=True, unconfined=True, as_root=True) if dry_run else runs.consent
     cells, kernels = execution.place_cells(made, runs.engine, consent)
     options.note_unconfined()
-    if len(cells) == 1 and cells[0].spec.experiment.repeat.most == 1:
+    if len(cells) == 1 and not cells[0].values and cells[0].spec.experiment.repeat.most == 1:
         click.echo("note: this sweep is one run: 'matrix' and 'repeat' in the experiment make several", err=True)
     if dry_run:
         begun = None if anew else execution.find_sweep(runs.parent, cells, kernels, is_finished=False)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import re
 import subprocess
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -65,6 +66,8 @@ ONE, ALL = "EN10MB", "LINUX_SLL2"
 _TCPDUMP = "tcpdump: "
 # The end of tee's error for a value that a sysctl refuses. Another error may have causes that a run does not have.
 _REFUSED = "Invalid argument"
+# A value in a message that refuses it.
+_REFUSED_VALUE = re.compile(r"(?: has no [a-z ]+ |^)'([^']*)'")
 # The longest time in which the kernel may answer.
 MOST_S = 60
 # The most answers that are kept, and the most hosts with other sysctls whose values are tried.
@@ -118,8 +121,9 @@ def refuse_unknown(
 
 
 def _tell_cell(cells: Sequence[Loaded], text: str) -> str:
-    """Return the value of an axis that a message names, as its end; empty if it names none."""
-    named = (one for cell in cells for one in cell.values if f" '{one[1]}'" in text)
+    """Return the axis whose value a message refuses, as its end; empty if it is none."""
+    refused = _REFUSED_VALUE.search(text)
+    named = (one for cell in cells for one in cell.values if refused and str(one[1]) == refused[1])
     return next((f" (in cell {axis}={value})" for axis, value in named), "")
 
 

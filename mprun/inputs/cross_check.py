@@ -253,16 +253,11 @@ def _check_link(topology: spec.TopologySpec, node: str, link: str, position: Val
     return link in own
 
 
-def _goes_forth(flow: spec.Flow) -> bool:
-    """Return True if the tool of a flow sends its data in one direction, and here from the source."""
-    return flow.options.get("reverse") is False and not flow.options.get("bidirectional")
-
-
 def _explain_idle_scheduler(host: str, experiment: spec.ExperimentSpec) -> str | None:
-    """Return the warning that a host has a scheduler that no sender has, and only receives; else None."""
+    """Return a warning if a host only receives and no sender has the host's scheduler; else None."""
     scheduler = experiment.mptcp_of(host).scheduler
     flows = [one for one in experiment.traffic if one.protocol == "mptcp" and host in (one.source, one.destination)]
-    senders = [flow.source for flow in flows if flow.destination == host and _goes_forth(flow)]
+    senders = [one.source if one.destination == host else one.destination for one in flows if receiver_of(one) == host]
     if scheduler == DEFAULT_SCHEDULER or not flows or len(senders) < len(flows):
         return None
     if any(experiment.mptcp_of(sender).scheduler == scheduler for sender in senders):
@@ -270,8 +265,11 @@ def _explain_idle_scheduler(host: str, experiment: spec.ExperimentSpec) -> str |
     return f"has no effect, as '{host}' only receives: give it to '{senders[0]}', which sends, or remove it"
 
 
-def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, notes: Notes) -> None:
-    """Record problems of endpoints and congestion controls: links elsewhere, and controls that have no effect."""
+def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, is_resolved: bool, notes: Notes) -> None:
+    """Record problems of endpoints and congestion controls: links elsewhere, and controls that have no effect.
+
+    is_resolved: a run wrote the experiment; earlier versions took a scheduler as sysctl.
+    """
     for host, settings in experiment.hosts.items():
         for n, endpoint in enumerate(settings.mptcp.endpoints):
             _check_link(topology, host, endpoint.link, ("hosts", host, "mptcp", "endpoints", n, "link"), notes)
@@ -290,7 +288,7 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, no
         if idle_scheduler := _explain_idle_scheduler(host, experiment):
             notes.warn(("hosts", host, "mptcp", "scheduler"), idle_scheduler)
         for name, value in settings.sysctl:
-            if name == "net.mptcp.scheduler":
+            if name == "net.mptcp.scheduler" and not is_resolved:
                 message = f"is a setting of 'mptcp': write 'mptcp: {{scheduler: {value}}}' in place of this sysctl"
                 notes.refuse(("hosts", host, "sysctl", name), message)
             sizes = value.split()

@@ -208,9 +208,10 @@ def _refuse_contradictions(expectations: Mapping[int, Expectation], document: Do
         if not name.endswith(".share") or not least:
             continue
         own = shares.setdefault(name, {})
+        was_above = math.fsum(own.values()) > 1
         own[path] = max(least, own.get(path, 0))
-        if (total := sum(own.values())) > 1 and len(own) > 1:
-            message = f"and those of other paths amount to {total:.0%}, and all paths share 100%: write less"
+        if not was_above and (total := math.fsum(own.values())) > 1 and len(own) > 1:
+            message = f"makes {total:.0%} with the least shares of the other paths, and all paths have 100%: write less"
             document.refuse(("expect", n, "equals" if one.minimum is None else "min"), message)
 
 

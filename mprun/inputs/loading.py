@@ -264,7 +264,7 @@ def _read_action(
         cross_check.check_mptcp(paths, notes)
         cross_check.check_path_managers(values, paths, notes)
         cross_check.check_idle_path_managers(values, action, document, notes)
-        cross_check.check_hosts(network.spec, action, notes)
+        cross_check.check_hosts(network.spec, action, document.tree.is_resolved, notes)
         cross_check.check_captures(network.spec, action, document)
         cross_check.check_faults(network.spec, action, document)
         cross_check.check_tools(paths, notes)

@@ -83,10 +83,11 @@ class Matrix(Frozen):
     def find_lists(self, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Yield each axis for which several of its values are given in one text, with the message."""
         for axis in (axis for group in self.groups for axis in group):
-            parts = given.get(axis.name, "").split(",")
-            if len(parts) > 1 and {*parts} <= {*map(spell_scalar, axis.values)}:
+            text = given.get(axis.name, "")
+            parts, known = {*text.split(",")}, {*map(spell_scalar, axis.values)}
+            if len(parts) > 1 and parts <= known and text not in known:
                 remedy = "give one, or remove the others from 'matrix'"
-                yield axis.name, f"'{given[axis.name]}' is several values of this axis: {remedy}"
+                yield axis.name, f"'{text}' is several values of this axis: {remedy}"
 
     def find_cells(self, conditions: Mapping[str, str], among: Sequence[CellValues]) -> str | None:
         """Return the reason why no cell has these values; None if one has."""

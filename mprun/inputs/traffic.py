@@ -99,7 +99,8 @@ def _read_files(entry: FlowEntry, position: ValuePath, document: Document) -> Fl
 
         is_built = (*path[:-2], "build", 0) in words
         document.warn_of_hidden((*position, *path), word, [one.name for one in attached], is_built)
-        if warning := doubt_word(word, bool(attached), words.get((*path[:-1], int(path[-1]) - 1))):
+        command = [one for place, one in words.items() if place[:-1] == path[:-1]]
+        if warning := doubt_word(command, int(path[-1]), bool(attached)):
             document.warn((*position, *path), warning)
     entry = entry.with_attachments(attached) if attached else entry
     for field, name in entry.companions().items():

@@ -54,7 +54,7 @@ def explain_expected(verdicts: Sequence[ExpectationVerdict], intent: Intent) -> 
             value = verdict.value
             if verdict.metric != f"{flow.name}.subflows" or value is None or not bounds:
                 continue
-            if flow.subflows <= value < max(bounds):
+            if flow.subflows == value < max(bounds):
                 client, server = (intent.mptcp_of(host) for host in (flow.source, flow.destination))
                 allowed = f"the addresses and settings of both hosts allow {flow.subflows}, not more"
                 cause = explain_settings(client, server, max(bounds)) or allowed

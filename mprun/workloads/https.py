@@ -7,9 +7,9 @@ from functools import partial
 from typing import Literal
 
 from mprun.workloads import certificate, web
-from mprun.workloads.web import METRICS, PORTS, TIME_LIMIT, parse
+from mprun.workloads.web import IS_DOWNLOAD, METRICS, PORTS, TIME_LIMIT, parse
 
-__all__ = ["METRICS", "PORTS", "PROGRAMS", "TIME_LIMIT", "Entry", "parse", "work"]
+__all__ = ["IS_DOWNLOAD", "METRICS", "PORTS", "PROGRAMS", "TIME_LIMIT", "Entry", "parse", "work"]
 
 PROGRAMS = {**web.PROGRAMS, **certificate.PROGRAMS}
 

@@ -23,7 +23,10 @@ _SHELL_SIGNS = ("|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1")
 PLACEHOLDERS = ("source", "destination", "port", "files", "inputs")
 # `${name}` and `%{name}` are the syntax of a shell and of other programs.
 _PLACEHOLDER = re.compile(r"(?<![$%{])\{([a-z_]+)\}")
-_VARIABLE = re.compile(r"\$\{?([A-Z][A-Z0-9_]+)\b")
+_VARIABLE = re.compile(r"(?:^|=)\$\{?([A-Z][A-Z0-9_]+)\}?(?=/|$)")
+# A word after such a program and such an option is a program of its own.
+_INTERPRETER = re.compile(r"(?:.*/)?(?:(?:ba|da|z|k)?sh|python[\d.]*|perl|ruby)")
+_TAKES_SCRIPT = re.compile(r"-[a-z]*[ce]")
 MOST_FILES, MOST_VARIABLES = 50, 100
 
 CommandWords = Annotated[list[str], Field(min_length=1, max_length=1000)]
@@ -157,13 +160,14 @@ def tell_commands(*commands: tuple[str, Sequence[str]]) -> tuple[str, ...]:
     return tuple(f"{host}: {shlex.join(words)}" for host, words in commands if words)
 
 
-def doubt_word(word: str, has_files: bool, before: str | None = None) -> str | None:
+def doubt_word(words: Sequence[str], number: int, has_files: bool) -> str | None:
     """Return the warning about a word of a command: a sign of a shell, or a placeholder that no value replaces.
 
-    A word with blanks, or after `-c`, is a program of its own, in which braces have other meanings. before: the word
-    before it.
+    A word with blanks, or a script, is a program of its own, in which braces have other meanings.
     """
-    if before == "-c" or any(letter.isspace() for letter in word):
+    word = words[number]
+    is_script = number and _INTERPRETER.fullmatch(words[0]) and _TAKES_SCRIPT.fullmatch(words[number - 1])
+    if is_script or any(letter.isspace() for letter in word):
         return None
     if word in _SHELL_SIGNS:
         return f"'{word}' is a sign of a shell, and none runs this command: write it as in [sh, -c, 'ls | wc -l']"

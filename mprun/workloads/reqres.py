@@ -60,7 +60,7 @@ class Entry(ConnectionEntry):
     def find_conflicts(self) -> Iterator[KeyProblem]:
         days = self.requests * (self.think_ns + self.server_think_ns) / DAY_NS
         if days > 1:
-            yield "requests", f"wait {days:.0f} days between them, and a run lasts a day at most: write fewer"
+            yield "requests", f"take {days:.1f} days with their think times, and a run lasts a day at most: write fewer"
 
 
 def _work_ns(flow: Flow) -> int:

@@ -93,10 +93,6 @@ def make_server(flow: Flow, argv: Iterable[str], ready: Ready | None, **more: An
     return Process(name=name, node=flow.destination, argv=tuple(argv), role="server", ready=ready, **more)
 
 
-# The tools whose server sends all data.
-_DOWNLOADS = ("http", "https", "video")
-
-
 class TimeLimit(Frozen):
     """The time limit of a tool's flows without a `timeout`: the time of their work, and some seconds more.
 
@@ -119,7 +115,7 @@ def time_limit_of(flow: Flow, otherwise_ns: int = TIMEOUT_NS) -> int:
 def receiver_of(flow: Flow) -> str | None:
     """Return the host to which all data of a flow goes; None if both hosts send data, or if it is not known."""
     options = flow.options
-    if "reverse" not in options and flow.tool not in _DOWNLOADS:
+    if "reverse" not in options and not getattr(tool_of(flow), "IS_DOWNLOAD", False):
         return None
     if options.get("bidirectional"):
         return None
@@ -296,9 +292,10 @@ class Result(Frozen):
 class Tool(Protocol):
     """The module of a workload; see the package's docstring.
 
-    A module may have a TIME_LIMIT and five more functions:
+    A module may have two more values and five more functions:
 
     - `TIME_LIMIT`: the `TimeLimit` of its flows. Without it, each client has the limit of its Process.
+    - `IS_DOWNLOAD`: True if all data goes to the client.
     - `commands`: Flow -> lines that a person must allow (--allow-exec). It is for a tool that runs what a file says.
     - `join`: processes of one role and host -> a Process that does the work of all. It is for a tool whose programs can
       serve several flows of a host at once.

@@ -47,6 +47,7 @@ METRICS = {
 PLAYER = ("python3", "-S", "-B", "-m", "mprun.agent.programs.video")
 MOST_CHUNKS, MOST_QUALITIES = 10_000, 30
 # A flow may last ten times as long as the video, plus a minute.
+IS_DOWNLOAD = True
 TIME_LIMIT = TimeLimit(60, lambda flow: 10 * int(flow.options["length_ns"]))
 
 

@@ -131,6 +131,7 @@ def _in_turn(flow: Flow) -> list[int]:
     return [sizes[n % len(sizes)] for n in range(flow.options["requests"])]
 
 
+IS_DOWNLOAD = True
 TIME_LIMIT = TimeLimit(60, lambda flow: tool.transfer_ns(sum(_in_turn(flow))))
 
 

@@ -215,9 +215,10 @@ def test_a_kernel_is_booted_once_for_what_it_alone_decides(tmp_path: Path, monke
 
 
 def test_a_message_about_a_value_of_an_axis_names_its_cell() -> None:
-    cells: Any = [SimpleNamespace(values=(("cc", cc), ("runs", 2))) for cc in ("reno", "renno")]
+    cells: Any = [SimpleNamespace(values=(("kernel", "default"), ("cc", cc), ("runs", 2))) for cc in ("reno", "renno")]
     assert _tell_cell(cells, "kernel 'default' has no congestion control 'renno'") == " (in cell cc=renno)"
     assert _tell_cell(cells, "kernel 'default' has no congestion control 'bbr'") == ""
+    assert _tell_cell(cells, "'renno' is no value of this sysctl for kernel 'default'") == " (in cell cc=renno)"
 
 
 def test_a_kernel_of_an_axis_that_is_not_built_is_named_before_a_run(tmp_path: Path) -> None:

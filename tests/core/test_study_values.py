@@ -45,6 +45,14 @@ def test_each_page_has_the_recorded_values() -> None:
     assert find_changed(read) == [], "edited by hand, or a lab's file changed: python -m docs.generate.studies --pages"
 
 
+def test_each_number_of_a_page_names_a_value_that_exists() -> None:
+    root = STUDIES.parents[2]
+    pages = [page for folder in ("docs", "labs") for page in (root / folder).rglob("*.md")]
+    numbers = [(page.name, found["shown"]) for page in pages for found in NUMBER.finditer(read(page))]
+    assert len(numbers) > 10
+    assert [name for name, shown in numbers if shown == "not measured"] == []
+
+
 def test_a_value_of_a_table_that_was_edited_by_hand_is_found() -> None:
     page = STUDIES / f"{PAGES['10']}.md"
     before, unit, after = read(page).partition(" Mbit/s")

@@ -22,7 +22,7 @@ from mprun.sweeps.sweep_directory import NUMBER, SweepDirectory
 
 S = TypeVar("S", Summary, SweepSummary)
 
-# The begin of the name of a run or a sweep, in a name without a suffix.
+# The beginning of the name of a run or a sweep, in a name without a suffix.
 _TIME = re.compile(r"\d{8}-\d{6}-[^.]*$")
 DAMAGED = "damaged"
 # A run directly in the folder, a sweep, or a run of a sweep.

@@ -199,7 +199,7 @@ def _named(text: str) -> Iterator[None]:
     except (ExpressionError, UnknownName) as error:
         advice = "; or give each condition a --where of its own" if " and " in text else ""
         if not set("<>=") & {*text} and " " not in text:
-            advice = "; a shell takes '<' and '>', so put the whole condition in quotes"
+            advice = "; if you wrote '<' or '>', which a shell takes, put the whole condition in quotes"
         if not advice and {"<", ">"}.isdisjoint(text) and " " in text.partition("=")[2].strip():
             advice = ", and a text of several words in single quotes"
         named = f"--where {error}" if str(error).startswith("'") else f"--where {text}: {error}"

@@ -144,8 +144,8 @@ def _proxy(proxy: Proxy) -> Iterator[tuple[str, ...]]:
 def rebinding_commands(network: Network, rebindings: Sequence[Rebinding]) -> Iterator[Command]:
     """Yield the commands of the last of these rebindings of one address. They replace the rules of the earlier ones.
 
-    The packets change before connection tracking and NAT of the router, and answers change after them. Raises SpecError
-    if the link's subnet has no other address.
+    The packets change before connection tracking and NAT of the router. Answers change after them, also answers of a
+    relay on the router. Raises SpecError if the link's subnet has no other address.
     """
     host, link = rebindings[-1].host, rebindings[-1].link
     own, other = next(one for one in network.links if one.name == link).ends
@@ -157,7 +157,7 @@ def rebinding_commands(network: Network, rebindings: Sequence[Rebinding]) -> Ite
     ports, addresses = (sum(one.rebound == what for one in rebindings) for what in ("port", "address"))
     rules = [
         *_table(table, "from_host", "type filter hook prerouting priority raw;"),
-        ("chain", "inet", table, "to_host", "{ type filter hook prerouting priority dstnat + 1; }"),
+        ("chain", "inet", table, "to_host", "{ type filter hook postrouting priority srcnat + 1; }"),
     ]
     for address in own.addresses:
         seen = [str(address.ip), *_free_addresses(network, address, link, addresses)]
@@ -167,21 +167,23 @@ def rebinding_commands(network: Network, rebindings: Sequence[Rebinding]) -> Ite
 
 
 def _rebind(table: str, interface: str, addresses: Sequence[str], ports: int) -> Iterator[tuple[str, ...]]:
-    """Yield the rules of an address. addresses: its own, and those that it was given, the last one now.
+    """Yield the rules of an address.
 
-    ports: how often the port was rebound. An exclusive or with this number gives a new port, and back the old one.
+    addresses: the host's own address, then the address after each rebinding.
+    ports: the number of rebindings of the port. XOR with this number gives the new port, and XOR of the new port gives
+        the old one.
     """
     own, now = addresses[0], addresses[-1]
     ip = "ip6" if ":" in own else "ip"
     if now != own:
-        yield _rule(table, "to_host", f"iifname != {interface} {ip} daddr {{ {', '.join(addresses[:-1])} }} drop")
+        yield _rule(table, "to_host", f"oifname {interface} {ip} daddr {{ {', '.join(addresses[:-1])} }} drop")
     for protocol in ("udp", "tcp") if ports else ():
         source, answer = (f"{protocol} {side} set {protocol} {side} ^ {ports}" for side in ("sport", "dport"))
         yield _rule(table, "from_host", f"iifname {interface} {ip} saddr {own} {source}")
-        yield _rule(table, "to_host", f"iifname != {interface} {ip} daddr {now} {answer}")
+        yield _rule(table, "to_host", f"oifname {interface} {ip} daddr {now} {answer}")
     if now != own:
         yield _rule(table, "from_host", f"iifname {interface} {ip} saddr {own} {ip} saddr set {now}")
-        yield _rule(table, "to_host", f"iifname != {interface} {ip} daddr {now} {ip} daddr set {own}")
+        yield _rule(table, "to_host", f"oifname {interface} {ip} daddr {now} {ip} daddr set {own}")
 
 
 def _free_addresses(network: Network, address: InterfaceAddress, link: str, count: int) -> list[str]:

@@ -296,6 +296,29 @@ def test_a_rebound_host_keeps_its_datagrams_and_loses_its_connections(
     assert (first, second, third) == (99, 100, 101)
 
 
+@pytest.mark.parametrize("box", ["proxy: {}", "nat: {inside: [wifi]}", "firewall: {inside: [wifi]}"])
+def test_a_rebound_host_opens_connections_through_a_middlebox(
+    mprun: Callable[..., Result], tmp_path: Path, box: str
+) -> None:
+    """The router of the rebindings is the middlebox. The last rebinding of a kind counts, and the other kind stays."""
+    kinds = ("address", "port", "address")
+    events = ", ".join(f"{{at: {n}s, host: client, address: wifi, rebind: {kind}}}" for n, kind in enumerate(kinds, 1))
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\nnodes: {client: {kind: host}, home: {kind: router}, server: {kind: host}}\n"
+        "links: [{name: wifi, between: [client, home], delay: 10ms}, {name: access, between: [home, server]}]\n"
+        f"middleboxes: {{home: {{{box}}}}}\nevents: [{events}]\n"
+    )
+    get = "tool: http, from: client, to: server, protocol: tcp, sizes: [100kb], timeout: 5s"
+    flows = "".join(f"  - {{name: get{n}, {get}, start: {n}500ms}}\n" for n in range(len(kinds) + 1))
+    (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n{flows}capture: [{{host: client}}, {{host: server}}]\n")
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    if "firewall" in box:
+        sent, seen = (fields(result, host, SYN, "ip.src", "tcp.srcport") for host in ("client", "server"))
+        assert [address for address, _ in seen] == ["10.0.0.1", "10.0.0.254", "10.0.0.254", "10.0.0.253"]
+        assert [int(new) ^ int(old) for (_, new), (_, old) in zip(seen, sent, strict=True)] == [0, 0, 1, 1]
+
+
 @pytest.mark.usefixtures("leaves_nothing")
 @pytest.mark.parametrize("box", ["nat: {inside: [path0, path1]}", "rewrite_sequence: {}"])
 @pytest.mark.alone

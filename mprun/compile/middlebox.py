@@ -9,10 +9,10 @@ rebinding has rules too, which come while the network runs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
-from mprun.errors import SpecError
 from mprun.model import engine_paths
-from mprun.model.address import Address, InterfaceAddress
+from mprun.model.address import Address, free_addresses
 from mprun.model.frozen import Frozen
 from mprun.model.network import Interface, Network, Node, Path
 from mprun.model.plan import Command, Process, Ready
@@ -145,7 +145,7 @@ def rebinding_commands(network: Network, rebindings: Sequence[Rebinding]) -> Ite
     """Yield the commands of the last of these rebindings of one address. They replace the rules of the earlier ones.
 
     The packets change before connection tracking and NAT of the router. Answers change after them, also answers of a
-    relay on the router. Raises SpecError if the link's subnet has no other address.
+    relay on the router.
     """
     host, link = rebindings[-1].host, rebindings[-1].link
     own, other = next(one for one in network.links if one.name == link).ends
@@ -159,9 +159,10 @@ def rebinding_commands(network: Network, rebindings: Sequence[Rebinding]) -> Ite
         *_table(table, "from_host", "type filter hook prerouting priority raw;"),
         ("chain", "inet", table, "to_host", "{ type filter hook postrouting priority srcnat + 1; }"),
     ]
+    taken = {one.ip for one in (*own.addresses, *other.addresses)}
     for address in own.addresses:
-        seen = [str(address.ip), *_free_addresses(network, address, link, addresses)]
-        rules += _rebind(table, other.name, seen, ports)
+        seen = [address.ip, *islice(free_addresses(address.network, taken), addresses)]
+        rules += _rebind(table, other.name, [str(one) for one in seen], ports)
     for words in rules:
         yield Command(other.node, ("nft", "add", *words))
 
@@ -184,20 +185,6 @@ def _rebind(table: str, interface: str, addresses: Sequence[str], ports: int) ->
     if now != own:
         yield _rule(table, "from_host", f"iifname {interface} {ip} saddr {own} {ip} saddr set {now}")
         yield _rule(table, "to_host", f"oifname {interface} {ip} daddr {now} {ip} daddr set {own}")
-
-
-def _free_addresses(network: Network, address: InterfaceAddress, link: str, count: int) -> list[str]:
-    """Return addresses of a subnet that no interface has, the highest first. Raises SpecError if there are too few."""
-    taken = {one.ip for node in network.nodes.values() for end in node.interfaces for one in end.addresses}
-    subnet = address.network
-    # the highest address of an IPv4 subnet is its broadcast address
-    most = min(subnet.num_addresses - 2, len(taken) + count)
-    free = [str(subnet[-1 - n]) for n in range(1, most + 1) if subnet[-1 - n] not in taken][:count]
-    if len(free) < count:
-        raise SpecError(
-            f"link '{link}': {subnet} has no {count} free addresses for 'rebind: address': enlarge the subnet"
-        )
-    return free
 
 
 def _names(node: Node, links: Sequence[str]) -> str:

@@ -6,10 +6,12 @@ Each change says what a link is from a moment on, so that later stages need not 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import count
+from ipaddress import ip_interface
+from itertools import count, islice
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -24,6 +26,7 @@ from mprun.inputs.overlap import EventOrder, PropertyCourse, PropertyMoment, hav
 from mprun.inputs.reader import read_text
 from mprun.inputs.traces import TRACES
 from mprun.inputs.traffic import expand
+from mprun.model.address import free_addresses
 from mprun.model.frozen import Frozen
 from mprun.model.problem import InputProblem, ValuePath, name_nearest, tell_unknown
 from mprun.model.span import find_end
@@ -38,11 +41,14 @@ from mprun.model.spec import (
     NodeKind,
     Queue,
     Rebinding,
+    Rebound,
 )
 from mprun.model.units import LEAST_LINK_RATE, NS_PER_S, TIME, hold_rate, tell_rounding
 from mprun.workloads.tool import time_limit_of
 
 MOST_CHANGES = 100_000
+# The rebindings of an address. A derived subnet of 24 bits has 252 addresses for them.
+MOST_REBINDINGS = 250
 _SIDES = {"forward": (0,), "reverse": (1,), "both": (0, 1)}
 
 BothWays = tuple[Direction, Direction]
@@ -147,6 +153,7 @@ class Timeline:
         self._nodes = nodes
         self._links = {link.name: link for link in links}
         self._document = document
+        self._rebindings: dict[tuple[str, str], Counter[Rebound]] = {}
 
     def lay(self, events: Sequence[ReadEvent]) -> tuple[Change, ...]:
         """Return all changes in the order of time, one for each moment of a link. Problems go to the document."""
@@ -163,8 +170,6 @@ class Timeline:
                 changes += max((len(one.steps) + (one.end_ns is not None) for one in laid.values()), default=0)
                 if changes > MOST_CHANGES:
                     return self._refuse_number()
-        if len(rebindings) > MOST_CHANGES:
-            return self._refuse_number()
         moments: dict[tuple[str, str], dict[int, dict[Track, PropertyMoment]]] = {}
         resolved = {track: list(self._resolve(track, laid)) for track, laid in courses.items()}
         if not self._document.tree.is_resolved:
@@ -194,7 +199,16 @@ class Timeline:
             self._document.refuse((*position, "rebind"), f"{message}: put a router between them")
             return
         assert entry.rebind is not None
-        for number, at_ns in enumerate(_starts(entry)):
+        starts = _starts(entry)
+        known = self._rebindings.setdefault((entry.host, entry.address), Counter())
+        if _explain_excess(self._links[entry.address], known):
+            # an earlier event has this problem
+            return
+        known[entry.rebind] += len(starts)
+        if excess := _explain_excess(self._links[entry.address], known):
+            self._document.refuse((*position, "rebind"), excess)
+            return
+        for number, at_ns in enumerate(starts):
             yield (at_ns, False, 0, (n, number)), Rebinding(at_ns, entry.host, entry.address, entry.rebind)
 
     def _is_known(self, entry: EventEntry, position: ValuePath) -> bool:
@@ -375,6 +389,22 @@ def _starts(entry: EventEntry) -> Sequence[int]:
     if entry.every is not None and entry.until is not None:
         return range(entry.at, entry.until, entry.every)
     return [entry.at]
+
+
+def _explain_excess(link: LinkSpec, rebindings: Counter[Rebound]) -> str | None:
+    """Return why a link cannot have these rebindings of one of its addresses; None if it can."""
+    if rebindings.total() > MOST_REBINDINGS:
+        return f"amounts to more than {MOST_REBINDINGS} rebindings of this address: write fewer"
+    given = [ip_interface(text) for texts in link.addresses for text in texts]
+    for subnet in dict.fromkeys(one.network for one in given):
+        taken = {one.ip for one in given if one.network == subnet}
+        # an end without a given address gets one of the subnet
+        derived, wanted = len(link.ends) - len(taken), rebindings["address"]
+        free = max(0, len([*islice(free_addresses(subnet, taken), wanted + derived)]) - derived)
+        if free < wanted:
+            figures = f"(needed: {wanted}, free: {free})"
+            return f"needs more free addresses than {subnet} of link '{link.name}' has {figures}: enlarge the subnet"
+    return None
 
 
 def _sides(link: LinkSpec) -> BothWays:

@@ -8,6 +8,7 @@ bits of its global ID are not random, as these addresses never meet addresses of
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 
@@ -45,3 +46,8 @@ def mirror_text(text: str) -> str | None:
 def number_host(network: IPv6Network, number: int) -> IPv6Address:
     """The address in a subnet whose last digits are the digits of a decimal number."""
     return IPv6Address(int(network.network_address) + int(str(number), 16))
+
+
+def free_addresses(subnet: Subnet, taken: Collection[Address]) -> Iterator[Address]:
+    """Yield the addresses of a subnet that are not taken, the highest first, without the subnet's first and last."""
+    return (subnet[-n] for n in range(2, subnet.num_addresses) if subnet[-n] not in taken)

@@ -430,6 +430,16 @@ def test_two_libraries_pass_a_case(mprun: Callable[..., Result], case: str, clie
         assert all(0.9 < result.metric(f"get.seen.updated.{way}") < 1 for way in ("forward", "reverse"))
 
 
+@needs("aioquic")
+def test_a_client_may_open_more_connections_than_it_may_have_files(
+    mprun: Callable[..., Result], tmp_path: Path
+) -> None:
+    """A process may have 1024 open files."""
+    xp = experiment(tmp_path, "xp", stack="aioquic", testcase="multiconnect", requests=1_100, response="1kb")
+    result = mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+
+
 REBOUND = """\
 version: 1
 nodes: {client: {kind: host}, home: {kind: router}, server: {kind: host}}

@@ -241,6 +241,7 @@ async def fetch(options: argparse.Namespace) -> str:
                 return "the server gave no session ticket"
         deadline_s = time.monotonic() + options.timeout_ms / 1000
         cause = ""
+        earlier: Client | None = None
         while progress.done < options.requests and not cause:
             client = await open_client(QuicConnection(configuration=configuration), options, progress)
             if options.testcase == "zerortt":
@@ -249,6 +250,10 @@ async def fetch(options: argparse.Namespace) -> str:
             client.end(f"no end after {options.timeout_ms / 1000:g} s")
             cause = client.over.result()
             client.close()
+            # the socket of a connection answers late packets of the server until the next connection has ended
+            if earlier:
+                earlier._transport.close()
+            earlier = client
         await asyncio.sleep(FAREWELL_S)
     write_qlog(options, configuration)
     return f"{progress.done} of {options.requests} requests done when the connection ended: {cause}" if cause else ""

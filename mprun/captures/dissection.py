@@ -8,7 +8,6 @@ the capture. `mprun.captures.packet` and `mprun.captures.tcp_connection` interpr
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from mprun.captures.packet import ObservationPoint, name_quic, packet_schema, re
 from mprun.captures.pcapng import Portions
 from mprun.captures.quic_packet import list_kinds
 from mprun.captures.tcp_connection import CONNECTION_COLUMNS, SUBFLOW_COLUMNS, CaptureConnections
-from mprun.errors import MachineError, MprunError
+from mprun.errors import MprunError
 from mprun.machine.version import code_digest
 from mprun.model.intent import Intent
 from mprun.model.spec import Capture
@@ -74,9 +73,7 @@ def dissect(run: RunDirectory, progress: DissectionProgress, wanted: Iterable[tu
     MprunError if the run has no captures, and SpecError for a wanted capture that the run does not have.
     """
     captures = run.need_captures()
-    program = shutil.which("tshark")
-    if program is None:
-        raise MachineError("reading captures needs tshark: apt-get install tshark")
+    program = tshark.need()
     facts = run.summary().captures if run.has("summary.json") else {}
     pairs = list(choose_pairs(run.plan().intent, facts, wanted))
     origin = _describe_origin(run, captures, program, pairs)

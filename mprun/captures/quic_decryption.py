@@ -7,12 +7,16 @@ in the header of 1-RTT packets, and needs the session secrets of the client (RFC
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from typing import BinaryIO
 
+from mprun.captures import tshark
+from mprun.errors import MachineError
+from mprun.machine import invoking_user
 from mprun.model.intent import AddressedFlow
 from mprun.runs.run_directory import RunDirectory
 from mprun.workloads.quic_connection import KEY_LOG
@@ -34,8 +38,6 @@ def decrypt(run: RunDirectory, capture: str, flow: AddressedFlow) -> dict[str, f
 
     capture: the name of the file in the run directory. Raises DecryptionError.
     """
-    if shutil.which("tshark") is None:
-        raise DecryptionError("the cipher suite and key updates are not known: apt-get install tshark")
     port, keys = flow.endpoints.port, f"files/{flow.name}/{KEY_LOG}"
     with ExitStack() as files:
         packets = files.enter_context(run.folder.open(capture))
@@ -45,17 +47,35 @@ def decrypt(run: RunDirectory, capture: str, flow: AddressedFlow) -> dict[str, f
 
 
 def _read(packets: BinaryIO, secrets: BinaryIO | None, port: str) -> Sequence[str]:
-    """Return a line of fields for each packet of QUIC. Raises DecryptionError."""
-    argv = ["tshark", "-n", "-r", "-", "-d", f"udp.port=={port},quic", "-Y", f"quic && udp.port=={port}"]
+    """Return a line of fields for each packet of QUIC. Raises DecryptionError.
+
+    tshark does not have the rights that sudo gave to mprun, as it dissects packets that a stranger may have made.
+    """
+    argv = ["-n", "-r", "-", "-d", f"udp.port=={port},quic", "-Y", f"quic && udp.port=={port}"]
     argv += ["-T", "fields", *(word for field in _FIELDS for word in ("-e", field))]
-    if secrets is not None:
-        # by its number, so that the file is the one that was opened
-        argv += ["-o", f"tls.keylog_file:/dev/fd/{secrets.fileno()}"]
-    handed = () if secrets is None else (secrets.fileno(),)
+    handed = []
     try:
-        done = subprocess.run(argv, stdin=packets, capture_output=True, pass_fds=handed, timeout=_MOST_S, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise DecryptionError(f"the cipher suite and key updates are not known: tshark: {error}") from error
+        program = tshark.need()
+        with open(os.memfd_create("keys"), "wb") as copy:
+            if secrets is not None:
+                # a user may open the copy by its number, but not root's file
+                shutil.copyfileobj(secrets, copy)
+                copy.flush()
+                handed.append(copy.fileno())
+                argv += ["-o", f"tls.keylog_file:/dev/fd/{copy.fileno()}"]
+            done = subprocess.run(
+                [program, *argv],
+                stdin=packets,
+                capture_output=True,
+                pass_fds=handed,
+                preexec_fn=invoking_user.become,
+                # where tshark looks for settings, and may fail without the right to read them
+                env=os.environ | {"HOME": str(invoking_user.home() or "/nonexistent")},
+                timeout=_MOST_S,
+                check=True,
+            )
+    except (MachineError, OSError, subprocess.SubprocessError) as error:
+        raise DecryptionError(f"the cipher suite and key updates are not known: {error}") from error
     return done.stdout.decode(errors="replace").splitlines()
 
 

@@ -7,8 +7,10 @@ retransmissions, mappings). So several processes can read portions of a capture 
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
 
+from mprun.errors import MachineError
 from mprun.model.intent import AddressedFlow
 from mprun.workloads.sctp import udp_port
 from mprun.workloads.tool import Program
@@ -79,6 +81,13 @@ _PREFERENCES = (
     "ip.defragment:FALSE",
     "ipv6.defragment:FALSE",
 )
+
+
+def need() -> str:
+    """Return the path of tshark. Raises MachineError if it is not installed."""
+    if program := shutil.which("tshark"):
+        return program
+    raise MachineError("reading captures needs tshark: apt-get install tshark")
 
 
 def argv(flows: Iterable[AddressedFlow]) -> list[str]:

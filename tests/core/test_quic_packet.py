@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from mprun.captures.quic_packet import VERSION_2, Datagram, read_datagram, read_
 from mprun.model.intent import FlowEnds
 from mprun.model.spec import Capture
 from mprun.runs.run_directory import RunDirectory
+from mprun.workloads.quic_connection import KEY_LOG
 from tests.intents import flow, intent
 
 CLIENT, SERVER = ("10.0.0.1", 4000), ("10.1.0.1", 5201)
@@ -170,6 +172,33 @@ def test_cipher_suites_and_key_phases_are_counted_by_direction() -> None:
 
 def test_a_machine_without_tshark_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "pcap").mkdir()
+    (tmp_path / "pcap" / "server.pcap").touch()
     get = flow(name="get", protocol="quic", endpoints=FlowEnds(CLIENT[0], *SERVER), options={"testcase": "chacha20"})
     with pytest.raises(DecryptionError, match="apt-get install tshark"):
         decrypt(RunDirectory(tmp_path), "pcap/server.pcap", get)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_under_sudo_tshark_reads_the_packets_and_keys_as_the_user(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The files of the run are root's, and tshark finds a key update with their content only."""
+    get = flow(name="get", protocol="quic", endpoints=FlowEnds(CLIENT[0], *SERVER), options={"testcase": "keyupdate"})
+    for name, content in (("pcap/server.pcap", "packets"), (f"files/get/{KEY_LOG}", "keys")):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(content)
+        (tmp_path / name).chmod(0o600)
+    fake = tmp_path / "tshark"
+    fake.write_text(
+        '#!/bin/sh\n[ "$(id -u)" = 65534 ] && [ "$(cat)" = packets ] && [ "$HOME" != /root ] || exit\n'
+        'for word; do case $word in tls.keylog_file:*) cat "${word#*:}"; esac; done |\n'
+        "grep -q keys && printf '5201\\t1\\t\\t\\n'\n"
+    )
+    for path in (fake, tmp_path, *list(tmp_path.parents)[:2]):
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", "/root")
+    monkeypatch.setenv("SUDO_UID", "65534")
+    monkeypatch.setenv("SUDO_GID", "65534")
+    assert decrypt(RunDirectory(tmp_path), "pcap/server.pcap", get) == {"updated.reverse": 1}

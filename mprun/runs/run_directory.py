@@ -39,7 +39,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from mprun.errors import MachineError, MprunError, SpecError, explain_machine
+from mprun.errors import MachineError, MprunError, RunError, SpecError, explain_machine
 from mprun.machine import invoking_user
 from mprun.model.codec import PLAIN, JsonProblem
 from mprun.model.problem import find_nearest
@@ -77,6 +77,8 @@ KERNEL_LOG = "kernel_log"
 FROM_CAPTURES = ("packets", "connections", "subflows", "one_way_delays")
 
 
+# The errors of flock(2) on a file system that has no locks.
+_WITHOUT_LOCKS = (errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 # The beginning of the name of a run or a sweep.
 _SECOND = re.compile(r"\d{8}-\d{6}(?=-)")
 
@@ -129,6 +131,23 @@ class OutputDirectory:
             return True
         except (OSError, UnsafeError):
             return False
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the lock during the block, if the file system has locks. Raises RunError if another process holds it."""
+        with contextlib.ExitStack() as holding:
+            try:
+                holding.enter_context(self.folder.locked(self.LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB))
+            except BlockingIOError:
+                raise RunError(f"{self.path}: another mprun is running this {self._kind()}") from None
+            except OSError as error:
+                if error.errno not in _WITHOUT_LOCKS:
+                    raise
+            yield
+
+    @classmethod
+    def _kind(cls) -> str:
+        return cls.__name__.removesuffix("Directory").lower()
 
     def has(self, name: str) -> bool:
         """Return whether a regular file of this name exists, such as `plan.json`."""
@@ -249,10 +268,6 @@ class RunDirectory(OutputDirectory):
     def is_complete(self) -> bool:
         """True if the run has ended and its results are complete."""
         return not self.folder.has(INCOMPLETE)
-
-    def held(self) -> contextlib.AbstractContextManager[None]:
-        """Hold the lock of the run, which is not complete, during the block."""
-        return self.folder.locked(self.LOCK, fcntl.LOCK_EX)
 
     def mark_complete(self) -> None:
         """Remove the mark that the run is incomplete. Call this when all results are written."""
@@ -572,7 +587,7 @@ def find_named(
                 return kind(candidate.resolve())
     matches = [one for one in list_known(parent) if one.name.startswith(name) or one.short_digest == name]
     if len(matches) > 1:
-        what = " or ".join(dict.fromkeys(type(one).__name__.removesuffix("Directory").lower() for one in matches))
+        what = " or ".join(dict.fromkeys(one._kind() for one in matches))
         listed = name_some([one.name for one in matches], 5)
         raise SpecError(f"'{name}' means more than one {what}: write one of {listed}")
     return matches[0] if matches else None

@@ -201,9 +201,14 @@ class Folder:
         import fcntl
 
         with self._parent(name) as (folder, last):
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+            flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_CREAT if create else 0)
             try:
-                handle = os.open(last, flags, 0o666, dir_fd=folder)
+                try:
+                    # NFS gives an exclusive lock only for a file that is open for writing (flock(2))
+                    access = os.O_RDWR if operation & fcntl.LOCK_EX else os.O_RDONLY
+                    handle = os.open(last, flags | access, 0o666, dir_fd=folder)
+                except PermissionError:
+                    handle = os.open(last, flags | os.O_RDONLY, 0o666, dir_fd=folder)
             except OSError as error:
                 raise _explain(error, self.path / name) from None
         try:

@@ -22,7 +22,6 @@ Files and folders of a sweep:
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import re
@@ -33,7 +32,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mprun.errors import MprunError, RunError, SpecError
+from mprun.errors import MprunError, SpecError
 from mprun.machine import invoking_user
 from mprun.metrics.cell_run import CellRun
 from mprun.model.codec import PLAIN
@@ -187,16 +186,6 @@ class SweepDirectory(OutputDirectory):
             return run_directory.read_table(self.folder, "tables/cells.parquet").collect()
         except FileNotFoundError:
             raise run_directory.tell_missing(self.folder, "tables/cells.parquet", "sweep") from None
-
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the sweep's lock during the block. Raises RunError if another process holds it."""
-        with contextlib.ExitStack() as holding:
-            try:
-                holding.enter_context(self.folder.locked(self.LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB))
-            except BlockingIOError:
-                raise RunError(f"{self.path}: another mprun is running this sweep") from None
-            yield
 
     def tidy(self) -> None:
         """Remove what killed runs have left, and files that were not complete."""

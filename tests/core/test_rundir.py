@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -203,6 +206,38 @@ def test_a_run_in_progress_is_not_removed(tmp_path: Path) -> None:
     run.folder.write_text("plan.json", "{}")
     assert CliRunner().invoke(runs_command, words).exit_code == 0
     assert not run.path.exists()
+
+
+def test_a_run_does_not_need_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system may have no locks. One on NFS gives an exclusive lock only for a file that is open for writing."""
+    run = RunDirectory.create(tmp_path, "topo-xp", "0" * 64)
+    locked = []
+
+    def lock_as_nfs_does(handle: int, operation: int) -> None:
+        if operation & fcntl.LOCK_EX and fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        locked.append(operation)
+
+    monkeypatch.setattr(fcntl, "flock", lock_as_nfs_does)
+    with run.held():
+        assert locked == [fcntl.LOCK_EX | fcntl.LOCK_NB]
+
+    def have_no_lock(number: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    for number in (errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+        monkeypatch.setattr(fcntl, "flock", lambda *_, number=number: have_no_lock(number))
+        with run.held():
+            assert not run.is_held
+    monkeypatch.setattr(fcntl, "flock", lambda *_: have_no_lock(errno.EIO))
+    with pytest.raises(OSError, match="Input/output error"), run.held():
+        pass
+
+
+def test_a_run_is_held_once(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path, "topo-xp", "0" * 64)
+    with run.held(), pytest.raises(RunError, match="another mprun is running this run"), run.held():
+        pass
 
 
 def test_nobody_can_answer_without_a_terminal(tmp_path: Path) -> None:

@@ -208,9 +208,17 @@ def wait_until(is_so: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def interrupt_when(
-    text: str, number: signal.Signals, *arguments: object, cwd: Path, prefix: Sequence[str] = ()
+    text: str,
+    number: signal.Signals,
+    *arguments: object,
+    cwd: Path,
+    prefix: Sequence[str] = (),
+    before: Callable[[], object] = lambda: None,
 ) -> tuple[int, str]:
-    """Start mprun, send it a signal when its progress shows `text`, and return its status and errors."""
+    """Start mprun, send it a signal when its progress shows `text`, and return its status and errors.
+
+    before: called before the signal, while mprun runs.
+    """
     process = subprocess.Popen(
         [*prefix, *COMMAND, *map(str, arguments)],
         cwd=cwd,
@@ -225,6 +233,7 @@ def interrupt_when(
     for line in process.stderr:
         said += line
         if text in line:
+            before()
             process.send_signal(number)
             break
     _, rest = process.communicate(timeout=60)

@@ -69,7 +69,16 @@ def replacing(program: str, script: str, folder: Path) -> list[str]:
 @pytest.mark.usefixtures("leaves_nothing")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_interrupted_run_is_kept_and_marked(files: Path, engine: str) -> None:
-    status, said = interrupt_when("bulk", signal.SIGINT, "-t", "topo", "-x", "long", "--engine", engine, cwd=files)
+    words = ("-t", "topo", "-x", "long", "--engine", engine)
+    removals: list[Result] = []
+    status, said = interrupt_when(
+        "bulk",
+        signal.SIGINT,
+        *words,
+        cwd=files,
+        before=lambda: removals.append(call("runs", "rm", "--yes", "latest", cwd=files)),
+    )
+    assert ["is running now: end it first" in removal.err for removal in removals] == [True]
     assert status == 130
     assert "interrupted; the results so far are in runs/" in said
     run = files / "runs" / "latest"

@@ -84,22 +84,17 @@ def unpack(source: Path, folder: Path) -> None:
         raise SpecError(f"{source}: {error.strerror or error}") from None
 
 
-def has_member(source: Path, name: str) -> bool:
-    """Return True if a file is an archive with a member of this name."""
-    try:
-        with open_regular(source, source, follow=True) as file, zipfile.ZipFile(file) as archive:
-            return name in archive.NameToInfo
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError, zlib.error, OSError):
-        return False
+def is_archive(source: Path) -> bool:
+    """Return True for a zip file, also for a damaged one: it begins with PK."""
+    with open_regular(source, source, follow=True) as file:
+        return file.read(2) == b"PK"
 
 
 def _tell_damage(source: Path, error: Exception) -> str:
-    """Return why a file cannot be unpacked, and the remedy. A zip file begins with PK."""
-    with open_regular(source, source, follow=True) as file:
-        begin = file.read(2)
-    if begin == b"PK":
+    """Return why a file cannot be unpacked, and the remedy."""
+    if is_archive(source):
         return f"it is damaged or cut off ({error}): copy it again from where it came"
-    return f"{error if begin else 'it is empty'}: name a run, a sweep or a bundle"
+    return f"{error if source.stat().st_size else 'it is empty'}: name a run, a sweep or a bundle"
 
 
 def _check(source: Path, members: list[zipfile.ZipInfo], free: int) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mprun.bundles.archive import Content, has_member, unpack, write_archive
+from mprun.bundles.archive import Content, is_archive, unpack, write_archive
 from mprun.errors import SpecError
 from mprun.kernel import store as kernels
 from mprun.kernel.recipe import recipe_digest
@@ -125,9 +125,10 @@ def take_in(source: Path, trust: str | None, name: str) -> ImportedBundle:
     Raises SpecError for an archive that is not trusted, that another version of mprun made, or that is damaged.
     """
     digest = digest_of(source)
-    if not has_member(source, f"{KERNEL}/{kernels.FACTS}"):
-        raise SpecError(f"{source} is no archive of a kernel: `mprun kernel export` writes one")
+    no_kernel = f"{source} is no archive of a kernel: `mprun kernel export` writes one"
     if digest != trust and digest not in trusted_digests():
+        if not is_archive(source):
+            raise SpecError(no_kernel)
         given = "" if trust is None else f", and --trust gives {trust}"
         raise SpecError(
             f"{source} has SHA-256 {digest}, which this mprun does not name{given}: a kernel runs with your rights, so "
@@ -135,6 +136,8 @@ def take_in(source: Path, trust: str | None, name: str) -> ImportedBundle:
         )
     with scratch("mprun-import-") as work:
         unpack(source, work)
+        if not (work / KERNEL / kernels.FACTS).is_file():
+            raise SpecError(no_kernel)
         _set_modes(work / KERNEL, kernels.PROGRAMS)
         facts = _check_kernel(source, work / KERNEL)
         # tools of another version of mprun are left out

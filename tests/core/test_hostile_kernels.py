@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mprun.bundles.archive import write_archive
 from mprun.bundles.installation import digest_of
 from tests.hostile import call, kernels
 
@@ -40,3 +41,10 @@ def test_the_archive_that_is_poisoned_would_be_taken(tmp_path: Path, monkeypatch
     # an import runs nothing
     assert not (tmp_path / "it_ran").exists()
     assert os.access(tmp_path / "cache" / "mprun" / "kernels" / "default" / "linux", os.X_OK)
+
+
+def test_an_archive_without_a_kernel_is_named(tmp_path: Path) -> None:
+    archive = tmp_path / "bundle.zip"
+    write_archive(archive, {"plan.json": b"{}"})
+    called = call("kernel", "import", str(archive), "--trust", digest_of(archive))
+    assert str(called.error) == f"{archive} is no archive of a kernel: `mprun kernel export` writes one"

@@ -545,13 +545,12 @@ def find(parent: Path, name: str) -> RunDirectory:
             if candidate.suffix == ".zip":
                 raise SpecError(f"{name} is a bundle: `mprun verify {name}` makes its runs again")
             what = "has no plan.json" if candidate.is_dir() else "is a file"
-            paths = sorted(candidate.iterdir()) if candidate.is_dir() else []
-            inside = [one.name for one in paths if has_record(RunDirectory, one)]
+            inside = [str(candidate / one) for one in _list_inside(candidate, "plan.json")]
             remedy = f"name a run in it: {name_some(inside, 5)}" if inside else "name the directory of a run or a sweep"
             raise SpecError(f"{name} {what}: {remedy}")
     if "/" in name or name.endswith(".zip"):
         above = Path(name).parent
-        there = sorted(one.name for one in above.iterdir()) if "/" in name and above.is_dir() else []
+        there = _list_inside(above, "*.json") if "/" in name else []
         near = find_nearest(Path(name).name, there)
         few = f"{above} has {', '.join(there)}" if 0 < len(there) < FEW else "no file or directory has this path"
         hint = f"did you mean '{above / near}'?" if near else few
@@ -599,6 +598,13 @@ def has_record(kind: type[OutputDirectory], path: Path) -> bool:
         return Folder(path).has(kind.RECORD)
     except (OSError, ValueError):
         return False
+
+
+def _list_inside(folder: Path, record: str) -> list[str]:
+    """Return the names of the runs and sweeps in a folder, in order. record: the pattern of their files."""
+    records = Folder(folder).find(f"*/{record}") if folder.is_dir() else []
+    kept = [one.split("/") for one in records if not one.startswith(".")]
+    return list(dict.fromkeys(name for name, file in kept if file in ("plan.json", "sweep.json")))
 
 
 def _stem(name: str) -> str:

@@ -518,11 +518,15 @@ def test_without_the_link_to_the_newest_run_its_name_is_told(runs: Path) -> None
 def test_a_path_that_has_no_run_names_what_is_near(runs: Path) -> None:
     newest = "20260101-000003-topo-xp-00000003"
     (runs / newest / "plan.json").touch()
-    listed = ", ".join(sorted(one.name for one in runs.iterdir()))
+    sweep = "20260101-000004-topo-xp-00000004-sweep"
+    for name in (sweep, ".hidden", "notes"):
+        (runs / name).mkdir()
+    for name in (sweep, ".hidden"):
+        (runs / name / "sweep.json").touch()
     for name, told in (
         (f"{runs}/{newest[:-1]}", f"no run '{runs}/{newest[:-1]}' here or in {runs}; did you mean '{runs}/{newest}'?"),
-        (f"{runs}/9", f"no run '{runs}/9' here or in {runs}; {runs} has {listed}"),
-        (str(runs), f"{runs} has no plan.json: name a run in it: {newest}"),
+        (f"{runs}/9", f"no run '{runs}/9' here or in {runs}; {runs} has {newest}, {sweep}"),
+        (str(runs), f"{runs} has no plan.json: name a run in it: {runs}/{newest}"),
     ):
         with pytest.raises(SpecError) as error:
             operand.find_run(runs, name)

@@ -34,8 +34,8 @@ MOST_NODES = 200_000
 MOST_LEVELS = 64
 MOST_FILES = 100
 
-# The directory of a run or a sweep has one of these files.
-_RECORDS = ("plan.json", "sweep.json")
+# Files that mprun writes in the directory of a run or a sweep.
+_OF_RUN = ("plan.json", "sweep.json", "summary.json", "environment.json", "agent.json", "calibration.json", "wall.json")
 _COLLECTION = "collection"
 _EMPTY = "is empty: 'mprun new' writes a pair of files to start from"
 _NO_SPACE = re.compile(r"([A-Za-z0-9_]+):([^ \r\n/]\S*)\s*$")
@@ -109,8 +109,8 @@ def find(given: Path | str) -> str:
 
 
 def _is_of_run(file: Path) -> bool:
-    """Return True for a JSON file in the directory of a run or a sweep, such as its plan."""
-    return file.suffix == ".json" and file.is_file() and any((file.parent / one).is_file() for one in _RECORDS)
+    """Return True for a file that mprun wrote in the directory of a run or a sweep, such as the plan."""
+    return file.name in _OF_RUN and file.is_file() and (file.parent / "inputs").is_dir()
 
 
 def _name_nearest_file(given: Path) -> str:

@@ -98,6 +98,7 @@ def test_mistake(
         path = tmp_path / f"{name}.yaml"
         path.write_text(change(path.read_text(), entry.get(name, {})))
     for name, content in entry.get("files", {}).items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
     # a line breaks at the width of the terminal
     monkeypatch.setenv("COLUMNS", "100")

@@ -645,3 +645,14 @@ def test_metrics_to_show_are_known_and_resolved(tmp_path: Path) -> None:
     assert spec.experiment.show == ("iperf3.goodput",)
     assert "show:\n- iperf3.goodput\n" in write_experiment(spec.experiment)
     assert "show[0]" in _faults(tmp_path, TOPOLOGY, experiment.replace("goodput", "godput"))[0]
+
+
+def test_json_inputs_beside_files_of_mprun_are_read(tmp_path: Path) -> None:
+    """Only a file that mprun wrote in a run is refused, not one that has its name or lies in its folder."""
+    (tmp_path / "plan.json").write_text('{"version": 1, "topology": "multi-path", "paths": [{"rate": "20mbit"}]}')
+    (tmp_path / "topo.json").write_text((tmp_path / "plan.json").read_text())
+    assert load_topology(tmp_path / "plan.json") is not None
+    (tmp_path / "inputs").mkdir()
+    assert load_topology(tmp_path / "topo.json") is not None
+    with pytest.raises(SpecError, match=r"plan\.json: is written by mprun in a run: .*inputs has the run's files"):
+        load_topology(tmp_path / "plan.json")

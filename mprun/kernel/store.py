@@ -164,11 +164,11 @@ def prune(most: int) -> list[Kernel]:
 def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
     """Return a built kernel, by name or digest.
 
-    Raises MachineError, with the command that builds it, if the kernel does not exist, if its files have changed since
-    the build, or if another user could replace them.
+    Raises MachineError for a word that is no name. Raises MachineError, with the command that builds it, if the kernel
+    does not exist, if its files have changed since the build, or if another user could replace them.
     """
     if not NAME_PATTERN.fullmatch(name):
-        raise SpecError(f"'{name}' is no name of a kernel: give one that `mprun kernel list` shows")
+        raise MachineError(f"'{name}' is no name of a kernel: give one that `mprun kernel list` shows")
     link = store() / name
     what, how = "experiment kernel", "mprun kernel build"
     if name != DEFAULT_NAME:

@@ -224,8 +224,9 @@ def test_a_message_about_a_value_of_an_axis_names_its_cell() -> None:
 def test_a_kernel_of_an_axis_that_is_not_built_is_named_before_a_run(tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(ONE_PATH)
     (tmp_path / "xp.yaml").write_text(
-        "version: 1\ntraffic: [{tool: ping, from: client, to: server, count: 1}]\nmatrix: {kernel: [nosuch]}\n"
+        "version: 1\ntraffic: [{tool: ping, from: client, to: server, count: 1}]\nmatrix: {kernel: [nosuch, a/b]}\n"
     )
     cells = load_cells(tmp_path / "topo.yaml", tmp_path / "xp.yaml")
-    (warning,) = refuse_unknown(cells, "virtual", "default", for_run=False)
-    assert "no experiment kernel 'nosuch' is built" in warning
+    missing, no_name = refuse_unknown(cells, "virtual", "default", for_run=False)
+    assert "no experiment kernel 'nosuch' is built" in missing
+    assert "'a/b' is no name of a kernel" in no_name

@@ -86,8 +86,8 @@ class Bar(Live):
             self._progress.start()
         if self._task is None:
             # hidden, as it would begin with 0 %
-            self._task = self._progress.add_task(text, total=1.0, visible=False, note=note)
-        # the end of a transfer with a size is not known before: the bar moves to and fro without a share
+            self._task = self._progress.add_task(text, total=None, visible=False, note=note)
+        # the end of a transfer with a size is not known before: until there is a share, the bar moves to and fro
         total = 1.0 if done else None
         self._progress.update(self._task, total=total, completed=done, description=text, visible=True, note=note)
 

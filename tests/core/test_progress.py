@@ -117,3 +117,17 @@ def test_a_bar_begins_with_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None
     # no moment in which the bar shows 0 %
     assert added == [False]
     assert (task.visible, task.completed) == (True, 0.85)
+
+
+def test_a_bar_without_a_share_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    now_s = 0.0
+    with Bar(clock=lambda: now_s) as bar:
+        now_s = 2.0
+        bar.show("downloading", 0.0, "3 MB")
+        assert bar._progress is not None
+        (task,) = bar._progress.tasks
+        # rich moves a bar without an end to and fro
+        assert (task.visible, task.total) == (True, None)
+        bar.show("building", 0.5)
+        assert (task.total, task.percentage) == (1.0, 50)

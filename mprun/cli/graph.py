@@ -37,10 +37,7 @@ def command(files: options.FileOptions, language: str | None, target: Path | Non
     from mprun.compile import allocate, resolve
     from mprun.reports.drawing import draw
 
-    of_name = SUFFIXES.get(target.suffix.lower()) if target else None
-    if language and of_name and language != of_name:
-        raise click.UsageError(f"--to {target} is for {of_name}, and --format says {language}: change one of the two")
-    language = language or _language_of(target)
+    language = _language_of(target, language)
     loaded = files.load()
     spec = resolve(loaded.spec, allocate(loaded.spec))
     drawn = _render(draw(spec.topology, spec.experiment.traffic, addresses), language)
@@ -55,15 +52,18 @@ def command(files: options.FileOptions, language: str | None, target: Path | Non
     click.echo(f"wrote {target}")
 
 
-def _language_of(target: Path | None) -> str:
+def _language_of(target: Path | None, asked: str | None) -> str:
+    """Return the format: `asked`, or that of the file's suffix, or svg for standard output. Raises UsageError."""
+    of_name = SUFFIXES.get(target.suffix.lower()) if target else None
+    if asked and of_name and asked != of_name:
+        raise click.UsageError(f"--to {target} is for {of_name}, and --format says {asked}: change one of the two")
     if target is None or target == Path("-"):
-        return "svg"
-    suffix = target.suffix.lower()
-    if suffix not in SUFFIXES:
+        of_name = "svg"
+    if not (found := asked or of_name):
         raise click.UsageError(
             f"--to {target}: no format has this suffix: end it in {', '.join(SUFFIXES)}, or give --format"
         )
-    return SUFFIXES[suffix]
+    return found
 
 
 def _render(drawing: Drawing, language: str) -> bytes:

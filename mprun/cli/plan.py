@@ -52,11 +52,13 @@ def _show_difference(first: str, second: str) -> None:
 def _read_plan(name: str) -> Plan:
     from mprun.runs import run_directory
     from mprun.safety.folder import Folder
+    from mprun.safety.text import make_printable
 
     path = Path(name)
     with run_directory.readable(path):
-        if path.is_file() and path.suffix != ".json":
-            raise SpecError(f"{name} is no plan: name the directory of a run or a plan.json")
         if path.is_file():
-            return run_directory.read_as(Folder(path.parent), path.name, "run", Plan.from_json)
+            try:
+                return Plan.from_json(make_printable(Folder(path.parent).read_json(path.name)))
+            except ValueError:
+                raise SpecError(f"{name} is no plan: name the directory of a run or a plan.json") from None
         return run_directory.find(options.DEFAULT_PARENT, name).plan()

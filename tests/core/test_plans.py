@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from mprun.cli.plan import command
 from mprun.compile import allocate, compile_plan, resolve
 from mprun.inputs.loading import load
 from mprun.inputs.writer import write_experiment, write_topology
@@ -125,3 +127,13 @@ def test_pings_before_a_run_do_not_meet(tmp_path: Path, rate: str, interval: str
     spec = load(tmp_path / "topo", tmp_path / "xp").spec
     (probe,) = compile_plan(spec, allocate(spec)).probes
     assert probe.argv[probe.argv.index("-i") + 1] == interval
+
+
+def test_a_plan_may_have_any_name(tmp_path: Path) -> None:
+    (tmp_path / "before.plan").write_text(plan_of(CASES[0]).to_text())
+    words = ["--diff", str(tmp_path / "before.plan"), str(tmp_path / "before.plan")]
+    assert CliRunner().invoke(command, words).output == "no difference\n"
+    for text in ("no JSON", "{}", "[]"):
+        (tmp_path / "before.plan").write_text(text)
+        error = CliRunner().invoke(command, words).exception
+        assert str(error) == f"{words[1]} is no plan: name the directory of a run or a plan.json"

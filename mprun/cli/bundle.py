@@ -14,6 +14,8 @@ from mprun.cli.progress import Bar
 from mprun.runs.run_directory import readable
 from mprun.sweeps.sweep_directory import SweepDirectory
 
+_OTHER_ARCHIVES = (".tar", ".gz", ".tgz", ".xz", ".7z")
+
 
 @click.command("bundle")
 @click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
@@ -35,7 +37,7 @@ def command(name: str, parent: Path, target: Path | None, licence: str | None, w
     from mprun.bundles.pack import pack
     from mprun.cli.report import write_report
 
-    if target is not None and target.suffix not in ("", ".zip"):
+    if target is not None and target.suffix.lower() in _OTHER_ARCHIVES:
         raise click.UsageError(f"--to {target}: a bundle is a zip file: end the name in .zip")
     url = "" if licence is None else find_licence(licence)
     found = find_either(parent, name)

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from mprun.bundles.archive import _check, unpack, write_archive
 from mprun.bundles.crate import Description, describe
@@ -20,6 +21,7 @@ from mprun.bundles.pack import pack
 from mprun.bundles.reproduction import _record as reproduced_record
 from mprun.bundles.reproduction import _Task as Task
 from mprun.bundles.reproduction import choose_engine, open_bundle
+from mprun.cli.bundle import command
 from mprun.errors import RunError, SpecError
 from mprun.inputs.loading import load_cells
 from mprun.kernel.store import Kernel
@@ -301,3 +303,12 @@ def test_a_run_without_its_logs_is_not_bundled(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"has no logs/.*\.err and \d+ more, which its processes wrote: run its files"):
         pack(run, tmp_path / "b.zip", "", False)
     assert not (tmp_path / "b.zip").exists()
+
+
+@pytest.mark.parametrize("name", ["r-v1.2", "noext", "r.ZIP", "r.mprun.zip", "r.tar", "r.tar.GZ", "r.7z"])
+def test_a_bundle_does_not_get_the_name_of_another_archive(name: str, tmp_path: Path) -> None:
+    run = copy_run(tmp_path)
+    called = CliRunner().invoke(command, [str(run), "--to", str(tmp_path / name)])
+    is_other = name.lower().endswith((".tar", ".gz", ".7z"))
+    assert ("a bundle is a zip file: end the name in .zip" in called.output) == is_other
+    assert zipfile.is_zipfile(tmp_path / name) != is_other

@@ -346,8 +346,8 @@ def test_statements_choose_runs(runs: Path, where: list[str], found: str) -> Non
         (
             "bulk.goodput",
             "--where 'bulk.goodput': at 'bulk.goodput' (character 1): is a value and nothing that may be true or "
-            "false: compare it, as in 'a >= b'; if you wrote '<' or '>', which a shell takes, put the whole condition in "
-            "quotes",
+            "false: compare it, as in 'a >= b'; if you wrote '<' or '>', which a shell takes, put the whole condition "
+            "in quotes",
         ),
         (
             "label=fast",

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Makes a fresh Debian 12, 13 or Ubuntu 24.04 one that runs mprun: what the virtual machine (Vagrantfile), the container
-# (Dockerfile, .devcontainer) and `make fresh` execute. A thin cover of `make setup`. If the wheels of a release lie in the
-# folder dist, they are installed instead, and nothing is built.
+# (Dockerfile, .devcontainer) and `make fresh` execute. A thin cover of `make setup`. If the wheels of this version for
+# this machine lie in the folder dist, they are installed instead, and nothing is built.
 #
 #   provision.sh [SOURCE TARGET]    with these, sets up a copy of SOURCE in TARGET instead of the tree that this file is in
 set -eu
@@ -22,10 +22,14 @@ if [ $# = 2 ]; then
 	tree=$2
 fi
 
-if ls "$tree"/dist/mprun_kernel-*.whl >/dev/null 2>&1; then
+version=$(sed -n 's/^version = //p' "$tree/setup.cfg")
+package=$tree/dist/mprun-$version-py3-none-any.whl
+set -- "$tree/dist/mprun_kernel-$version-"*"_$(uname -m).whl"
+if [ -e "$package" ] && [ -e "$1" ]; then
+	echo "provision: installing ${package##*/} and ${1##*/} from $tree/dist in place of a build"
 	$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends python3-venv
 	python3 -m venv "$tree/.venv"
-	"$tree/.venv/bin/pip" install --quiet --disable-pip-version-check --find-links "$tree/dist" 'mprun[all]'
+	"$tree/.venv/bin/pip" install --quiet --disable-pip-version-check "$1" "${package}[all]"
 	# the doctor ends with the command that installs what is missing
 	missing=$("$tree/.venv/bin/mprun" doctor | sed -n 's/^\(sudo \)*apt-get install //p')
 	# shellcheck disable=SC2086  # a list of words

@@ -193,25 +193,36 @@ chmod +x "$3/bin/pip" "$3/bin/mprun"
 }
 
 
-@pytest.mark.parametrize("with_wheels", [True, False], ids=["wheels", "none"])
-def test_provision_installs_wheels_instead_of_building(tmp_path: Path, with_wheels: bool) -> None:
-    """Only the packages that the doctor names are installed."""
+@pytest.mark.parametrize(
+    ("version", "machine", "with_wheels"),
+    [("1.2", "x86_64", True), ("1.1", "x86_64", False), ("1.2", "aarch64", False), (None, "x86_64", False)],
+    ids=["wheels", "stale", "other-machine", "none"],
+)
+def test_provision_installs_wheels_instead_of_building(
+    tmp_path: Path, version: str | None, machine: str, with_wheels: bool
+) -> None:
+    """Only the wheels of this version and machine, and the packages that the doctor names, are installed."""
     tree, commands, said = tmp_path / "tree", tmp_path / "bin", tmp_path / "said"
     for folder in (tree / "dist", commands):
         folder.mkdir(parents=True)
     shutil.copy(ROOT / "provision.sh", tree)
-    if with_wheels:
-        (tree / "dist" / "mprun_kernel-0.1.0-py3-none-manylinux_2_34_x86_64.whl").touch()
-    for name, action in RECORDERS.items():
+    (tree / "setup.cfg").write_text("[metadata]\nname = mprun\nversion = 1.2\n")
+    wheels = (f"mprun_kernel-{version}-py3-none-manylinux_2_34_x86_64.whl", f"mprun-{version}-py3-none-any.whl")
+    for wheel in wheels if version else ():
+        (tree / "dist" / wheel).touch()
+    for name, action in (RECORDERS | {"uname": f"echo {machine}"}).items():
         (commands / name).write_text(f"#!/bin/sh\n{action}\n")
         (commands / name).chmod(0o755)
     env = {"PATH": f"{commands}:/usr/bin:/bin", "SAID": str(said), "HOME": str(tmp_path)}
-    subprocess.run(["sh", tree / "provision.sh"], env=env, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    argv = ["sh", str(tree / "provision.sh")]
+    done = subprocess.run(argv, env=env, check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert ("in place of a build\n" in done.stdout) == with_wheels
     lines = said.read_text().splitlines()
     assert (f"make -C {tree} setup" in lines) != with_wheels
     installs = [line.partition(" --no-install-recommends ")[2] for line in lines if "apt-get -q install" in line]
     assert ("iperf3 tshark" in installs) == with_wheels
-    assert any(line.startswith("pip install") and f"--find-links {tree}/dist" in line for line in lines) == with_wheels
+    named = " ".join(f"{tree}/dist/{wheel}" for wheel in wheels) + "[all]"
+    assert any(line.startswith("pip install") and line.endswith(named) for line in lines) == with_wheels
 
 
 def test_provision_is_a_cover_of_setup() -> None:

@@ -56,7 +56,7 @@ def _read(packets: BinaryIO, secrets: BinaryIO | None, port: str) -> Sequence[st
     handed = []
     try:
         program = tshark.need()
-        with open(os.memfd_create("keys"), "wb") as copy:
+        with os.fdopen(os.memfd_create("keys"), "wb") as copy:
             if secrets is not None:
                 # a user may open the copy by its number, but not root's file
                 shutil.copyfileobj(secrets, copy)

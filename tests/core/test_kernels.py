@@ -23,9 +23,11 @@ from mprun.engines.machine_mptcp import (
 )
 from mprun.engines.trial import _tell_cell, ask, refuse_unknown
 from mprun.inputs.loading import load, load_cells
+from mprun.inputs.reader import RESOLVED
 from mprun.kernel.store import Kernel
 from mprun.model.capabilities import Capabilities, SchedulerChoice
 from mprun.model.plan import Plan
+from mprun.model.problem import InputError
 from mprun.model.spec import Capture, Spec
 from mprun.workloads import tcpdump
 from tests.scenes import ONE_PATH
@@ -114,6 +116,15 @@ def test_a_kernel_that_accepts_any_name_is_found_out() -> None:
 def test_schedulers_that_an_experiment_asks_for(tmp_path: Path) -> None:
     (tmp_path / "xp.yaml").write_text(EXPERIMENT.replace("SCHEDULER}}", "blest}}, server: {}"))
     assert schedulers_asked(load(LAB / "topo", tmp_path / "xp").spec) == {"blest", "default"}
+
+
+def test_a_run_of_an_earlier_version_may_have_a_scheduler_as_sysctl(tmp_path: Path) -> None:
+    text = EXPERIMENT.replace("{mptcp: {scheduler: SCHEDULER}}", "{sysctl: {net.mptcp.scheduler: blest}}, server: {}")
+    (tmp_path / "xp.yaml").write_text(RESOLVED + text)
+    assert dict(load(LAB / "topo", tmp_path / "xp").spec.experiment.hosts["client"].sysctl)
+    (tmp_path / "xp.yaml").write_text(text)
+    with pytest.raises(InputError, match=r"write 'mptcp: .scheduler: blest"):
+        load(LAB / "topo", tmp_path / "xp")
 
 
 def test_descriptions_differ() -> None:

@@ -104,6 +104,8 @@ _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"
 
 # The delay after which an ignored signal is sent again.
 AGAIN_S = 0.02
+# The options of which a second value is a mistake. A script may override the others.
+GIVEN_ONCE = ("-t", "-x", "--seed")
 
 
 class LateGroup(click.Group):
@@ -201,7 +203,7 @@ class LateGroup(click.Group):
                     raise click.UsageError(f"no option '{word}': write {' or '.join(map(repr, names))}", ctx)
 
     def _refuse_repeated(self, ctx: click.Context, args: Sequence[str]) -> None:
-        """Raise UsageError for an option with one value that is given twice. Click would take the last value."""
+        """Raise UsageError for a file or a seed that is given twice. Of other options, the last value counts."""
         # other problems are reported when click parses the words
         context, left = click.Context(self, None, ctx.info_name, resilient_parsing=True), [*args]
         while isinstance(group := context.command, click.Group) and left and not left[0].startswith("-"):
@@ -210,7 +212,7 @@ class LateGroup(click.Group):
             context = click.Context(command, context, word, resilient_parsing=True)
         _, _, given = context.command.make_parser(context).parse_args(left)
         for option, times in Counter(given).items():
-            if times > 1 and isinstance(option, click.Option) and not (option.multiple or option.is_flag):
+            if times > 1 and option.opts[0] in GIVEN_ONCE:
                 raise click.UsageError(f"{option.opts[0]} is given {times} times: keep one", context)
 
     def resolve_command(

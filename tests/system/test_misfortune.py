@@ -437,6 +437,6 @@ def test_flows_that_nobody_can_reach(mprun: Callable[..., Result], tmp_path: Pat
     result = run_beside_ping(mprun, tmp_path, f"  - {flow}\n", events)
     assert result.status == 1
     assert result.metric("flows.flows") == 3
-    limit = "after 62s, the time limit of flows for this work: 'timeout' sets another"
+    limit = "after 62.0 s, the time limit of flows for this work: 'timeout' sets another"
     assert result.summary["errors"] == [f"flows: did not end in time and was stopped {limit}"]
     assert result.summary["metrics"]["flows.bytes"]["value"] == 2048

@@ -18,7 +18,6 @@ from mprun.captures.pcapng import (
     PcapngConversion,
     read_frames,
 )
-from mprun.captures.quic_decryption import DecryptionError, decrypt
 from mprun.captures.quic_observation import QuicObserver
 from mprun.captures.quic_packet import read_datagram
 from mprun.errors import MprunError
@@ -70,6 +69,9 @@ def _finish(
     for flow in plan.intent.traffic:
         # the other facts need no keys
         if flow.name in quic and flow.options.get("testcase"):
+            # few runs have a test case, and the models of QUIC's workload are slow to import
+            from mprun.captures.quic_decryption import DecryptionError, decrypt
+
             try:
                 quic[flow.name] |= decrypt(run, target, flow)
             except DecryptionError as error:

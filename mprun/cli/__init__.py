@@ -12,7 +12,6 @@ import io
 import os
 import signal
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -104,8 +103,6 @@ _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"
 
 # The delay after which an ignored signal is sent again.
 AGAIN_S = 0.02
-# The options of which a second value is a mistake. A script may override the others.
-GIVEN_ONCE = ("-t", "-x", "--seed")
 
 
 class LateGroup(click.Group):
@@ -188,7 +185,6 @@ class LateGroup(click.Group):
             args = ["run", *args]
         if not ctx.resilient_parsing:
             self._refuse_one_dash(ctx, args)
-            self._refuse_repeated(ctx, args)
         return super().parse_args(ctx, args)
 
     def _refuse_one_dash(self, ctx: click.Context, args: Sequence[str]) -> None:
@@ -201,19 +197,6 @@ class LateGroup(click.Group):
                 names = next((one.opts for one in command.get_params(ctx) if f"-{word}" in one.opts), None)
                 if names:
                     raise click.UsageError(f"no option '{word}': write {' or '.join(map(repr, names))}", ctx)
-
-    def _refuse_repeated(self, ctx: click.Context, args: Sequence[str]) -> None:
-        """Raise UsageError for a file or a seed that is given twice. Of other options, the last value counts."""
-        # other problems are reported when click parses the words
-        context, left = click.Context(self, None, ctx.info_name, resilient_parsing=True), [*args]
-        while isinstance(group := context.command, click.Group) and left and not left[0].startswith("-"):
-            if (command := group.get_command(context, word := left.pop(0))) is None:
-                return
-            context = click.Context(command, context, word, resilient_parsing=True)
-        _, _, given = context.command.make_parser(context).parse_args(left)
-        for option, times in Counter(given).items():
-            if times > 1 and option.opts[0] in GIVEN_ONCE:
-                raise click.UsageError(f"{option.opts[0]} is given {times} times: keep one", context)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

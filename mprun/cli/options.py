@@ -12,7 +12,7 @@ import functools
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,6 +110,16 @@ class WholeNumber(click.IntRange):
     name = "whole number"
 
 
+def _take_one(otherwise: Any, _context: click.Context, option: click.Parameter, given: Sequence[Any]) -> Any:
+    """Return the one value of an option, or `otherwise` without one. Raises UsageError for two values.
+
+    Click would take the last value, as it does for the other options, so that a script can override them.
+    """
+    if len(given) > 1:
+        raise click.UsageError(f"{option.opts[0]} is given {len(given)} times: keep one")
+    return given[0] if given else otherwise
+
+
 def text(names: str, metavar: str, what: str, **settings: Any) -> Decorator:
     """Return a decorator that adds an option with a text. names: of click, in one text. what: the help text.
 
@@ -124,13 +134,17 @@ def choice(names: str, allowed: Iterable[str], what: str, default: str | None = 
     return click.option(*names.split(), type=click.Choice(list(allowed)), help=what, default=default, show_default=True)
 
 
-def number(names: str, least: int, most: int | None, what: str, default: int | None = None) -> Decorator:
+def number(
+    names: str, least: int, most: int | None, what: str, default: int | None = None, **settings: Any
+) -> Decorator:
     """Return a decorator that adds an option with a whole number. names, what: as of `text`."""
-    kind = WholeNumber(least, most)
-    return click.option(*names.split(), type=kind, metavar="N", help=what, default=default, show_default=True)
+    settings |= {"help": what, "default": default, "show_default": True}
+    return click.option(*names.split(), type=WholeNumber(least, most), metavar="N", **settings)
 
 
-_file_option = partial(click.option, metavar="FILE", shell_complete=complete_files)
+_file_option = partial(
+    click.option, metavar="FILE", shell_complete=complete_files, multiple=True, callback=partial(_take_one, "")
+)
 _topology = partial(_file_option, "-t", "--topology", help="Read the topology from FILE, FILE.yaml or FILE.yml.")
 _experiment = partial(_file_option, "-x", "--experiment", help="Read the experiment from FILE, FILE.yaml or FILE.yml.")
 _engine_option = partial(choice, "--engine", ENGINE_CHOICES, default="auto")
@@ -155,9 +169,9 @@ _keep = partial(
 # The options of a group. A name that ends in a point and a word is another form of the option before the point.
 _FILES: Mapping[str, Decorator] = {
     "topology": _topology(required=True),
-    "topology.optional": _topology(default=""),
+    "topology.optional": _topology(),
     "experiment": _experiment(required=True),
-    "experiment.optional": _experiment(default=""),
+    "experiment.optional": _experiment(),
     "params": text(
         "-p --param params",
         "NAME=VALUE",
@@ -165,7 +179,14 @@ _FILES: Mapping[str, Decorator] = {
         multiple=True,
         shell_complete=complete_parameters,
     ),
-    "seed": number("--seed", 0, 2**63 - 1, "Set the seed of all randomness. Default: the seed in the file."),
+    "seed": number(
+        "--seed",
+        0,
+        2**63 - 1,
+        "Set the seed of all randomness. Default: the seed in the file.",
+        multiple=True,
+        callback=partial(_take_one, None),
+    ),
     "strict": click.option("--strict", is_flag=True, help="Treat warnings as errors."),
     # of a command that builds a topology and runs no experiment
     "python": click.option("--allow-exec", "python", is_flag=True, help="Run a topology that is a Python program."),

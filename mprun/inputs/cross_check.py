@@ -253,12 +253,19 @@ def _check_link(topology: spec.TopologySpec, node: str, link: str, position: Val
     return link in own
 
 
+def _find_senders(host: str, flows: Sequence[spec.Flow]) -> list[str]:
+    """Return the senders of flows of a host that only receives; none if it sends data, or if this is not known."""
+    if any(receiver_of(flow) != host for flow in flows):
+        return []
+    return [flow.source if flow.destination == host else flow.destination for flow in flows]
+
+
 def _explain_idle_scheduler(host: str, experiment: spec.ExperimentSpec) -> str | None:
     """Return a warning if a host only receives and no sender has the host's scheduler; else None."""
     scheduler = experiment.mptcp_of(host).scheduler
     flows = [one for one in experiment.traffic if one.protocol == "mptcp" and host in (one.source, one.destination)]
-    senders = [one.source if one.destination == host else one.destination for one in flows if receiver_of(one) == host]
-    if scheduler == DEFAULT_SCHEDULER or not flows or len(senders) < len(flows):
+    senders = _find_senders(host, flows)
+    if scheduler == DEFAULT_SCHEDULER or not senders:
         return None
     if any(experiment.mptcp_of(sender).scheduler == scheduler for sender in senders):
         return None
@@ -330,9 +337,10 @@ def _check_control(
     """
     key = _control_of(settings)
     controlled = [flow for flow in flows if flow.protocol in ("tcp", "mptcp")]
-    senders = {one.source if one.destination == host else one.destination for one in controlled}
-    is_idle = all(receiver_of(one) == host and one.congestion is None for one in controlled)
-    if key is None or not controlled or not is_idle or any(map(_control_of, map(experiment.hosts.get, senders))):
+    senders = _find_senders(host, controlled)
+    if key is None or not senders or any(flow.congestion for flow in controlled):
+        return
+    if any(map(_control_of, map(experiment.hosts.get, senders))):
         return
     names, sender = name_some([f"'{flow.name}'" for flow in controlled], FEW), min(senders)
     message = f"acts on what '{host}' sends, and '{sender}' sends the data of {names}: write it for '{sender}'"

@@ -68,42 +68,39 @@ class ScheduleRow(Frozen):
     entry: EventEntry | None
 
 
-class Schedule(Frozen):
-    """A file of rows in the order of time."""
-
-    file: str
-    rows: tuple[ScheduleRow, ...]
-
-
 class ReadEvent(Frozen):
-    """An entry of `events` with the content of its schedule. None if it has no readable schedule."""
+    """An entry of `events`, with the file of its schedule and the rows in the order of time.
+
+    An entry without a readable schedule has no rows.
+    """
 
     entry: EventEntry
-    schedule: Schedule | None = None
+    file: str = ""
+    rows: tuple[ScheduleRow, ...] = ()
 
 
 def read_events(entries: Sequence[EventEntry], document: Document) -> tuple[ReadEvent, ...]:
     """Read events with their schedules. Problems of schedules go to the document."""
-    return tuple(ReadEvent(entry, _read_schedule(entry, ("events", n), document)) for n, entry in enumerate(entries))
+    return tuple(_read_event(entry, ("events", n), document) for n, entry in enumerate(entries))
 
 
-def _read_schedule(entry: EventEntry, position: ValuePath, document: Document) -> Schedule | None:
+def _read_event(entry: EventEntry, position: ValuePath, document: Document) -> ReadEvent:
     key, name = ("trace", entry.trace) if entry.is_scheduled_trace else ("schedule", entry.schedule)
     if name is None:
-        return None
+        return ReadEvent(entry)
     if key == "trace" and name in TRACES:
         file, read = name, trace_file.read_schedule(read_text(TRACES[name].file), PROPERTIES)
     else:
         found = document.companion((*position, key), name, lambda text: trace_file.read_schedule(text, PROPERTIES))
         if found is None:
-            return None
+            return ReadEvent(entry)
         file, read = found
     _warn_of_rates(file, [(line, cells.get("rate")) for line, _, cells in read], document)
     rows = (
         ScheduleRow(line, at_ns, _read_row(entry, file, line, cells, document) if cells else None)
         for line, at_ns, cells in read
     )
-    return Schedule(file, tuple(rows))
+    return ReadEvent(entry, file, tuple(rows))
 
 
 def _warn_of_rates(file: str, written: Iterable[tuple[int, object]], document: Document) -> None:
@@ -240,8 +237,7 @@ class Timeline:
         else:
             key, rows = "set", [(0, entry)]
             if entry.schedule is not None:
-                read = event.schedule.rows if event.schedule else ()
-                key, rows = "schedule", [(row.at_ns, row.entry) for row in read if row.entry is not None]
+                key, rows = "schedule", [(row.at_ns, row.entry) for row in event.rows if row.entry is not None]
             for at_ns, row in ((start_ns + offset_ns, row) for offset_ns, row in rows for start_ns in starts):
                 end_ns = None if entry.lasts is None else at_ns + entry.lasts
                 times = [at_ns]
@@ -282,10 +278,10 @@ class Timeline:
 
     def _lay_scheduled_trace(self, event: ReadEvent, n: int) -> Iterator[dict[Track, PropertyCourse]]:
         """Yield the course of each property. It begins with the first value that the trace has for the property."""
-        entry, rows = event.entry, event.schedule.rows if event.schedule else ()
-        if not rows:
+        entry = event.entry
+        if not event.rows:
             return
-        *played, last = rows
+        *played, last = event.rows
         if not played:
             self._document.refuse(("events", n, "trace"), "has one row, which is its end: write the rows before it too")
             return
@@ -294,9 +290,8 @@ class Timeline:
             for track, value in _values(entry, row) if row is not None else ():
                 if track.side in _SIDES[entry.direction]:
                     steps.setdefault(track, []).append((at_ns, value))
-        if steps:
-            position = ("events", n, "trace")
-            yield {track: PropertyCourse(values[0][0], (n, 0), position, values) for track, values in steps.items()}
+        position = ("events", n, "trace")
+        yield {track: PropertyCourse(values[0][0], (n, 0), position, values) for track, values in steps.items()}
 
     def _resolve(self, track: Track, courses: Sequence[PropertyCourse]) -> Iterator[PropertyMoment]:
         """Yield the values of a track over time."""
@@ -492,8 +487,8 @@ def check_times(
         elif entry.over is not None and entry.at + entry.over > end_ns:
             reached = TIME.render(entry.at + entry.over)
             document.warn(("events", n, "over"), f"its values are reached only at {reached}, after {when}")
-        elif event.schedule is not None and entry.trace is None:
-            _check_rows(event.schedule, end_ns - entry.at, when, document)
+        elif event.rows and entry.trace is None:
+            _check_rows(event, end_ns - entry.at, when, document)
         elif entry.trace is not None and entry.format == "mahimahi":
             way = "reverse" if entry.direction == "reverse" else "forward"
             played = [one for one in changes if isinstance(one, LinkChange) and one.link == entry.link]
@@ -514,15 +509,11 @@ def _warn_of_unreached(events: Sequence[ReadEvent], traffic: Sequence[Flow], doc
             document.warn(position, f"is not before {end_ns / NS_PER_S:.1f} s, {message}")
 
 
-def _check_rows(schedule: Schedule, left_ns: int, when: str, document: Document) -> None:
+def _check_rows(event: ReadEvent, left_ns: int, when: str, document: Document) -> None:
     """Check the rows of a schedule as `check_times` does. left_ns: the time from its beginning to the end."""
-    late = next((n for n, row in enumerate(schedule.rows) if row.at_ns >= left_ns), None)
+    late = next((n for n, row in enumerate(event.rows) if row.at_ns >= left_ns), None)
     if late is None:
         return
-    file, line = schedule.file, schedule.rows[late].line
-    if late == 0:
-        message = f"is not before {when}: the schedule would have no effect"
-        document.problems.append(InputProblem(file, line, (), message))
-    else:
-        message = f"is not before {when}: this row and all later rows have no effect"
-        document.warnings.append(InputProblem(file, line, (), message))
+    effect = "this row and all later rows have no effect" if late else "the schedule would have no effect"
+    problem = InputProblem(event.file, event.rows[late].line, (), f"is not before {when}: {effect}")
+    (document.warnings if late else document.problems).append(problem)

@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from mprun.model import engine_paths
 from mprun.model.address import InterfaceAddress, family_of
 from mprun.model.capabilities import DEFAULT_SCHEDULER, Capabilities
-from mprun.model.network import Interface, Network, Node, Path
-from mprun.model.path import are_side_by_side, count_subflows, pairs_of, usable_paths
+from mprun.model.network import Interface, Network, Node
+from mprun.model.path import are_side_by_side, count_subflows, pairs_of
 from mprun.model.plan import Command, Process, Ready, sysctl
 from mprun.model.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, Flow
 
@@ -33,7 +33,7 @@ PATH_MANAGER = "mprun.agent.programs.path_manager"
 def subflows_wanted(network: Network, experiment: ExperimentSpec, flow: Flow) -> int:
     """Return the number of subflows that an MPTCP flow's connection has once its path managers are done."""
     client, server = (experiment.mptcp_of(name) for name in (flow.source, flow.destination))
-    return count_subflows(client, server, _paths_of(network, flow))
+    return count_subflows(client, server, network.paths_of(flow))
 
 
 def mptcp_commands(
@@ -63,7 +63,7 @@ def mptcp_commands(
     if accepted is None and settings.path_manager == "default":
         accepted = 0
     elif accepted is None:
-        announced = max(len({path.destination_address for path in _paths_of(network, flow)}) for flow in flows) - 1
+        announced = max(len({path.destination_address for path in network.paths_of(flow)}) for flow in flows) - 1
         accepted = min(announced, MAX_ADDITIONAL_SUBFLOWS)
     yield Command(
         node.name,
@@ -78,15 +78,10 @@ def _flows_of(experiment: ExperimentSpec, node: str) -> list[Flow]:
     return [f for f in experiment.traffic if f.protocol == "mptcp" and node in (f.source, f.destination)]
 
 
-def _paths_of(network: Network, flow: Flow) -> tuple[Path, ...]:
-    """Return the paths that a flow's connection can use."""
-    return usable_paths(flow, network.paths.get((flow.source, flow.destination), ()))
-
-
 def _most_subflows(network: Network, experiment: ExperimentSpec, flow: Flow) -> int:
     """Return the number of subflows that a host must allow: pairs of addresses, times the client's number for each."""
     settings = experiment.mptcp_of(flow.source)
-    paths = _paths_of(network, flow)
+    paths = network.paths_of(flow)
     if not settings.is_in_user_space:
         return len(paths)
     wanted = len(pairs_of(settings, paths)) * settings.subflows_per_pair
@@ -104,7 +99,7 @@ def path_managers(network: Network, experiment: ExperimentSpec) -> Iterator[Proc
         argv = ["python3", "-m", PATH_MANAGER, str(mptcp.subflows_per_pair), str(limit)]
         numbers = {address.ip: number for number, (_, address) in enumerate(_ends(network.nodes[name]), start=1)}
         for flow in opened:
-            for path in pairs_of(mptcp, _paths_of(network, flow)):
+            for path in pairs_of(mptcp, network.paths_of(flow)):
                 pair = f"{path.source_address},{path.destination_address},{numbers[path.source_address]}"
                 pair += ",backup" if path.backup else ""
                 if pair not in argv:
@@ -135,10 +130,10 @@ def endpoint_commands(
     flows = _flows_of(experiment, node.name)
     if not flows or settings.is_in_user_space:
         return
-    opened = [_paths_of(network, flow) for flow in flows if flow.source == node.name]
+    opened = [network.paths_of(flow) for flow in flows if flow.source == node.name]
     apart = [family for family in FAMILIES if all(are_side_by_side(paths, family) for paths in opened)]
     # the address that a connection was opened to needs no announcement
-    known = {_paths_of(network, flow)[0].destination_address for flow in flows if flow.destination == node.name}
+    known = {network.paths_of(flow)[0].destination_address for flow in flows if flow.destination == node.name}
     written = {endpoint.link: endpoint.flags for endpoint in settings.endpoints}
 
     def flags_of(interface: Interface, address: InterfaceAddress) -> tuple[str, ...]:

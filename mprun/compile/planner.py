@@ -22,7 +22,6 @@ from mprun.model.intent import AddressedFlow, FlowEnds, FlowPath, Intent
 from mprun.model.intent.failure import WATCH_EVERY_NS, find_watches
 from mprun.model.intent.intent_file import CODEC
 from mprun.model.network import Network, Path
-from mprun.model.path import usable_paths
 from mprun.model.plan import ROOT, Command, Plan, PlannedFault, PlannedNode, Process, sysctl
 from mprun.model.span import find_spans
 from mprun.model.spec import Flow, LinkChange, SampleKind, Spec
@@ -187,15 +186,9 @@ def _find_ends(spec: Spec, network: Network) -> list[tuple[Flow, Endpoints]]:
                 free += 1
             first, free = free, free + needed
         ports = tuple(range(first, first + needed))
-        paths = usable_paths(flow, network.paths[flow.source, flow.destination])
-        placed.append((flow, _endpoints(paths, ports)))
+        pairs = tuple((str(path.source_address), str(path.destination_address)) for path in network.paths_of(flow))
+        placed.append((flow, Endpoints(*pairs[0], ports, pairs)))
     return placed
-
-
-def _endpoints(paths: Sequence[Path], ports: tuple[int, ...] = ()) -> Endpoints:
-    """Return the addresses that paths join. A flow begins on the first pair."""
-    pairs = tuple((str(path.source_address), str(path.destination_address)) for path in paths)
-    return Endpoints(*pairs[0], ports, pairs)
 
 
 def _work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
@@ -233,8 +226,7 @@ def _probes(spec: Spec, network: Network) -> Iterator[Process]:
     for path in probed_paths(network):
         if is_closed(network, spec.topology.middleboxes, path):
             continue
-        ends = _endpoints([path])
-        address = (path.source.node, ends.source_address, ends.destination_address)
+        address = (path.source.node, str(path.source_address), str(path.destination_address))
         ways = (way for link in network.links if link.name in path.links for way in (link.forward, link.reverse))
         slowest = min((way.rate_bit_per_s for way in ways if way.rate_bit_per_s), default=math.inf)
         yield probe(f"probe.{path.name}", *address, spec.experiment.probe_pings, slowest)
@@ -276,7 +268,6 @@ def _address(spec: Spec, network: Network, flow: Flow, ends: Endpoints) -> Addre
     asked = {one.name: getattr(flow, one.name) for one in fields(Flow)}
     # options as a run's plan has them, whatever the tool made them of
     asked |= {"family": None, "options": CODEC.encode(flow.options)}
-    paths = usable_paths(flow, network.paths[flow.source, flow.destination])
     return AddressedFlow(
         **asked,
         endpoints=FlowEnds(
@@ -285,7 +276,7 @@ def _address(spec: Spec, network: Network, flow: Flow, ends: Endpoints) -> Addre
             ends.port if ends.ports else None,
             ends.ports if len(ends.ports) > 1 else (),
         ),
-        paths=tuple(_flow_path(spec, network, path) for path in paths),
+        paths=tuple(_flow_path(spec, network, path) for path in network.paths_of(flow)),
         subflows=subflows_wanted(network, spec.experiment, flow) if flow.protocol == "mptcp" else 1,
     )
 

@@ -11,7 +11,8 @@ from dataclasses import field
 
 from mprun.model.address import Address, InterfaceAddress, Subnet, family_of
 from mprun.model.frozen import Frozen
-from mprun.model.spec import HEADER_BYTES, Change, Controller, Direction, Family, Forwarding, NodeKind
+from mprun.model.path import HostPair, usable_paths
+from mprun.model.spec import HEADER_BYTES, Change, Controller, Direction, Family, Flow, Forwarding, NodeKind
 
 
 class Interface(Frozen):
@@ -170,6 +171,10 @@ class Network(Frozen):
 
     nodes: Mapping[str, Node]
     links: tuple[Link, ...]
-    paths: Mapping[tuple[str, str], tuple[Path, ...]]
+    paths: Mapping[HostPair, tuple[Path, ...]]
     changes: tuple[Change, ...] = ()
     switches: Mapping[str, Switch] = field(default_factory=dict)
+
+    def paths_of(self, flow: Flow) -> tuple[Path, ...]:
+        """Return the paths that a flow can use, starting with the path of its first subflow."""
+        return usable_paths(flow, self.paths[flow.source, flow.destination])

@@ -33,56 +33,39 @@ def write_topology(topology: spec.TopologySpec, head: str = RESOLVED) -> str:
         "ecmp": topology.ecmp or None,
         "nodes": {name: _node(name, topology) for name in topology.nodes},
         "links": [_link(link) for link in topology.links],
-        "events": list(_events(topology)) or None,
-        "middleboxes": {name: _plain_box(asdict(box)) for name, box in topology.middleboxes.items()} or None,
+        "events": tuple(_events(topology)),
+        "middleboxes": {name: _options(asdict(box)) for name, box in topology.middleboxes.items()} or None,
     }
-    return head + _dump(_without_none(entry))
-
-
-def _plain_box(box: Mapping[str, Any]) -> dict[str, Any]:
-    """The functions of a middlebox as a file has them. A function without options is `{}`."""
-    return {
-        name: _plain_box(value) if isinstance(value, dict) else list(value) if isinstance(value, tuple) else value
-        for name, value in box.items()
-        if value is not None and value != ()
-    }
+    return head + _dump(_said(entry))
 
 
 def write_experiment(experiment: spec.ExperimentSpec) -> str:
     """Return the text of an experiment with parameters and templates filled in."""
     owned = OwnedMetrics(experiment.traffic)
-    repeat = {
-        "seed": experiment.seed,
-        "vary": list(experiment.vary) or None,
-        "reseed": experiment.reseed and _options(asdict(experiment.reseed)),
-    }
+    reseed = experiment.reseed and _options(asdict(experiment.reseed))
     entry = {
         "version": 1,
         "description": experiment.description,
         "hosts": {name: _host(host) for name, host in experiment.hosts.items()},
         "traffic": [_flow(flow) for flow in experiment.traffic],
         "capture": [_capture(capture) for capture in experiment.captures],
-        "faults": [_fault(fault) for fault in experiment.faults] or None,
+        "faults": tuple(map(_fault, experiment.faults)),
         "probe": {"pings": experiment.probe_pings},
         "sample": {series: units.INTERVAL.render(ns) for series, ns in experiment.samples.items()} or None,
-        "tracepoints": list(experiment.tracepoints) or None,
+        "tracepoints": experiment.tracepoints,
         "expect": [_expectation(expectation, owned) for expectation in experiment.expectations],
         "calibrate": experiment.calibrate or None,
-        "show": list(experiment.show) or None,
-        "plots": list(_plots(experiment)) or None,
-        "repeat": _without_none(repeat),
+        "show": experiment.show,
+        "plots": tuple(_plots(experiment)),
+        "repeat": _said({"seed": experiment.seed, "vary": experiment.vary, "reseed": reseed}),
         "links": dict(experiment.links) or None,
     }
-    return RESOLVED + _dump(_without_none(entry))
+    return RESOLVED + _dump(_said(entry))
 
 
 def _fault(fault: spec.PacketFault) -> dict[str, Any]:
-    entry: dict[str, Any] = {"node": fault.node, "link": fault.link, "packet": fault.packet}
-    if fault.action == "strip":
-        return {**entry, "action": fault.action, "option": fault.option}
-    if fault.action != "drop":
-        entry |= {"action": fault.action, "by": units.TIME.render(fault.by_ns)}
-    return entry
+    unsaid = {"drop": {"action", "by", "option"}, "strip": {"by"}}.get(fault.action, {"option"})
+    return {key: value for key, value in _options(asdict(fault)).items() if key not in unsaid}
 
 
 def _node(name: str, topology: spec.TopologySpec) -> dict[str, Any]:
@@ -99,12 +82,12 @@ def _openflow(switch: spec.OpenFlow) -> dict[str, Any]:
     }
     entry = {
         "mode": switch.mode,
-        "flows": list(switch.flows) or None,
-        "groups": list(switch.groups) or None,
+        "flows": switch.flows,
+        "groups": switch.groups,
         "hash": switch.hashed_by if switch.mode == "multipath" else None,
         "controller": controller,
     }
-    return _without_none(entry)
+    return _said(entry)
 
 
 def _events(topology: spec.TopologySpec) -> Iterator[dict[str, Any]]:
@@ -147,14 +130,14 @@ def _difference(before: spec.LinkChange, after: spec.LinkChange) -> dict[str, An
 def _link(link: spec.LinkSpec) -> dict[str, Any]:
     entry = {
         "name": link.name,
-        "between": list(link.ends),
+        "between": link.ends,
         **spell_properties((link.forward, link.reverse)),
         "mtu": link.mtu if link.mtu != spec.DEFAULT_MTU else None,
         "backup": link.backup or None,
         "addressing": link.addressing,
         "addresses": list(map(_addresses, link.addresses)) if any(link.addresses) else None,
     }
-    return _without_none(entry)
+    return _said(entry)
 
 
 def _addresses(end: tuple[str, ...]) -> str | list[str] | None:
@@ -177,7 +160,7 @@ def spell_properties(directions: tuple[spec.Direction, spec.Direction]) -> dict[
         }
         for way in directions
     )
-    return _without_none({name: _both(one, reverse[name]) for name, one in forward.items()})
+    return _said({name: _both(one, reverse[name]) for name, one in forward.items()})
 
 
 def _jitter(jitter: spec.Jitter) -> Any:
@@ -215,7 +198,7 @@ def _queue(queue: spec.Queue) -> Any:
 
 def _both(forward: Any, reverse: Any) -> Any:
     """Return a single value if both directions agree, else a value for each. None if neither has the property."""
-    return forward if forward == reverse else _without_none({"forward": forward, "reverse": reverse})
+    return forward if forward == reverse else _said({"forward": forward, "reverse": reverse})
 
 
 def _host(host: spec.HostSpec) -> dict[str, Any]:
@@ -224,11 +207,11 @@ def _host(host: spec.HostSpec) -> dict[str, Any]:
         "path_manager": mptcp.path_manager,
         "scheduler": mptcp.scheduler,
         "subflows_per_pair": mptcp.subflows_per_pair if mptcp.is_in_user_space else None,
-        "endpoints": [{"link": one.link, "flags": list(one.flags)} for one in mptcp.endpoints] or None,
-        "limits": _without_none({"subflows": mptcp.subflows, "add_addr_accepted": mptcp.add_addr_accepted}) or None,
+        "endpoints": tuple(map(asdict, mptcp.endpoints)),
+        "limits": _said({"subflows": mptcp.subflows, "add_addr_accepted": mptcp.add_addr_accepted}) or None,
     }
-    entry = {"mptcp": _without_none(settings), "sysctl": dict(host.sysctl), "congestion": dict(host.congestion) or None}
-    return _without_none(entry)
+    entry = {"mptcp": _said(settings), "sysctl": dict(host.sysctl), "congestion": dict(host.congestion) or None}
+    return _said(entry)
 
 
 def _flow(flow: spec.Flow) -> dict[str, Any]:
@@ -256,13 +239,13 @@ def _flow(flow: spec.Flow) -> dict[str, Any]:
             options["stack"] = {**stack, "files": files}
         else:
             options["files"] = files
-    return _without_none(entry) | _options(options)
+    return _said(entry) | _options(options)
 
 
 def _options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options as a file has them: the unit at the end of a name moves to the value."""
     entry: dict[str, Any] = {}
-    for name, value in options.items():
+    for name, value in _said(options).items():
         # a name with a text as its value may be any name that the user gave
         is_text = isinstance(value, str)
         suffix = "" if is_text else next((suffix for suffix in _RENDERERS if name.endswith(suffix)), "")
@@ -282,7 +265,7 @@ def _capture(capture: spec.Capture) -> dict[str, Any]:
     entry = {"node": capture.node, "link": capture.link, "snaplen": capture.snaplen, "filter": capture.filter}
     if capture.size_bytes is not None:
         entry |= {"size": units.VOLUME.render(capture.size_bytes), "keep": capture.keep}
-    return _without_none(entry)
+    return _said(entry)
 
 
 def _expectation(expectation: spec.Expectation, owned: Mapping[str, metric.Metrics]) -> dict[str, Any]:
@@ -307,11 +290,16 @@ def _plots(experiment: spec.ExperimentSpec) -> Iterator[dict[str, Any]]:
                 "names": dict(plot.names) or None,
                 "width": None if plot.width_um is None else units.WIDTH.render(plot.width_um),
             }
-            yield _without_none({**shown, "flow": plot.flow, "form": form, **look})
+            yield _said({**shown, "flow": plot.flow, "form": form, **look})
 
 
-def _without_none(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if value is not None}
+def _said(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry without the keys that have no value or an empty tuple. Other tuples become lists of their own."""
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in entry.items()
+        if value not in (None, ())
+    }
 
 
 def _dump(value: dict[str, Any]) -> str:

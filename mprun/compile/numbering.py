@@ -60,7 +60,7 @@ class Numbering:
         likely = [
             number_host(subnet, int(address.ip) & 0xFF)
             for address in beside
-            if isinstance(subnet, IPv6Network) and subnet == _counterpart(address.network)
+            if isinstance(subnet, IPv6Network) and subnet == mirror_subnet(address.network)
         ]
         free = next((ip for ip in chain(likely, self._hosts[segment, family]) if ip not in self._used), None)
         if free is None:
@@ -88,7 +88,7 @@ def _find_subnets(
         for segment in dict.fromkeys(segments):
             if (segment, family) in subnets:
                 continue
-            chosen: Subnet | None = _counterpart(subnets[segment, "ipv4"]) if family == "ipv6" else None
+            chosen: Subnet | None = mirror_subnet(subnets[segment, "ipv4"]) if family == "ipv6" else None
             if chosen is None or chosen in taken or _overlaps(chosen, fixed):
                 chosen = next(free)
             taken.add(chosen)
@@ -97,19 +97,12 @@ def _find_subnets(
 
 
 def _pool(family: Family) -> Iterator[Subnet]:
-    for network in POOL.subnets(new_prefix=SUBNET_BITS):
-        yield network if family == "ipv4" else mirror_subnet(network)
+    subnets = POOL.subnets(new_prefix=SUBNET_BITS)
+    return subnets if family == "ipv4" else filter(None, map(mirror_subnet, subnets))
 
 
 def _overlaps(subnet: Subnet, others: Sequence[Subnet]) -> bool:
     return any(subnet.overlaps(other) for other in others)
-
-
-def _counterpart(subnet: Subnet) -> IPv6Network | None:
-    """Return the IPv6 subnet with the digits of an IPv4 subnet; None if there is no such subnet."""
-    if isinstance(subnet, IPv4Network) and subnet.prefixlen == SUBNET_BITS:
-        return mirror_subnet(subnet)
-    return None
 
 
 def _hosts_of(subnet: Subnet) -> Iterator[Address]:

@@ -27,8 +27,10 @@ def family_of(address: Address | InterfaceAddress | Subnet) -> Family:
     return "ipv4" if address.version == 4 else "ipv6"
 
 
-def mirror_subnet(network: IPv4Network) -> IPv6Network:
-    """The IPv6 subnet with the digits of an IPv4 one of 24 bits."""
+def mirror_subnet(network: Subnet) -> IPv6Network | None:
+    """The IPv6 subnet with the digits of an IPv4 one of 24 bits. None for any other subnet."""
+    if network.version == 6 or network.prefixlen != SUBNET_BITS:
+        return None
     a, b, c, _ = str(network.network_address).split(".")
     return IPv6Network(f"fd00:{a}:{b}:{c}::/64")
 
@@ -37,8 +39,7 @@ def mirror_text(text: str) -> str | None:
     """The IPv6 counterpart of an address in text form. None if it has none."""
     with suppress(ValueError):
         interface = IPv4Interface(text)
-        if interface.network.prefixlen == SUBNET_BITS:
-            network = mirror_subnet(interface.network)
+        if network := mirror_subnet(interface.network):
             return f"{number_host(network, int(interface.ip) & 0xFF)}/{network.prefixlen}"
     return None
 

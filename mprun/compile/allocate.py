@@ -18,12 +18,12 @@ from itertools import combinations, count
 from mprun.compile.middlebox import speakers
 from mprun.compile.numbering import Numbering
 from mprun.compile.openflow import INTERFACE_NAME_BYTES, label, make_switches
-from mprun.compile.routing import Routing, number_segments
+from mprun.compile.routing import Routing
 from mprun.errors import SpecError
 from mprun.model.address import Subnet
 from mprun.model.grouping import gather
 from mprun.model.network import Interface, Link, Neighbour, Network, Node, Path, Route, Rule
-from mprun.model.path import NamedPath, name_paths
+from mprun.model.path import NamedPath, name_paths, number_segments
 from mprun.model.spec import (
     FAMILIES,
     HEADER_BYTES,
@@ -146,7 +146,7 @@ def _size_queues_of(topology: TopologySpec, links: Sequence[Link], longest: Mapp
 
 
 def _name_interfaces(topology: TopologySpec) -> _Built:
-    segments = number_segments(topology.nodes, topology.links)
+    segments = number_segments(topology.nodes, [link.ends for link in topology.links])
     numbering = Numbering(topology, segments)
     count: dict[str, int] = {}
     labels = {node: label(topology, node) for node in topology.switches}

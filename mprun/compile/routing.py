@@ -11,13 +11,13 @@ multipath, a router has all the ways, and a hash of the flow chooses.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import reduce
 
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
 from mprun.model.network import Interface
-from mprun.model.path import Components, count_steps, search, steps_to
+from mprun.model.path import count_steps, search, steps_to
 from mprun.model.spec import Family, LinkSpec, NodeKind
 
 # A link seen from one end: the link, this end, the other end, and whether this direction is forward.
@@ -69,18 +69,6 @@ class RoutedLinks(Frozen):
 # The hops of each router. Without multipath, there is only the way whose turn it is.
 _Hops = dict[str, tuple[Hop, ...]]
 _Load = Counter[tuple[str, str]]
-
-
-def number_segments(kinds: Mapping[str, NodeKind], links: Sequence[LinkSpec]) -> list[int]:
-    """Return the segment of each link, numbered in the order of the links."""
-    joined = Components()
-    first_at: dict[str, int] = {}
-    for i, link in enumerate(links):
-        for end in link.ends:
-            if kinds[end] == "switch":
-                joined.join(i, first_at.setdefault(end, i))
-    numbers: dict[Hashable, int] = {}
-    return [numbers.setdefault(joined.find(i), len(numbers)) for i in range(len(links))]
 
 
 class Routing:

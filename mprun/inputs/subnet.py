@@ -11,7 +11,7 @@ from ipaddress import ip_interface
 
 from mprun.inputs.document import Document
 from mprun.model.address import InterfaceAddress, Subnet, family_of, mirror_text
-from mprun.model.path import Components
+from mprun.model.path import number_segments
 from mprun.model.problem import ValuePath, render_path
 from mprun.model.spec import FAMILIES, IPV6_LEAST_MTU, TITLES, Addressing, Family, LinkSpec, NodeKind, families_of
 
@@ -58,14 +58,10 @@ def check_addresses(
     """
     if not any(isinstance(link.get("addresses"), list) for *_, link in links):
         return
-    segments = Components()
-    for n, a, b, _ in links:
-        for end in (a, b):
-            if nodes[end] == "switch":
-                segments.join(n, end)
+    segments = number_segments(nodes, [(a, b) for _, a, b, _ in links])
     taken: dict[object, ValuePath] = {}
-    subnets: dict[tuple[object, Family], tuple[Subnet, ValuePath]] = {}
-    for n, a, b, link in links:
+    subnets: dict[tuple[int, Family], tuple[Subnet, ValuePath]] = {}
+    for number, (n, a, b, link) in zip(segments, links, strict=True):
         addresses = link.get("addresses")
         written = link.get("addressing") or addressing
         families = families_of(written) if written in ("ipv4", "ipv6", "both") else FAMILIES[:1]
@@ -78,7 +74,7 @@ def check_addresses(
                     line = _line(document, taken[interface.ip])
                     document.refuse(position, f"address {interface.ip} is taken by {line}: give each end its own")
                 taken.setdefault(interface.ip, position)
-                segment = (segments.find(n), family_of(interface))
+                segment = (number, family_of(interface))
                 network, first = subnets.setdefault(segment, (interface.network, position))
                 if network != interface.network:
                     line = _line(document, first)

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
-from mprun.model.spec import FAMILIES, ExperimentSpec, Family, Flow, Mptcp, TopologySpec
+from mprun.model.spec import FAMILIES, ExperimentSpec, Family, Flow, Mptcp, NodeKind, TopologySpec
 
 NodeT = TypeVar("NodeT", bound=Hashable)
 StepT = TypeVar("StepT")
@@ -54,6 +54,18 @@ class Components:
 
     def join(self, a: Hashable, b: Hashable) -> None:
         self._parent[self.find(a)] = self.find(b)
+
+
+def number_segments(kinds: Mapping[str, NodeKind], links: Sequence[tuple[str, str]]) -> list[int]:
+    """Return the broadcast domain of each link, numbered in their order. links: the ends of each."""
+    joined = Components()
+    first_at: dict[str, int] = {}
+    for i, ends in enumerate(links):
+        for end in ends:
+            if kinds[end] == "switch":
+                joined.join(i, first_at.setdefault(end, i))
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(joined.find(i), len(numbers)) for i in range(len(links))]
 
 
 def search(starts: Iterable[NodeT], onward: Callable[[NodeT], Iterable[tuple[NodeT, StepT]]]) -> Reached[NodeT, StepT]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from mprun.inputs.document import Document, Spread
 from mprun.inputs.keys.field import MOST_NAME, number_names
@@ -103,11 +102,11 @@ def _read_files(entry: FlowEntry, position: ValuePath, document: Document) -> Fl
         if warning := doubt_word(command, int(path[-1]), bool(attached)):
             document.warn((*position, *path), warning)
     entry = entry.with_attachments(attached) if attached else entry
-    for field, name in entry.companions().items():
-        read = document.companion((*position, field), name, partial(entry.with_companion, field))
-        if read is None:
+    for field, (name, read) in entry.companions().items():
+        companion = document.companion((*position, field), name, read)
+        if companion is None:
             return None
-        entry = read[1]
+        entry = entry.model_copy(update=dict(companion[1]))
     return entry
 
 

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
@@ -221,17 +221,12 @@ class Entry(ConnectionEntry):
         if self.arrivals != "constant" and self.duration and self.interval_ns and self.interval_ns >= self.duration:
             yield "interval", "is not shorter than 'duration', so that perhaps no flow begins: write a shorter one"
 
-    def companions(self) -> dict[str, str]:
+    def companions(self) -> dict[str, tuple[str, Callable[[str], Mapping[str, object]]]]:
         if self.schedule is not None:
-            return {"schedule": self.schedule}
-        return {"size": self.size["file"]} if isinstance(self.size, dict) and "file" in self.size else {}
-
-    def with_companion(self, field: str, text: str) -> Self:
-        if field == "size":
-            return self.model_copy(update={"size": read_distribution(text)})
-        rows = read_schedule(text)
-        lists = {"starts_ns": [start_ns for start_ns, _ in rows], "sizes_bytes": [size for _, size in rows]}
-        return self.model_copy(update={"schedule": None, **lists})
+            return {"schedule": (self.schedule, read_schedule)}
+        if isinstance(self.size, dict) and "file" in self.size:
+            return {"size": (self.size["file"], read_distribution)}
+        return {}
 
     def options(self) -> dict[str, object]:
         options = super().options()
@@ -242,20 +237,22 @@ class Entry(ConnectionEntry):
         return options
 
 
-def read_schedule(text: str) -> list[tuple[int, int]]:
-    """Return (start in ns, bytes) of each row of a CSV file `at,size`, sorted by time. Raises TraceError."""
-    return sorted(row for _, row in _read_rows(text, ("at", "size"), (TIME.parse, _parse_one_size), "100ms,70kb"))
+def read_schedule(text: str) -> dict[str, object]:
+    """Return the fields that a CSV file `at,size` gives: starts and sizes, sorted by time. Raises TraceError."""
+    rows = sorted(row for _, row in _read_rows(text, ("at", "size"), (TIME.parse, _parse_one_size), "100ms,70kb"))
+    starts_ns, sizes_bytes = map(list, zip(*rows, strict=True))
+    return {"schedule": None, "starts_ns": starts_ns, "sizes_bytes": sizes_bytes}
 
 
-def read_distribution(text: str) -> dict[str, Any]:
-    """Return the sizes and cumulative shares of a CSV file `size,share`. Raises TraceError."""
+def read_distribution(text: str) -> dict[str, object]:
+    """Return the field that a CSV file `size,share` gives: sizes and cumulative shares. Raises TraceError."""
     rows = _read_rows(text, ("size", "share"), (VOLUME.parse, parse_ratio), "70kb,50%")
     sizes, shares = zip(*(row for _, row in rows), strict=True)
     try:
         check_distribution(sizes, shares)
     except ValueError as error:
         raise TraceError(rows[-1][0], str(error)) from None
-    return {"sizes_bytes": list(sizes), "shares_share": list(shares)}
+    return {"size": {"sizes_bytes": list(sizes), "shares_share": list(shares)}}
 
 
 def _read_rows(

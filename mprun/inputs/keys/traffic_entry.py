@@ -10,7 +10,7 @@ name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema
@@ -204,15 +204,12 @@ class FlowEntry(FileModel):
         """Yield warnings about keys whose values do not do what their user may expect."""
         return iter(())
 
-    def companions(self) -> dict[str, str]:
-        """The files that fields of the entry name, by field, relative to the file with the entry."""
-        return {}
+    def companions(self) -> dict[str, tuple[str, Callable[[str], Mapping[str, object]]]]:
+        """The files that fields of the entry name, by field, relative to the file with the entry.
 
-    def with_companion(self, field: str, text: str) -> Self:
-        """Return the entry with the content of such a file instead of its name. Raises TraceError for problems in the
-        file.
+        The function returns the fields that the text of the file gives. It raises TraceError for problems in the file.
         """
-        raise NotImplementedError(field)
+        return {}
 
     def attachments(self) -> dict[ValuePath, tuple[str, str | None]]:
         """The files that go into the run, by the paths of their names in the entry.

@@ -115,7 +115,8 @@ def _picture_names(figure: str) -> list[str]:
 
 def collect(lab: Lab, folder: Path) -> tuple[dict[str, MeasuredPart], dict[str, ResultDirectory]]:
     """Return the values of the runs and sweeps of a folder, and their directories, by name."""
-    graded = grade(lab, "published", digests_of(lab, "published"), folder)
+    published = lab.in_profile("published")
+    graded = grade(published, digests_of(published), folder)
     settings = LabSettings(choose_place("virtual", "default"), folder)
     kept = _kept(lab)
     found = {sweep.name: _find_sweep(sweep, settings, sweep.name in kept) for sweep in lab.sweeps}
@@ -126,7 +127,7 @@ def collect(lab: Lab, folder: Path) -> tuple[dict[str, MeasuredPart], dict[str, 
     runs: dict[str, Any] = {name: measured_by(run) for name, run in graded.runs.items()}
     runs |= {name: measured_by_sweep(sweep) for name, sweep in sweeps.items()}
     walls_s = {name: result.wall_s() for name, result in results.items()}
-    plans = {step.name: plan_of(step) for step in lab.steps_of("published") if step.name in runs}
+    plans = {step.name: plan_of(step) for step in published.steps if step.name in runs}
     plans |= {sweep.name: plan_of(sweep) for sweep in lab.sweeps if sweep.name in runs}
     values: dict[str, dict[str, Value]] = {name: {} for name in runs}
     for text, reference in names_of(lab, pages_with_numbers()).items():
@@ -202,7 +203,7 @@ def _remove_others(folder: Path, lab: Lab) -> None:
 
 def _kept(lab: Lab) -> dict[str, MeasuredPart]:
     """Return the recorded parts that the lab still has."""
-    names = {part.name for part in (*lab.steps_of("published"), *lab.sweeps)}
+    names = lab.in_profile("published").names
     return {name: part for name, part in read_parts(lab.number).items() if name in names}
 
 

@@ -143,8 +143,9 @@ def kernel_of() -> str:
 
 def find_stale(lab: Lab, parts: Parts) -> list[str]:
     """Return the names of recorded runs and sweeps whose plan or kernel is another one today."""
-    today: dict[str, Step | LabSweep] = {step.name: step for step in lab.steps_of("published")}
-    today |= {sweep.name: sweep for sweep in lab.sweeps}
+    published = lab.in_profile("published")
+    today: dict[str, Step | LabSweep] = {step.name: step for step in published.steps}
+    today |= {sweep.name: sweep for sweep in published.sweeps}
     return [
         name
         for name, part in parts.items()

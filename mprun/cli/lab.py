@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mprun.inputs.keys.lab_definition import LabProfile
     from mprun.labs.definition import Lab
     from mprun.labs.grade import Grade
-    from mprun.labs.steps import Done, LabRun, Scope
+    from mprun.labs.steps import Done, LabRun
     from mprun.metrics.claim_check import JudgedClaim
     from mprun.statements.evaluation import Comparison
     from mprun.sweeps.execution import SweepProgress
@@ -100,15 +100,15 @@ def show(name: str | None, profile: LabProfile) -> None:
     """
     from mprun.labs.catalog import open_here, open_lab
 
-    lab = open_here() if name is None else open_lab(name)
+    lab = (open_here() if name is None else open_lab(name)).in_profile(profile)
     click.echo(f"{click.style(lab.title, bold=True)}  ({lab.folder})\n\n{prose.wrap(lab.aim, '  ')}\n")
     click.echo("in its folder, or in a copy that `mprun lab start` makes:")
     if lab.kernel is not None:
         click.echo(f"  {lab.kernel.build}")
-    for step in lab.steps_of(profile):
+    for step in lab.steps:
         click.echo(f"  {step.command(lab.folder)}")
     click.echo("\nwhat should be seen:")
-    for claim in lab.claims_of(profile):
+    for claim in lab.claims:
         click.echo(prose.wrap(claim.says, "  - ", "    "))
         click.echo(click.style(prose.wrap(claim.holds.text, "    "), dim=True))
         click.echo(prose.wrap(" ".join((claim.why, claim.tolerance)).strip(), "    "))
@@ -182,7 +182,7 @@ def run(
     """
     from mprun.cli.progress import Bar
     from mprun.labs.catalog import open_here, open_lab
-    from mprun.labs.steps import LabSettings, Scope, link_runs, run_labs
+    from mprun.labs.steps import LabSettings, link_runs, run_labs
     from mprun.runs.place import choose_place
 
     if names and all_:
@@ -195,21 +195,21 @@ def run(
     labs = [open_lab(name, files.parameters) for name in wanted] or [open_here(files.parameters)]
     if all_ and not runs.kernel:
         labs = _leave_out_own_kernels(labs)
-    for step in (one for lab in labs if files.params for one in Scope(profile, figures).steps_of(lab)):
+    labs = [lab.in_profile(profile, figures) for lab in labs]
+    for step in (one for lab in labs if files.params for one in lab.steps):
         # a fault of -p is the same in all steps
         step.load(files.seed)
     if dry_run:
-        _show_work(labs, Scope(profile, figures), as_json)
+        _show_work(labs, as_json)
         return
     place = choose_place(runs.engine, runs.kernel or _choose_kernel(labs))
     if not as_json:
         click.echo(f"engine: {place.name} ({place.reason})", err=True)
     # in real time, runs of the same files differ
     keeps = not anew and (profile == "published" or place.engine.IS_SIMULATED)
-    scope = Scope(profile, figures)
     settings = LabSettings(place, runs.parent, runs.consent, files.seed, keeps)
     began = time.monotonic()
-    count = sum(len(scope.steps_of(lab)) for lab in labs)
+    count = sum(len(lab.steps) for lab in labs)
     over: list[Done] = []
     results: list[LabRun] = []
     with Bar() as bar:
@@ -228,7 +228,7 @@ def run(
 
         say = partial(click.echo, err=True)
         try:
-            for result in run_labs(labs, scope, settings, report, look, tell, say):
+            for result in run_labs(labs, settings, report, look, tell, say):
                 results.append(result)
                 for text in link_runs(result.done):
                     click.echo(f"warning: {text}", err=True)
@@ -247,11 +247,11 @@ def run(
     sys.exit(_status(results))
 
 
-def _show_work(labs: Sequence[Lab], scope: Scope, as_json: bool) -> None:
+def _show_work(labs: Sequence[Lab], as_json: bool) -> None:
     """Print the steps and sweeps of labs, with the command and the number of runs of each."""
     from mprun.labs.steps import work_of
 
-    work = {lab.name: work_of(lab, scope) for lab in labs}
+    work = {lab.name: work_of(lab) for lab in labs}
     if as_json:
         emit([{"lab": name, "steps": parts} for name, parts in work.items()])
         return
@@ -339,12 +339,13 @@ def check(name: str | None, folders: tuple[Path, ...], profile: LabProfile, as_j
     if len(folders) == 1 and (origin := find_origin(folders[0])) not in (None, lab.name):
         said = f"{folders[0]} is a copy of lab {origin}, not of {lab.name}"
         raise SpecError(f"{said}: to grade it, write mprun lab check {origin} {folders[0]}")
-    digests = digests_of(lab, profile)
-    grades = [grade(lab, profile, digests, folder) for folder in folders or (Path(),)]
+    lab = lab.in_profile(profile)
+    digests = digests_of(lab)
+    grades = [grade(lab, digests, folder) for folder in folders or (Path(),)]
     if as_json:
         emit([_tell_held(lab, one) | _tell_details(lab, one) for one in grades])
     elif as_csv:
-        says = [claim.says for claim in lab.claims_of(profile)]
+        says = [claim.says for claim in lab.claims]
         verdicts = [[judgement.verdict for judgement in one.judgements] for one in grades]
         emit_csv([_tell_held(lab, grades[n]) | dict(zip(says, row, strict=True)) for n, row in enumerate(verdicts)])
     else:

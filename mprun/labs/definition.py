@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from mprun.errors import SpecError
 from mprun.inputs.document import Document
 from mprun.inputs.files import name_givers
 from mprun.inputs.keys.file_model import check
@@ -28,7 +29,7 @@ from mprun.inputs.reader import SUFFIXES, read, tell_outside
 from mprun.labs.published_values import read_published
 from mprun.labs.study_figure import HERE, PUBLISHED, StudyFigure, make_figure
 from mprun.model.frozen import Frozen
-from mprun.model.problem import InputError, InputProblem, ValuePath, name_nearest
+from mprun.model.problem import InputError, InputProblem, ValuePath, name_nearest, tell_unknown
 from mprun.model.scalar import read_scalar, spell_scalar
 from mprun.safety.folder import Folder
 from mprun.statements.claim import Claim
@@ -108,21 +109,32 @@ class Lab(Frozen):
     def number(self) -> str:
         return self.name.split("_")[0]
 
-    def steps_of(self, profile: LabProfile) -> tuple[Step, ...]:
-        return tuple(step for step in self.steps if step.profile in (None, profile))
+    @property
+    def names(self) -> set[str]:
+        """The names of the steps and sweeps."""
+        return {one.name for one in (*self.steps, *self.sweeps)}
 
-    def sweeps_of(self, profile: LabProfile) -> tuple[LabSweep, ...]:
-        return self.sweeps if profile == "published" else ()
+    def in_profile(self, profile: LabProfile, figures: Sequence[str] = ()) -> Lab:
+        """Return the lab with what a profile runs: its steps, sweeps and figures, and the claims about its steps.
 
-    def names_of(self, profile: LabProfile) -> set[str]:
-        """Return the names of the steps and sweeps of a profile."""
-        steps, sweeps = self.steps_of(profile), self.sweeps_of(profile)
-        return {step.name for step in steps} | {sweep.name for sweep in sweeps}
+        figures: the names of the only figures to make, without claims; empty for all. Raises SpecError for a name that
+        the lab does not have.
+        """
+        known = [figure.name for figure in self.figures]
+        for name in figures:
+            if name not in known:
+                raise SpecError(tell_unknown("figure", name, known))
+        is_published = profile == "published"
+        drawn = tuple(one for one in self.figures if is_published and (not figures or one.name in figures))
 
-    def claims_of(self, profile: LabProfile) -> tuple[Claim, ...]:
-        """Return the claims that need only steps of this profile."""
-        names = self.names_of(profile)
-        return tuple(claim for claim in self.claims if names.issuperset(claim.steps))
+        def is_needed(name: str) -> bool:
+            return not figures or any(name in figure.steps for figure in drawn)
+
+        steps = tuple(one for one in self.steps if one.profile in (None, profile) and is_needed(one.name))
+        sweeps = tuple(one for one in self.sweeps if is_published and is_needed(one.name))
+        chosen = replace(self, steps=steps, sweeps=sweeps, figures=drawn)
+        claims = () if figures else tuple(claim for claim in self.claims if chosen.names.issuperset(claim.steps))
+        return replace(chosen, claims=claims)
 
 
 def read_lab(folder: Path, parameters: Mapping[str, str] = {}) -> Lab:
@@ -224,7 +236,7 @@ def _check_names(lab: Lab, document: Document) -> None:
             document.refuse(position, f"a second step '{one.name}', first on line {line}: give it a 'name'")
         first.setdefault(one.name, position)
     _check_figure_names(lab, first, document)
-    together = [lab.names_of(profile) for profile in PROFILES]
+    together = [lab.in_profile(profile).names for profile in PROFILES]
     for n, claim in enumerate(lab.claims):
         position = ("claims", n, "holds")
         unknown = next((name for name in claim.steps if name not in first), None)
@@ -240,7 +252,7 @@ def _check_figure_names(lab: Lab, known: Mapping[str, ValuePath], document: Docu
     """Add problems for figures with the same name, and for figures of steps that the profile `published` does not
     run.
     """
-    published = lab.names_of("published")
+    published = lab.in_profile("published").names
     names: dict[str, int] = {}
     for n, figure in enumerate(lab.figures):
         if names.setdefault(figure.name, n) != n:

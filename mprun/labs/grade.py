@@ -14,7 +14,6 @@ from pathlib import Path
 
 from mprun.compile import allocate, compile_plan
 from mprun.errors import MprunError, SpecError
-from mprun.inputs.keys.lab_definition import LabProfile
 from mprun.labs.catalog import open_lab
 from mprun.labs.definition import FILE, Lab, Step, read_lab
 from mprun.labs.steps import find_by_digest, measured_by
@@ -48,15 +47,15 @@ class Grade(Frozen):
         return sum(judgement.verdict == "held" for judgement in self.judgements)
 
 
-def digests_of(lab: Lab, profile: LabProfile) -> Mapping[str, str]:
+def digests_of(lab: Lab) -> Mapping[str, str]:
     """Return the digest of each step's plan, by the step's name."""
-    return {step.name: digest_of_step(step) for step in lab.steps_of(profile)}
+    return {step.name: digest_of_step(step) for step in lab.steps}
 
 
-def grade(lab: Lab, profile: LabProfile, digests: Mapping[str, str], folder: Path) -> Grade:
+def grade(lab: Lab, digests: Mapping[str, str], folder: Path) -> Grade:
     """Grade the runs in a folder, in its `runs`, and in the `runs` of its subfolders.
 
-    Raises SpecError if it does not exist.
+    lab: with what its profile runs. Raises SpecError if the folder does not exist.
     """
     if not folder.is_dir():
         raise SpecError(f"{folder}: no such directory")
@@ -70,10 +69,10 @@ def grade(lab: Lab, profile: LabProfile, digests: Mapping[str, str], folder: Pat
         else:
             others[run.title] = run
     runs = {name: newest[digest] for name, digest in digests.items() if digest in newest}
-    left = tuple((step, _say_missing(step, others)) for step in lab.steps_of(profile) if step.name not in runs)
+    left = tuple((step, _say_missing(step, others)) for step in lab.steps if step.name not in runs)
     missing = {step.name: reason for step, reason in left}
     measured = {name: measured_by(run) for name, run in runs.items()}
-    return Grade(folder, runs, left, tuple(judge(lab.claims_of(profile), measured, missing)))
+    return Grade(folder, runs, left, tuple(judge(lab.claims, measured, missing)))
 
 
 def digest_of_step(step: Step) -> str:

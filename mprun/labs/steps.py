@@ -16,22 +16,19 @@ from typing import Literal
 
 from mprun.compile import allocate
 from mprun.engines.registry import ENGINES
-from mprun.errors import Interrupted, MachineError, MprunError, SpecError
-from mprun.inputs.keys.lab_definition import LabProfile
+from mprun.errors import Interrupted, MachineError, MprunError
 from mprun.kernel.store import DEFAULT_NAME
 from mprun.labs.definition import Lab, LabSweep, Step
-from mprun.labs.study_figure import JudgedFigure, StudyFigure, judge_figure
+from mprun.labs.study_figure import JudgedFigure, judge_figure
 from mprun.machine.version import code_digest
 from mprun.metrics.claim_check import JudgedClaim, MeasuredRun, Swept, TableColumns, judge
 from mprun.metrics.lateness import find_exchange_allowance
 from mprun.model.frozen import Frozen
 from mprun.model.permission import NO_COMMANDS, Consent
-from mprun.model.problem import tell_unknown
 from mprun.model.run_summary import Summary
 from mprun.runs import runner
 from mprun.runs.place import Place
 from mprun.runs.run_directory import RunDirectory, list_runs
-from mprun.statements.claim import Claim
 from mprun.sweeps import execution, signature, study
 from mprun.sweeps.execution import TellProgress
 from mprun.sweeps.executor import run_all
@@ -76,38 +73,6 @@ class LabRun(Frozen):
     missing: Mapping[str, str]
 
 
-class Scope(Frozen):
-    """The part of the labs to run.
-
-    figures: the names of the figures to make; empty for all steps, sweeps and figures.
-    """
-
-    profile: LabProfile
-    figures: tuple[str, ...] = ()
-
-    def figures_of(self, lab: Lab) -> tuple[StudyFigure, ...]:
-        """Return the figures to judge. Raises SpecError for a name that the lab does not have."""
-        names = [figure.name for figure in lab.figures]
-        for name in self.figures:
-            if name not in names:
-                raise SpecError(tell_unknown("figure", name, names))
-        if self.profile != "published":
-            return ()
-        return tuple(figure for figure in lab.figures if not self.figures or figure.name in self.figures)
-
-    def steps_of(self, lab: Lab) -> tuple[Step, ...]:
-        return tuple(step for step in lab.steps_of(self.profile) if self._has(lab, step.name))
-
-    def sweeps_of(self, lab: Lab) -> tuple[LabSweep, ...]:
-        return tuple(sweep for sweep in lab.sweeps_of(self.profile) if self._has(lab, sweep.name))
-
-    def claims_of(self, lab: Lab) -> tuple[Claim, ...]:
-        return () if self.figures else lab.claims_of(self.profile)
-
-    def _has(self, lab: Lab, name: str) -> bool:
-        return not self.figures or any(name in figure.steps for figure in self.figures_of(lab))
-
-
 class LabSettings(Frozen):
     """The settings for the runs of labs.
 
@@ -130,7 +95,6 @@ class LabSettings(Frozen):
 
 def run_labs(
     labs: Sequence[Lab],
-    scope: Scope,
     settings: LabSettings,
     report: Callable[[Done], None],
     look: Callable[[], None],
@@ -139,16 +103,17 @@ def run_labs(
 ) -> Iterator[LabRun]:
     """Run the steps and then the sweeps of all labs. Yield each lab with its judged claims, in order, when it is over.
 
+    - labs: each with what its profile runs.
     - report: called for each step that is over. It also gets the errors of a step.
     - look: called from time to time.
     - tell, say: called with the progress and the errors of a sweep.
     """
-    steps = [(n, step) for n, lab in enumerate(labs) for step in scope.steps_of(lab)]
+    steps = [(n, step) for n, lab in enumerate(labs) for step in lab.steps]
     over: list[list[Done]] = [[] for _ in labs]
     waiting = list(enumerate(labs))
 
     def is_over(n: int, lab: Lab) -> bool:
-        return len(over[n]) == len(scope.steps_of(lab)) and not scope.sweeps_of(lab)
+        return len(over[n]) == len(lab.steps) and not lab.sweeps
 
     with closing(_run_steps(steps, settings, look)) as all_done:
         for n, done in all_done:
@@ -156,26 +121,22 @@ def run_labs(
             over[n].append(done)
             while waiting and is_over(*waiting[0]):
                 first, lab = waiting.pop(0)
-                yield _judge_lab(lab, scope, over[first], {}, {})
+                yield _judge_lab(lab, over[first], {}, {})
     for n, lab in waiting:
         sweeps: dict[str, SweepDirectory] = {}
         missing: dict[str, str] = {}
-        for sweep in scope.sweeps_of(lab):
+        for sweep in lab.sweeps:
             try:
                 sweeps[sweep.name] = run_sweep(sweep, settings, tell, say)
             except Interrupted:
                 raise
             except MprunError as error:
                 missing[sweep.name] = str(error)
-        yield _judge_lab(lab, scope, over[n], sweeps, missing)
+        yield _judge_lab(lab, over[n], sweeps, missing)
 
 
 def _judge_lab(
-    lab: Lab,
-    scope: Scope,
-    over: Sequence[Done],
-    sweeps: Mapping[str, SweepDirectory],
-    missing: Mapping[str, str],
+    lab: Lab, over: Sequence[Done], sweeps: Mapping[str, SweepDirectory], missing: Mapping[str, str]
 ) -> LabRun:
     done = tuple(sorted(over, key=lambda one: lab.steps.index(one.step)))
     found = {one.step.name: RunDirectory(one.directory) for one in done if one.directory is not None}
@@ -185,8 +146,8 @@ def _judge_lab(
     walls_s = {one.step.name: one.wall_s for one in done} | {name: sweep.wall_s() for name, sweep in sweeps.items()}
     # the reason is said once, and not for each claim
     unsaid = dict.fromkeys(absent, "has no result")
-    judgements = tuple(judge(scope.claims_of(lab), runs, unsaid))
-    figures = tuple(judge_figure(figure, runs, unsaid) for figure in scope.figures_of(lab))
+    judgements = tuple(judge(lab.claims, runs, unsaid))
+    figures = tuple(judge_figure(figure, runs, unsaid) for figure in lab.figures)
     return LabRun(lab, done, judgements, figures, {**found, **sweeps}, walls_s, absent)
 
 
@@ -329,11 +290,11 @@ def link_runs(done: Sequence[Done]) -> list[str]:
     return refused
 
 
-def work_of(lab: Lab, scope: Scope) -> tuple[LabWork, ...]:
+def work_of(lab: Lab) -> tuple[LabWork, ...]:
     """Return the steps and sweeps of a lab in their order. Raises InputError for wrong files."""
-    steps = [LabWork(step.name, step.command(lab.folder), 1) for step in scope.steps_of(lab)]
+    steps = [LabWork(step.name, step.command(lab.folder), 1) for step in lab.steps]
     sweeps = [
         LabWork(sweep.name, sweep.command(lab.folder), sum(cell.spec.experiment.repeat.most for cell in sweep.load()))
-        for sweep in scope.sweeps_of(lab)
+        for sweep in lab.sweeps
     ]
     return (*steps, *sweeps)

@@ -51,15 +51,15 @@ def _links(page: Path) -> Iterator[str]:
 
 
 def test_the_newest_run_counts_wherever_it_lies(tmp_path: Path) -> None:
-    lab = read_lab(FOLDERS[0])
-    step = lab.steps_of("quick")[0]
+    lab = read_lab(FOLDERS[0]).in_profile("quick")
+    step = lab.steps[0]
     for name in ("runs/20260102-000000-topo-xp-0a1b2c3d", "attempt/runs/20260101-000000-topo-xp-0a1b2c3d"):
         run = tmp_path / name
         run.mkdir(parents=True)
         (run / "plan.json").write_text((RUN / "plan.json").read_text())
         (run / "summary.json").write_text((RUN / "summary.json").read_text())
     digest = json.loads((RUN / "plan.json").read_text())["digest"]
-    found = grade(lab, "quick", {step.name: digest}, tmp_path).runs[step.name]
+    found = grade(lab, {step.name: digest}, tmp_path).runs[step.name]
     assert found.path == tmp_path / "runs" / "20260102-000000-topo-xp-0a1b2c3d"
 
 
@@ -193,7 +193,7 @@ def test_one_empty_line_is_between_the_values_of_a_lab_and_its_claims(capsys: py
     lab = open_lab("01")
     done = tuple(
         Done(step, "ran", 1.0, Path("runs/x"), Summary("passed", True, 1, {}, (), (), (), ()))
-        for step in lab.steps_of("quick")
+        for step in lab.in_profile("quick").steps
     )
     judgements = tuple(JudgedClaim(claim, "held") for claim in lab.claims)
     _show_lab(LabRun(lab, done, judgements, (), {}, {}, {}))
@@ -203,14 +203,14 @@ def test_one_empty_line_is_between_the_values_of_a_lab_and_its_claims(capsys: py
 
 
 def test_a_step_that_was_run_with_another_seed_is_named(tmp_path: Path) -> None:
-    lab = open_lab("01")
-    step = lab.steps_of("quick")[0]
+    lab = open_lab("01").in_profile("quick")
+    step = lab.steps[0]
     run = RunDirectory(tmp_path / "runs" / f"20260101-000000-{step.topology.name}-{step.experiment.name}-00000000")
     run.path.mkdir(parents=True)
     run.folder.make("inputs")
     run.keep_inputs(read_inputs(step.load().sources))
     run.write_summary(Summary("passed", True, 2, {}, (), (), (), ()))
-    graded = grade(lab, "quick", {}, tmp_path)
+    graded = grade(lab, {}, tmp_path)
     assert graded.left[0] == (step, "was run with seed 2: run it again without --seed")
 
 

@@ -206,8 +206,8 @@ sweeps: [{name: swept, topology: topo, experiment: sweep}]
     # the interval reaches beyond the other value
     near = judge_figure(lab.figures[-1], {"swept": Swept(cells, [*rows[:2], CellRun(1, 1, "", summary_of(3e6))])}, {})
     assert (near.findings[0].verdict, near.findings[0].is_explained) == ("undecided", True)
-    assert lab.names_of("quick") == {"xp"}
-    assert lab.names_of("published") == {"xp", "swept"}
+    assert lab.in_profile("quick").names == {"xp"}
+    assert lab.in_profile("published").names == {"xp", "swept"}
 
 
 def sweep_of(tmp_path: Path, here: str, rows: Sequence[tuple[float, float]]) -> JudgedFigure:

@@ -50,7 +50,7 @@ def faults(folder: Path, text: str, whole: bool = False) -> list[str]:
 def test_claims_ask_for_what_the_steps_measure(folder: Path) -> None:
     lab = read_lab(folder)
     check_claims(lab)
-    assert all(lab.steps_of(profile) for profile in PROFILES)
+    assert all(lab.in_profile(profile).steps for profile in PROFILES)
 
 
 @pytest.mark.parametrize(
@@ -198,8 +198,9 @@ def test_figures_belong_to_the_published_profile(tmp_path: Path) -> None:
     lab = read_lab(write(tmp_path, HEAD + figure(f"{VALUE}, {CHECK}, not_comparable: c, picture: swept.goodput")))
     check_claims(lab)
     assert lab.figures[0].steps == ("xp_tcp", "swept")
-    assert lab.sweeps_of("quick") == ()
-    assert [sweep.command(tmp_path) for sweep in lab.sweeps_of("published")] == ["mprun sweep -t topo -x xp_mptcp"]
+    assert lab.in_profile("quick").sweeps == ()
+    sweeps = lab.in_profile("published").sweeps
+    assert [sweep.command(tmp_path) for sweep in sweeps] == ["mprun sweep -t topo -x xp_mptcp"]
     (tmp_path / "published.csv").unlink()
     with pytest.raises(SpecError, match=r"published\.csv is missing: 'figures' needs the published values"):
         read_lab(tmp_path)
@@ -208,9 +209,9 @@ def test_figures_belong_to_the_published_profile(tmp_path: Path) -> None:
 def test_profiles_and_commands(tmp_path: Path) -> None:
     text = HEAD + STEPS + "claims: [{says: a, holds: xp_mptcp.bulk.goodput >= 1mbit, why: b}]\n"
     lab = read_lab(write(tmp_path, text))
-    assert [step.name for step in lab.steps_of("quick")] == ["xp_tcp"]
-    assert lab.claims_of("quick") == ()
-    assert lab.claims_of("published") == lab.claims
+    assert [step.name for step in lab.in_profile("quick").steps] == ["xp_tcp"]
+    assert lab.in_profile("quick").claims == ()
+    assert lab.in_profile("published").claims == lab.claims
     assert lab.steps[1].command(tmp_path) == "mprun -t topo -x xp_mptcp -p cc=reno -p on=true -p n=2"
 
 

@@ -20,7 +20,7 @@ import yaml
 
 from mprun.labs.catalog import open_lab
 from mprun.labs.definition import Lab
-from mprun.labs.steps import Done, LabRun, LabSettings, Scope, run_labs
+from mprun.labs.steps import Done, LabRun, LabSettings, run_labs
 from mprun.runs.place import choose_place
 from mprun.workloads.built.program_store import find
 from tests.system.conftest import ROOT, Result, call, leaves_nothing, mprun
@@ -117,7 +117,7 @@ def run_lab(lab: Lab, parent: Path) -> LabRun:
     def report(done: Done) -> None:
         print(f"{done.step.name}: {done.state} {done.error}")
 
-    (result,) = run_labs([lab], Scope("quick"), LabSettings(place, parent), report, lambda: None)
+    (result,) = run_labs([lab.in_profile("quick")], LabSettings(place, parent), report, lambda: None)
     for one in result.judgements:
         print(f"{one.verdict}: {one.claim.says}: {one.evaluation} {one.reason}")
     return result

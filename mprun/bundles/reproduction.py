@@ -36,7 +36,7 @@ from mprun.model.sweep_files import SweepRecord
 from mprun.runs.place import Place, choose_place, refuse_commands, refuse_machine_kernel
 from mprun.runs.provenance import find_kernel
 from mprun.runs.repetition import CAPTURES, find_other_makers, first_difference, has_captures, repeat
-from mprun.runs.run_directory import KERNEL_LOG, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, read_value
+from mprun.runs.run_directory import KERNEL_LOG, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.safety.folder import Folder
 from mprun.safety.text import plain
 from mprun.sweeps.execution import slots_for
@@ -157,7 +157,7 @@ def open_bundle(archive: Path, scratch: Path) -> Original:
     folder = room.make("unpacked")
     unpack(archive, folder.path)
     try:
-        kind, name, artifacts = read_value(folder, ARTIFACTS, "bundle", Artifacts)
+        kind, name, artifacts = RunDirectory(folder).read(ARTIFACTS, Artifacts)
     except (OSError, MprunError):
         raise SpecError(f"{archive}: no bundle of mprun: it has no {ARTIFACTS} that can be read") from None
     if not _NAME.fullmatch(name):

@@ -26,7 +26,7 @@ from mprun.errors import MprunError
 from mprun.machine.version import code_digest
 from mprun.model.intent import Intent
 from mprun.model.spec import Capture
-from mprun.runs.run_directory import RunDirectory, read_table, read_value
+from mprun.runs.run_directory import RunDirectory, read_table
 
 if TYPE_CHECKING:
     import polars
@@ -108,7 +108,7 @@ def _describe_origin(
 def _find_kept(run: RunDirectory) -> KeptReading | None:
     names = ("packets", *_OF_CONNECTIONS, "one_way_delays")
     has_all = run.has(KEPT) and all(run.has(f"tables/{name}.parquet") for name in names)
-    return read_value(run.folder, KEPT, "run", KeptReading) if has_all else None
+    return run.read(KEPT, KeptReading) if has_all else None
 
 
 def _collect(run: RunDirectory, kept: KeptReading) -> Dissection:

@@ -153,6 +153,30 @@ class OutputDirectory:
         """Return whether a regular file of this name exists, such as `plan.json`."""
         return self.folder.has(name)
 
+    def read(self, name: str, form: type[T]) -> T:
+        """Return a JSON file as a value of the type `form`. Raises MprunError if the file is missing or damaged."""
+        return self._decode(name, lambda: self.folder.read_json(name), lambda value: PLAIN.decode(form, value))
+
+    def _decode(self, name: str, read: Callable[[], Any], decode: Callable[[Any], T]) -> T:
+        """Return a file as `decode` converts what is read. The file's texts are made printable first."""
+        try:
+            value = make_printable(read())
+        except (FileNotFoundError, NotADirectoryError):
+            raise self.tell_missing(name) from None
+        except ValueError as error:
+            raise damaged(self.path / name, str(error)) from None
+        try:
+            return decode(value)
+        except JsonProblem as problem:
+            raise damaged(self.path / name, f"{plain(problem)[:200]} is not of its form") from None
+
+    def tell_missing(self, name: str) -> MprunError:
+        """Return the error for a file that does not exist: the run or sweep ended before it, or it was removed."""
+        kind = self._kind()
+        is_lost = self.has("summary.json") or (kind == "run" and not self.has(INCOMPLETE))
+        why = "the file is missing" if is_lost else f"the {kind} did not get so far"
+        return MprunError(f"{self.path}: no {name}: {why}")
+
     def inputs(self) -> dict[str, str]:
         """Return the text of each file in `inputs`, by name."""
         names = [one for one in self.folder.find("inputs/*") if one.isprintable()]
@@ -285,13 +309,13 @@ class RunDirectory(OutputDirectory):
         """
         from mprun.model.run_files import RunEnvironment
 
-        return read_value(self.folder, "environment.json", "run", RunEnvironment)
+        return self.read("environment.json", RunEnvironment)
 
     def wall_s(self) -> float:
         """Return the real time of the run in s, or 0 if it is not known. Raises MprunError if the file is damaged."""
         from mprun.model.run_files import Phase
 
-        phases = read_value(self.folder, "wall.json", "run", tuple[Phase, ...]) if self.has("wall.json") else ()
+        phases = self.read("wall.json", tuple[Phase, ...]) if self.has("wall.json") else ()
         return phases[-1].wall_s if phases else 0.0
 
     def stops(self) -> tuple[Stops, ...]:
@@ -301,26 +325,26 @@ class RunDirectory(OutputDirectory):
         """
         from mprun.model.run_files import Stops
 
-        return read_value(self.folder, "stops.json", "run", tuple[Stops, ...])
+        return self.read("stops.json", tuple[Stops, ...])
 
     def changed_files(self) -> FileChanges:
         """Return the files of this machine that changed during the run. Raises MprunError if the file is damaged."""
         from mprun.machine.changed_files import FileChanges
 
         has_changes = self.has("changed.json")
-        return read_value(self.folder, "changed.json", "run", FileChanges) if has_changes else FileChanges()
+        return self.read("changed.json", FileChanges) if has_changes else FileChanges()
 
     def summary(self) -> Summary:
         """Return the summary of the run. Raises MprunError if it is missing or damaged."""
         from mprun.model.run_summary import Summary
 
-        return read_value(self.folder, "summary.json", "run", Summary)
+        return self.read("summary.json", Summary)
 
     def agent_report(self) -> AgentReport:
         """Return the report of the agent (`agent.json`). Raises MprunError if it is missing or damaged."""
         from mprun.model.agent_report import AgentReport
 
-        return read_value(self.folder, "agent.json", "run", AgentReport)
+        return self.read("agent.json", AgentReport)
 
     def plan(self) -> Plan:
         """Return the plan of the run. Raises MprunError if it is missing or damaged."""
@@ -345,7 +369,7 @@ class RunDirectory(OutputDirectory):
                 raise damaged(self.path / "plan.json", "its digest is not that of its intent")
             return plan, value["digest"]
 
-        return read_as(self.folder, "plan.json", "run", decode)
+        return self._decode("plan.json", lambda: self.folder.read_json("plan.json"), decode)
 
     def record(self) -> Iterator[bytes]:
         """Yield the content of `record.gz` in pieces; nothing if the run ended before the file was written."""
@@ -368,9 +392,7 @@ class RunDirectory(OutputDirectory):
             lines = self.folder.read_bytes("steps.jsonl", MOST_STEPS_BYTES).splitlines()
             return [parse_json(line) for line in lines]
 
-        return _decode(
-            self.folder, "steps.jsonl", "run", read, lambda value: PLAIN.decode(tuple[StepRecord, ...], value)
-        )
+        return self._decode("steps.jsonl", read, lambda value: PLAIN.decode(tuple[StepRecord, ...], value))
 
     def lost_files(self) -> list[str]:
         """Return the names of the files that the run wrote before its results, and that no longer exist."""
@@ -444,7 +466,7 @@ class RunDirectory(OutputDirectory):
             try:
                 self.folder.open(name).close()
             except FileNotFoundError:
-                raise tell_missing(self.folder, name, "run") from None
+                raise self.tell_missing(name) from None
         return self.path / names[0], self.path / names[1]
 
     @property
@@ -616,39 +638,6 @@ def damaged(
 ) -> MprunError:
     """Return the error for a file that is damaged. Its last part, `mend`, is the remedy for the user."""
     return MprunError(f"{path}: damaged: {reason.splitlines()[0] if reason else 'not whole'}: {mend}")
-
-
-def read_value(folder: Folder, name: str, kind: str, form: type[T]) -> T:
-    """Return a JSON file of a run or a sweep as a value of the type `form`. Raises as `read_as`."""
-    return read_as(folder, name, kind, lambda value: PLAIN.decode(form, value))
-
-
-def read_as(folder: Folder, name: str, kind: str, decode: Callable[[Any], T]) -> T:
-    """Return a JSON file of a run or a sweep as `decode` converts it. The file's texts are made printable first.
-
-    kind: `run` or `sweep`, for messages. Raises MprunError if the file is missing or damaged.
-    """
-    return _decode(folder, name, kind, lambda: folder.read_json(name), decode)
-
-
-def tell_missing(folder: Folder, name: str, kind: str) -> MprunError:
-    """Return the error for a file that does not exist: the run or sweep ended before it, or the file was removed."""
-    is_lost = folder.has("summary.json") or (kind == "run" and not folder.has(INCOMPLETE))
-    why = "the file is missing" if is_lost else f"the {kind} did not get so far"
-    return MprunError(f"{folder.path}: no {name}: {why}")
-
-
-def _decode(folder: Folder, name: str, kind: str, read: Callable[[], Any], decode: Callable[[Any], T]) -> T:
-    try:
-        value = make_printable(read())
-    except (FileNotFoundError, NotADirectoryError):
-        raise tell_missing(folder, name, kind) from None
-    except ValueError as error:
-        raise damaged(folder.path / name, str(error)) from None
-    try:
-        return decode(value)
-    except JsonProblem as problem:
-        raise damaged(folder.path / name, f"{plain(problem)[:200]} is not of its form") from None
 
 
 # What a reader ends in whose file is damaged.

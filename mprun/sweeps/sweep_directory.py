@@ -116,7 +116,7 @@ class SweepDirectory(OutputDirectory):
         # a command that reads no sweep does not wait for the types of one
         from mprun.model.sweep_files import FORMAT, SweepRecord
 
-        record = run_directory.read_value(self.folder, "sweep.json", "sweep", SweepRecord)
+        record = self.read("sweep.json", SweepRecord)
         if record.format != FORMAT:
             raise MprunError(f"{self.path}: a sweep of format {record.format}; this mprun reads {FORMAT}")
         return record.in_order()
@@ -129,7 +129,7 @@ class SweepDirectory(OutputDirectory):
         """Return the summary of a sweep that has ended. Raises MprunError if it is missing or damaged."""
         from mprun.model.sweep_files import SweepSummary
 
-        return run_directory.read_value(self.folder, "summary.json", "sweep", SweepSummary)
+        return self.read("summary.json", SweepSummary)
 
     def sessions(self) -> tuple[Session, ...]:
         """Return the calls that worked on the sweep. Raises MprunError if the file is damaged."""
@@ -137,7 +137,7 @@ class SweepDirectory(OutputDirectory):
 
         if not self.folder.has("wall.json"):
             return ()
-        return run_directory.read_value(self.folder, "wall.json", "sweep", tuple[Session, ...])
+        return self.read("wall.json", tuple[Session, ...])
 
     def wall_s(self) -> float:
         """Return the real time in which the sweep was run, in seconds, with all its sessions."""
@@ -162,7 +162,7 @@ class SweepDirectory(OutputDirectory):
     def command(self) -> str:
         """The command that makes the sweep, with a `cd` if it was called elsewhere; empty if it is not known."""
         with contextlib.suppress(MprunError):
-            told = run_directory.read_value(self.folder, "command.json", "sweep", _Command)
+            told = self.read("command.json", _Command)
             line = shlex.join(["mprun", *told.words])
             return line if told.folder == os.getcwd() else f"cd {shlex.quote(told.folder)} && {line}"
         return ""
@@ -185,7 +185,7 @@ class SweepDirectory(OutputDirectory):
         try:
             return run_directory.read_table(self.folder, "tables/cells.parquet").collect()
         except FileNotFoundError:
-            raise run_directory.tell_missing(self.folder, "tables/cells.parquet", "sweep") from None
+            raise self.tell_missing("tables/cells.parquet") from None
 
     def tidy(self) -> None:
         """Remove what killed runs have left, and files that were not complete."""

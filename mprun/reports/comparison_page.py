@@ -13,6 +13,7 @@ from pathlib import Path
 from mprun.errors import MprunError
 from mprun.machine import invoking_user
 from mprun.metrics.comparison import ComparedMetric, Tendency
+from mprun.model.grouping import gather
 from mprun.model.metric import Metric
 from mprun.model.units import format_measured
 from mprun.reports import effect
@@ -191,10 +192,8 @@ def _remark(pairs: Sequence[SidePair], rows: int) -> Iterator[str]:
 def _problems(runs: Sequence[RunDirectory], names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the errors, failures and warnings of runs, each with the names of the runs."""
     for kind, word in WORDS.items():
-        told: dict[str, list[str]] = {}
-        for run, name in zip(runs, names if runs else (), strict=True):
-            for text in run.summary().messages(kind):
-                told.setdefault(text, []).append(name)
+        named = zip(runs, names if runs else (), strict=True)
+        told = gather((text, name) for run, name in named for text in run.summary().messages(kind))
         for text, owners in told.items():
             yield word, f"{', '.join(owners)}: {text}"
 

@@ -7,6 +7,7 @@ style of a link's line shows its entry in the key.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Literal
@@ -42,33 +43,18 @@ class CommonValues(Frozen):
         return self.ahead.is_shaped or self.back.is_shaped
 
 
-class LegendEntry(Frozen):
-    """An entry of the key: `links` links have these values and are drawn in this style."""
-
-    style: int
-    values: CommonValues
-    links: int
-
-
 def values_of(link: LinkSpec, layout: Layout) -> CommonValues:
     ahead, back = (link.reverse, link.forward) if link.name in layout.turned else (link.forward, link.reverse)
     is_sideways = link.name in layout.level and ahead != back
     return CommonValues(ahead, back, link.backup, is_sideways, link.addressing)
 
 
-def make_legend(topology: TopologySpec, layout: Layout) -> Mapping[CommonValues, LegendEntry]:
-    """Return the values that many shaped links share, in the order of the file."""
-    counts: dict[CommonValues, int] = {}
-    for link in topology.links:
-        values = values_of(link, layout)
-        if values.is_shaped and not values.is_sideways:
-            counts[values] = counts.get(values, 0) + 1
-    common = [values for values, count in counts.items() if count > MOST_LABELS]
-    chosen = sorted(common, key=lambda values: -counts[values])[:STYLES]
-    return {
-        values: LegendEntry(style, values, counts[values])
-        for style, values in enumerate(filter(chosen.__contains__, common))
-    }
+def count_common(topology: TopologySpec, layout: Layout) -> dict[CommonValues, int]:
+    """Return the values that many shaped links share, in the order of the file, with the number of these links."""
+    found = (values_of(link, layout) for link in topology.links)
+    counts = Counter(values for values in found if values.is_shaped and not values.is_sideways)
+    chosen = {values for values, count in counts.most_common(STYLES) if count > MOST_LABELS}
+    return {values: count for values, count in counts.items() if values in chosen}
 
 
 Reading = Literal["right", "down"]
@@ -165,7 +151,8 @@ class _Sketch:
         self._topology = topology
         self._with_addresses = with_addresses
         self._layout = layout.lay_out(topology)
-        self._key = make_legend(topology, self._layout)
+        self._key = count_common(topology, self._layout)
+        self._styles = {values: style for style, values in enumerate(self._key)}
         runs = [] if with_addresses or self.is_tree else layout.find_runs(topology, self._layout, self._are_alike)
         self._runs = {f"{run[0]} … {run[-1]}": run for run in runs}
         self._stand_ins = {node: name for name, run in self._runs.items() for node in run}
@@ -210,26 +197,24 @@ class _Sketch:
 
     def key_lines(self, reading: Reading) -> Iterator[KeyLine]:
         total = len(self._topology.links)
-        for entry in self._key.values():
-            values = entry.values
+        for values, links in self._key.items():
             texts = describe(values.ahead, values.back, *ARROWS[reading])
-            who = "every link" if entry.links == total else f"{entry.links} links"
-            yield KeyLine(entry.style, values.is_backup, f"{who}: {', '.join([*texts, *_remarks(values)])}")
+            who = "every link" if links == total else f"{links} links"
+            yield KeyLine(self._styles[values], values.is_backup, f"{who}: {', '.join([*texts, *_remarks(values)])}")
 
     def _edge(self, link: LinkSpec, ends: layout.EdgeEnds, reading: Reading) -> Edge:
         values = values_of(link, self._layout)
-        entry = self._key.get(values)
+        style = self._styles.get(values)
         is_level = link.name in self._layout.level
         signs = (f"{ends[0]} →", f"{ends[1]} →") if values.is_sideways else ARROWS[reading]
         changes = say_changes([change.at_ns for change in self._topology.changes if change.link == link.name])
         lines = [*describe(values.ahead, values.back, *signs), *_remarks(values), *changes]
         full = f"{link.name}: {', '.join(lines) or 'as fast as the machine'}"
-        if entry is not None:
+        if style is not None:
             lines = changes
         elif self._with_addresses:
             lines += self._addresses_on(link)
         name = link.name if lines or self._needs_name(link) else ""
-        style = None if entry is None else entry.style
         return Edge(ends, name, tuple(lines), full, values.is_shaped, link.backup, is_level, style)
 
     def _needs_name(self, link: LinkSpec) -> bool:

@@ -13,6 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
 from mprun.model.frozen import Frozen
+from mprun.model.grouping import gather
 from mprun.model.spec import LinkSpec, TopologySpec
 
 # A run of equal nodes is cut if it is this long. This number of nodes is kept at each end.
@@ -71,17 +72,14 @@ def _has_sources_and_sinks(topology: TopologySpec) -> bool:
 
 def _distances(topology: TopologySpec, starts: Iterable[str]) -> dict[str, int]:
     """Return the hops to the nearest of `starts`. Unreachable parts are counted from a node of their own, at 0."""
-    around: dict[str, list[str]] = {name: [] for name in topology.nodes}
-    for link in topology.links:
-        for a, b in (link.ends, link.ends[::-1]):
-            around[a].append(b)
+    around = gather(ends for link in topology.links for ends in (link.ends, link.ends[::-1]))
     distances: dict[str, int] = {}
     for group in (starts, *([name] for name in topology.nodes)):
         queue = deque(name for name in group if name not in distances)
         distances |= dict.fromkeys(queue, 0)
         while queue:
             here = queue.popleft()
-            for there in around[here]:
+            for there in around.get(here, ()):
                 if there not in distances:
                     distances[there] = distances[here] + 1
                     queue.append(there)
@@ -108,9 +106,7 @@ def sort(edges: Sequence[EdgeEnds]) -> list[str]:
 
 def longest_way(edges: Sequence[tuple[EdgeEnds, float]]) -> float:
     """Return the largest sum of lengths along a way through the graph, which has no cycle."""
-    leading: dict[str, list[tuple[str, float]]] = {}
-    for (tail, head), length in edges:
-        leading.setdefault(head, []).append((tail, length))
+    leading = gather((head, (tail, length)) for (tail, head), length in edges)
     ways: dict[str, float] = {}
     for node in sort([ends for ends, _ in edges]):
         ways[node] = max((ways[tail] + length for tail, length in leading.get(node, [])), default=0.0)
@@ -196,11 +192,9 @@ def lay_out_tree(
     in line, and every other node is above the middle of the nodes below it.
     layers: leaves first, each in order. sizes: along the layers.
     """
-    below: dict[str, list[str]] = {}
-    above: dict[str, str] = {}
-    for tail, head in edges:
-        below.setdefault(tail, []).append(head)
-        above.setdefault(head, tail)
+    below = gather(edges)
+    # of several nodes above a node, the first counts
+    above = {head: tail for tail, head in reversed(edges)}
     leaves = layers[0]
     centres = {leaves[0]: 0.0}
     for left, right in pairwise(leaves):

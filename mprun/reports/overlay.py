@@ -15,6 +15,7 @@ import numpy
 
 from mprun.inputs.keys.plot import FORMS
 from mprun.model.frozen import Frozen
+from mprun.model.grouping import gather
 from mprun.model.spec import SeriesName
 from mprun.reports.figure import Chart, ChartForm, Mark, Panel, Series
 from mprun.reports.run_data import RunData
@@ -204,10 +205,7 @@ def _path_of(label: str) -> str:
 
 def _join_marks(subjects: Sequence[OverlaidRun]) -> list[Mark]:
     """Return the changes of links of all runs. A change that not all runs have names its runs."""
-    owners: dict[Mark, list[str]] = {}
-    for one in subjects:
-        for mark in one.evidence.marks:
-            owners.setdefault(mark, []).append(one.name)
+    owners = gather((mark, one.name) for one in subjects for mark in one.evidence.marks)
     found = [
         mark if len(names) == len(subjects) else Mark(mark.at, f"{', '.join(names)}: {mark.text}")
         for mark, names in owners.items()

@@ -19,8 +19,6 @@ def draw_buffer(evidence: RunData, flow: str | None, form: ChartForm) -> Chart |
     """
     columns = ("flow", "start_ns", "delay_ns", "size_bytes", "quality_bit_per_s", "buffer_ns")
     rows = evidence.read("chunks", *columns, flow=flow)
-    if rows is None:
-        return None
     series = []
     for (name,), part in rows.group_by("flow", maintain_order=True):
         arrivals = [
@@ -50,8 +48,6 @@ def _trace(begin_s: float, arrivals: Sequence[tuple[float, float, float]]) -> tu
 def draw_quality(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of the bit rate of each chunk, from the time of its request."""
     rows = evidence.read("chunks", "flow", "start_ns", "delay_ns", "quality_bit_per_s", flow=flow)
-    if rows is None:
-        return None
     series = []
     for (name,), part in rows.group_by("flow", maintain_order=True):
         last = part.row(-1, named=True)

@@ -34,21 +34,21 @@ _CHANGES = {
 _AGAIN = ("", ", sent again", ", reinjected")
 
 
-def draw_rtt(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
+def draw_rtt(evidence: RunData, flow: str, form: ChartForm) -> Chart | None:
     """Return the figure of the smoothed round-trip time of each path at the sender."""
     caption = f"Smoothed round-trip time that the sender of {flow} has of each path, from its qlog."
     words = ("rtt", "Round-trip time", "round-trip time", "s")
     return _draw_state(evidence, flow, ("srtt_ns", 1 / NS), words, caption, form)
 
 
-def draw_cwnd(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
+def draw_cwnd(evidence: RunData, flow: str, form: ChartForm) -> Chart | None:
     """Return the figure of the congestion window of each path at the sender."""
     caption = f"Congestion window of each path at the sender of {flow}, from its qlog."
     words = ("cwnd", "Congestion window", "congestion window", "byte")
     return _draw_state(evidence, flow, ("cwnd_bytes", 1.0), words, caption, form)
 
 
-def draw_in_flight(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
+def draw_in_flight(evidence: RunData, flow: str, form: ChartForm) -> Chart | None:
     """Return the figure of the bytes in flight on each path."""
     caption = f"Bytes that the sender of {flow} has sent on each path and that are neither acknowledged nor considered "
     words = ("in_flight", "Bytes in flight", "in flight", "byte")
@@ -56,21 +56,18 @@ def draw_in_flight(evidence: RunData, flow: str | None, form: ChartForm) -> Char
 
 
 def _draw_state(
-    evidence: RunData, flow: str | None, column: tuple[str, float], words: FigureWords, caption: str, form: ChartForm
+    evidence: RunData, flow: str, column: tuple[str, float], words: FigureWords, caption: str, form: ChartForm
 ) -> Chart | None:
     """Return the figure of a state of the sender; None if the qlog does not have the path of each state.
 
     column: its name, and the factor to base units.
     """
     name, factor = column
-    sender = _sender(evidence, flow)
-    if flow is None or sender is None:
-        return None
     rows = evidence.read("qlog_recovery", "flow", "time_ns", "end", "path", name, flow=flow)
-    if rows is None or rows["path"].null_count():
+    if rows["path"].null_count():
         return None
     series = []
-    for path, part in _by_path(evidence, rows.filter(pl.col("end") == sender).drop_nulls(name)):
+    for path, part in _by_path(evidence, rows.filter(pl.col("end") == _sender(evidence, flow)).drop_nulls(name)):
         times, values = _hold(part["time_ns"].to_list(), part[name].to_list())
         scaled = [value * factor for value in values]
         series.append(Series(path, _tone(evidence, path), [time_ns / NS for time_ns in times], scaled))
@@ -90,17 +87,13 @@ def _hold(times_ns: Sequence[int], values: Sequence[float]) -> tuple[list[int], 
     return held_ns, held
 
 
-def draw_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
+def draw_rate(evidence: RunData, flow: str, form: ChartForm) -> Chart | None:
     """Return the figure of the payload that the receiver got on each path."""
     sender = _sender(evidence, flow)
-    if flow is None or sender is None:
-        return None
     columns = ("flow", "time_ns", "end", "event", "path", "payload_bytes")
     rows = evidence.read("qlog_packets", *columns, flow=flow)
-    if rows is None:
-        return None
     got = rows.filter(pl.col("end") != sender, pl.col("event") == "received", pl.col("time_ns") >= 0)
-    if not got.height:
+    if not sender or not got.height:
         return None
     bins = got.with_columns(bin=pl.col("time_ns") // INTERVAL_NS)
     last = bins["bin"].max()
@@ -117,16 +110,11 @@ def draw_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | N
     return _mark(evidence, flow, over_time(evidence, (f"rate-{flow}", title, "rate", "bit/s"), caption, series, form))
 
 
-def draw_offsets(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
+def draw_offsets(evidence: RunData, flow: str, form: ChartForm) -> Chart | None:
     """Return the figure of the place of each sent STREAM frame in its stream, by path."""
-    sender = _sender(evidence, flow)
-    if flow is None or sender is None:
-        return None
     columns = ("flow", "time_ns", "end", "event", "path", "frame", "stream", "offset_bytes", "length_bytes")
     rows = evidence.read("qlog_frames", *columns, flow=flow)
-    if rows is None:
-        return None
-    is_sent = (pl.col("end") == sender) & (pl.col("event") == "sent") & (pl.col("frame") == "stream")
+    is_sent = (pl.col("end") == _sender(evidence, flow)) & (pl.col("event") == "sent") & (pl.col("frame") == "stream")
     sent = rows.filter(is_sent).drop_nulls("offset_bytes")
     series = list(_offsets(evidence, sent.head(MOST_FRAMES)))
     caption = f"Place in its stream of each STREAM frame that the sender of {flow} sent, by path."
@@ -154,15 +142,11 @@ def _offsets(evidence: RunData, sent: pl.DataFrame) -> Iterator[Series]:
         yield Series(f"{path}{_AGAIN[again]}", _tone(evidence, path), times, offsets, dash=again)
 
 
-def _sender(evidence: RunData, flow: str | None) -> str | None:
-    """Return the end that sent more payload; None without a qlog of the flow."""
-    if flow is None:
-        return None
+def _sender(evidence: RunData, flow: str) -> str:
+    """Return the end that sent more payload; empty without a qlog of the flow."""
     rows = evidence.read("qlog_packets", "flow", "end", "event", "payload_bytes", flow=flow)
-    if rows is None:
-        return None
     sent = rows.filter(pl.col("event") == "sent").group_by("end").agg(pl.col("payload_bytes").sum())
-    return str(sent.sort("payload_bytes", "end", descending=True)["end"][0]) if sent.height else None
+    return str(sent.sort("payload_bytes", "end", descending=True)["end"][0]) if sent.height else ""
 
 
 def _by_path(evidence: RunData, rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -188,8 +172,6 @@ def _mark(evidence: RunData, flow: str, chart: Chart | None) -> Chart | None:
 def _find_marks(evidence: RunData, flow: str) -> Iterator[Mark]:
     columns = ("flow", "time_ns", "end", "event", "path", "frame", "about")
     rows = evidence.read("qlog_frames", *columns, flow=flow)
-    if rows is None:
-        return
     validated: Mapping[str, int] = {}
     answers = rows.filter(pl.col("end") == "client", pl.col("event") == "received", pl.col("frame") == "path_response")
     if answers.height:

@@ -80,27 +80,24 @@ class RunData(Frozen):
 
     def by_group(self, rows: pl.DataFrame) -> Iterator[tuple[tuple[object, ...], pl.DataFrame]]:
         """Return rows by flow; flows of a group are together."""
-        named = rows.with_columns(pl.col("flow").replace(self.groups)) if self.groups else rows
+        named = rows.with_columns(pl.col("flow").cast(pl.String).replace(self.groups)) if self.groups else rows
         yield from named.group_by("flow", maintain_order=True)
 
     def has(self, table: str, column: str) -> bool:
         frame = self.tables.get(table)
         return frame is not None and column in frame.collect_schema()
 
-    def read(self, table: str, *columns: str, flow: str | None = None) -> pl.DataFrame | None:
-        """Read columns of a table, for one flow, one group or all.
-
-        Return None if there are no rows. Raises MprunError.
-        """
+    def read(self, table: str, *columns: str, flow: str | None = None) -> pl.DataFrame:
+        """Read columns of a table, for one flow, one group or all. A missing table has no rows. Raises MprunError."""
         frame = self.tables.get(table)
         if frame is None:
-            return None
+            return pl.DataFrame(schema=columns)
         if flow is not None:
             frame = frame.filter(pl.col("flow").is_in(self.members(flow)))
         found = frame.select(columns).collect()
         if "flow" in columns:
             self._check_flows(table, found["flow"].unique().to_list())
-        return found if found.height else None
+        return found
 
     def _check_flows(self, table: str, names: Sequence[str | None]) -> None:
         """Raise MprunError for the name of a flow that the run does not have."""

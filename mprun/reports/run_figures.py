@@ -46,7 +46,7 @@ def draw_event(evidence: RunData, plot: Plot) -> Chart | None:
         return None
     names = [name for name in _OF_LINE if evidence.has(table, name) and name != column]
     rows = evidence.read(table, *names, TIME, column)
-    if rows is None:
+    if rows.is_empty():
         return None
     parts = rows.group_by(names, maintain_order=True) if names else [((), rows)]
     series = []
@@ -84,8 +84,9 @@ MOST_ALIKE = 4
 OTHER = "other ways"
 
 
-# Makes the figure of a flow, or of the whole run for None. It returns None if there is nothing to show.
-Draw = Callable[[RunData, str | None, ChartForm], Chart | None]
+# Makes the figure of a flow. A kind that is not by flow also makes that of the whole run, for None. It returns None if
+# there is nothing to show.
+Draw = Callable[[RunData, Any, ChartForm], Chart | None]
 
 
 class FigureKind(Frozen):
@@ -175,8 +176,6 @@ def _draw_column(evidence: RunData, plot: Plot) -> Chart | None:
     if column is None:
         return None
     rows = evidence.read(table, "flow", OWN_TIME, column, flow=plot.flow)
-    if rows is None:
-        return None
     series = [
         Series(str(name), evidence.tones[str(name)], part[OWN_TIME].to_list(), part[column].to_list())
         for (name,), part in evidence.by_group(rows.drop_nulls())
@@ -198,8 +197,6 @@ def _draw_goodput(evidence: RunData, flow: str | None, form: ChartForm) -> Chart
     stream = ["stream"] if evidence.has("goodput", "stream") else []
     columns = ("flow", "direction", *stream, "start_s", "end_s", "goodput_bit_per_s")
     rows = evidence.read("goodput", *columns, flow=flow)
-    if rows is None:
-        return None
     series = []
     for (name, direction, *number), part in rows.group_by("flow", "direction", *stream, maintain_order=True):
         label = str(name) if direction in (None, "forth") else f"{name}, {direction}"
@@ -218,22 +215,22 @@ def _draw_goodput(evidence: RunData, flow: str | None, form: ChartForm) -> Chart
     return over_time_of(evidence, flow, ("goodput", "Goodput", "goodput", "bit/s"), caption, series, form)
 
 
-def _draw_rate(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
+def _draw_rate(evidence: RunData, flow: str, form: ChartForm) -> Chart | None:
     """Return the figure of the acknowledged payload of each subflow, from samples of the sender's sockets.
 
     If the flow's own program is the receiver, its end is the end of the last interval, and the last payload is
     acknowledged half a round trip later. A sender may end before, and then the figure ends with its regular samples.
     """
     rows = _sender(evidence, flow, "rtt_us")
-    if rows is None or rows["path"].null_count() == rows.height:
+    if rows["path"].null_count() == rows.height:
         return None
     moments = _regular(rows["time_ns"].unique().sort().to_list())
     if len(moments) < 2:
         return None
     # the interval that ended with the first sample
     moments.insert(0, max(0, moments[0] - _usual_interval(moments)))
-    end_ns = round(evidence.ends.get(flow or "", 0.0) * NS)
-    if end_ns > moments[-1] and rows["host"][0] != evidence.clients.get(flow or ""):
+    end_ns = round(evidence.ends.get(flow, 0.0) * NS)
+    if end_ns > moments[-1] and rows["host"][0] != evidence.clients.get(flow):
         shortest_us = rows.group_by("path").agg(pl.col("rtt_us").min())["rtt_us"].drop_nulls()
         moments.append(end_ns + 500 * max(shortest_us, default=0))
     else:
@@ -275,28 +272,25 @@ def _sum_by_path(series: Sequence[Series], paths: Sequence[str | None], evidence
     return [Series(path, tones[path], some[0].x, sums[path]) for path, some in found.items()]
 
 
-def _draw_rtt(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
+def _draw_rtt(evidence: RunData, flow: str, form: ChartForm) -> Chart | None:
     caption = f"Smoothed round-trip time that the sender of {flow} has of each subflow, sampled."
     words = ("rtt", "Round-trip time", "round-trip time", "s")
     return _draw_sampled(evidence, flow, ("rtt_us", 1e-6), words, caption, form)
 
 
-def _draw_cwnd(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
+def _draw_cwnd(evidence: RunData, flow: str, form: ChartForm) -> Chart | None:
     caption = f"Congestion window of each subflow at the sender of {flow}, sampled."
     words = ("cwnd", "Congestion window", "congestion window", "packets")
     return _draw_sampled(evidence, flow, ("snd_cwnd_packets", 1.0), words, caption, form)
 
 
 def _draw_sampled(
-    evidence: RunData, flow: str | None, column: tuple[str, float], words: FigureWords, caption: str, form: ChartForm
+    evidence: RunData, flow: str, column: tuple[str, float], words: FigureWords, caption: str, form: ChartForm
 ) -> Chart | None:
     """Return the figure of a state of the sender's sockets. column: its name, and the factor to base units."""
     name, factor = column
-    rows = _only_regular(_sender(evidence, flow, name))
-    if rows is None:
-        return None
     series = []
-    subflows = list(_subflows(rows, evidence))
+    subflows = list(_subflows(_only_regular(_sender(evidence, flow, name)), evidence))
     for label, tone, dash, part in subflows[:MOST_LINES]:
         times = [time_ns / NS for time_ns in part["time_ns"]]
         values = [math.nan if value is None else value * factor for value in part[name]]
@@ -308,7 +302,7 @@ def _draw_sampled(
 
 def _draw_queue(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     rows = _only_regular(evidence.read("queues", "time_ns", "link", "direction", "backlog_packets"))
-    if rows is None or rows["time_ns"].n_unique() < LEAST_SAMPLES:
+    if rows["time_ns"].n_unique() < LEAST_SAMPLES:
         return None
     found: list[tuple[float, Series]] = []
     empty = 0
@@ -331,7 +325,7 @@ def _draw_queue(evidence: RunData, flow: str | None, form: ChartForm) -> Chart |
 
 def _draw_interfaces(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     rows = _only_regular(evidence.read("interfaces", "time_ns", "node", "interface", "link", "tx_bytes"))
-    if rows is None or rows["time_ns"].n_unique() < LEAST_SAMPLES:
+    if rows["time_ns"].n_unique() < LEAST_SAMPLES:
         return None
     found: list[tuple[float, Series]] = []
     for (node, interface), part in rows.group_by("node", "interface", maintain_order=True):
@@ -384,7 +378,7 @@ def _draw_delay(evidence: RunData, flow: str | None, form: ChartForm) -> Chart |
     nouns = []
     for table, when, what, factor, noun in _DELAYS:
         rows = evidence.read(table, "flow", when, what, flow=flow)
-        if rows is None:
+        if rows.is_empty():
             continue
         nouns.append(noun)
         # curl does not report the start of concurrent requests
@@ -399,8 +393,6 @@ def _draw_delay(evidence: RunData, flow: str | None, form: ChartForm) -> Chart |
 
 def _draw_completion(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     rows = evidence.read("flows", "flow", "start_ns", "completion_ns", flow=flow)
-    if rows is None:
-        return None
     series = [
         Series(str(name), evidence.tones[str(name)], [m / NS for m in part["start_ns"]], [v / NS for v in done])
         for (name,), part in evidence.by_group(rows.drop_nulls("completion_ns"))
@@ -436,16 +428,14 @@ def _distribution(
     return over_time(evidence, (f"{stem}-time", f"{title} over time", label, "s"), caption, shown, form)
 
 
-def _sender(evidence: RunData, flow: str | None, column: str) -> pl.DataFrame | None:
+def _sender(evidence: RunData, flow: str, column: str) -> pl.DataFrame:
     """Return the samples of a flow's sockets at the end that sent more; at the client if both sent the same."""
-    if flow is None:
-        return None
     columns = dict.fromkeys(
         ("time_ns", "host", "path", "local", "local_port", "remote", "remote_port", "bytes_acked", column)
     )
     rows = evidence.read("sockets", *columns, flow=flow)
-    if rows is None:
-        return None
+    if rows.is_empty():
+        return rows
     of_sockets = rows.group_by("host", "local", "local_port", "remote", "remote_port").agg(pl.col("bytes_acked").max())
     totals = of_sockets.group_by("host").agg(pl.col("bytes_acked").sum(), pl.len()).sort("host").rows()
     # ends that differ by the bytes of SYN and FIN only have sent the same
@@ -454,10 +444,8 @@ def _sender(evidence: RunData, flow: str | None, column: str) -> pl.DataFrame | 
     return rows.filter(pl.col("host") == sender).sort("time_ns", maintain_order=True)
 
 
-def _only_regular(rows: pl.DataFrame | None) -> pl.DataFrame | None:
+def _only_regular(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of regular samples. The last state of a run would be joined to them over a time without any."""
-    if rows is None:
-        return None
     return rows.filter(pl.col("time_ns").is_in(_regular(rows["time_ns"].unique().sort().to_list())))
 
 

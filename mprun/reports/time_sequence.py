@@ -26,9 +26,9 @@ _SOCKET = ("local", "local_port", "remote", "remote_port")
 _AGAIN = {None: "", "retransmission": ", sent again", "reinjection": ", reinjected"}
 
 
-def draw_sequence(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
+def draw_sequence(evidence: RunData, flow: str, form: ChartForm) -> Chart | None:
     """Return the figure of the flow's connection that carried most, from its sender's capture if there is one."""
-    found = _find(evidence, flow) if flow is not None else None
+    found = _find(evidence, flow)
     if found is None:
         return None
     capture, connection, way, others = found
@@ -79,7 +79,7 @@ def _by_sockets(evidence: RunData, flow: str, subflows: pl.LazyFrame) -> tuple[p
     The sender is the host that has had most bytes acknowledged.
     """
     sockets = evidence.read("sockets", "host", *_SOCKET, "bytes_acked", flow=flow)
-    if sockets is None:
+    if sockets.is_empty():
         return None
     ends = sockets.select(_SOCKET).unique().rename(dict(zip(_SOCKET, _ENDS, strict=True)))
     turned = dict(zip(ends.columns, (*ends.columns[2:], *ends.columns[:2]), strict=True))
@@ -128,11 +128,9 @@ def draw_one_way_delay(evidence: RunData, flow: str | None, form: ChartForm) -> 
 
     Over time, lost packets are marked at 0.
     """
-    rows = evidence.read("one_way_delays", "sent_ns", "delay_ns", "state", "flow", *_KEYS, flow=flow)
-    if rows is None:
-        return None
+    found = evidence.read("one_way_delays", "sent_ns", "delay_ns", "state", "flow", *_KEYS, flow=flow)
     # the pings of idle paths are before time zero
-    rows = rows.filter(pl.col("sent_ns") >= 0)
+    rows = found.filter(pl.col("sent_ns") >= 0)
     if rows.is_empty():
         return None
     stem = _STEM if flow is None else f"{_STEM}-{flow}"

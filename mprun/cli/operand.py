@@ -120,7 +120,7 @@ def _find_with(parent: Path, text: str) -> RunDirectory:
 
 def _find_newest(parent: Path, text: str, kind: DirectoryKind) -> RunDirectory:
     """Return the newest run of a kind with values. Raises SpecError."""
-    from mprun.runs.index.database import ask
+    from mprun.runs.index.database import FolderIndex
     from mprun.runs.index.listed import scan
     from mprun.runs.index.selection import ListRequest, select
     from mprun.runs.run_directory import RunDirectory
@@ -128,7 +128,7 @@ def _find_newest(parent: Path, text: str, kind: DirectoryKind) -> RunDirectory:
     request = ListRequest(text.split(","))
     try:
         found = scan(parent, kind != "run")
-        listing, _ = ask(parent, found, (kind,), lambda index: select(index, request), lambda *_: None)
+        listing, _ = FolderIndex(parent, found, (kind,)).ask(lambda index: select(index, request))
     except SpecError as error:
         raise SpecError(str(error).removeprefix("--where ")) from None
     if not listing.rows:

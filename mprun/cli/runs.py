@@ -135,7 +135,7 @@ def _ask(parent: Path, found: Scan, is_deep: bool, request: ListRequest, form: s
 
     form: `page`, `terminal` or `json`.
     """
-    from mprun.runs.index.database import Index, ask
+    from mprun.runs.index.database import FolderIndex, Index
     from mprun.runs.index.selection import find_differing, select
 
     kinds: Sequence[DirectoryKind] = ("run", "sweep", "run of sweep") if is_deep else ("run", "sweep")
@@ -152,7 +152,7 @@ def _ask(parent: Path, found: Scan, is_deep: bool, request: ListRequest, form: s
         return select(index, asked, lacking)
 
     with Bar() as bar:
-        answer, reason = ask(parent, found, kinds, question, bar.show)
+        answer, reason = FolderIndex(parent, found, kinds, bar.show).ask(question)
     if reason:
         click.echo(f"note: the list is not kept for the next time: {plain(reason)}", err=True)
     return answer

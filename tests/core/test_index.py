@@ -28,7 +28,7 @@ from mprun.model.run_summary import MetricValue
 from mprun.model.scalar import Scalar
 from mprun.reports.page import ListedRun, ListingPage, render
 from mprun.runs import run_directory
-from mprun.runs.index.database import VERSION, Index, ask
+from mprun.runs.index.database import VERSION, FolderIndex, Index
 from mprun.runs.index.listed import DirectoryKind, scan
 from mprun.runs.index.selection import Listing, ListRequest, select
 from mprun.sweeps.sweep_directory import list_sweeps
@@ -78,7 +78,8 @@ def later() -> int:
 
 
 def list_runs(folder: Path, request: ListRequest = ListRequest(), kinds: Sequence[DirectoryKind] = TOP) -> Listing:  # noqa: B008
-    listing, reason = ask(folder, scan(folder, kinds == ALL), kinds, lambda index: select(index, request), clock=later)
+    indexed = FolderIndex(folder, scan(folder, kinds == ALL), kinds, clock=later)
+    listing, reason = indexed.ask(lambda index: select(index, request))
     assert reason == ""
     return listing
 
@@ -129,9 +130,9 @@ def test_a_fresh_directory_is_read_again(runs: Path, cache: Path) -> None:
     def question(index: Index) -> list[str]:
         return [entry.status for entry in index.entries().values()]
 
-    ask(runs, scan(runs), TOP, question)
+    FolderIndex(runs, scan(runs), TOP).ask(question)
     change(cache, "UPDATE runs SET status = 'kept'")
-    assert ask(runs, scan(runs), TOP, question)[0] == ["passed", "failed", "passed", "passed"]
+    assert FolderIndex(runs, scan(runs), TOP).ask(question)[0] == ["passed", "failed", "passed", "passed"]
 
 
 def test_the_end_of_a_run_and_its_report_are_noticed(runs: Path) -> None:
@@ -179,7 +180,7 @@ def test_without_a_cache_the_list_is_the_same_and_the_reason_is_named(
     whole = list_runs(runs)
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    listing, reason = ask(runs, scan(runs), TOP, lambda index: select(index, ListRequest()))
+    listing, reason = FolderIndex(runs, scan(runs), TOP).ask(lambda index: select(index, ListRequest()))
     assert listing == whole
     assert "Not a directory" in reason
     shown = call("-o", runs)
@@ -588,7 +589,7 @@ def test_parameters_and_metrics_keep_their_types(tmp_path: Path) -> None:
         return read, list(index.metric("bulk.subflows").values())
 
     for _ in range(2):
-        (read, measured), _ = ask(tmp_path / "runs", scan(tmp_path / "runs"), TOP, question)
+        (read, measured), _ = FolderIndex(tmp_path / "runs", scan(tmp_path / "runs"), TOP).ask(question)
         assert {name: (type(value), value) for name, value in read.items()} == {
             name: (type(value), value) for name, value in values.items()
         }

@@ -106,51 +106,43 @@ def _age(entry: ListedEntry) -> tuple[str, bool, int, str, str, int]:
     return second, True, 0, top, cell, int(number or 0)
 
 
-def ask(
-    parent: Path,
-    scan: Scan,
-    kinds: Sequence[DirectoryKind],
-    question: Callable[[Index], T],
-    progress: Progress = lambda text, done: None,
-    clock: Callable[[], int] = time.time_ns,
-) -> tuple[T, str]:
-    """Bring the index of a folder up to date, and answer a question with it.
+class FolderIndex(Frozen):
+    """The index of a folder of runs, which is brought up to date with each question.
 
     - scan: the present content of the folder, with all directories of these kinds.
     - progress: is called while directories are read.
     - clock: the present time, ns.
-
-    Return the answer, and why the index could not be kept; empty if it was. The errors of `question` are raised.
     """
-    update = _Update(parent, scan, kinds, progress, clock)
-    try:
-        folder = _folder_of(parent)
-        with contextlib.suppress(sqlite3.DatabaseError), closing(_open(folder / FILE)) as database:
-            # the question sees one state, even if another process updates the file meanwhile
-            database.execute("BEGIN")
-            if _is_current(database) and not any(update.compare(database)):
-                return question(Index(database, kinds)), ""
-        with locked(folder, lambda: progress("waiting for another mprun that reads the runs", 0.0)):
-            try:
-                return update.answer(folder, question), ""
-            except sqlite3.DatabaseError:
-                _remove(folder)
-                return update.answer(folder, question), ""
-    except (sqlite3.Error, OSError, MachineError) as error:
-        with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
-            _make(database)
-            update.carry_out(database)
-            return question(Index(database, kinds)), str(error)
-
-
-class _Update(Frozen):
-    """An update of the index of a folder. The fields are the parameters of `ask`."""
 
     parent: Path
     scan: Scan
     kinds: Sequence[DirectoryKind]
-    progress: Progress
-    clock: Callable[[], int]
+    progress: Progress = lambda text, done: None
+    clock: Callable[[], int] = time.time_ns
+
+    def ask(self, question: Callable[[Index], T]) -> tuple[T, str]:
+        """Return the answer to a question, and why the index could not be kept; empty if it was.
+
+        The errors of `question` are raised.
+        """
+        try:
+            folder = _folder_of(self.parent)
+            with contextlib.suppress(sqlite3.DatabaseError), closing(_open(folder / FILE)) as database:
+                # the question sees one state, even if another process updates the file meanwhile
+                database.execute("BEGIN")
+                if _is_current(database) and not any(self.compare(database)):
+                    return question(Index(database, self.kinds)), ""
+            with locked(folder, lambda: self.progress("waiting for another mprun that reads the runs", 0.0)):
+                try:
+                    return self.answer(folder, question), ""
+                except sqlite3.DatabaseError:
+                    _remove(folder)
+                    return self.answer(folder, question), ""
+        except (sqlite3.Error, OSError, MachineError) as error:
+            with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+                _make(database)
+                self.carry_out(database)
+                return question(Index(database, self.kinds)), str(error)
 
     def answer(self, folder: Path, question: Callable[[Index], T]) -> T:
         """Answer a question with the file, which is made if it does not exist. The caller has locked its folder."""

@@ -22,12 +22,7 @@ from mprun.cli.completion import complete_runs
 @options.fail_if(
     help="Run until this is first true of the rows of tables so far: 'max(queues[link=path0].backlog_packets) > 50'."
 )
-@options.text(
-    "--command commands",
-    "TEXT",
-    "Run this command of gdb at the stop. Can be repeated. gdb then ends after the last command.",
-    multiple=True,
-)
+@options.gdb_commands
 @options.runs("kernel.original parent consent")
 def command(
     name: str,

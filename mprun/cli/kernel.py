@@ -247,12 +247,7 @@ def info(name: str, as_json: bool) -> None:
     multiple=True,
 )
 @click.option("--at", "time", metavar="TIME", help="Run one test until this time from its boot, in gdb.")
-@options.text(
-    "--command commands",
-    "TEXT",
-    "Run this command of gdb at the stop. Can be repeated. gdb then ends after the last command.",
-    multiple=True,
-)
+@options.gdb_commands
 @options.file("--known", help="Add the known failures in FILE, which do not fail the command.")
 @click.option("--junit", metavar="FILE", type=options.Target(), help="Write JUnit's XML.")
 @click.option("--tap", "as_tap", is_flag=True, help="Print the results as TAP.")

@@ -454,6 +454,12 @@ folder = partial(click.option, metavar="DIR", type=click.Path(exists=True, file_
 metric = partial(click.option, "--metric", metavar="NAME", shell_complete=complete_metrics)
 metrics = partial(metric, "metrics", multiple=True)
 fail_if = partial(click.option, "--fail-if", metavar="STATEMENT")
+gdb_commands = text(
+    "--command commands",
+    "TEXT",
+    "Run this command of gdb at the stop. Can be repeated. gdb then ends after the last command.",
+    multiple=True,
+)
 control = partial(click.option, "--control", metavar="KERNEL", shell_complete=complete_kernels)
 
 

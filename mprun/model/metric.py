@@ -69,11 +69,12 @@ Metrics = Mapping[str, Metric]
 # In a plot of a sweep: the share of the runs of a cell that passed.
 PASSED = "passed"
 
-_more = partial(Metric, better="higher")
-_less = partial(Metric, better="lower")
-_less_by_path = partial(_less, by_path=True)
+# Metrics of which more is better, and of which less is better.
+more = partial(Metric, better="higher")
+less = partial(Metric, better="lower")
+_less_by_path = partial(less, by_path=True)
 
-OF_PATH: Metrics = {"rtt": _less("time", "mean round-trip time of the idle path")}
+OF_PATH: Metrics = {"rtt": less("time", "mean round-trip time of the idle path")}
 # Metrics of every flow of the real engine whose programs serve no other flow, if CPU time is sampled.
 OF_FLOWS: Metrics = {
     "cpu.client": Metric(
@@ -94,18 +95,18 @@ OF_PATHS: Metrics = {
     "srtt": _less_by_path("time", "smoothed round-trip time of a path at the end, measured by the sender"),
     "resent": _less_by_path("count", "packets that were sent again on a path until the flow ended"),
     "resent.bytes": _less_by_path("size", "bytes that were sent again on a path until the flow ended"),
-    "efficiency.sum": _more("ratio", "goodput divided by the sum of the paths' rates", may_exceed=True),
-    "efficiency.best": _more("ratio", "goodput divided by the rate of the best path", may_exceed=True),
+    "efficiency.sum": more("ratio", "goodput divided by the sum of the paths' rates", may_exceed=True),
+    "efficiency.best": more("ratio", "goodput divided by the rate of the best path", may_exceed=True),
 }
 # Metrics of flows whose data is observed after the failure of a path, with the same names for every transport.
 OF_HANDOVER: Metrics = {
-    "handover.gap": _less("time", "longest time without progress of the data while a path has failed"),
-    "handover.time": _less("time", "time from the failure of a path until the data no longer waits for timers"),
+    "handover.gap": less("time", "longest time without progress of the data while a path has failed"),
+    "handover.time": less("time", "time from the failure of a path until the data no longer waits for timers"),
 }
 # Metrics of flows whose connections are sampled from the kernel.
 OF_CONNECTIONS: Metrics = {
     "subflows": Metric("count", "subflows of the connection with the fewest", ("mptcp",), over="least"),
-    "flapping": _less(
+    "flapping": less(
         "ratio",
         "share of the seconds in which the subflow with the most data was not the same as in the second before",
         ("mptcp",),
@@ -113,7 +114,7 @@ OF_CONNECTIONS: Metrics = {
     "share.stdev": Metric(
         "ratio", "sample standard deviation of a path's share over the seconds of the flow", ("mptcp",), by_path=True
     ),
-    "reinjected": _less(
+    "reinjected": less(
         "count",
         "pieces of data that MPTCP's own timer sent again, usually on another subflow; data of a stale subflow, "
         "which mprun packets counts too, is not among them",
@@ -123,13 +124,13 @@ OF_CONNECTIONS: Metrics = {
 }
 _JAIN = "Jain's index of the goodputs of {} while they run together (1: all are equal)"
 # Metrics of groups whose flows all have a goodput.
-FAIRNESS: Metrics = {"fairness": _more("ratio", _JAIN.format("the group's flows"))}
+FAIRNESS: Metrics = {"fairness": more("ratio", _JAIN.format("the group's flows"))}
 # Metrics of all flows outside the background with a goodput, if at least two of them run at the same time.
 OF_TOTAL: Metrics = {
-    "goodput": _more(
+    "goodput": more(
         "rate", "payload of all flows outside the background, divided by the time in which at least one of them ran"
     ),
-    "fairness": _more("ratio", _JAIN.format("these flows")),
+    "fairness": more("ratio", _JAIN.format("these flows")),
 }
 TOTAL = "total"
 
@@ -148,7 +149,7 @@ def delays(name: str, what: str) -> Metrics:
         "min": f"shortest {what}",
         "max": f"longest {what}",
     }
-    return {f"{name}.{which}": _less("time", meaning, over="delays") for which, meaning in meanings.items()}
+    return {f"{name}.{which}": less("time", meaning, over="delays") for which, meaning in meanings.items()}
 
 
 _RATE = replace(units.RATE, example="36mbit", minimum=0, canonical=())

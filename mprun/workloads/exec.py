@@ -19,7 +19,7 @@ from mprun.inputs.keys.own_output import MOST_OWN, MetricEntry, TableEntry
 from mprun.inputs.keys.traffic_entry import PositiveTime
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
-from mprun.model.metric import OF_CONNECTIONS, Metric
+from mprun.model.metric import OF_CONNECTIONS, less
 from mprun.model.plan import COMPUTE_S, TIMEOUT_NS, Ready
 from mprun.model.problem import ValuePath
 from mprun.model.spec import Flow
@@ -33,7 +33,7 @@ PROGRAMS: dict[str, Program] = {}
 PROGRAM = f"{engine_paths.PROGRAMS}/until.py"
 PORTS = 1
 METRICS = {
-    "time": Metric("time", "time from the start of the command to its end", better="lower"),
+    "time": less("time", "time from the start of the command to its end"),
     "retransmits": tool.total("count", "segments sent again by the client, on all subflows", ("mptcp",), "lower"),
     **OF_CONNECTIONS,
 }

@@ -27,7 +27,7 @@ from mprun.inputs.keys.traffic_entry import CongestionName, ConnectionEntry, Pos
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.frozen import Frozen
-from mprun.model.metric import OF_CONNECTIONS, Metric, delays
+from mprun.model.metric import OF_CONNECTIONS, Metric, delays, less
 from mprun.model.plan import File, Process, Ready
 from mprun.model.problem import tell_unknown
 from mprun.model.spec import Flow
@@ -56,12 +56,7 @@ METRICS = {
     ),
     "timeouts": tool.total("count", "retransmission timeouts of established connections", better="lower"),
     "handshake_losses": tool.total("count", "handshakes that were lost in either direction", better="lower"),
-    "missed": Metric(
-        "ratio",
-        "share of the flows that were completed after the deadline, if there is one",
-        over="pool",
-        better="lower",
-    ),
+    "missed": less("ratio", "share of the flows that were completed after the deadline, if there is one", over="pool"),
     "queries": Metric("count", "queries of a group that aggregates", over="pool"),
     **{
         f"class.{name}": Metric("ratio", f"share of the completed flows with {what}", over="pool")

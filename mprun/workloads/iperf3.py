@@ -21,7 +21,7 @@ from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, OmitEntry, ServedEntry, Size, whole_seconds
 from mprun.model.capabilities import Capabilities
 from mprun.model.frozen import Frozen
-from mprun.model.metric import OF_CONNECTIONS, Metric
+from mprun.model.metric import OF_CONNECTIONS, less
 from mprun.model.plan import Process, Ready
 from mprun.model.spec import Flow, Protocol
 from mprun.model.units import NS_PER_S, SIZE, TIME, VOLUME, format_measured
@@ -36,15 +36,13 @@ METRICS = {
     "goodput": tool.goodput("payload that the receiver's program got, divided by the flow's time"),
     "bytes": tool.total("size", "payload that the receiver's program got"),
     "retransmits": tool.total("count", "segments that all subflows sent again", TCP, "lower"),
-    "loss": Metric("ratio", "share of the packets that did not arrive", ("udp",), better="lower"),
+    "loss": less("ratio", "share of the packets that did not arrive", ("udp",)),
     "goodput.back": tool.goodput("for a bidirectional flow, the goodput from its destination to its source"),
     "bytes.back": tool.total("size", "for a bidirectional flow, the payload that its source got"),
     "retransmits.back": tool.total(
         "count", "for a bidirectional flow, the segments that its destination sent again", TCP, "lower"
     ),
-    "loss.back": Metric(
-        "ratio", "for a bidirectional flow, the loss in the direction to its source", ("udp",), better="lower"
-    ),
+    "loss.back": less("ratio", "for a bidirectional flow, the loss in the direction to its source", ("udp",)),
     **OF_CONNECTIONS,
 }
 

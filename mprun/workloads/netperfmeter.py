@@ -23,7 +23,7 @@ from mprun.inputs.keys.field import Whole
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, ServedEntry, Size, message_size, whole_seconds
 from mprun.model.capabilities import Capabilities
-from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, Metric
+from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, less
 from mprun.model.plan import Ready
 from mprun.model.spec import Flow
 from mprun.workloads import tool
@@ -37,7 +37,7 @@ METRICS = {
     ),
     "bytes": tool.total("size", "payload that the receiver's program got"),
     "retransmits": tool.total("count", "segments that all subflows sent again", ("tcp", "mptcp"), "lower"),
-    "loss": Metric("ratio", "share of the messages that did not arrive", ("udp",), better="lower"),
+    "loss": less("ratio", "share of the messages that did not arrive", ("udp",)),
     **OF_CONNECTIONS,
     # of MPTCP by the kernel, of SCTP by the arrival times of messages
     **{name: replace(metric, protocols=("mptcp", "sctp")) for name, metric in OF_HANDOVER.items()},

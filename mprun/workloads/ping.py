@@ -18,7 +18,7 @@ from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import FlowEntry
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
-from mprun.model.metric import Metric
+from mprun.model.metric import less
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_MS, SIZE, TIME
 from mprun.workloads import tool
@@ -28,11 +28,11 @@ from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Ti
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 0
 METRICS = {
-    "rtt": Metric("time", "mean round-trip time", better="lower"),
-    "rtt.min": Metric("time", "shortest round-trip time", better="lower"),
-    "rtt.max": Metric("time", "longest round-trip time", better="lower"),
-    "rtt.mdev": Metric("time", "mean deviation of the round-trip time, as in ping(8)", better="lower"),
-    "loss": Metric("ratio", "share of requests without an answer", better="lower"),
+    "rtt": less("time", "mean round-trip time"),
+    "rtt.min": less("time", "shortest round-trip time"),
+    "rtt.max": less("time", "longest round-trip time"),
+    "rtt.mdev": less("time", "mean deviation of the round-trip time, as in ping(8)"),
+    "loss": less("ratio", "share of requests without an answer"),
 }
 
 PROGRAM = f"{engine_paths.PROGRAMS}/echo.py"

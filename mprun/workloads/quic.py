@@ -19,7 +19,7 @@ from mprun.inputs.keys.field import Time, Volume, Whole
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import Size
 from mprun.model.capabilities import Capabilities
-from mprun.model.metric import Metric, delays
+from mprun.model.metric import delays, less
 from mprun.model.problem import ValuePath, tell_unknown
 from mprun.model.spec import Flow
 from mprun.workloads import certificate, own_program, quic_connection, quic_stack, tool
@@ -37,9 +37,7 @@ METRICS = {
     ),
     "requests": tool.total("count", "requests that were answered"),
     "bytes": tool.total("size", "bytes of all answers"),
-    "completion": Metric(
-        "time", "time from the first packet to the end of the last answer, including the handshake", better="lower"
-    ),
+    "completion": less("time", "time from the first packet to the end of the last answer, including the handshake"),
     **quic_connection.METRICS,
     **delays("delay", "time from a request to the end of its answer"),
 }

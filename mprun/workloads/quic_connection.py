@@ -18,7 +18,7 @@ from mprun.inputs.keys.file_model import KeyProblem
 from mprun.model import engine_paths
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
-from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric, Metrics
+from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric, Metrics, less
 from mprun.model.path import NamedPath
 from mprun.model.plan import Process, Ready
 from mprun.model.problem import tell_unknown
@@ -111,11 +111,10 @@ SEEN: Metrics = {
     "seen.negotiations": Metric("count", "Version Negotiation packets of the server (RFC 9000 6)"),
     "seen.early": Metric("size", "bytes of 0-RTT packets that arrived at the server"),
     "seen.version2": Metric("ratio", "share of Handshake packets with QUIC version 2 (RFC 9369)"),
-    "seen.amplification": Metric(
+    "seen.amplification": less(
         "count",
         "most bytes that the server sent to an address, divided by the bytes from it, before the address was "
         "validated; at most 3 (RFC 9000 8.1)",
-        better="lower",
     ),
     "seen.ecn.forward": Metric("ratio", "share of the datagrams at the server that have ECT or CE (RFC 3168)"),
     "seen.ecn.reverse": Metric("ratio", "share of the server's datagrams that have ECT or CE (RFC 3168)"),
@@ -131,7 +130,7 @@ SEEN: Metrics = {
 }
 # Metrics of the connection's paths, which the library counts.
 METRICS: Metrics = {
-    "handshake": Metric("time", "time from the first packet until the handshake was complete", better="lower"),
+    "handshake": less("time", "time from the first packet until the handshake was complete"),
     "paths": Metric("count", "paths that both ends have validated (RFC 9000 8.2)"),
     **OF_PATHS,
     **OF_HANDOVER,

@@ -21,7 +21,7 @@ from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import OmitEntry, PositiveTime, ServedEntry, Size, message_size
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
-from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric
+from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric, less
 from mprun.model.path import NamedPath
 from mprun.model.plan import Ready
 from mprun.model.spec import Flow
@@ -42,7 +42,7 @@ METRICS = {
     **OF_HANDOVER,
     # the library does not count payload by path
     "carried": Metric("size", "bytes of the sender's SCTP packets that a path carried", by_path=True),
-    "resent": Metric("count", "DATA chunks that were sent again on a path", by_path=True, better="lower"),
+    "resent": less("count", "DATA chunks that were sent again on a path", by_path=True),
     "share": Metric("ratio", "share of the bytes of the sender's SCTP packets that a path carried", by_path=True),
 }
 

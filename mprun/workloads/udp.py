@@ -18,7 +18,7 @@ from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import FlowRate, PositiveTime, ServedEntry
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
-from mprun.model.metric import Metric, delays
+from mprun.model.metric import delays, less
 from mprun.model.plan import Ready
 from mprun.model.spec import Flow
 from mprun.model.units import SIZE
@@ -32,11 +32,9 @@ METRICS = {
     "goodput": tool.goodput(
         "payload that arrived, divided by the flow's duration or by the time of its arrivals, whichever is longer"
     ),
-    "loss": Metric("ratio", "share of the packets that did not arrive", better="lower"),
-    "reordered": Metric(
-        "ratio",
-        "share of the arrived packets that arrived after a packet with a higher number (RFC 4737)",
-        better="lower",
+    "loss": less("ratio", "share of the packets that did not arrive"),
+    "reordered": less(
+        "ratio", "share of the arrived packets that arrived after a packet with a higher number (RFC 4737)"
     ),
     "duplicates": tool.total("count", "packets that arrived more than once", better="lower"),
     "packets": tool.total("count", "packets that were sent"),

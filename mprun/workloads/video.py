@@ -19,7 +19,7 @@ from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, PositiveTime, ServedEntry
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
-from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, OF_PATHS, Metric, delays
+from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, OF_PATHS, Metric, delays, less
 from mprun.model.plan import Ready
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S, TIME
@@ -30,7 +30,7 @@ from mprun.workloads.tool import Endpoints, Outputs, Program, Result, Table, Tim
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 1
 METRICS = {
-    "startup": Metric("time", "time from the start of the flow until the video begins to play", better="lower"),
+    "startup": less("time", "time from the start of the flow until the video begins to play"),
     "stalls": tool.total("count", "number of times that playback stopped because the buffer was empty", better="lower"),
     "stall_time": tool.total("time", "total time of the stalls", better="lower"),
     "quality": Metric("rate", "mean bit rate of the chunks", better="higher"),

@@ -16,7 +16,7 @@ from mprun.inputs.keys.field import Whole
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import ConnectionEntry, Size
 from mprun.model.capabilities import Capabilities
-from mprun.model.metric import OF_CONNECTIONS, Metric, delays
+from mprun.model.metric import OF_CONNECTIONS, delays, less
 from mprun.model.plan import File, Ready
 from mprun.model.spec import Flow
 from mprun.workloads import tool
@@ -28,11 +28,9 @@ PROGRAMS = {"nginx": Program("nginx", "-v"), "curl": Program("curl", "--version"
 PORTS = 1
 METRICS = {
     **delays("delay", "time from the beginning of a request to the last byte of its answer"),
-    "first_byte.mean": Metric(
-        "time", "mean time from the beginning of a request to the first byte of its answer", better="lower"
-    ),
-    "first_byte.median": Metric(
-        "time", "median of the time from the beginning of a request to the first byte of its answer", better="lower"
+    "first_byte.mean": less("time", "mean time from the beginning of a request to the first byte of its answer"),
+    "first_byte.median": less(
+        "time", "median of the time from the beginning of a request to the first byte of its answer"
     ),
     "requests": tool.total("count", "requests that were answered"),
     "bytes": tool.total("size", "payload of the answers"),

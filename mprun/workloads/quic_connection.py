@@ -35,15 +35,14 @@ class QuicStack(Frozen):
     - congestion: its congestion controls.
     - parameter: the transport parameter that both ends send to negotiate multipath; empty without multipath.
     - declares_backups: a path can be declared a backup (PATH_STATUS_BACKUP of draft-ietf-quic-multipath).
-    - client_cases, server_cases: the test cases that an end can do if they ask it for more than a transfer.
+    - cases: the test cases that its ends can do (`CASE_ENDS`).
     """
 
     tool: str
     congestion: tuple[str, ...]
     parameter: str
     declares_backups: bool
-    client_cases: frozenset[str] = frozenset()
-    server_cases: frozenset[str] = frozenset()
+    cases: frozenset[str]
 
     @property
     def executable(self) -> str:
@@ -72,32 +71,11 @@ CASE_ENDS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("multiconnect", "resumption", "keyupdate", "versionnegotiation"), ("client",)),
     **dict.fromkeys(("zerortt", "chacha20", "v2"), ("client", "server")),
 }
-_COMMON_CASES = frozenset(("multiconnect", "resumption", "zerortt", "keyupdate", "chacha20"))
+_COMMON_CASES = frozenset(("multiconnect", "retry", "resumption", "zerortt", "keyupdate", "chacha20"))
 STACKS = {
-    "tquic": QuicStack(
-        "quic",
-        ("cubic", "bbr", "bbr3", "copa"),
-        "enable_multipath",
-        declares_backups=False,
-        client_cases=_COMMON_CASES,
-        server_cases=frozenset(("retry", "zerortt", "chacha20")),
-    ),
-    "noq": QuicStack(
-        "noq",
-        ("cubic", "reno", "bbr3"),
-        "initial_max_path_id",
-        declares_backups=True,
-        client_cases=_COMMON_CASES,
-        server_cases=frozenset(("retry", "zerortt", "chacha20")),
-    ),
-    "aioquic": QuicStack(
-        "aioquic",
-        ("cubic", "reno"),
-        "",
-        declares_backups=False,
-        client_cases=_COMMON_CASES | {"v2", "versionnegotiation"},
-        server_cases=frozenset(("retry", "zerortt", "chacha20", "v2")),
-    ),
+    "tquic": QuicStack("quic", ("cubic", "bbr", "bbr3", "copa"), "enable_multipath", False, _COMMON_CASES),
+    "noq": QuicStack("noq", ("cubic", "reno", "bbr3"), "initial_max_path_id", True, _COMMON_CASES),
+    "aioquic": QuicStack("aioquic", ("cubic", "reno"), "", False, _COMMON_CASES | {"v2", "versionnegotiation"}),
 }
 DEFAULT_STACK = "tquic"
 # What a capture of the server shows, by names of `mprun.captures.quic_observation`.
@@ -262,8 +240,8 @@ def find_case_problems(case: str, client: str, server: str) -> Iterator[KeyProbl
     """Yield the problem of a test case that the stack of an end cannot do."""
     for end in CASE_ENDS.get(case, ()):
         stack = client if end == "client" else server
-        if case not in getattr(STACKS[stack], f"{end}_cases"):
-            able = [name for name, one in STACKS.items() if case in getattr(one, f"{end}_cases")]
+        if case not in STACKS[stack].cases:
+            able = [name for name, one in STACKS.items() if case in one.cases]
             yield "testcase", f"the {end} on {stack} cannot do '{case}': take {' or '.join(able)} for it"
 
 

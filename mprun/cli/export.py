@@ -13,7 +13,6 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.errors import MprunError, SpecError
-from mprun.model.permission import NO_COMMANDS
 from mprun.model.problem import name_nearest
 from mprun.runs.run_directory import RunDirectory, read_table, readable
 from mprun.runs.table import writing
@@ -206,7 +205,7 @@ def _write_upstream(
             options.restore_tables(one)
     target = _make(folder, run, "upstream")
     files = {path.name: path.read_bytes() for path in attached}
-    for name in write_upstream(ControlledRun(run, control), target, files, NO_COMMANDS):
+    for name in write_upstream(ControlledRun(run, control), target, files):
         yield target.path / name
 
 

@@ -15,7 +15,6 @@ from mprun.cli import options, prose
 from mprun.cli.output import emit, show_table
 from mprun.errors import SpecError
 from mprun.machine import invoking_user
-from mprun.model.permission import Consent
 from mprun.safety.text import plain
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
         sweep = growing.directory
         if sweep is None:
             raise SpecError(f"every point is below a floor, as {found.tested[0].reason}: change 'floors' or 'vary'")
-        written = _write(search, found, sweep, target, runs.consent)
+        written = _write(search, found, sweep, target)
     took_s = time.monotonic() - began
     if as_json:
         _emit(search, found, sweep, written)
@@ -82,9 +81,7 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
     sys.exit(1 if found.worst else 0)
 
 
-def _write(
-    search: Search, found: SearchResult, sweep: SweepDirectory, folder: Path, consent: Consent
-) -> tuple[Path, ...]:
+def _write(search: Search, found: SearchResult, sweep: SweepDirectory, folder: Path) -> tuple[Path, ...]:
     """Write the table, the figure and the files of the worst point. Return the files."""
     from mprun.questions.minimise import write_files
     from mprun.questions.question_figures import draw_search
@@ -101,7 +98,7 @@ def _write(
         return ()
     invoking_user.make_folder(folder)
     head = f"# The worst point of a search: {plain(search.violate)}\n"
-    written = write_files(read_case(runs[worst.run].run, consent), folder, head)
+    written = write_files(read_case(runs[worst.run].run), folder, head)
     invoking_user.give(folder)
     return written
 

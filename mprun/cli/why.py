@@ -67,7 +67,7 @@ def command(name: str, fail_if: str | None, count: int, steps: int, runs: option
     choose_place("virtual", on)
     began = time.monotonic()
     with scratch("mprun-why-") as work:
-        files = write_files(read_files(run, work, runs.consent), work)
+        files = write_files(read_files(run, work), work)
         loaded = load(*files, seed=run.plan().seed)
         texts = {path.name: path.read_text() for path in files}
         question = WhyQuestion(failure, statement)

@@ -97,7 +97,7 @@ def has_failed(failure: RunFailure, summary: Summary) -> bool:
     return not summary.errors and any(not one.held for one in verdicts)
 
 
-def read_files(run: RunDirectory, work: Path, consent: Consent) -> ValueTree:
+def read_files(run: RunDirectory, work: Path) -> ValueTree:
     """Return the files of a run as one tree, from a copy of its inputs in `work`.
 
     The user's own files are taken if they are two files that mean the run, or else the resolved ones.
@@ -123,6 +123,15 @@ def read_files(run: RunDirectory, work: Path, consent: Consent) -> ValueTree:
     if tree is None:
         run.resolved_inputs  # noqa: B018 (it names a file that is missing)
         tree = read_plain(work / RESOLVED_TOPOLOGY, work / RESOLVED_EXPERIMENT, {}, seed)
+    return tree
+
+
+def read_with_seed(run: RunDirectory, work: Path) -> ValueTree:
+    """Return the files of a run as `read_files` does, with the run's seed if it is not the default."""
+    tree = read_files(run, work)
+    seed = run.plan().seed
+    if seed != DEFAULT_SEED:
+        tree["experiment"]["repeat"] = {"seed": seed}
     return tree
 
 
@@ -242,10 +251,7 @@ def minimise(
     failure = None if fail_if is not None else find_failure(summary)
     tell(failure)
     with scratch("mprun-minimise-") as work:
-        tree = read_files(run, work, consent)
-        seed = run.plan().seed
-        if seed != DEFAULT_SEED:
-            tree["experiment"]["repeat"] = {"seed": seed}
+        tree = read_with_seed(run, work)
         oracle = Oracle(place, control, work, failure, fail_if, consent, budget, progress)
         if not oracle.fails(tree):
             # the control runs only after a failure

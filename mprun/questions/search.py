@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from mprun.compile import allocate
 from mprun.errors import SpecError
-from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.loading import Loaded
 from mprun.inputs.matrix_cells import PLACES
 from mprun.inputs.search_point import CASE, MAIN, control_values, is_of_control
@@ -21,11 +20,10 @@ from mprun.labs.steps import measured_by
 from mprun.machine.scratch import scratch
 from mprun.metrics.claim_check import MeasuredRun, find_value
 from mprun.model.frozen import Frozen
-from mprun.model.permission import Consent
 from mprun.model.scalar import Scalar, spell_values
 from mprun.model.search_space import Floors, Search
 from mprun.model.spec import BUFFERS, Spec
-from mprun.questions.minimise import read_files
+from mprun.questions.minimise import read_with_seed
 from mprun.questions.proposal import Boundary, Point, Stage, explore
 from mprun.questions.reduction import ValueTree
 from mprun.runs.run_directory import RunDirectory
@@ -218,14 +216,11 @@ def find_below_floor(spec: Spec, floors: Floors) -> str | None:
     return None
 
 
-def read_case(run: RunDirectory, consent: Consent) -> ValueTree:
+def read_case(run: RunDirectory) -> ValueTree:
     """Return the files of a run of a search, with all values filled in. Raises InputError."""
     with scratch("mprun-search-") as work:
-        tree = read_files(run, work, consent)
-    seed = run.plan().seed
+        tree = read_with_seed(run, work)
     tree["experiment"] = {name: value for name, value in tree["experiment"].items() if name != "search"}
-    if seed != DEFAULT_SEED:
-        tree["experiment"]["repeat"] = {"seed": seed}
     return tree
 
 

@@ -13,7 +13,6 @@ from mprun.captures.pcapng import cut
 from mprun.metrics.kernel_messages import TABLE
 from mprun.metrics.readings import SummaryMetrics
 from mprun.model.frozen import Frozen
-from mprun.model.permission import Consent
 from mprun.model.run_summary import Summary
 from mprun.model.units import format_measured
 from mprun.questions.divergence import DifferentPacket, find_packet, tell_packet
@@ -57,9 +56,7 @@ class ControlledRun(Frozen):
         return self.control is not None and self.control.digest == self.run.digest
 
 
-def write_upstream(
-    shown: ControlledRun, folder: Folder, attached: Mapping[str, bytes], consent: Consent
-) -> Iterator[str]:
+def write_upstream(shown: ControlledRun, folder: Folder, attached: Mapping[str, bytes]) -> Iterator[str]:
     """Write the report and its files to a folder, and yield their names. Raises MprunError.
 
     attached: files that the user adds, such as a patch or a packetdrill script, by name.
@@ -68,8 +65,8 @@ def write_upstream(
     run, control = shown.run, shown.control
     packet = None if control is None else find_packet(run, control)
     if control is not None and not shown.has_equal_inputs:
-        _write_inputs(control, folder.make(CONTROL), f"{CONTROL}/", written, consent)
-    text = _write_inputs(run, folder, "", written, consent)
+        _write_inputs(control, folder.make(CONTROL), f"{CONTROL}/", written)
+    text = _write_inputs(run, folder, "", written)
     if packet is not None and control is not None:
         for prefix, source in (("", run), (f"{CONTROL}-", control)):
             written[f"{prefix}{packet.capture}"] = f"{AROUND} packets before and after number {packet.number}"
@@ -86,12 +83,12 @@ def write_upstream(
     yield from (REPORT, *written)
 
 
-def _write_inputs(run: RunDirectory, folder: Folder, before: str, written: dict[str, str], consent: Consent) -> str:
+def _write_inputs(run: RunDirectory, folder: Folder, before: str, written: dict[str, str]) -> str:
     """Write the files of a run to a folder, and note them with `before` before their names.
 
     Return the description of the experiment, of which the file has only the first line.
     """
-    tree = read_case(run, consent)
+    tree = read_case(run)
     text = str(tree["experiment"].get("description", run.title))
     if "description" in tree["experiment"]:
         tree["experiment"]["description"] = text.partition("\n")[0]

@@ -11,7 +11,7 @@ from mprun.model.frozen import Frozen
 from mprun.model.metric import Unit
 from mprun.statements.claim import column_unit, split_table
 from mprun.statements.evaluation import evaluate
-from mprun.statements.expression import Expression, ExpressionError, Reference, Segment, UnknownName, Value
+from mprun.statements.expression import Expression, ExpressionError, Reference, UnknownName, Value
 
 # The statement is evaluated at each time, with all rows until then, so the work grows with the square of this number.
 MOST_TIMES = 10_000
@@ -60,7 +60,7 @@ def find_onset_ns(statement: Expression, run: MeasuredRun) -> int | None:
 
 def _read(reference: Reference, run: MeasuredRun) -> _Series:
     """Return the values of a name. Raises UnknownName."""
-    table = split_table(Reference((Segment("run"), *reference.segments), reference.text))
+    table = split_table(reference.within("run"))
     if table is None:
         raise UnknownName("is known only at the end of a run: name a column of a table, as TABLE[flow=bulk].COLUMN")
     (segment, column) = table

@@ -34,7 +34,7 @@ from mprun.runs.place import choose_place_of
 from mprun.runs.run_directory import RunDirectory
 from mprun.statements.claim import column_unit, split_table
 from mprun.statements.evaluation import check, evaluate
-from mprun.statements.expression import Expression, ExpressionError, Reference, Segment, Value, parse
+from mprun.statements.expression import Expression, ExpressionError, Reference, Value, parse
 
 BisectTerm = Literal["good", "bad", "skip"]
 
@@ -202,7 +202,7 @@ def check_names(fail_if: Expression, experiment: ExperimentSpec) -> None:
     """Check the names and units of a statement before any run of an experiment. Raises SpecError."""
 
     def find_unit(reference: Reference) -> Unit:
-        table = split_table(Reference((Segment(_RUN), *reference.segments), reference.text))
+        table = split_table(reference.within(_RUN))
         return unit_of(reference.name, experiment) if table is None else column_unit(table[1])[0]
 
     try:
@@ -239,12 +239,8 @@ def judge_run(run: RunDirectory, summary: Summary, fail_if: Expression | None) -
     if summary.errors:
         return Answer("skip", {}, run.path, f"the run failed: {summary.errors[0]}")
     measured = {_RUN: measured_by(run)}
-
-    def find(reference: Reference) -> Value:
-        return find_value(Reference((Segment(_RUN), *reference.segments), reference.text), measured)
-
     try:
-        outcome = evaluate(fail_if, find)
+        outcome = evaluate(fail_if, lambda reference: find_value(reference.within(_RUN), measured))
     except ExpressionError as error:
         raise SpecError(f"--fail-if: {error}") from None
     return Answer("bad" if outcome.is_true else "good", dict(outcome.measured), run.path)

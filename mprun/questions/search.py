@@ -28,7 +28,7 @@ from mprun.questions.proposal import Boundary, Point, Stage, explore
 from mprun.questions.reduction import ValueTree
 from mprun.runs.run_directory import RunDirectory
 from mprun.statements.evaluation import evaluate
-from mprun.statements.expression import ExpressionError, Reference, Segment, Value, parse
+from mprun.statements.expression import ExpressionError, Reference, Value, parse
 from mprun.sweeps.growth import RunCases
 from mprun.sweeps.study import as_case
 from mprun.sweeps.sweep_directory import Kept
@@ -174,9 +174,8 @@ class _Tester:
         measured: dict[str, MeasuredRun] = {name: measured_by(kept.run) for name, kept in runs.items()}
 
         def find(reference: Reference) -> Value:
-            if is_of_control(reference, measured):
-                return find_value(reference, measured)
-            return find_value(Reference((Segment(MAIN), *reference.segments), reference.text), measured)
+            of_run = reference if is_of_control(reference, measured) else reference.within(MAIN)
+            return find_value(of_run, measured)
 
         try:
             outcome = evaluate(self._statement, find)

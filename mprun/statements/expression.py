@@ -96,6 +96,10 @@ class Reference(Frozen):
         """The name without its conditions."""
         return ".".join(segment.name for segment in self.segments)
 
+    def within(self, owner: str) -> Reference:
+        """Return the reference with the name of its run before it, which a statement about a single run leaves out."""
+        return Reference((Segment(owner), *self.segments), self.text)
+
 
 class Value(Frozen):
     """A measured value in the base unit of its kind: bit/s, s, bytes, or plain. Several amounts belong to several

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
+from mprun.captures.identity import IDENTITY_COLUMNS
+from mprun.captures.packet import PACKET_COLUMNS
 from mprun.errors import SpecError
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
@@ -105,21 +107,12 @@ _OF_PACKET = (
     *("flags", "seq", "length_bytes", "payload_bytes", "ip_id", "identity"),
 )
 _READ = ("number", "time_ns", "direction", "fragment", *_OF_PACKET)
-COLUMNS = (
-    *("from", "to", "sent_ns", "received_ns", "delay_ns", "state", "flow", "path"),
-    *(*_OF_PACKET, "sent_number", "received_number"),
-)
-_TEXTS = (
-    *("from", "to", "state", "flow", "path", "link", "interface"),
-    *("protocol", "source", "destination", "way", "flags"),
-)
-
-
-def delay_schema() -> dict[str, Any]:
-    """Return the polars type of each column in COLUMNS."""
-    import polars as pl
-
-    return {name: pl.String if name in _TEXTS else pl.Int64 for name in COLUMNS}
+DELAY_COLUMNS: dict[str, type] = {
+    **{"from": str, "to": str, "sent_ns": int, "received_ns": int, "delay_ns": int},
+    **{"state": str, "flow": str, "path": str},
+    **{name: {**PACKET_COLUMNS, **IDENTITY_COLUMNS}[name] for name in _OF_PACKET},
+    **{"sent_number": int, "received_number": int},
+}
 
 
 def find_delays(
@@ -169,7 +162,7 @@ def find_delays(
         # a lost packet is known by the others of its flow
         .with_columns(path=pl.coalesce("path", pl.col("path").drop_nulls().first().over(_FLOW)))
         .sort("sent_number", "received_number", nulls_last=True)
-        .select(pl.col(name).cast(kind) for name, kind in delay_schema().items())
+        .select(pl.col(name).cast(kind) for name, kind in DELAY_COLUMNS.items())
     )
     return table, warnings
 

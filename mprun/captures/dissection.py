@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mprun.captures import tshark
-from mprun.captures.delay import CapturePair, choose_pairs, delay_schema, find_delays, summarize
-from mprun.captures.identity import Identities, identify, identity_schema, kept_bytes
-from mprun.captures.packet import ObservationPoint, name_quic, packet_schema, read_packets, shape_packets
+from mprun.captures.delay import DELAY_COLUMNS, CapturePair, choose_pairs, find_delays, summarize
+from mprun.captures.identity import IDENTITY_COLUMNS, Identities, identify, kept_bytes
+from mprun.captures.packet import PACKET_COLUMNS, ObservationPoint, name_quic, read_packets, shape_packets
 from mprun.captures.pcapng import Portions
 from mprun.captures.quic_packet import list_kinds
 from mprun.captures.tcp_connection import CONNECTION_COLUMNS, SUBFLOW_COLUMNS, CaptureConnections
@@ -81,16 +81,15 @@ def dissect(run: RunDirectory, progress: DissectionProgress, wanted: Iterable[tu
         return _collect(run, kept)
     run.folder.remove(KEPT)
     found = Dissection()
-    run.write_frames("packets", packet_schema() | identity_schema(), _read_all(run, captures, program, progress, found))
+    run.write_frames("packets", PACKET_COLUMNS | IDENTITY_COLUMNS, _read_all(run, captures, program, progress, found))
     import polars
 
     for name, columns, rows in (
         ("connections", CONNECTION_COLUMNS, found.connections),
         ("subflows", SUBFLOW_COLUMNS, found.subflows),
     ):
-        schema = {column: getattr(polars, kind) for column, kind in columns.items()}
-        run.write_tables({name: polars.DataFrame(rows, schema=schema)})
-    run.write_frames("one_way_delays", delay_schema(), _find_delays(run, pairs, progress, found))
+        run.write_tables({name: polars.DataFrame(rows, schema=columns)})
+    run.write_frames("one_way_delays", DELAY_COLUMNS, _find_delays(run, pairs, progress, found))
     kept = KeptReading(origin, found.packets, tuple(found.warnings))
     run.folder.write_json(KEPT, kept._asdict())
     return _collect(run, kept)

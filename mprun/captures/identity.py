@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mprun.captures.pcapng import COOKED, ETHERNET, LINK_HEADERS, frames
 
@@ -32,6 +32,8 @@ _MORE_FRAGMENTS_AND_OFFSET = 0x3FFF
 _read_number = struct.Struct("<q").unpack
 _read_ip = struct.Struct(">xxHHH").unpack_from
 _WHOLE = 1 << 16
+# The columns of identities, which follow those of `mprun.captures.packet`.
+IDENTITY_COLUMNS: dict[str, type] = {"ip_id": int, "fragment": bool, "identity": int}
 
 
 @dataclass
@@ -51,15 +53,7 @@ class Identities:
         """Return the identities as a table, with a row for each packet."""
         import polars as pl
 
-        kinds = identity_schema()
-        return pl.DataFrame({name: getattr(self, name) for name in kinds}, schema=kinds)
-
-
-def identity_schema() -> dict[str, Any]:
-    """Return the polars type of each column of identities, which follow those of `mprun.captures.packet`."""
-    import polars as pl
-
-    return {"ip_id": pl.Int64, "fragment": pl.Boolean, "identity": pl.Int64}
+        return pl.DataFrame({name: getattr(self, name) for name in IDENTITY_COLUMNS}, schema=IDENTITY_COLUMNS)
 
 
 def kept_bytes(snaplens: list[tuple[int, bool]]) -> int:

@@ -111,11 +111,12 @@ def name_quic(packets: polars.DataFrame, kinds: Sequence[str | None] | None) -> 
 
 
 # The columns of the table of packets: `capture`, `number`, columns of read_packets, and the columns of a trace.
-COLUMNS = (
-    *("capture", "number", "time_ns", "interface", "link", "direction", "protocol"),
-    *("source", "source_port", "destination", "destination_port", "length_bytes", "payload_bytes"),
-    *("flags", "seq", "ack", "options", *ADDED),
-)
+PACKET_COLUMNS: dict[str, type] = {
+    **{"capture": str, "number": int, "time_ns": int, "interface": str, "link": str, "direction": str},
+    **{"protocol": str, "source": str, "source_port": int, "destination": str, "destination_port": int},
+    **{"length_bytes": int, "payload_bytes": int, "flags": str, "seq": int, "ack": int, "options": str},
+    **ADDED,
+}
 
 
 def shape_packets(packets: polars.DataFrame, capture: str, first: int) -> polars.DataFrame:
@@ -134,12 +135,4 @@ def shape_packets(packets: polars.DataFrame, capture: str, first: int) -> polars
         number=pl.int_range(first, first + pl.len(), dtype=pl.Int64),
         flags=pl.coalesce(spelled("flags", spell_flags), spelled("chunks", spell_chunks), "quic"),
         options=pl.concat_str(spelled("subtype", spell_options), data_fin),
-    ).select(COLUMNS)
-
-
-def packet_schema() -> dict[str, Any]:
-    """Return the polars type of each column in COLUMNS."""
-    import polars as pl
-
-    texts = ("capture", "interface", "link", "direction", "protocol", "source", "destination", "flags", "options")
-    return {name: pl.String if name in (*texts, "way", "repeat") else pl.Int64 for name in COLUMNS}
+    ).select(*PACKET_COLUMNS)

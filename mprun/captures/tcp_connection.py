@@ -40,26 +40,26 @@ SUBTYPES = (
 _TCP = 1 << 32
 
 # The columns that `follow` adds to each packet.
-ADDED = (
-    *("connection", "subflow", "way", "subflow_offset_bytes", "data_offset_bytes", "new_bytes", "in_order_bytes"),
-    *("data_acked_bytes", "repeat"),
-)
-_ENDS = {"source": "String", "source_port": "Int64", "destination": "String", "destination_port": "Int64"}
-# The columns of the tables, with the names of their polars types.
-CONNECTION_COLUMNS: Mapping[str, str] = {
-    **{"capture": "String", "connection": "Int64", **_ENDS, "protocol": "String", "fallback": "String"},
-    **{"token": "Int64", "subflows": "Int64", "opened_ns": "Int64", "last_ns": "Int64"},
-    **{"announced": "String", "ended_by": "String"},
-    **{f"{way}_{name}": "Int64" for way in WAYS for name in ("bytes", "gap_ns", "gap_began_ns")},
-    **{f"{way}_bit_per_s": "Float64" for way in WAYS},
-    **{f"{way}_{name}": "Int64" for way in WAYS for name in ("retransmissions", "reinjections")},
+ADDED: dict[str, type] = {
+    **{"connection": int, "subflow": int, "way": str, "subflow_offset_bytes": int, "data_offset_bytes": int},
+    **{"new_bytes": int, "in_order_bytes": int, "data_acked_bytes": int, "repeat": str},
 }
-SUBFLOW_COLUMNS: Mapping[str, str] = {
-    **{"capture": "String", "connection": "Int64", "subflow": "Int64", "kind": "String", "path": "String", **_ENDS},
-    **{"address_id": "Int64", "backup": "Boolean", "priorities": "Int64"},
-    **{"opened_ns": "Int64", "established_ns": "Int64", "closed_ns": "Int64", "closed_by": "String"},
-    **{f"{way}_{name}": "Int64" for way in WAYS for name in ("packets", "payload_bytes", "new_bytes")},
-    **{f"{way}_{name}": "Int64" for way in WAYS for name in ("retransmissions", "reinjections")},
+_ENDS = {"source": str, "source_port": int, "destination": str, "destination_port": int}
+# The columns of the tables.
+CONNECTION_COLUMNS: dict[str, type] = {
+    **{"capture": str, "connection": int, **_ENDS, "protocol": str, "fallback": str},
+    **{"token": int, "subflows": int, "opened_ns": int, "last_ns": int},
+    **{"announced": str, "ended_by": str},
+    **{f"{way}_{name}": int for way in WAYS for name in ("bytes", "gap_ns", "gap_began_ns")},
+    **{f"{way}_bit_per_s": float for way in WAYS},
+    **{f"{way}_{name}": int for way in WAYS for name in ("retransmissions", "reinjections")},
+}
+SUBFLOW_COLUMNS: dict[str, type] = {
+    **{"capture": str, "connection": int, "subflow": int, "kind": str, "path": str, **_ENDS},
+    **{"address_id": int, "backup": bool, "priorities": int},
+    **{"opened_ns": int, "established_ns": int, "closed_ns": int, "closed_by": str},
+    **{f"{way}_{name}": int for way in WAYS for name in ("packets", "payload_bytes", "new_bytes")},
+    **{f"{way}_{name}": int for way in WAYS for name in ("retransmissions", "reinjections")},
 }
 
 
@@ -131,8 +131,7 @@ class CaptureConnections:
             self._associations.packet(SctpPacket(*next(chunks))) if sctp else self._packet(TcpPacket(*values))
             for sctp, *values in zip(is_sctp.to_list(), *columns, strict=True)
         ]
-        kinds = dict.fromkeys(ADDED, pl.Int64) | {"way": pl.String, "repeat": pl.String}
-        added = pl.DataFrame(found, schema=kinds, orient="row") if found else pl.DataFrame(schema=kinds)
+        added = pl.DataFrame(found, schema=ADDED, orient="row") if found else pl.DataFrame(schema=ADDED)
         added = added.with_columns(row=rows["row"])
         return packets.with_row_index("row").join(added, on="row", how="left", maintain_order="left").drop("row")
 

@@ -474,11 +474,12 @@ class RunDirectory(OutputDirectory):
         """True if both resolved files exist."""
         return all(self.folder.has(f"inputs/{name}") for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT))
 
-    def write_frames(self, name: str, schema: Mapping[str, Any], frames: Iterable[polars.DataFrame]) -> None:
+    def write_frames(self, name: str, schema: Mapping[str, type], frames: Iterable[polars.DataFrame]) -> None:
         """Write a table from a sequence of frames, completely or not at all.
 
         Few of the frames are in memory at a time. schema: the type of each column, by name.
         """
+        import polars
         from polars.io.plugins import register_io_source
 
         self.folder.make("tables")
@@ -488,7 +489,7 @@ class RunDirectory(OutputDirectory):
 
         file_name = f"tables/{name}.parquet"
         with writing(self.path / file_name), self.folder.whole(file_name) as file:
-            register_io_source(source, schema=dict(schema)).sink_parquet(file)
+            register_io_source(source, schema=polars.Schema(schema)).sink_parquet(file)
 
     def captures(self) -> dict[str, str]:
         """Return the file of each capture, relative to the run, by the capture's name."""

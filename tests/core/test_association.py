@@ -7,10 +7,11 @@ import random
 from collections import defaultdict
 from typing import Any
 
+import polars
 import pytest
 
 from mprun.captures import tshark
-from mprun.captures.packet import ObservationPoint, packet_schema, read_packets, shape_packets
+from mprun.captures.packet import PACKET_COLUMNS, ObservationPoint, read_packets, shape_packets
 from mprun.captures.stream import REINJECTION, RETRANSMISSION
 from mprun.captures.tcp_connection import CaptureConnections
 from mprun.captures.tshark import FIELDS
@@ -79,7 +80,7 @@ def trace(lines: list[str], portion: int = 1000) -> tuple[CaptureConnections, li
             read_packets("".join(lines[at : at + portion]).encode(), ObservationPoint({}, {}), 1000 * 10**9)
         )
         table = shape_packets(packets, "client", at + 1)
-        assert dict(table.schema) == packet_schema()
+        assert table.schema == polars.Schema(PACKET_COLUMNS)
         rows += table.to_dicts()
     return one, rows
 

@@ -23,8 +23,8 @@ from mprun.captures.delay import (
     match_equal,
     summarize,
 )
-from mprun.captures.identity import identify, identity_schema, kept_bytes
-from mprun.captures.packet import packet_schema
+from mprun.captures.identity import IDENTITY_COLUMNS, identify, kept_bytes
+from mprun.captures.packet import PACKET_COLUMNS
 from mprun.captures.pcapng import COOKED, ETHERNET, NANOSECOND_MAGIC, InterfaceDescription, PcapngConversion
 from mprun.errors import SpecError
 from mprun.model.network import Interface as NetworkInterface
@@ -115,7 +115,7 @@ def table(sent: list[Packet], received: list[Packet]) -> pl.LazyFrame:
                     **{"identity": found.identity[n], "ip_id": found.ip_id[n], "fragment": found.fragment[n]},
                 }
             )
-    return pl.LazyFrame(rows, schema=packet_schema() | identity_schema())
+    return pl.LazyFrame(rows, schema=PACKET_COLUMNS | IDENTITY_COLUMNS)
 
 
 def delays(sent: list[Packet], received: list[Packet], pair: CapturePair = PAIR) -> list[tuple[str, float | None]]:

@@ -6,9 +6,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import polars
 import pytest
 
-from mprun.captures.packet import ObservationPoint, packet_schema, read_packets, shape_packets
+from mprun.captures.packet import PACKET_COLUMNS, ObservationPoint, read_packets, shape_packets
 from mprun.captures.stream import REINJECTION, RETRANSMISSION, token_of
 from mprun.captures.tcp_connection import CaptureConnections
 from mprun.captures.tshark import FIELDS
@@ -86,7 +87,7 @@ def trace(
     for at in range(0, len(lines), portion):
         packets = one.follow(read_packets("".join(lines[at : at + portion]).encode(), PLACE, 1000 * 10**9))
         table = shape_packets(packets, "client", at + 1)
-        assert dict(table.schema) == packet_schema()
+        assert table.schema == polars.Schema(PACKET_COLUMNS)
         rows += table.to_dicts()
     return one, rows
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
-from mprun.agent.message import find_attribute
+from mprun.agent.message import find_attribute, split_messages
 from mprun.metrics.rows import ColumnKind, Rows, SampleSource
 from mprun.model.network import Link
 
@@ -26,9 +26,9 @@ OF_QUEUES: Mapping[str, ColumnKind] = {
 # linux/rtnetlink.h, linux/if_link.h
 RTM_NEWSTATS, RTM_NEWQDISC = 92, 36
 IFLA_STATS_LINK_64, TCA_STATS = 1, 3
-# struct nlmsghdr with the index in struct if_stats_msg, or with the index and the handle in struct tcmsg.
-_STATS_MESSAGE, _STATS_BYTES = struct.Struct("=IH10x4xI"), 28
-_QDISC_MESSAGE, _QDISC_BYTES = struct.Struct("=IH10x4xiI"), 36
+# The index in struct if_stats_msg, and the index and the handle in struct tcmsg, with the sizes of both.
+_STATS_MESSAGE, _STATS_BYTES = struct.Struct("=4xI"), 12
+_QDISC_MESSAGE, _QDISC_BYTES = struct.Struct("=4xiI"), 20
 # The begin of struct rtnl_link_stats64: packets, bytes, errors and drops, each received and sent.
 _COUNTERS = struct.Struct("=8Q")
 # struct tc_stats
@@ -76,34 +76,25 @@ class Counters:
 
         Interfaces that are part of no link are left out. A port of a wire has no row; only its untaken packets count.
         """
-        at, end = 0, len(datagrams) - _STATS_MESSAGE.size
-        while at <= end:
-            length, kind, index = _STATS_MESSAGE.unpack_from(datagrams, at)
-            if length < _STATS_BYTES:
-                break
-            names = self._names.get((source, index)) if kind == RTM_NEWSTATS else None
+        for kind, _, body in split_messages(datagrams):
+            names = self._names.get((source, *_STATS_MESSAGE.unpack_from(body))) if kind == RTM_NEWSTATS else None
             if names is not None:
-                start, _ = find_attribute(datagrams, at + _STATS_BYTES, at + length, IFLA_STATS_LINK_64)
-                rx, tx, rx_bytes, tx_bytes, _, _, rx_drops, tx_drops = _COUNTERS.unpack_from(datagrams, start)
+                start, _ = find_attribute(body, _STATS_BYTES, len(body), IFLA_STATS_LINK_64)
+                rx, tx, rx_bytes, tx_bytes, _, _, rx_drops, tx_drops = _COUNTERS.unpack_from(body, start)
                 counts = (rx_bytes, rx, tx_bytes, tx, rx_drops, tx_drops)
                 values = self._since_first(("interface", *names), counts)
                 self._untaken[names] = values[-1]
                 if not _is_way(names):
                     self.interfaces.add((at_ns, *names, *values))
-            at += (length + 3) & ~3
 
     def read_queues(self, datagrams: bytes, at_ns: int, source: int) -> None:
         """Add the answers to a dump of queueing disciplines. A direction without a discipline has no row."""
         stages: dict[tuple[str, ...], dict[int, tuple[int, ...]]] = {}
-        at, end = 0, len(datagrams) - _QDISC_MESSAGE.size
-        while at <= end:
-            length, kind, index, handle = _QDISC_MESSAGE.unpack_from(datagrams, at)
-            if length < _QDISC_BYTES:
-                break
-            if kind == RTM_NEWQDISC and handle in (LOSS_STAGE, RATE_STAGE) and (source, index) in self._names:
-                start, _ = find_attribute(datagrams, at + _QDISC_BYTES, at + length, TCA_STATS)
-                stages.setdefault(self._names[source, index], {})[handle] = _STATS.unpack_from(datagrams, start)
-            at += (length + 3) & ~3
+        for kind, _, body in split_messages(datagrams):
+            index, handle = _QDISC_MESSAGE.unpack_from(body) if kind == RTM_NEWQDISC else (0, 0)
+            if handle in (LOSS_STAGE, RATE_STAGE) and (source, index) in self._names:
+                start, _ = find_attribute(body, _QDISC_BYTES, len(body), TCA_STATS)
+                stages.setdefault(self._names[source, index], {})[handle] = _STATS.unpack_from(body, start)
         for names, found in stages.items():
             rate, loss = found.get(RATE_STAGE), found.get(LOSS_STAGE)
             dropped, lost = self._since_first(names, (rate[2] if rate else 0, loss[2] if loss else 0))

@@ -280,23 +280,17 @@ def _read_states(datagrams: bytes, at_ns: int) -> Iterator[tuple[Tuple4, Connect
 
 def _sockets(datagrams: bytes) -> Iterator[SocketState]:
     """Yield the sockets in answers to a dump, or in broadcasts (struct inet_diag_msg and its attributes)."""
-    at = 0
-    while at + message.HEADER.size + _DIAG_BYTES <= len(datagrams):
-        length, kind, *_ = message.HEADER.unpack_from(datagrams, at)
-        if length < message.HEADER.size:
-            break
-        body, end = at + message.HEADER.size, at + length
-        at += (length + 3) & ~3
+    for kind, _, body in message.split_messages(datagrams):
         if kind not in (message.TCPDIAG_GETSOCK, message.SOCK_DIAG_BY_FAMILY):
             continue
-        addresses = _read_ends(datagrams[body : body + _ENDS_BYTES])
+        addresses = _read_ends(body[:_ENDS_BYTES])
         try:
-            begins, ends = message.find_attribute(datagrams, body + _DIAG_BYTES, end, message.INET_DIAG_INFO)
+            begins, ends = message.find_attribute(body, _DIAG_BYTES, len(body), message.INET_DIAG_INFO)
         except KeyError:
             continue
         if addresses[3]:
             # a socket without a port at the other end is a listening socket that closes
-            yield SocketState(addresses, _read_tcp_info(datagrams[begins:ends]))
+            yield SocketState(addresses, _read_tcp_info(body[begins:ends]))
 
 
 def _whole() -> tuple[struct.Struct, list[tuple[int, int]]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Doubts about hosts: a slow machine, an overloaded kernel, logs that are cut off, and links in real time. Pure.
+"""Doubts about hosts: a slow machine, an overloaded kernel, cut logs, lost packets, and links in real time. Pure.
 
 The links of the virtual engine's kernel send bit by bit. `tell_real_links` tells where a run in real time differs: it
 has the host kernel's tbf, whose bucket holds one frame (tc-tbf(8)), and only netem's delay stage takes a packet from
@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.interference import NONE, Interference
-from mprun.metrics.loss import account_for_losses, count_full_sockets
 from mprun.metrics.observation import Host, Observation
 from mprun.metrics.path_use import warn_of_ways
 from mprun.metrics.readings import Readings
 from mprun.metrics.trace_event_tables import warn_of_lost_events
 from mprun.model.agent_report import AgentReport, Ended, MachineLoad
 from mprun.model.intent import Intent
+from mprun.model.network import Link
 from mprun.model.span import find_spans
 from mprun.model.spec import LinkChange
 from mprun.model.units import TIME
@@ -30,6 +30,14 @@ from mprun.workloads.tool import Result
 LATE_NS = 10_000_000
 MOST_STEAL = 0.02
 MOST_PRESSURE = 0.3
+# A host's counters of packets that it did not deliver (nstat(8)), and their meaning. Full sockets have a warning of
+# their own.
+HOST_LOSSES = {
+    **dict.fromkeys(("IpReasmFails", "Ip6ReasmFails"), "whose fragments did not all arrive"),
+    **dict.fromkeys(("IpOutNoRoutes", "Ip6OutNoRoutes", "Ip6InNoRoutes"), "without a route"),
+    **dict.fromkeys(("UdpNoPorts", "Udp6NoPorts"), "to a port where no program listens"),
+    **dict.fromkeys(("IpInDiscards", "Ip6InDiscards", "IpOutDiscards", "Ip6OutDiscards"), "discarded"),
+}
 
 
 def find_doubts(evidence: Evidence, results: Mapping[str, Result]) -> Readings:
@@ -89,6 +97,45 @@ def _warn_of_missing_packets(intent: Intent, agent: AgentReport) -> Iterator[str
         if come < len(asked):
             few = f"{come} of {len(asked)} faults" if len(asked) > 1 else "no fault"
             yield f"faults: {few} at '{node}' from link '{link}': packet {max(asked)} never arrived"
+
+
+def account_for_losses(
+    results: Mapping[str, Result], intent: Intent, agent: AgentReport, observation: Observation
+) -> Iterator[str]:
+    """Yield where the packets of flows were lost that did not arrive and that no link dropped.
+
+    The counts of links and hosts include other flows, so they can be larger than the losses of these flows. If a link
+    corrupts packets, nothing is reported, because no counter has a packet with a corrupt Ethernet address.
+    """
+    missing = {name: result.lost_packets for name, result in results.items() if result.lost_packets}
+    counters = observation.counters
+    asked = sum(packets for come in agent.faults.values() for packets in come.values())
+    at_sockets = sum(count_full_sockets(counted) for counted in agent.counters.values())
+    told = counters.count_lost() + sum(counters.find_untaken().values()) + asked + at_sockets
+    rest = sum(missing.values()) - told
+    changes = [change for change in intent.changes if isinstance(change, LinkChange)]
+    states: list[Link | LinkChange] = [*intent.links, *changes]
+    if rest <= 0 or not agent.complete or any(one.forward.corrupt or one.reverse.corrupt for one in states):
+        return
+    held = counters.count_held()
+    parts = [f"{held} still under way at the end"] if held else []
+    rest -= held
+    for name, counted in agent.counters.items():
+        for meaning in dict.fromkeys(HOST_LOSSES.values()):
+            packets = sum(value for counter, value in counted.items() if HOST_LOSSES.get(counter) == meaning)
+            if packets > 0:
+                parts.append(f"{packets} {meaning} at '{name}'")
+                rest -= packets
+    if box := Interference(agent.filtered).blame("firewall.refused", "nat.unsolicited"):
+        parts.append(box)
+        rest = 0
+    if not all(change.is_up for change in changes) and rest > 0:
+        parts.append(f"{rest} while a link was down")
+        rest = 0
+    if rest > 0:
+        parts.append(f"{rest} that nothing counts")
+    flows = ", ".join(f"{name} ({packets})" for name, packets in missing.items())
+    yield f"packets did not arrive that no link dropped: of {flows}: {'; '.join(parts)}"
 
 
 def _warn_of_late_changes(intent: Intent, agent: AgentReport) -> Iterator[str]:
@@ -165,6 +212,11 @@ def explain_full_sockets(counters: Mapping[str, int]) -> str | None:
         f"dropped {dropped} UDP packets at full sockets (UdpRcvbufErrors), after all links had carried them: "
         "its programs read too slowly; offer less, or raise net.core.rmem_default"
     )
+
+
+def count_full_sockets(counters: Mapping[str, int]) -> int:
+    """Return the number of UDP packets that a host dropped at full sockets (nstat(8))."""
+    return sum(counters.get(f"{name}RcvbufErrors", 0) for name in ("Udp", "Udp6"))
 
 
 def _warn_of_cut_logs(processes: Mapping[str, Ended]) -> Iterator[str]:

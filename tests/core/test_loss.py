@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mprun.metrics.counter import Counters
-from mprun.metrics.loss import account_for_losses
+from mprun.metrics.host_doubts import account_for_losses
 from mprun.metrics.observation import Observation
 from mprun.model.agent_report import AgentReport
 from mprun.model.spec import Direction, LinkChange

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from mprun.metrics.connection import find_connections, ports_towards
 from mprun.metrics.evidence import Evidence, FlowOutputs, parse
-from mprun.metrics.fairness import find_fairness, find_rate
 from mprun.metrics.handover import measure_handover, tell_handovers_seen
 from mprun.metrics.interference import on_paths
 from mprun.metrics.path_use import carried, judge_paths, tell_paths
@@ -20,7 +19,6 @@ from mprun.model.agent_report import Ended, spell_status
 from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow
 from mprun.model.intent.failure import find_failures
-from mprun.model.metric import OF_TOTAL, TOTAL
 from mprun.model.run_summary import MetricValue
 from mprun.model.spec import Change
 from mprun.model.units import NS_PER_S, TIME
@@ -173,11 +171,3 @@ def _read_connections(one: FlowConnections, tool: Tool, result: Result, evidence
         yield tell_paths(flow, evidence.intent, uses, tool.METRICS, result.values.get("goodput"))
         yield count_reinjected(flow, evidence)
         yield measure_handover(flow, connections, evidence)
-
-
-def sum_up(flows: Sequence[AddressedFlow], results: Mapping[str, Result]) -> Readings:
-    """Return goodput and fairness of the flows outside the background, if two of them ran at the same time."""
-    names = [flow.name for flow in flows if not flow.background and flow.name in results]
-    portions = [results[name].portions["goodput"] for name in names if "goodput" in results[name].values]
-    together = {"goodput": find_rate(portions), "fairness": find_fairness(portions)}
-    return Readings(name_metrics(TOTAL, together, OF_TOTAL))

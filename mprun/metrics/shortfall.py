@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from mprun.metrics.capacity import LinkCrossing, cross, find_capacity
 from mprun.metrics.evidence import Evidence
+from mprun.metrics.flow_group import join_intervals
 from mprun.metrics.limitation import GOOD, LEAST_PART, LEAST_SAMPLES, PACKET_BYTES
 from mprun.metrics.readings import Readings
 from mprun.model.frozen import Frozen
@@ -228,14 +229,10 @@ def _explain_queue(scene: _Scene, drops: Counter[tuple[str, str]]) -> str | None
 
 def _explain_stop(scene: _Scene, portions: Sequence[Portion]) -> str | None:
     """Return the sentence for the longest time in the last third without any payload; None for a short one."""
-    empty = sorted(
+    empty = (
         (max(one.begin_ns, scene.begin_ns), min(one.end_ns, scene.end_ns)) for one in portions if not one.size_bytes
     )
-    longest = last = (0.0, 0.0)
-    for begin_ns, end_ns in empty:
-        last = (last[0] if begin_ns <= last[1] else begin_ns, end_ns)
-        longest = max(longest, last, key=lambda span: span[1] - span[0])
-    begin_ns, end_ns = longest
+    begin_ns, end_ns = max(join_intervals(empty), key=lambda span: span[1] - span[0], default=(0.0, 0.0))
     if end_ns - begin_ns < LEAST_STOP_NS:
         return None
     timer = ": a chunk that is lost again waits for a timer of 1 s or more (docs/sctp.md)"

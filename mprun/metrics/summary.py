@@ -12,8 +12,8 @@ from mprun.metrics.capture import read_captures
 from mprun.metrics.efficiency import explain_efficiency, measure_preference
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.expectation import explain_expected, judge_all
-from mprun.metrics.flow import read_flow, sum_up
-from mprun.metrics.flow_group import measure_groups
+from mprun.metrics.flow import read_flow
+from mprun.metrics.flow_group import measure_groups, sum_up
 from mprun.metrics.host_doubts import find_doubts
 from mprun.metrics.interference import Interference
 from mprun.metrics.kernel_messages import judge_log, tabulate_log

@@ -19,7 +19,7 @@ import pytest
 from mprun.compile import allocate, compile_plan
 from mprun.inputs.loading import load
 from mprun.metrics.evidence import Evidence
-from mprun.metrics.fairness import find_fairness, find_rate
+from mprun.metrics.flow_group import find_fairness, find_rate
 from mprun.metrics.observation import NAMES, Observation
 from mprun.metrics.summary import Measured, measure
 from mprun.model.agent_report import AgentReport, Ended

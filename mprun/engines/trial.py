@@ -136,13 +136,13 @@ def find_refusals(specs: Sequence[Spec], name: str, for_run: bool) -> tuple[dict
     specs: the cells of one experiment. name: of the kernel. for_run: see `refuse_unknown`. Raises MachineError if the
     kernel does not start, or if no other kernel has this name.
     """
-    filters: dict[ValuePath, str] = {
-        ("capture", n, "filter"): f"{ALL if one.link is None else ONE}:{one.filter}"
+    # the same place may have another value in another cell
+    filters: dict[tuple[ValuePath, str], None] = {
+        (("capture", n, "filter"), f"{ALL if one.link is None else ONE}:{one.filter}"): None
         for spec in specs
         for n, one in enumerate(spec.experiment.captures)
         if not for_run and one.filter and find_program("tcpdump")
     }
-    # the same place may have another value in another cell
     hosts = list(dict.fromkeys(entry for spec in specs for entry in _find_sysctls(spec)))
     chosen = [entry for spec in specs for entry in _find_choices(spec)]
     traced = {one: ("tracepoints", n) for spec in specs for n, one in enumerate(spec.experiment.tracepoints)}
@@ -169,7 +169,7 @@ def find_refusals(specs: Sequence[Spec], name: str, for_run: bool) -> tuple[dict
             *([f"list:{_EVENTS}"] * bool(traced)),
             *(f"name:{sysctl.path_of(name)}" for name in names),
         ],
-        [*(question for one in values for question in ("new:", *one)), *filters.values()],
+        [*(question for one in values for question in ("new:", *one)), *(question for _, question in filters)],
     )
     answers = iter(constant)
     has = {name: next(answers).split() for name in (sysctl.CONGESTION, sysctl.SCHEDULER)}
@@ -201,9 +201,8 @@ def find_refusals(specs: Sequence[Spec], name: str, for_run: bool) -> tuple[dict
             near = find_nearest(value, has[name])
             hint = f": did you mean '{near}'?" if near else f"; it has: {', '.join(has[name])}{sysctl.remedy_of(name)}"
             lacking[position] = f"kernel '{kernel.name}' has no {noun} '{value}'{hint}"
-    errors = {position: next(answers).strip().removeprefix(_TCPDUMP) for position in filters}
-    refused = {position: f"is no filter for tcpdump: {text}" for position, text in errors.items() if text}
-    return refused, lacking
+    errors = [(position, next(answers).strip().removeprefix(_TCPDUMP)) for position, _ in filters]
+    return {position: f"is no filter for tcpdump: {text}" for position, text in errors if text}, lacking
 
 
 def _find_sysctls(spec: Spec) -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:

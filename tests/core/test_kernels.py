@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mprun.compile import allocate, compile_plan
-from mprun.engines import virtual
+from mprun.engines import trial, virtual
 from mprun.engines.capability import missing_sysctls
 from mprun.engines.machine_mptcp import (
     NO_SCHEDULER,
@@ -223,6 +223,25 @@ def test_a_kernel_is_booted_once_for_what_it_alone_decides(tmp_path: Path, monke
         file.write_text(broken)
         assert ask(mine, constant[:1], [], answer) == (["a list:controls"], [])
     assert booted[3:] == [constant[:1]] * 3
+
+
+def test_the_filter_of_each_cell_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    (tmp_path / "xp.yaml").write_text(
+        "version: 1\ntraffic: [{tool: ping, from: client, to: server, count: 1}]\n"
+        'capture: [{node: client, link: path0, filter: "{{ f }}"}]\n'
+        "params: {f: tcp}\nmatrix: {f: [tcp, broken, udp]}\n"
+    )
+    cells = load_cells(tmp_path / "topo.yaml", tmp_path / "xp.yaml")
+
+    def answer(_kernel: Kernel, constant: Sequence[str], others: Sequence[str]) -> tuple[list[str], list[str]]:
+        return [""] * len(constant), ["tcpdump: syntax error" * ("broken" in question) for question in others]
+
+    monkeypatch.setattr(trial, "ask", answer)
+    monkeypatch.setattr(trial, "find_kernel", lambda name: Kernel(name, "", "7", "", "", 0, "", 0.0))
+    monkeypatch.setattr(trial, "find_program", lambda _: "tcpdump")
+    refused, lacking = trial.find_refusals([cell.spec for cell in cells], "default", for_run=False)
+    assert refused == {("capture", 0, "filter"): "is no filter for tcpdump: syntax error"} and not lacking
 
 
 def test_a_message_about_a_value_of_an_axis_names_its_cell() -> None:

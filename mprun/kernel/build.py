@@ -18,10 +18,9 @@ from typing import TextIO
 from mprun.errors import MachineError, SpecError
 from mprun.kernel import recipe, store
 from mprun.kernel.addition import NOTHING, Addition
-from mprun.kernel.fit import check_hooks, check_options, later_names
 from mprun.kernel.line_coverage import keep_notes
 from mprun.kernel.make import make, run
-from mprun.kernel.patch import UnfitTree, our_files
+from mprun.kernel.patch import UnfitTree, check_hooks, our_files
 from mprun.kernel.recipe import KernelVersion
 from mprun.kernel.store import Kernel
 from mprun.kernel.symbols import FLAGS, has_symbols, keep_symbols
@@ -112,7 +111,7 @@ class _Order(Frozen):
         """The configuration that is asked of the tree, also with the names that later trees have for its options."""
         asked = recipe.asked_options(self.version)
         later = [option for option in asked if option in recipe.LATER_OPTIONS]
-        return "\n".join([recipe.FRAGMENT.read_text(), *later, *later_names(asked), *self.added.options, ""])
+        return "\n".join([recipe.FRAGMENT.read_text(), *later, *recipe.later_names(asked), *self.added.options, ""])
 
     def our_files(self, tree: Path) -> dict[str, bytes]:
         """Return what the tree gets from us. Raises UnfitTree if it is no Linux or a hook does not fit."""
@@ -244,7 +243,7 @@ def _configure(tree: Path, work: Path, output: TextIO, order: _Order) -> None:
     options.write_text(order.options)
     make(tree, order.log, output, [f"KCONFIG_ALLCONFIG={options}", "allnoconfig"], None)
     configuration = (tree / ".config").read_text()
-    check_options(configuration, recipe.asked_options(order.version))
+    recipe.check_options(configuration, recipe.asked_options(order.version))
     order.added.check_options(configuration)
 
 

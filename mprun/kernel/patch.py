@@ -156,3 +156,31 @@ def _read(tree: Path, name: str) -> str:
         return read_source(tree, name)
     except OSError as error:
         raise UnfitTree(f"{tree}: no {name} ({error.strerror}): is this a Linux tree?") from error
+
+
+_OURS = re.compile(r"\bmprun_\w+")
+# A line of `nm -A` for a function of ours: the object in the archive, defined (T) or called (U) there.
+_SYMBOL = re.compile(r"^[^:]*:(?P<object>[^:]*):.* (?P<kind>[TU]) (?P<name>mprun_\w+)$", re.MULTILINE)
+
+
+def check_hooks(symbols: str) -> None:
+    """Check that compiled files call mprun's functions where the hooks put the calls. Raises UnfitTree.
+
+    A hook may lie in a part of a file that the tree's options leave out. Then make(1) drops it without an error.
+    symbols: the output of `nm -A` for the kernel's archive. A hook in a header has an effect if any object of the
+    tree's own files calls mprun's function.
+    """
+    found = [match.groupdict() for match in _SYMBOL.finditer(symbols)]
+    ours = {one["name"] for one in found if one["kind"] == "T"}
+    files = {str(Path(path).with_suffix(".o")) for path in PLACES.values()}
+    calls = {(one["object"], one["name"]) for one in found if one["kind"] == "U" and one["object"] not in files}
+    called = {name for _, name in calls}
+    for hook in read_hooks():
+        first = hook[0]
+        made = str(Path(first.file).with_suffix(".o"))
+        for name in sorted(ours & set(_OURS.findall("".join(hunk.new for hunk in hook)))):
+            if (made, name) not in calls if first.file.endswith(".c") else name not in called:
+                raise UnfitTree(
+                    f"{first} has no effect: {name}() is never called from there; "
+                    "this tree needs a variant of the patch in mprun/kernel/patches"
+                )

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from mprun.kernel.patch import COLD, COLD_LINE, PATCHES, PLACES
+from mprun.kernel.patch import COLD, COLD_LINE, PATCHES, PLACES, UnfitTree
 from mprun.model.discipline import DISCIPLINES
 
 HERE = Path(__file__).parent
@@ -30,6 +30,9 @@ KernelVersion = tuple[int, int]
 LATER_OPTIONS: Mapping[str, KernelVersion] = {
     f"{one.kernel_option}=y": one.since for one in DISCIPLINES.values() if one.since
 }
+
+# Options that later trees have under another name: 7.3 made one option of two.
+LATER_NAMES: Mapping[str, str] = {"CONFIG_PROC_SYSCTL=y": "CONFIG_SYSCTL=y"}
 
 
 def recipe_digest(version: KernelVersion | None = None) -> str:
@@ -77,3 +80,19 @@ def asked_options(version: KernelVersion | None = None) -> list[str]:
     """
     always = [line for line in FRAGMENT.read_text().splitlines() if line.startswith("CONFIG_")]
     return always + [option for option, since in LATER_OPTIONS.items() if version is not None and version >= since]
+
+
+def later_names(options: Iterable[str]) -> list[str]:
+    """Return the later names of options, as lines of a configuration; a tree with the earlier names ignores them."""
+    return [LATER_NAMES[option] for option in options if option in LATER_NAMES]
+
+
+def check_options(configuration: str, asked: Sequence[str]) -> None:
+    """Check that every option is on, by its name or its later name. Raises UnfitTree.
+
+    make(1) drops an option that a tree does not have without an error.
+    configuration: the tree's `.config`. asked: lines such as `CONFIG_NET=y`.
+    """
+    made = set(configuration.splitlines())
+    if missing := [option for option in asked if not {option, LATER_NAMES.get(option, option)} & made]:
+        raise UnfitTree(f"this kernel tree has no {', '.join(missing)}; mprun needs 6.12 or later")

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from mprun.errors import MachineError
-from mprun.kernel.fit import LATER_NAMES, check_hooks, check_options, later_names
-from mprun.kernel.patch import PLACES, read_hooks
-from mprun.kernel.recipe import C_SOURCES
+from mprun.kernel.patch import PLACES, check_hooks, read_hooks
+from mprun.kernel.recipe import C_SOURCES, LATER_NAMES, check_options, later_names
 
 OPTIONS = ["CONFIG_NET=y", "CONFIG_PROC_SYSCTL=y"]
 # The functions of ours that the tree's own files can call, as their headers declare them.

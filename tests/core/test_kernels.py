@@ -241,7 +241,7 @@ def test_the_filter_of_each_cell_is_checked(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(trial, "find_kernel", lambda name: Kernel(name, "", "7", "", "", 0, "", 0.0))
     monkeypatch.setattr(trial, "find_program", lambda _: "tcpdump")
     refused, lacking = trial.find_refusals([cell.spec for cell in cells], "default", for_run=False)
-    assert refused == {("capture", 0, "filter"): "is no filter for tcpdump: syntax error"} and not lacking
+    assert (refused, lacking) == ({("capture", 0, "filter"): "is no filter for tcpdump: syntax error"}, {})
 
 
 def test_a_message_about_a_value_of_an_axis_names_its_cell() -> None:

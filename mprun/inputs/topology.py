@@ -15,7 +15,7 @@ from mprun.inputs.document import Document
 from mprun.inputs.event_changes import ReadEvent, Timeline, read_events
 from mprun.inputs.generator import COLLECTION, load
 from mprun.inputs.generators import GENERATORS
-from mprun.inputs.keys.field import number_names
+from mprun.inputs.keys.field import name_all
 from mprun.inputs.keys.file_model import check, fields_of, salvage
 from mprun.inputs.keys.impairment import spread_directions
 from mprun.inputs.keys.middlebox import MiddleboxEntry
@@ -232,14 +232,10 @@ def _written_nodes(values: Mapping[str, object]) -> dict[str, NodeKind]:
 
 def _name_links(entries: list[LinkEntry]) -> tuple[LinkSpec, ...]:
     """The links with a name each: the user's, or the two ends with a number from the second link on."""
-    taken = {entry.name for entry in entries}
     links = []
-    numbered: dict[str, Iterator[str]] = {}
-    for entry in entries:
+    names = name_all((entry.name, "-".join(entry.between)) for entry in entries)
+    for name, entry in zip(names, entries, strict=True):
         a, b = entry.between
-        names = numbered.setdefault(f"{a}-{b}", number_names(f"{a}-{b}"))
-        name = entry.name or next(name for name in names if name not in taken)
-        taken.add(name)
         first, second = entry.addresses or ((), ())
         links.append(replace(entry.join(name, (a, b)), addresses=(first, second)))
     return tuple(links)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mprun.inputs.document import Document, Spread
-from mprun.inputs.keys.field import MOST_NAME, number_names
+from mprun.inputs.keys.field import MOST_NAME, name_all
 from mprun.inputs.keys.file_model import check
 from mprun.inputs.keys.pairing import gather_hosts, pair_hosts
 from mprun.inputs.keys.traffic_entry import FlowEntry
@@ -119,12 +119,7 @@ def _name(entries: Sequence[FlowEntry], document: Document) -> list[str]:
             document.refuse(("traffic", n, "name"), message)
         if entry.name == TOTAL:
             document.refuse(("traffic", n, "name"), f"'{TOTAL}' names the sum over flows: rename the flow")
-    names = []
-    taken = set(first)
-    for entry in entries:
-        names.append(entry.name or next(name for name in number_names(entry.tool) if name not in taken))
-        taken.add(names[-1])
-    return names
+    return name_all((entry.name, entry.tool) for entry in entries)
 
 
 def _pair(

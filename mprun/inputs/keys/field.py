@@ -7,7 +7,7 @@ Each type has the parser of a value, and the JSON Schema that an editor shows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from ipaddress import IPv4Network
 from itertools import count
 from typing import Annotated, Any, TypeVar
@@ -118,10 +118,26 @@ def parse_name(value: object) -> str:
     return value
 
 
-def number_names(name: str) -> Iterator[str]:
+def _number_names(name: str) -> Iterator[str]:
     """Yield a name, and then the name with -2, -3 and so on."""
     yield name
     yield from (f"{name}-{number}" for number in count(2))
+
+
+def name_all(entries: Iterable[tuple[str | None, str]]) -> list[str]:
+    """Return a name for each entry: its own, or else its default, with -2, -3 and so on where the default is taken.
+
+    entries: the own name and the default of each. An own name is taken from the beginning.
+    """
+    listed = list(entries)
+    taken = {own for own, _ in listed}
+    numbered: dict[str, Iterator[str]] = {}
+    names = []
+    for own, default in listed:
+        free = numbered.setdefault(default, _number_names(default))
+        names.append(own or next(name for name in free if name not in taken))
+        taken.add(names[-1])
+    return names
 
 
 class Whole(Frozen):

@@ -15,9 +15,9 @@ from mprun.inputs.keys.file_model import check
 from mprun.inputs.keys.pairing import gather_hosts, pair_hosts
 from mprun.inputs.keys.traffic_entry import FlowEntry
 from mprun.machine.plugin import PluginProblem
-from mprun.model.grouping import gather
 from mprun.model.metric import TOTAL
 from mprun.model.problem import Notes, ValuePath, tell_unknown
+from mprun.model.span import find_circle
 from mprun.model.spec import After, Flow
 from mprun.workloads.tool import COLLECTION, load, metrics_of, tool_of
 
@@ -199,33 +199,15 @@ def _check_groups(flows: Sequence[Flow], notes: Notes) -> None:
 
 def _check_order(flows: Sequence[Flow], notes: Notes) -> None:
     """Record problems of flows that wait for a flow that does not exist, or for each other."""
-    known = gather(
-        (name, flow) for flow in flows for name in dict.fromkeys((flow.name, flow.group, *flow.names)) if name
-    )
+    known = {name for flow in flows for name in (flow.name, flow.group, *flow.names) if name}
     for n, flow in enumerate(flows):
         if flow.after is not None and flow.after.flow not in known:
             owners = [name for one in flows for name in (one.name, one.group) if name]
             notes.refuse(("traffic", n, "start", "after"), tell_unknown("flow", flow.after.flow, owners))
-    for n, flow in enumerate(flows):
-        if circle := _find_circle(flow, known):
-            message = f"flows wait for each other, {' after '.join(circle)}: let one start at a time of its own"
-            notes.refuse(("traffic", n, "start", "after"), message)
-            return
-
-
-def _find_circle(flow: Flow, known: Mapping[str, Sequence[Flow]]) -> list[str]:
-    """The names of flows that wait for each other, from a flow back to itself. Empty without such a circle."""
-    ways = [(flow, [flow.name])]
-    seen = set()
-    while ways:
-        last, names = ways.pop()
-        for waited in known.get(last.after.flow, ()) if last.after else ():
-            if waited is flow:
-                return [*names, flow.name]
-            if waited.name not in seen:
-                seen.add(waited.name)
-                ways.append((waited, [*names, waited.name]))
-    return []
+    if circle := find_circle(flows):
+        names = " after ".join(flows[n].name for n in circle)
+        message = f"flows wait for each other, {names}: let one start at a time of its own"
+        notes.refuse(("traffic", circle[0], "start", "after"), message)
 
 
 def _check_ports(flows: Sequence[Flow], notes: Notes) -> None:

@@ -94,6 +94,15 @@ def deep_lists(folder: Path) -> Called:
     return _validate(folder, EXPERIMENT + "x-deep: " + "[" * 100_000 + "]" * 100_000 + "\n")
 
 
+def chain_of_flows(folder: Path) -> Called:
+    """Validate flows that each wait for the next one in the file, the last ones for each other."""
+    waiting = "".join(
+        f"  - {{name: f{n}, tool: ping, from: client, to: server, start: {{after: f{n + 1}}}}}\n" for n in range(4000)
+    )
+    last = "  - {name: f4000, tool: ping, from: client, to: server, start: {after: f3999}}\n"
+    return _validate(folder, f"version: 1\ntraffic:\n{waiting}{last}")
+
+
 def _validate(folder: Path, experiment: str) -> Called:
     (folder / "topo.yaml").write_text(ONE_PATH)
     (folder / "xp.yaml").write_text(experiment)
@@ -109,6 +118,7 @@ CASES: dict[str, Callable[[Path], Called]] = {
     "matrix: a billion cells": matrix_of_a_billion,
     "YAML: aliases of aliases": aliases,
     "YAML: deep lists": deep_lists,
+    "YAML: a chain of flows": chain_of_flows,
 }
 
 

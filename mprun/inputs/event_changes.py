@@ -6,6 +6,7 @@ Each change says what a link is from a moment on, so that later stages need not 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -313,7 +314,10 @@ class Timeline:
     def _warn_of_idle(
         self, courses: Mapping[Track, Sequence[PropertyCourse]], moments: Mapping[Track, Sequence[PropertyMoment]]
     ) -> None:
-        """Warn of events that set only what holds already. All changes stay. A parameter may change in other runs."""
+        """Warn of events that set only what holds already, each once. All changes stay.
+
+        A parameter may change in other runs.
+        """
         changing: set[int] = set()
         for track, laid in courses.items():
             values = [self._before(track), *(moment.value for moment in moments[track])]
@@ -324,13 +328,15 @@ class Timeline:
         for track, laid in courses.items():
             words = ("removed", "present") if track.host else ("down", "up") if track.field == "is_up" else None
             for course in sorted(laid, key=lambda one: one.rank):
-                if course.order[0] in changing or (self._document.is_template and not words):
+                event, repetition = course.order
+                if repetition or event in changing or (self._document.is_template and not words):
                     continue
                 at, key = TIME.render(course.begin_ns), "state" if words else course.position[2]
                 what = f"the address of '{track.link}'" if track.host else f"link '{track.link}'"
-                earlier = (one.value for one in reversed(moments[track]) if one.at_ns < course.begin_ns)
+                earlier = bisect_left(moments[track], course.begin_ns, key=lambda one: one.at_ns)
+                held = moments[track][earlier - 1].value if earlier else self._before(track)
                 reason = f"a later event sets the {'state' if words else 'values'} of {what} at {at} too"
-                if course.steps[0][1] == next(earlier, self._before(track)):
+                if course.steps[0][1] == held:
                     has = f"is {words[course.steps[0][1]]}" if words else "has these values"
                     reason = f"{what} {has} already at {at}"
                 self._document.warn((*course.position[:2], key), f"has no effect: {reason}")

@@ -245,6 +245,29 @@ def test_override_has_the_type_that_yaml_gives_it(tmp_path: Path) -> None:
     assert _faults(tmp_path, TOPOLOGY, experiment, x="{{ 7 }}")[0].startswith("xp.yaml:3: probe.pings: '{{ 7 }}'")
 
 
+def test_problems_are_listed_in_order_up_to_a_number(tmp_path: Path) -> None:
+    experiment = "version: 1\n" + "".join(f"key{n}: 1\n" for n in range(600)) + "traffic: [{tool: nothing}]\n"
+    *listed, last = _faults(tmp_path, TOPOLOGY, experiment)
+    assert len(listed) == 500
+    assert [fault.split(":")[1] for fault in listed[:3]] == ["2", "3", "4"]
+    assert last == "xp.yaml: has more than 500 problems: correct these first"
+
+
+def test_a_repeated_event_without_effect_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\ntopology: line\nrouters: 1\nrate: 10mbit\nevents:\n"
+        "  - {at: 1s, every: 100ms, until: 8s, link: client-r1, set: {rate: 10mbit}}\n"
+        "  - {at: 2s, every: 1s, until: 8s, link: r1-server, set: {rate: 5mbit}}\n"
+        "  - {at: 5s, link: r1-server, set: {rate: 5mbit}}\n"
+    )
+    (tmp_path / "xp.yaml").write_text("version: 1\ntraffic: [{tool: ping, from: client, to: server}]\n")
+    warnings = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml").warnings
+    assert [warning.removeprefix(f"{tmp_path}/") for warning in warnings] == [
+        "topo.yaml:6: events[0].set: has no effect: link 'client-r1' has these values already at 1s",
+        "topo.yaml:8: events[2].set: has no effect: link 'r1-server' has these values already at 5s",
+    ]
+
+
 def test_what_changes_after_the_end_is_told(tmp_path: Path) -> None:
     (tmp_path / "delays.csv").write_text("at,delay\n1s,10ms\n5s,20ms\n6s,30ms\n")
     (tmp_path / "topo.yaml").write_text(

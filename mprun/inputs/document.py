@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path as FilePath
 from pathlib import PurePath
 from typing import Any, TypeVar, cast
@@ -24,6 +24,8 @@ from mprun.model.spec import Attachment
 # A placeholder for a value with a recorded problem. No model accepts it, and no model needs to report it again.
 UNREADABLE = object()
 
+# The largest number of problems of a file that are listed.
+MOST_PROBLEMS = 500
 # The name of a parameter in single braces.
 _BRACED = re.compile(r"\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}")
 ReadT = TypeVar("ReadT")
@@ -43,8 +45,9 @@ class Document:
         self.name = tree.name
         self.files = tree.files
         self.attachments: tuple[Attachment, ...] = ()
-        self.problems = list(tree.problems)
-        self.warnings = list(tree.warnings)
+        # in their order, each once
+        self.problems = dict.fromkeys(tree.problems)
+        self.warnings = dict.fromkeys(tree.warnings)
         self._root = tree.root
         self._indices: dict[int, dict[str, tuple[Node, Node]]] = {}
         self._faulty: set[ValuePath] = set()
@@ -113,12 +116,16 @@ class Document:
 
         A path that does not exist is recorded at the nearest level above it.
         """
-        if path in self._faulty:
-            return
-        self._faulty.add(path)
-        problem = self.problem(path, message)
-        if problem not in self.problems:
-            self.problems.append(problem)
+        if path not in self._faulty:
+            self._faulty.add(path)
+            self.add_problem(self.problem(path, message))
+
+    def add_problem(self, problem: InputProblem) -> None:
+        """Record a problem, once. Raises InputError for one too many, as finding their remedies takes time."""
+        self.problems[problem] = None
+        if len(self.problems) > MOST_PROBLEMS:
+            last = InputProblem(self.name, None, (), f"has more than {MOST_PROBLEMS} problems: correct these first")
+            raise InputError([*sort([self], self.problems)[:MOST_PROBLEMS], last])
 
     def refuse_empty(self) -> None:
         """Record a problem for each key without a value. Models take such a key as one that is not written."""
@@ -127,9 +134,7 @@ class Document:
 
     def warn(self, path: ValuePath, message: str) -> None:
         """Record a warning at a path, once."""
-        warning = self.problem(path, message)
-        if warning not in self.warnings:
-            self.warnings.append(warning)
+        self.warnings[self.problem(path, message)] = None
 
     def problem(self, path: ValuePath, message: str) -> InputProblem:
         """Return a problem at a path. In a file of the older format, the path is the older key."""
@@ -160,7 +165,7 @@ class Document:
         try:
             return beside, read(text)
         except TraceError as error:
-            self.problems.append(InputProblem(beside, error.line, (), str(error)))
+            self.add_problem(InputProblem(beside, error.line, (), str(error)))
             return None
 
     def attach(self, path: ValuePath, name: str, archived: str | None) -> Attachment | None:
@@ -296,6 +301,13 @@ def _find_braced(node: MappingNode) -> str | None:
         if isinstance(value, ScalarNode) and value.tag == PLAIN and not value.value:
             return str(key.value)
     return None
+
+
+def sort(documents: Sequence[Document], problems: Iterable[InputProblem]) -> list[InputProblem]:
+    """Return problems in the order of the files and their lines. Problems without a file come first."""
+    files = [file for document in documents for file in document.files]
+    order = {file: n for n, file in reversed(list(enumerate(files)))}
+    return sorted(problems, key=lambda problem: (order.get(problem.file, -1), problem.line or 0))
 
 
 class Spread:

@@ -115,9 +115,7 @@ def _warn_of_rates(file: str, written: Iterable[tuple[int, object]], document: D
     if told:
         line, message = told[0]
         counted = f"; rounded rates in this file: {len(told)}" if len(told) > 1 else ""
-        warning = InputProblem(file, line, ("rate",), message + counted)
-        if warning not in document.warnings:
-            document.warnings.append(warning)
+        document.warnings[InputProblem(file, line, ("rate",), message + counted)] = None
 
 
 def _read_row(
@@ -128,7 +126,7 @@ def _read_row(
         return EventEntry.model_validate({"at": "0s", "link": entry.link, "set": cells})
     except ValidationError as error:
         for path, text in explain(EventEntry, error):
-            document.problems.append(InputProblem(file, line, path[1:], text))
+            document.add_problem(InputProblem(file, line, path[1:], text))
         return None
 
 
@@ -522,4 +520,4 @@ def _check_rows(event: ReadEvent, left_ns: int, when: str, document: Document) -
         return
     effect = "this row and all later rows have no effect" if late else "the schedule would have no effect"
     problem = InputProblem(event.file, event.rows[late].line, (), f"is not before {when}: {effect}")
-    (document.warnings if late else document.problems).append(problem)
+    (document.warnings if late else document.problems)[problem] = None

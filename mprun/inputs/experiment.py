@@ -27,6 +27,7 @@ from mprun.inputs.matrix_cells import list_axes
 from mprun.inputs.search_point import read_search
 from mprun.inputs.traffic import read_traffic
 from mprun.model import metric
+from mprun.model.grouping import gather
 from mprun.model.metric import Metric
 from mprun.model.problem import Notes, ValuePath, find_nearest, list_names, name_nearest, tell_unknown
 from mprun.model.spec import Expectation, ExperimentSpec, HostSpec, Mptcp, Plot, Reseed
@@ -195,12 +196,13 @@ def _expectation(n: int, name: str, entry: ExpectEntry, owned: OwnedMetrics, doc
 
 def _refuse_contradictions(expectations: Mapping[int, Expectation], document: Document) -> None:
     """Record an expectation that cannot hold together with an earlier one. expectations: by their places."""
+    lows = gather((one.metric, (one.minimum, -n)) for n, one in expectations.items() if one.minimum is not None)
+    largest = {metric: max(own) for metric, own in lows.items()}
     for n, one in expectations.items():
-        for m, other in expectations.items():
-            low, high = other.minimum, one.maximum
-            if one.metric == other.metric and n != m and low is not None and high is not None and low > high:
-                message = f"of '{one.metric}' is below the 'min' of expect[{m}]: both cannot hold, so remove one"
-                document.refuse(("expect", n, "max"), message)
+        low, m = largest.get(one.metric, (-math.inf, 0))
+        if one.maximum is not None and low > one.maximum and -m != n:
+            message = f"of '{one.metric}' is below the 'min' of expect[{-m}]: both cannot hold, so remove one"
+            document.refuse(("expect", n, "max"), message)
     shares: dict[str, dict[str, float]] = {}
     for n, one in expectations.items():
         name, _, path = one.metric.rpartition(".")

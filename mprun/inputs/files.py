@@ -121,7 +121,7 @@ def check_seed(seed: int | None, document: Document) -> None:
     """Record a problem of a seed on the command line."""
     if seed is not None and not SEED.minimum <= seed <= SEED.maximum:
         text = f"{seed} is negative or has more than 63 bits: write '--seed 1'"
-        document.problems.append(InputProblem("--seed", None, (), text))
+        document.add_problem(InputProblem("--seed", None, (), text))
 
 
 def fill_in(files: FileTrees, documents: Sequence[Document], values: CellValues) -> FileParameters:
@@ -148,14 +148,14 @@ def fill_in(files: FileTrees, documents: Sequence[Document], values: CellValues)
             message = f"no parameter '{name}' in {names}{name_nearest(name, found, 'parameters')}"
             if name.rpartition(".")[2] in PROPERTIES and "." in name:
                 message += "; a property of a link is an axis: write 'matrix: {" + name + ": [...]}' to give it here"
-            documents[0].problems.append(InputProblem(f"-p {name}", None, (), message))
+            documents[0].add_problem(InputProblem(f"-p {name}", None, (), message))
     return FileParameters({**found, **{name: value for name, value in values if name in found}}, whole)
 
 
-def name_parameters(files: FileTrees, document: Document, problems: Sequence[InputProblem]) -> Iterator[InputProblem]:
-    """Yield problems of a document, each with the parameters of the command line that gave its value."""
+def name_parameters(files: FileTrees, document: Document) -> Iterator[InputProblem]:
+    """Yield the problems of a document, each with the parameters of the command line that gave its value."""
     parameters = {name: text for name, text in files.parameters.items() if name not in files.matrix.names}
-    for problem in problems:
+    for problem in document.problems:
         given = name_givers(problem, document, parameters)
         yield replace(problem, message=f"{problem.message} (given by {given})") if given else problem
 
@@ -173,10 +173,3 @@ def warn_unused(parameters: FileParameters, documents: Sequence[Document]) -> No
             if name not in parameters.used:
                 message = f"no value uses parameter '{name}': write {{{{ {name} }}}} or remove it"
                 document.warn(("params", name), message)
-
-
-def sort(documents: Sequence[Document], problems: Sequence[InputProblem]) -> list[InputProblem]:
-    """Return problems in the order of the files and their lines. Problems without a file come first."""
-    files = [file for document in documents for file in document.files]
-    order = {file: n for n, file in reversed(list(enumerate(files)))}
-    return sorted(problems, key=lambda problem: (order.get(problem.file, -1), problem.line or 0))

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import Generic, TypeVar
 
 from mprun.inputs import cross_check, files
 from mprun.inputs.datagram import check_lengths, fill_lengths
-from mprun.inputs.document import Document
+from mprun.inputs.document import Document, sort
 from mprun.inputs.event_changes import check_times
 from mprun.inputs.experiment import check_links, read_experiment
 from mprun.inputs.files import FileTrees
@@ -193,9 +194,7 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
             check_names(action.search, parameters.values, links, last)
     for document in documents:
         document.refuse_empty()
-    problems = files.sort(
-        documents, [problem for one in documents for problem in files.name_parameters(found, one, one.problems)]
-    )
+    problems = sort(documents, chain.from_iterable(files.name_parameters(found, one) for one in documents))
     if values and problems:
         where = f"{'in cell' if position == ('matrix',) else 'at'} {spell_values(dict(values), ', ')}"
         # these parts are equal in all cells unless they hold a template
@@ -206,16 +205,16 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
         ]
     if last is not first and not problems:
         files.warn_unused(parameters, documents)
-    warnings = files.sort(documents, [warning for document in documents for warning in document.warnings])
+    warnings = sort(documents, chain.from_iterable(document.warnings for document in documents))
     if network.spec is None or action is None:
-        raise InputError(files.sort(documents, problems + warnings) if found.strict else problems)
+        raise InputError(sort(documents, problems + warnings) if found.strict else problems)
     told = {**parameters.values, **dict(values)}
     sources = dict.fromkeys(Path(file) for document in documents for file in document.files)
     spec = Spec(network.spec, action)
     locate = partial(_locate, documents, spec)
     loaded = Loaded(spec, tuple(map(str, warnings)), tuple(sources), values, told, found.words, locate, reseed)
     if problems or (found.strict and warnings):
-        raise InputError(files.sort(documents, problems + warnings) if found.strict else problems, loaded)
+        raise InputError(sort(documents, problems + warnings) if found.strict else problems, loaded)
     return loaded
 
 

@@ -146,7 +146,7 @@ def read_lab(folder: Path, parameters: Mapping[str, str] = {}) -> Lab:
     own = document.parameters()
     for name in sorted(parameters.keys() - own.keys()):
         message = f"no parameter '{name}' in {folder.name}{name_nearest(name, own, 'parameters')}"
-        document.problems.append(InputProblem(f"-p {name}", None, (), message))
+        document.add_problem(InputProblem(f"-p {name}", None, (), message))
     values = document.plain(FileParameters({**own, **{name: read_scalar(text) for name, text in parameters.items()}}))
     file = None if values is None else check(LabFile, values, document)
     defaults = {name: spell_scalar(value) for name, value in own.items()}

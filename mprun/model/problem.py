@@ -13,6 +13,8 @@ from mprun.model.scalar import name_value
 ValuePath = tuple[str | int, ...]
 
 MOST_NAMES = 12
+# The number of names that are compared with a wrong one: more take time, and so few files have more.
+MOST_COMPARED = 1000
 # This number of further names is listed too.
 FEW_MORE = 3
 MOST_TEXT = 400
@@ -39,7 +41,7 @@ class InputError(SpecError):
     `loaded`: the files in spite of their problems, of `mprun.inputs.loading`; None if they have no meaning.
     """
 
-    def __init__(self, found: Sequence[InputProblem], loaded: Any = None) -> None:
+    def __init__(self, found: Iterable[InputProblem], loaded: Any = None) -> None:
         self.found = tuple(found)
         self.loaded = loaded
         super().__init__([str(problem) for problem in self.found])
@@ -79,7 +81,7 @@ def find_nearest(wrong: str, known: Sequence[str]) -> str | None:
         start = len(owner) + 1
         last = find_nearest(rest, [name[start:] for name in own])
         return last and f"{owner}.{last}"
-    near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(wrong, known[:MOST_COMPARED], n=1, cutoff=0.6)
     same = [name for name in known if name.lower() == wrong.lower()]
     return next(iter(same or near), None)
 

@@ -195,6 +195,8 @@ QUICK_BOMBS = (
     "YAML: aliases of aliases",
     "YAML: deep lists",
     "YAML: a chain of flows",
+    "YAML: contradictions",
+    "YAML: thousands of problems",
 )
 
 

@@ -103,6 +103,21 @@ def chain_of_flows(folder: Path) -> Called:
     return _validate(folder, f"version: 1\ntraffic:\n{waiting}{last}")
 
 
+def contradictions(folder: Path) -> Called:
+    """Validate bounds of one metric, each of which excludes all others."""
+    bounds = "".join(
+        f"  - {{metric: ping.rtt, min: {n + 2}ms}}\n  - {{metric: ping.rtt, max: 1ms}}\n" for n in range(4000)
+    )
+    return _validate(folder, EXPERIMENT + f"expect:\n{bounds}")
+
+
+def problems(folder: Path) -> Called:
+    """Validate keys that no file has, and flows between hosts that do not exist."""
+    keys = "".join(f"key{n}: 1\n" for n in range(20_000))
+    flows = "".join(f"  - {{tool: ping, from: host{n}, to: server}}\n" for n in range(5000))
+    return _validate(folder, f"version: 1\n{keys}traffic:\n{flows}")
+
+
 def _validate(folder: Path, experiment: str) -> Called:
     (folder / "topo.yaml").write_text(ONE_PATH)
     (folder / "xp.yaml").write_text(experiment)
@@ -119,6 +134,8 @@ CASES: dict[str, Callable[[Path], Called]] = {
     "YAML: aliases of aliases": aliases,
     "YAML: deep lists": deep_lists,
     "YAML: a chain of flows": chain_of_flows,
+    "YAML: contradictions": contradictions,
+    "YAML: thousands of problems": problems,
 }
 
 

@@ -22,8 +22,9 @@ from mprun.model.spec import After, Flow
 from mprun.workloads.tool import COLLECTION, load, metrics_of, tool_of
 
 MOST_PORT = 65_535
-# The largest number of flows of an entry, as each has its own server.
+# The largest number of flows of an entry and of all entries, as each has its own server, with up to three ports.
 MOST_PAIRS = 10_000
+MOST_FLOWS = 20_000
 
 
 def read_traffic(
@@ -46,8 +47,15 @@ def read_traffic(
     if len(known) < len(entries):
         return None
     names = _name(known, document)
-    named = enumerate(zip(known, names, strict=True))
-    expanded = [_pair(entry, name, n, document, hosts, seed) for n, (entry, name) in named]
+    expanded: list[list[Flow]] = []
+    made = 0
+    for n, (entry, name) in enumerate(zip(known, names, strict=True)):
+        expanded.append(_pair(entry, name, n, document, hosts, seed))
+        made += len(expanded[-1]) * (entry.repeat.times if entry.repeat else 1)
+        if made > MOST_FLOWS:
+            message = f"makes {made} flows with the entries before it, and a run has {MOST_FLOWS} at most: write fewer"
+            document.refuse(("traffic", n), message)
+            return None
     if not all(expanded):
         return None
     flows = tuple(flow for some in expanded for flow in some)
@@ -142,12 +150,12 @@ def _pair(
         return []
     pairing = entry.pairs or "all-to-all"
     try:
-        pairs = pair_hosts(sources, destinations, pairing, f"{seed} {name}")
+        count, pairs = pair_hosts(sources, destinations, pairing, f"{seed} {name}")
     except ValueError as error:
         document.refuse(("traffic", n, "pairs"), str(error))
         return []
-    if not 1 <= len(pairs) <= MOST_PAIRS:
-        message = f"makes {len(pairs)} flows, and 1 to {MOST_PAIRS} are one entry's: name other hosts"
+    if not 1 <= count <= MOST_PAIRS:
+        message = f"makes {count} flows, and 1 to {MOST_PAIRS} are one entry's: name other hosts"
         document.refuse(("traffic", n, "to"), message)
         return []
     flows = []

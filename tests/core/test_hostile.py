@@ -197,6 +197,8 @@ QUICK_BOMBS = (
     "YAML: a chain of flows",
     "YAML: contradictions",
     "YAML: thousands of problems",
+    "YAML: repetitions",
+    "YAML: pairs",
 )
 
 

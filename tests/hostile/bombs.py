@@ -118,8 +118,21 @@ def problems(folder: Path) -> Called:
     return _validate(folder, f"version: 1\n{keys}traffic:\n{flows}")
 
 
-def _validate(folder: Path, experiment: str) -> Called:
-    (folder / "topo.yaml").write_text(ONE_PATH)
+def repetitions(folder: Path) -> Called:
+    """Validate 300 flows that are repeated a thousand times each."""
+    flow = "  - {tool: ping, from: client, to: server, repeat: {times: 1000, pause: 1s}}\n"
+    return _validate(folder, "version: 1\ntraffic:\n" + flow * 300)
+
+
+def pairs(folder: Path) -> Called:
+    """Validate a flow between each two of 5000 hosts, 25 million."""
+    nodes = "".join(f"  h{n}: {{kind: host}}\n" for n in range(5000))
+    flow = "traffic: [{tool: ping, from: h*, to: h*, pairs: all-to-all}]\n"
+    return _validate(folder, "version: 1\n" + flow, f"version: 1\nnodes:\n{nodes}")
+
+
+def _validate(folder: Path, experiment: str, topology: str = ONE_PATH) -> Called:
+    (folder / "topo.yaml").write_text(topology)
     (folder / "xp.yaml").write_text(experiment)
     return call("validate", "-t", str(folder / "topo"), "-x", str(folder / "xp"))
 
@@ -136,6 +149,8 @@ CASES: dict[str, Callable[[Path], Called]] = {
     "YAML: a chain of flows": chain_of_flows,
     "YAML: contradictions": contradictions,
     "YAML: thousands of problems": problems,
+    "YAML: repetitions": repetitions,
+    "YAML: pairs": pairs,
 }
 
 

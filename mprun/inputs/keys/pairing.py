@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from itertools import product
 from typing import Annotated, Any, Literal
 
 from pydantic import PlainValidator, WithJsonSchema
@@ -88,13 +89,14 @@ def gather_hosts(wanted: str | Several, hosts: Sequence[str]) -> Several:
 
 def pair_hosts(
     sources: Sequence[str], destinations: Sequence[str], pairing: Pairing, key: str
-) -> list[tuple[str, str]]:
-    """The (source, destination) of each flow. No host sends to itself.
+) -> tuple[int, Iterable[tuple[str, str]]]:
+    """The number of flows, and the (source, destination) of each. No host sends to itself.
 
     `key`: the permutation follows from it. Raises ValueError if the hosts make no such pairs.
     """
     if pairing == "all-to-all":
-        return [(source, destination) for source in sources for destination in destinations if source != destination]
+        count = len(sources) * len(destinations) - len({*sources} & {*destinations})
+        return count, (pair for pair in product(sources, destinations) if pair[0] != pair[1])
     if len(sources) > len(destinations) or (pairing == "in-order" and len(sources) < len(destinations)):
         counts = f"{len(sources)} hosts at one end and {len(destinations)} at the other"
         raise ValueError(f"cannot pair {counts}: name as many, or write 'all-to-all'")
@@ -103,7 +105,7 @@ def pair_hosts(
     for source, destination in pairs:
         if source == destination:
             raise ValueError(f"would have '{source}' send to itself: name other hosts")
-    return pairs
+    return len(pairs), pairs
 
 
 def _draw(sources: Sequence[str], destinations: Sequence[str], key: str) -> list[str]:

@@ -23,6 +23,7 @@ def read_switches(
 ) -> dict[str, OpenFlow]:
     """Return the OpenFlow switches of a topology. Problems go to the document. place_of: the path of a node's entry."""
     switches = {}
+    ports = gather((end, link.name) for link in links for end in link.ends)
     for name, entry in entries.items():
         position = place_of(name)
         if entry is None:
@@ -36,7 +37,7 @@ def read_switches(
             continue
         switches[name] = entry.resolve()
         _check_keys(entry, switches[name], position, document)
-        _check_lines(switches[name], [link.name for link in links if name in link.ends], position, document)
+        _check_lines(switches[name], ports.get(name, []), position, document)
     _check_circles(switches, nodes, links, document, place_of)
     return switches
 

@@ -26,6 +26,7 @@ from mprun.inputs.switch import read_switches
 from mprun.machine.plugin import PluginProblem
 from mprun.model.address import mirror_text
 from mprun.model.frozen import Frozen
+from mprun.model.grouping import gather
 from mprun.model.problem import ValuePath, list_names, name_nearest, tell_unknown
 from mprun.model.spec import Addressing, Direction, Family, LinkSpec, Middlebox, NodeKind, TopologySpec, families_of
 from mprun.model.units import hold_rate, tell_rounding, tell_short_queue
@@ -190,6 +191,7 @@ def _read_middleboxes(
     document: Document,
 ) -> dict[str, Middlebox]:
     """Return the middleboxes of a topology in the order of its nodes. Problems go to the document."""
+    at = gather((end, link.name) for link in links for end in link.ends)
     for name, entry in entries.items():
         position = ("middleboxes", name)
         if name not in nodes:
@@ -199,10 +201,9 @@ def _read_middleboxes(
             message = f"'{name}' is a {nodes[name]}, not a router: name a router, which forwards packets"
             document.refuse(position, message)
         else:
-            at = [link.name for link in links if name in link.ends]
             for behaviour, guard in (("nat", entry.nat), ("firewall", entry.firewall)):
                 if guard is not None:
-                    for path, message in _problems_of_inside(name, guard.inside, at):
+                    for path, message in _problems_of_inside(name, guard.inside, at.get(name, ())):
                         document.refuse((*position, behaviour, "inside", *path), message)
     return {name: entries[name].value() for name in nodes if name in entries}
 

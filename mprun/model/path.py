@@ -199,15 +199,16 @@ def name_ends(topology: TopologySpec) -> dict[PathEnd, str]:
     other link matters to the user. The first host behind it gets its name. Further hosts share it and are named after
     their own link.
     """
-    at = gather((end, link) for link in topology.links for end in link.ends)
+    inner = [link for link in topology.links if "host" not in map(topology.nodes.get, link.ends)]
+    between = gather((end, link) for link in inner for end in link.ends)
     names: dict[PathEnd, str] = {}
     taken: set[str] = set()
     for host, kind in topology.nodes.items():
-        for link in at.get(host, ()) if kind == "host" else ():
+        for link in topology.links_at(host) if kind == "host" else ():
             beyond = link.ends[link.ends[0] == host]
             names[host, link.name] = link.name
             if topology.nodes[beyond] == "switch" and not link.is_shaped:
-                onward = [other for other in at[beyond] if "host" not in map(topology.nodes.get, other.ends)]
+                onward = between.get(beyond, ())
                 if len(onward) == 1 and onward[0].name not in taken:
                     names[host, link.name] = onward[0].name
                     taken.add(onward[0].name)

@@ -8,12 +8,14 @@ frame, no preamble). Sizes are bytes, and probabilities 0..1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
+from functools import cached_property
 from typing import Any, Literal
 
 from mprun.model.discipline import DISCIPLINES, DisciplineName, OptionValue
 from mprun.model.frozen import Frozen
+from mprun.model.grouping import gather
 from mprun.model.search_space import Search
 
 NodeKind = Literal["host", "router", "switch"]
@@ -370,9 +372,13 @@ class TopologySpec(Frozen):
         """Return True if packets of a family may cross a link. Between two switches, all packets may."""
         return family in self.families_of(link) or all(self.nodes[end] == "switch" for end in link.ends)
 
-    def links_at(self, node: str) -> tuple[LinkSpec, ...]:
+    def links_at(self, node: str) -> Sequence[LinkSpec]:
         """The links that end at a node."""
-        return tuple(link for link in self.links if node in link.ends)
+        return self._at.get(node, ())
+
+    @cached_property
+    def _at(self) -> Mapping[str, Sequence[LinkSpec]]:
+        return gather((end, link) for link in self.links for end in link.ends)
 
 
 class Endpoint(Frozen):

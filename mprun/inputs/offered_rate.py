@@ -122,16 +122,18 @@ def _check_together(running: Sequence[_Stream], capacity: _Capacity, told: set[s
         most = _find_most(crossings, sender, receiver, left)
         if offered <= most:
             continue
-        for one in streams:
-            if one.entry in told:
+        members = {*map(id, streams)}
+        meeting = [one for one in running if id(one) in members or one.certain & crossings]
+        names = [f"'{one.name}'" for one in meeting]
+        for n, one in enumerate(meeting):
+            if id(one) not in members or one.entry in told:
                 continue
-            rest = [other for other in running if other is not one]
-            beside = [f"'{other.name}'" for other in rest if other in streams or other.certain & crossings]
             told.add(one.entry)
+            beside = name_some([*names[:n], *names[n + 1 :]], MOST_NAMES)
             notes.warn(
                 ("traffic", one.number, "rate"),
                 f"is above {_spell(max(0, most - offered + one.rate))}, what its links carry beside "
-                f"{name_some(beside, MOST_NAMES)} at the same time: the rest will be lost or wait",
+                f"{beside} at the same time: the rest will be lost or wait",
             )
 
 

@@ -197,6 +197,7 @@ QUICK_BOMBS = (
     "YAML: a chain of flows",
     "YAML: contradictions",
     "YAML: thousands of problems",
+    "YAML: flows over one link",
     "YAML: repetitions",
     "YAML: pairs",
 )

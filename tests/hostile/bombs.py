@@ -99,7 +99,7 @@ def chain_of_flows(folder: Path) -> Called:
     waiting = "".join(
         f"  - {{name: f{n}, tool: ping, from: client, to: server, start: {{after: f{n + 1}}}}}\n" for n in range(4000)
     )
-    last = "  - {name: f4000, tool: ping, from: client, to: server, start: {after: f3999}}\n"
+    last = "  - {name: f3000, tool: ping, from: client, to: server, start: {after: f2999}}\n"
     return _validate(folder, f"version: 1\ntraffic:\n{waiting}{last}")
 
 
@@ -113,9 +113,15 @@ def contradictions(folder: Path) -> Called:
 
 def problems(folder: Path) -> Called:
     """Validate keys that no file has, and flows between hosts that do not exist."""
-    keys = "".join(f"key{n}: 1\n" for n in range(20_000))
-    flows = "".join(f"  - {{tool: ping, from: host{n}, to: server}}\n" for n in range(5000))
+    keys = "".join(f"key{n}: 1\n" for n in range(10_000))
+    flows = "".join(f"  - {{tool: ping, from: host{n}, to: server}}\n" for n in range(3000))
     return _validate(folder, f"version: 1\n{keys}traffic:\n{flows}")
+
+
+def shared_link(folder: Path) -> Called:
+    """Validate flows that offer more than their link carries, all at once."""
+    flow = "  - {tool: iperf3, from: client, to: server, duration: 1s, rate: 1mbit}\n"
+    return _validate(folder, "version: 1\ntraffic:\n" + flow * 1500)
 
 
 def repetitions(folder: Path) -> Called:
@@ -126,7 +132,7 @@ def repetitions(folder: Path) -> Called:
 
 def pairs(folder: Path) -> Called:
     """Validate a flow between each two of 5000 hosts, 25 million."""
-    nodes = "".join(f"  h{n}: {{kind: host}}\n" for n in range(5000))
+    nodes = "".join(f"  h{n}: {{kind: host}}\n" for n in range(3000))
     flow = "traffic: [{tool: ping, from: h*, to: h*, pairs: all-to-all}]\n"
     return _validate(folder, "version: 1\n" + flow, f"version: 1\nnodes:\n{nodes}")
 
@@ -149,6 +155,7 @@ CASES: dict[str, Callable[[Path], Called]] = {
     "YAML: a chain of flows": chain_of_flows,
     "YAML: contradictions": contradictions,
     "YAML: thousands of problems": problems,
+    "YAML: flows over one link": shared_link,
     "YAML: repetitions": repetitions,
     "YAML: pairs": pairs,
 }

@@ -97,7 +97,7 @@ def deep_lists(folder: Path) -> Called:
 def chain_of_flows(folder: Path) -> Called:
     """Validate flows that each wait for the next one in the file, the last ones for each other."""
     waiting = "".join(
-        f"  - {{name: f{n}, tool: ping, from: client, to: server, start: {{after: f{n + 1}}}}}\n" for n in range(4000)
+        f"  - {{name: f{n}, tool: ping, from: client, to: server, start: {{after: f{n + 1}}}}}\n" for n in range(3000)
     )
     last = "  - {name: f3000, tool: ping, from: client, to: server, start: {after: f2999}}\n"
     return _validate(folder, f"version: 1\ntraffic:\n{waiting}{last}")
@@ -106,7 +106,7 @@ def chain_of_flows(folder: Path) -> Called:
 def contradictions(folder: Path) -> Called:
     """Validate bounds of one metric, each of which excludes all others."""
     bounds = "".join(
-        f"  - {{metric: ping.rtt, min: {n + 2}ms}}\n  - {{metric: ping.rtt, max: 1ms}}\n" for n in range(4000)
+        f"  - {{metric: ping.rtt, min: {n + 2}ms}}\n  - {{metric: ping.rtt, max: 1ms}}\n" for n in range(2500)
     )
     return _validate(folder, EXPERIMENT + f"expect:\n{bounds}")
 
@@ -131,8 +131,8 @@ def repetitions(folder: Path) -> Called:
 
 
 def pairs(folder: Path) -> Called:
-    """Validate a flow between each two of 5000 hosts, 25 million."""
-    nodes = "".join(f"  h{n}: {{kind: host}}\n" for n in range(3000))
+    """Validate a flow between each two of 6000 hosts, 36 million."""
+    nodes = "".join(f"  h{n}: {{kind: host}}\n" for n in range(6000))
     flow = "traffic: [{tool: ping, from: h*, to: h*, pairs: all-to-all}]\n"
     return _validate(folder, "version: 1\n" + flow, f"version: 1\nnodes:\n{nodes}")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from mprun.compile.multipath import group_ways
 from mprun.model import plan
 from mprun.model.address import Address, InterfaceAddress
-from mprun.model.network import Interface, Neighbour, Node, Route
+from mprun.model.network import Interface, Node, Route
 from mprun.model.plan import Command, sysctl
 from mprun.model.spec import HostSpec
 
@@ -62,29 +62,25 @@ def congestion_of(settings: HostSpec | None, node: Node) -> Mapping[str, str]:
     return {interface.name: asked[interface.link] for interface in node.interfaces if interface.link in asked}
 
 
-def address_commands(node: Node, congestion: Mapping[str, str]) -> Iterator[Command]:
-    """Return the commands that a namespace needs once its links exist. congestion: by interface."""
-    for interface in node.interfaces:
+def address_commands(node: Node, congestion: Mapping[str, str], returned: Interface | None = None) -> Iterator[Command]:
+    """Return the commands that a namespace needs once its links exist. congestion: by interface.
+
+    returned: an interface that gets its addresses back, with their neighbours and routes. The others have theirs.
+    """
+    interfaces, verb = ((returned,), "replace") if returned else (node.interfaces, "add")
+    names = {interface.name for interface in interfaces}
+    for interface in interfaces:
         yield from _add_addresses(interface)
         if not interface.addresses:
             yield _ip(node.name, f"link set {interface.name} master {BRIDGE}")
     for neighbour in node.neighbours:
-        yield _ip(node.name, _neighbour_words("add", neighbour))
-    for rule in node.rules:
+        if neighbour.interface in names:
+            words = f"lladdr {neighbour.mac} dev {neighbour.interface} nud permanent"
+            yield _ip(node.name, f"{_option(neighbour.address)}neighbour {verb} {neighbour.address} {words}")
+    for rule in node.rules if returned is None else ():
         yield _ip(node.name, f"{_option(rule.source)}rule add from {rule.source} table {rule.table}")
-    for ways in group_ways(node.routes):
-        yield _ip(node.name, _route_words("add", *ways) + _congestion(ways[0], congestion))
-
-
-def interface_commands(node: Node, interface: Interface, congestion: Mapping[str, str]) -> Iterator[Command]:
-    """Return the commands that restore an interface's addresses, with their neighbours and routes."""
-    yield from _add_addresses(interface)
-    for neighbour in node.neighbours:
-        if neighbour.interface == interface.name:
-            yield _ip(node.name, _neighbour_words("replace", neighbour))
-    for route in node.routes:
-        if route.interface == interface.name:
-            yield _ip(node.name, _route_words("replace", route) + _congestion(route, congestion))
+    for ways in group_ways(route for route in node.routes if route.interface in names):
+        yield _ip(node.name, _route_words(verb, *ways) + _congestion(ways[0], congestion))
 
 
 def loss_commands(node: Node, interface: Interface) -> Iterator[Command]:
@@ -113,11 +109,6 @@ def _add_addresses(interface: Interface) -> Iterator[Command]:
 def _option(address: Address | InterfaceAddress) -> str:
     """Return the option of ip(8) that selects the address family; empty for IPv4."""
     return "-6 " if address.version == 6 else ""
-
-
-def _neighbour_words(verb: str, neighbour: Neighbour) -> str:
-    words = f"lladdr {neighbour.mac} dev {neighbour.interface} nud permanent"
-    return f"{_option(neighbour.address)}neighbour {verb} {neighbour.address} {words}"
 
 
 def _route_words(verb: str, route: Route, *others: Route) -> str:

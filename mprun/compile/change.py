@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from mprun.compile.addressing import congestion_of, interface_commands, loss_commands
+from mprun.compile.addressing import address_commands, congestion_of, loss_commands
 from mprun.compile.endpoint import endpoint_commands
 from mprun.compile.middlebox import rebinding_commands
 from mprun.compile.variation import is_wire_varied
@@ -57,7 +57,7 @@ def _change_address(spec: Spec, network: Network, change: AddressChange) -> Plan
     commands: list[Command] = []
     if change.is_there:
         congestion = congestion_of(spec.experiment.hosts.get(node.name), node)
-        commands += [*interface_commands(node, interface, congestion), *endpoints]
+        commands += [*address_commands(node, congestion, interface), *endpoints]
     else:
         for command in endpoints:
             number = command.argv[command.argv.index("id") + 1]

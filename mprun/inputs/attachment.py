@@ -7,7 +7,6 @@ execute are left out, so that the same files give the same digest on every machi
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import stat
@@ -85,12 +84,19 @@ def keep(attachment: Attachment, file: BinaryIO) -> None:
 
 def _write(path: Path, is_archive: bool, target: _Hashed) -> None:
     """Write the archive of a file or folder, or copy a file that is an archive. Raises SpecError."""
-    with _reading():
+    try:
         if not is_archive:
             _pack(path, target)
             return
         with open_regular(path, path) as file:
             _copy(file, target)
+    except UnsafeError as error:
+        raise SpecError(str(error)) from None
+    except OSError as error:
+        what = "does not exist" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+        raise SpecError(what) from None
+    except RuntimeError:
+        raise SpecError("is a link that leads in a circle") from None
 
 
 def _copy(source: BinaryIO, target: _Hashed) -> None:
@@ -178,17 +184,3 @@ def _target(root: Path, relative: str) -> str:
         f"holds the link '{relative}' to {final}, which a run does not see: replace it by a copy, or in a Python "
         "environment by the machine's own interpreter (/usr/bin/python3 -m venv)"
     )
-
-
-@contextlib.contextmanager
-def _reading() -> Iterator[None]:
-    """Raise a SpecError for each error of opening a user's file inside the block."""
-    try:
-        yield
-    except UnsafeError as error:
-        raise SpecError(str(error)) from None
-    except OSError as error:
-        what = "does not exist" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
-        raise SpecError(what) from None
-    except RuntimeError:
-        raise SpecError("is a link that leads in a circle") from None

@@ -9,12 +9,12 @@ rebinding has rules too, which come while the network runs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 
 from mprun.model import engine_paths
 from mprun.model.address import Address, free_addresses
 from mprun.model.frozen import Frozen
-from mprun.model.network import Interface, Network, Node, Path
+from mprun.model.network import Interface, Network, Node, Path, walk
 from mprun.model.plan import Command, Process, Ready
 from mprun.model.spec import (
     AlteredOption,
@@ -148,9 +148,8 @@ def rebinding_commands(network: Network, rebindings: Sequence[Rebinding]) -> Ite
     relay on the router.
     """
     host, link = rebindings[-1].host, rebindings[-1].link
-    own, other = next(one for one in network.links if one.name == link).ends
-    if own.node != host:
-        own, other = other, own
+    (way,) = walk(network.links, host, [link])
+    own, other = way.sender, way.receiver
     table = f"rebind-{other.name}"
     if len(rebindings) > 1:
         yield Command(other.node, ("nft", "delete", "table", "inet", table))
@@ -225,19 +224,12 @@ def crossings(network: Network, boxes: Mapping[str, Middlebox], path: Path) -> I
 
     If the path has several ways, only the middleboxes of the first way are found.
     """
-    if not boxes:
-        return
-    ends = {link.name: link.ends for link in network.links}
-    here = path.source.node
-    arrival = None
-    for link in path.links:
-        first, second = ends[link]
-        departure, beyond = (first, second) if first.node == here else (second, first)
-        if arrival is not None and here in boxes:
-            yield MiddleboxCrossing(here, boxes[here], arrival, departure)
-        here, arrival = beyond.node, beyond
-        if here == path.destination.node:
+    for before, after in pairwise(walk(network.links, path.source.node, path.links)) if boxes else ():
+        name = before.receiver.node
+        if name == path.destination.node:
             return
+        if name in boxes:
+            yield MiddleboxCrossing(name, boxes[name], before.receiver, after.sender)
 
 
 def is_closed(network: Network, boxes: Mapping[str, Middlebox], path: Path) -> bool:

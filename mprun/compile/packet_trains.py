@@ -16,7 +16,7 @@ from mprun.compile.planner import compile_plan
 from mprun.model.capabilities import Capabilities
 from mprun.model.correlation import burstiness, inflation
 from mprun.model.frozen import Frozen
-from mprun.model.network import Interface, Link, Network
+from mprun.model.network import LinkWay, Network
 from mprun.model.plan import Plan, Train
 from mprun.model.spec import Direction, Spec
 from mprun.model.units import NS_PER_S
@@ -53,7 +53,8 @@ def compile_calibration(spec: Spec, network: Network, capabilities: Capabilities
     """Return a plan that builds the network of time zero and measures it. spec: as `silence` returns it."""
     limits = SIMULATED if capabilities.is_simulated else REAL
     plan = compile_plan(spec, replace(network, paths={}, changes=(), switches={}), capabilities)
-    trains = tuple(train for link in network.links for train in _trains(link, limits))
+    shaped = [one for link in network.links for one in link.ways if one.way.is_shaped]
+    trains = tuple(train for one in shaped for train in _trains(one, limits))
     # a switch would take what arrives at its ports before it could be counted there
     build = tuple(command for command in plan.build if "master" not in command.argv)
     return replace(plan, build=build, trains=trains)
@@ -75,22 +76,16 @@ def silence(spec: Spec) -> Spec:
     return replace(spec, experiment=quiet)
 
 
-def _trains(link: Link, limits: TrainLimits) -> Iterator[Train]:
-    a, b = link.ends
-    for name, way, sender, receiver in (("forward", link.forward, a, b), ("reverse", link.reverse, b, a)):
-        if way.is_shaped:
-            yield from _direction_trains(link, name, way, sender, receiver, limits)
+def _trains(measured: LinkWay, limits: TrainLimits) -> Iterator[Train]:
+    """Yield the trains that measure a direction of a link."""
+    link, way, sender, receiver = measured.link, measured.way, measured.sender, measured.receiver
 
-
-def _direction_trains(
-    link: Link, name: str, way: Direction, sender: Interface, receiver: Interface, limits: TrainLimits
-) -> Iterator[Train]:
     def train(kind: str, count: int, frame_bytes: int, batch: int, gap_ns: int) -> Train:
         if limits.longest_ns is not None and gap_ns:
             count = min(count, max(batch, limits.longest_ns // gap_ns * batch))
         return Train(
             link=link.name,
-            direction=name,
+            direction=measured.direction,
             kind=kind,
             node=sender.node,
             interface=sender.name,

@@ -72,12 +72,13 @@ class Calibration(Frozen):
 
 def judge(network: Network, trains: Sequence[Train], measured: Sequence[Arrivals], is_simulated: bool) -> Calibration:
     """Return a row for each quantity that a train measures. trains, measured: in the same order."""
-    links = {link.name: link for link in network.links}
+    ways: dict[tuple[str, str], Direction] = {
+        (link.name, one.direction): one.way for link in network.links for one in link.ways
+    }
     rows: list[CalibratedQuantity] = []
     for train, found in zip(trains, measured, strict=True):
-        link = links[train.link]
-        way = link.forward if train.direction == "forward" else link.reverse
-        rows += _MeasuredWay(link.name, way, train, found, is_simulated).rows()
+        way = ways[train.link, train.direction]
+        rows += _MeasuredWay(train.link, way, train, found, is_simulated).rows()
     return Calibration(tuple(rows))
 
 

@@ -4,20 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow, FlowPath, Intent
-from mprun.model.network import Link
-from mprun.model.spec import Direction
-
-
-class LinkCrossing(Frozen):
-    """A direction of a link, as packets cross it. `way`: its properties at the start."""
-
-    link: Link
-    direction: Literal["forward", "reverse"]
-    way: Direction
+from mprun.model.network import LinkWay, walk
 
 
 class Capacity(Frozen):
@@ -59,19 +49,11 @@ def find_capacity(intent: Intent, flow: AddressedFlow, is_forward: bool) -> Capa
     return Capacity(sum(slowest.values()), best, tuple(name for name, rate in of_path.items() if rate == best))
 
 
-def cross(intent: Intent, flow: AddressedFlow, path: FlowPath, is_forward: bool) -> Iterator[LinkCrossing]:
+def cross(intent: Intent, flow: AddressedFlow, path: FlowPath, is_forward: bool) -> Iterator[LinkWay]:
     """Yield the directions of links that packets cross on a path, from the source's link on.
 
     is_forward: from the flow's source to its destination.
     """
-    links = {link.name: link for link in intent.links}
-    node = flow.source
-    for name in path.links:
-        link = links[name]
-        ends = [end.node for end in link.ends]
-        along = node == ends[0]
-        node = ends[1] if along else ends[0]
-        if along == is_forward:
-            yield LinkCrossing(link, "forward", link.forward)
-        else:
-            yield LinkCrossing(link, "reverse", link.reverse)
+    for there in walk(intent.links, flow.source, path.links):
+        forward, reverse = there.link.ways
+        yield forward if (there.direction == "forward") == is_forward else reverse

@@ -15,13 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mprun.metrics.capacity import LinkCrossing, cross, find_capacity
+from mprun.metrics.capacity import cross, find_capacity
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.flow_group import join_intervals
 from mprun.metrics.limitation import GOOD, LEAST_PART, LEAST_SAMPLES, PACKET_BYTES
 from mprun.metrics.readings import Readings
 from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow, FlowPath
+from mprun.model.network import LinkWay
 from mprun.model.units import SIZE, TIME
 from mprun.workloads.tool import Portion, Result, tool_of
 
@@ -66,8 +67,8 @@ class _Scene(Frozen):
     rate: float
     got: float
     before: float
-    there: Sequence[LinkCrossing]
-    back: Sequence[LinkCrossing]
+    there: Sequence[LinkWay]
+    back: Sequence[LinkWay]
     begin_ns: float
     end_ns: float
 
@@ -192,7 +193,7 @@ def _rate_of_others(scene: _Scene, results: Mapping[str, Result], evidence: Evid
     return total
 
 
-def _name(one: LinkCrossing) -> tuple[str, str]:
+def _name(one: LinkWay) -> tuple[str, str]:
     return one.link.name, one.direction
 
 

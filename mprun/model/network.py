@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
+from typing import Literal
 
 from mprun.model.address import Address, InterfaceAddress, Subnet, family_of
 from mprun.model.frozen import Frozen
@@ -34,6 +35,16 @@ class Interface(Frozen):
         return next((address for address in self.addresses if family_of(address) == family), None)
 
 
+class LinkWay(Frozen):
+    """A direction of a link, with the end that sends and the end that receives. way: its properties at the start."""
+
+    link: Link
+    direction: Literal["forward", "reverse"]
+    way: Direction
+    sender: Interface
+    receiver: Interface
+
+
 class Link(Frozen):
     """A link. A direction with a rate has a queue, sized in packets or bytes.
 
@@ -53,9 +64,27 @@ class Link(Frozen):
         return () if self.wire is None else (f"w{self.wire}a", f"w{self.wire}b")
 
     @property
+    def ways(self) -> tuple[LinkWay, LinkWay]:
+        """Both directions, forward first."""
+        a, b = self.ends
+        return LinkWay(self, "forward", self.forward, a, b), LinkWay(self, "reverse", self.reverse, b, a)
+
+    @property
     def frame_bytes(self) -> int:
         """Return the size of a full Ethernet frame without its checksum, as tc and captures count it."""
         return self.mtu + HEADER_BYTES
+
+
+def walk(links: Iterable[Link], node: str, names: Iterable[str]) -> Iterator[LinkWay]:
+    """Yield the directions in which a packet crosses links, from a node on. names: those of the links in order.
+
+    A link that does not begin at the last node, as those of a second way do, is crossed in reverse.
+    """
+    known = {link.name: link for link in links}
+    for name in names:
+        way = known[name].ways[known[name].ends[0].node != node]
+        node = way.receiver.node
+        yield way
 
 
 class Route(Frozen):

@@ -15,6 +15,7 @@ from mprun.captures import quic_packet
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
 from mprun.model.intent import Intent
+from mprun.model.network import walk
 from mprun.model.spec import Capture, ExperimentSpec, FaultAction, PacketFault
 
 # The bytes of each packet that the captures keep: all headers and options, also over IPv6. Of QUIC whole datagrams,
@@ -128,12 +129,8 @@ def find_headings(intent: Intent) -> dict[tuple[str, str], Heading]:
 def _first_arrival(intent: Intent, node: str, links: Sequence[str]) -> Arrival | None:
     """Return the first host or router after `node`. A switch does not count packets."""
     kinds = {one.name: one.kind for one in intent.nodes}
-    ends = {link.name: [end.node for end in link.ends] for link in intent.links}
-    for link in links:
-        node = next(one for one in ends[link] if one != node)
-        if kinds[node] in ("host", "router"):
-            return Arrival(node, link)
-    return None
+    arrivals = (Arrival(one.receiver.node, one.link.name) for one in walk(intent.links, node, links))
+    return next((one for one in arrivals if kinds[one.node] in ("host", "router")), None)
 
 
 def watch(experiment: ExperimentSpec, arrivals: Iterable[Arrival]) -> ExperimentSpec:

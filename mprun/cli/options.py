@@ -494,17 +494,6 @@ def refuse_existing(folder: Path) -> None:
             raise SpecError(f"{path} exists: remove it, or name another directory with --to")
 
 
-def write_new(path: Path, text: str) -> None:
-    """Write a file that does not exist yet. Raises SpecError if it does, and MachineError if it cannot be written."""
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise SpecError(f"{path} would be overwritten: name a new file") from None
-    except OSError as error:
-        raise MachineError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from error
-
-
 def write_files(files: Mapping[Path, str], advice: str, is_forced: bool = False) -> None:
     """Write files, and their folders.
 

@@ -79,5 +79,5 @@ def expand(files: options.FileOptions, target: Path | None) -> None:
     if target is None:
         click.echo(text, nl=False)
         return
-    options.write_new(target, text)
+    options.write_files({target: text}, "name a new file")
     click.echo(target)

@@ -77,7 +77,7 @@ def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, fram
     if target is None:
         click.echo(imported.text, nl=False)
     else:
-        options.write_new(target, imported.text)
+        options.write_files({target: imported.text}, "name a new file")
         click.echo(f"wrote {target}: {imported.rows} rows, {TIME.render(imported.lasts_ns)}")
     if imported.raised:
         least = RATE.render(LEAST_LINK_RATE)

@@ -22,7 +22,6 @@ from mprun.machine import invoking_user
 from mprun.machine.cache import cache, locked
 from mprun.machine.scratch import scratch
 from mprun.machine.version import version_in
-from mprun.model.frozen import Frozen
 from mprun.safety.folder import open_regular
 from mprun.workloads.built import PROGRAMS
 from mprun.workloads.built import program_store as programs
@@ -51,14 +50,6 @@ With mprun, this command builds it again:
 
 The tools are built by `mprun tools install` from sources in mprun and the packages that they name.
 """
-
-
-class ImportedBundle(Frozen):
-    """The result of an import. kernel: the name of the kernel. tools: the names of the tools that were new."""
-
-    kernel: str
-    version: str
-    tools: tuple[str, ...]
 
 
 def export(kernel: kernels.Kernel, target: Path) -> str:
@@ -116,8 +107,10 @@ def trusted_digests() -> frozenset[str]:
     return frozenset(line.split()[0] for line in lines if line.strip() and not line.startswith("#"))
 
 
-def take_in(source: Path, trust: str | None, name: str) -> ImportedBundle:
+def take_in(source: Path, trust: str | None, name: str) -> tuple[str, list[str]]:
     """Unpack an archive into this user's store of kernels and tools.
+
+    Return the version of the kernel, and the names of the tools that were new.
 
     - trust: the SHA-256 that the user gave; None if the user gave none.
     - name: the name that the kernel gets.
@@ -159,7 +152,7 @@ def take_in(source: Path, trust: str | None, name: str) -> ImportedBundle:
                 new.append(tool)
         invoking_user.give(kernels.store())
         invoking_user.give(programs.store())
-    return ImportedBundle(name, facts["version"], tuple(new))
+    return str(facts["version"]), new
 
 
 def _check_kernel(source: Path, folder: Path) -> Mapping[str, Any]:

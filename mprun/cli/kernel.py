@@ -164,9 +164,9 @@ def import_(file: Path, trust: str | None, name: str) -> None:
 
     if not store.NAME_PATTERN.fullmatch(name):
         raise SpecError(f"'{name}' cannot be the name of a kernel: use letters, digits, '.', '_', '+' and '-'")
-    done = take_in(file, trust, name)
-    tools = f", with the tools {' and '.join(done.tools)}" if done.tools else ""
-    click.echo(f"kernel '{done.kernel}': {done.version}{tools}")
+    version, new = take_in(file, trust, name)
+    tools = f", with the tools {' and '.join(new)}" if new else ""
+    click.echo(f"kernel '{name}': {version}{tools}")
 
 
 @command.command()

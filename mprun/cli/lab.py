@@ -134,13 +134,18 @@ def start(name: str, directory: Path | None) -> None:
     if text.zfill(2) in find_labs() and text.isdigit():
         said = f"'{text}' is the number of a lab, and would be the name of the copy: copy each lab by its own command"
         raise SpecError(f"{said}, or name another directory")
-    made = copy_lab(lab, directory or Path(lab.name))
-    click.echo(prose.wrap(f"created {made.folder}, a copy of lab {lab.name}: {lab.title}", "", "  "))
-    kinds = (("text", made.pages), ("topologies", made.topologies), ("experiments", made.experiments))
-    for kind, files in kinds:
-        click.echo(prose.wrap(", ".join(files), f"  {kind:11}  ", " " * 15))
+    target = directory or Path(lab.name)
+    copy_lab(lab, target)
+    click.echo(prose.wrap(f"created {target}, a copy of lab {lab.name}: {lab.title}", "", "  "))
+    for kind, folder, files in (
+        ("text", target, sorted(target.rglob("*.md"))),
+        ("topologies", lab.folder, [step.topology for step in lab.steps]),
+        ("experiments", lab.folder, [step.experiment for step in lab.steps]),
+    ):
+        names = dict.fromkeys(str(file.relative_to(folder)) for file in files)
+        click.echo(prose.wrap(", ".join(names), f"  {kind:11}  ", " " * 15))
     click.echo("next:")
-    click.echo(f"  cd {shlex.quote(str(made.folder))}")
+    click.echo(f"  cd {shlex.quote(str(target))}")
     click.echo("  read README.md and type its commands")
     click.echo("  mprun lab check      (reports the steps that are left)")
 

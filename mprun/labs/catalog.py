@@ -13,7 +13,6 @@ from mprun.errors import MprunError, SpecError
 from mprun.inputs.json_schema import SCHEMAS, render
 from mprun.labs.definition import FILE, Lab, read_lab
 from mprun.machine.packaged import find_labs
-from mprun.model.frozen import Frozen
 from mprun.model.problem import tell_unknown
 from mprun.safety.folder import Folder
 
@@ -30,15 +29,6 @@ _PAGE_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 # A comment before or after a number that is generated. A licence stays.
 _MARK = re.compile(r"<!--(?! SPDX).*?-->")
-
-
-class Copy(Frozen):
-    """A working copy of a lab. pages, topologies, experiments: names of its files."""
-
-    folder: Path
-    pages: tuple[str, ...]
-    topologies: tuple[str, ...]
-    experiments: tuple[str, ...]
 
 
 def open_lab(name: str, parameters: Mapping[str, str] = {}) -> Lab:
@@ -89,7 +79,7 @@ def find_origin(folder: Path) -> str | None:
     return name if any(one.name == name for one in find_labs().values()) else None
 
 
-def copy_lab(lab: Lab, target: Path, is_of_course: bool = False) -> Copy:
+def copy_lab(lab: Lab, target: Path, is_of_course: bool = False) -> None:
     """Make a working copy without the answers and without results of runs. Raises SpecError if `target` exists.
 
     is_of_course: the copy goes to another machine. So its pages get no links to files outside the lab, and its files
@@ -104,18 +94,11 @@ def copy_lab(lab: Lab, target: Path, is_of_course: bool = False) -> Copy:
     shutil.copytree(lab.folder, target, symlinks=True, ignore=left_out)
     if not is_of_course:
         _add_schemas(target)
-    pages = sorted(path for path in target.rglob("*.md"))
-    for page in pages:
+    for page in sorted(target.rglob("*.md")):
         original = lab.folder / page.relative_to(target)
         page.write_text(_with_links(page, original, is_of_course), encoding="utf-8")
     if not (target / ORIGIN).exists():
         (target / ORIGIN).write_text(f"{lab.name}\n", encoding="utf-8")
-    return Copy(
-        target,
-        tuple(str(page.relative_to(target)) for page in pages),
-        _names_of(lab, [step.topology for step in lab.steps]),
-        _names_of(lab, [step.experiment for step in lab.steps]),
-    )
 
 
 def _add_schemas(target: Path) -> None:
@@ -127,10 +110,6 @@ def _add_schemas(target: Path) -> None:
         up = "../" * (len(path.relative_to(target).parts) - 1)
         text = path.read_text(encoding="utf-8")
         path.write_text(_SCHEMA_LINE.sub(f"$schema={up}{SCHEMA_FOLDER}/", text), encoding="utf-8")
-
-
-def _names_of(lab: Lab, files: list[Path]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(str(file.relative_to(lab.folder)) for file in files))
 
 
 def _is_of_a_run(path: Path) -> bool:

@@ -73,8 +73,9 @@ def _contents_of(labs: Sequence[Lab], kernel: Kernel, work: Path) -> tuple[Facts
     digest = installation.export(kernel, work / archive)
     contents = {archive: folder.read_bytes(archive, folder.size(archive))}
     for lab in labs:
-        copy = copy_lab(lab, work / LABS / lab.folder.resolve().name, is_of_course=True)
-        contents |= {f"{LABS}/{copy.folder.name}/{name}": data for name, data in _files_of(lab, copy.folder)}
+        copy = work / LABS / lab.folder.resolve().name
+        copy_lab(lab, copy, is_of_course=True)
+        contents |= {f"{LABS}/{copy.name}/{name}": data for name, data in _files_of(lab, copy)}
     contents |= {f"{SCHEMA_FOLDER}/{name}.schema.json": render(name).encode() for name in SCHEMAS}
     facts = Facts(number, kernel.version, archive, digest, tuple(_facts_of(lab) for lab in labs))
     contents |= {README: write_readme(facts).encode(), HANDOUT: draw_handout(facts).encode()}

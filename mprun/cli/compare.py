@@ -98,10 +98,12 @@ def command(
     level = confidence or CONFIDENCE
     with open_operands(parent, [first] if second is None else [first, second]) as named:
         sides = [one.source for one in named]
+        one, other = named[0], named[-1]
         if axis is None:
             note_same(sides, "A and B")
-        operands = read_operands(*sides) if axis is None else read_halves(sides[0], axis)
-        operands = name_operands(operands, named)
+            operands = read_operands(one.source, other.source, one.name, other.name)
+        else:
+            operands = read_halves(one.source, axis, one.name)
         _refuse_unknown(metrics, operands)
         pair = measure_operands(operands, level)
         if metrics:
@@ -158,15 +160,6 @@ def note_same(sides: Sequence[ResultDirectory], who: str) -> None:
     """Print a note if a run or a sweep is compared with itself. who: the sides, in words."""
     if same := next((one for n, one in enumerate(sides) if one.path in [other.path for other in sides[:n]]), None):
         click.echo(f"note: {who} are the same: {options.spell_path(same.path)}", err=True)
-
-
-def name_operands(operands: Operands, named: Sequence[Operand]) -> Operands:
-    """Return the operands with the names of the command line: of a bundle, its file and not where it was unpacked."""
-    sides = [named[0], named[-1]]
-    first, second = (
-        told.replace(str(one.source.path), one.name, 1) for told, one in zip(operands.names, sides, strict=True)
-    )
-    return replace(operands, names=(first, second))
 
 
 def _find_last(parent: Path) -> tuple[str, str]:

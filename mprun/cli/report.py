@@ -67,7 +67,7 @@ def write_report(found: ResultDirectory, confidence: float = CONFIDENCE) -> Path
 
 
 def _report_several(parent: Path, names: Sequence[str], confidence: float | None) -> Path:
-    from mprun.cli.compare import name_operands, note_same, write_comparison
+    from mprun.cli.compare import note_same, write_comparison
     from mprun.sweeps.operands import measure_operands, read_operands
 
     with open_operands(parent, names) as named:
@@ -77,7 +77,6 @@ def _report_several(parent: Path, names: Sequence[str], confidence: float | None
             options.refuse_confidence(confidence)
         level = confidence or CONFIDENCE
         pairs = [
-            measure_operands(name_operands(read_operands(first.source, one.source), [first, one]), level)
-            for one in others
+            measure_operands(read_operands(first.source, one.source, first.name, one.name), level) for one in others
         ]
         return write_comparison(parent, pairs, named)

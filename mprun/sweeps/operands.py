@@ -76,23 +76,27 @@ def measure_operands(operands: Operands, confidence: float = CONFIDENCE) -> Side
     return SidePair(operands, list(compare(*operands.cells, confidence)), expected)
 
 
-def read_operands(one: ResultDirectory, other: ResultDirectory) -> Operands:
-    """Return the sides A and B. Raises SpecError."""
+def read_operands(one: ResultDirectory, other: ResultDirectory, first: str = "", second: str = "") -> Operands:
+    """Return the sides A and B. first, second: their names for people; empty for their paths. Raises SpecError."""
+    names = (first or str(one.path), second or str(other.path))
     if isinstance(one, SweepDirectory) and isinstance(other, SweepDirectory):
-        return _of_sweeps(one, other)
+        return _of_sweeps(one, other, names)
     if isinstance(one, RunDirectory) and isinstance(other, RunDirectory):
-        return _of_runs(one, other)
+        return _of_runs(one, other, names)
     raise SpecError("one is a run and the other a sweep: compare two of a kind; the runs of a sweep are in its 'runs'")
 
 
-def read_halves(source: ResultDirectory, axis: str) -> Operands:
-    """Return two parts of a sweep. axis: as in --by, with two values if it has more. Raises SpecError."""
+def read_halves(source: ResultDirectory, axis: str, name: str) -> Operands:
+    """Return two parts of a sweep. axis: as in --by, with two values if it has more. Raises SpecError.
+
+    name: of the sweep, for people.
+    """
     if not isinstance(source, SweepDirectory):
         raise SpecError(f"{source.name}: a run has no axes: name a sweep")
-    return _take_apart(source, axis)
+    return _take_apart(source, axis, name)
 
 
-def _of_runs(one: RunDirectory, other: RunDirectory) -> Operands:
+def _of_runs(one: RunDirectory, other: RunDirectory, names: tuple[str, str]) -> Operands:
     summaries = [run.summary() for run in (one, other)]
     cells = tuple((_of_run(summary),) for summary in summaries)
     facts = differing_values(*(_facts(run) for run in (one, other)))
@@ -100,7 +104,6 @@ def _of_runs(one: RunDirectory, other: RunDirectory) -> Operands:
     has_both = one.has_resolved_inputs and other.has_resolved_inputs
     lines = differing_lines(*(_resolved(run) if has_both else {} for run in (one, other)))
     metrics = _define(zip((one, other), summaries, strict=True))
-    names = (str(one.path), str(other.path))
     return Operands(names, (cells[0], cells[1]), facts, lines, metrics=metrics, sources=(one, other))
 
 
@@ -119,7 +122,7 @@ def _resolved(run: RunDirectory) -> dict[str, str]:
     return {name.removeprefix("resolved-"): text for name, text in texts if name.startswith("resolved-")}
 
 
-def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Operands:
+def _of_sweeps(one: SweepDirectory, other: SweepDirectory, names: tuple[str, str]) -> Operands:
     made = [list(sweep.runs()) for sweep in (one, other)]
     first, second = (_cells(sweep, kept) for sweep, kept in zip((one, other), made, strict=True))
     # an interrupted sweep has fewer runs than requested
@@ -128,8 +131,7 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Operands:
         for sweep, kept in zip((one, other), made, strict=True)
     )
     facts = differing_values(*told)
-    texts = [sweep.inputs() for sweep in (one, other)]
-    names, lines = (str(one.path), str(other.path)), differing_lines(*texts)
+    lines = differing_lines(*(sweep.inputs() for sweep in (one, other)))
     statements = (_statements(one, made[0]), _statements(other, made[1]))
     incomplete = (find_missing(one.record, made[0]), find_missing(other.record, made[1]))
     metrics = _define((kept.run, kept.summary) for kept in (*made[0], *made[1]))
@@ -189,7 +191,7 @@ def _cells(sweep: SweepDirectory, made: Iterable[Kept]) -> tuple[Side, ...]:
     return tuple(Side(cell.values, runs.get(n, {}), errors[n]) for n, cell in enumerate(sweep.record.cells))
 
 
-def _take_apart(sweep: SweepDirectory, words: str) -> Operands:
+def _take_apart(sweep: SweepDirectory, words: str, name: str) -> Operands:
     axis, _, chosen = words.partition("=")
     made = list(sweep.runs())
     cells = _cells(sweep, made)
@@ -203,8 +205,8 @@ def _take_apart(sweep: SweepDirectory, words: str) -> Operands:
         raise SpecError(f"--by {words}: name two of its values, as in {example}; it has: {', '.join(values)}")
     rest = [{name: value for name, value in side.values.items() if name != axis} for side in cells]
     parts = [(spell_scalar(side.values[axis]), replace(side, values=of)) for side, of in zip(cells, rest, strict=True)]
-    first, second = (tuple(side for half, side in parts if half == name) for name in halves)
-    names = (f"{sweep.path} {axis}={halves[0]}", f"{sweep.path} {axis}={halves[1]}")
+    first, second = (tuple(side for half, side in parts if half == value) for value in halves)
+    names = (f"{name} {axis}={halves[0]}", f"{name} {axis}={halves[1]}")
     kernels = sweep.record.kernels
     facts = {}
     if axis == "kernel" and kernels.keys() >= set(halves):
